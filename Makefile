@@ -1,0 +1,105 @@
+# Every task of the project. `make` alone lists them; CI runs `make ci` and nothing else.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= $(shell command -v python3.11 >/dev/null 2>&1 && echo python3.11 || echo python3)
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := requirements/dev.txt
+STAMP := $(VENV)/.installed
+TEST_WORKERS ?= 2
+# More arguments for pytest: `make test ARGS="-k window"`.
+ARGS ?=
+
+.PHONY: help
+help: ## List the tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: dev
+dev: $(STAMP) ## Make .venv and install the project with its tools (UV=1 uses uv)
+
+$(STAMP): pyproject.toml $(LOCK)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+		|| { echo "Python 3.11 or newer is needed: install it, or name it with PYTHON=..."; exit 1; }
+	@echo "Installing into $(VENV); the first time takes a few minutes."
+ifdef UV
+	@test -x $(BIN)/python || uv venv --quiet --seed --python $(PYTHON) $(VENV)
+	@uv pip install --quiet --python $(BIN)/python --constraint $(LOCK) --editable . --group dev
+else
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable . --group dev
+endif
+	@touch $@
+
+# Prints one line and stops when Spark would not start.
+.PHONY: java
+java:
+	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'); \
+	if [ "$${version:-0}" -lt 17 ]; then \
+		echo "Java 17 or newer is needed for Spark: install openjdk-17-jre-headless, or set JAVA_HOME"; \
+		exit 1; \
+	fi
+
+.PHONY: demo
+demo: java dev ## Show what Cepheid does, on bundled data
+	@$(BIN)/cepheid demo
+
+.PHONY: test
+test: java dev ## Run all tests but the slow ones
+	$(BIN)/pytest -n $(TEST_WORKERS) $(ARGS)
+
+.PHONY: test-oracle
+test-oracle: dev ## Compare with the brute-force oracle, and check the laws
+	$(BIN)/pytest -n $(TEST_WORKERS) tests/oracle $(wildcard tests/laws) $(ARGS)
+
+.PHONY: test-slow
+test-slow: java dev ## Run the slow tests
+	$(BIN)/pytest -n $(TEST_WORKERS) -m slow --timeout 1800 $(ARGS)
+
+.PHONY: cover
+cover: java dev ## Measure branch coverage, with numba's loops run as Python
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n $(TEST_WORKERS) --cov --cov-report term-missing $(ARGS)
+
+.PHONY: fmt
+fmt: dev ## Format the source and apply the safe fixes
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: lint
+lint: dev ## Check style, types, layers and spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+.PHONY: golden
+golden: dev ## Rewrite the expectations of the golden files; review the diff
+	$(BIN)/pytest -p no:randomly tests/golden --update-golden $(ARGS)
+
+.PHONY: grammar
+grammar: dev ## Rewrite the parser tables after a change of the grammar
+	$(BIN)/python -m cepheid.language.build_tables
+
+.PHONY: bench
+bench: dev ## Run the benchmarks
+	$(BIN)/python benchmarks/run.py
+
+.PHONY: lock
+lock: dev ## Write the versions installed in .venv to requirements/dev.txt
+	@$(BIN)/python -m pip list --format freeze --exclude cepheid --exclude pip --exclude setuptools --exclude wheel \
+		| LC_ALL=C sort --ignore-case > $(LOCK).new
+	@mv $(LOCK).new $(LOCK)
+	@touch $(STAMP)
+
+.PHONY: ci
+ci: ## Run what CI runs: lint, then test
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory test
+
+.PHONY: clean
+clean: ## Remove .venv, caches and build products
+	rm -rf $(VENV) build dist .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

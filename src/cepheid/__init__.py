@@ -1,0 +1,1 @@
+"""Cepheid finds, counts and aggregates patterns in streams of events."""

@@ -1,0 +1,170 @@
+"""Diagnostics and exceptions: what went wrong, where in the query, and a way out.
+
+The tree of exceptions::
+
+    CepheidError                 carries .diagnostics
+    ├── QueryError               the query text is at fault
+    │   ├── QuerySyntaxError     E1xx: it cannot be read
+    │   ├── BindError            E2xx, E3xx: it reads well and means nothing
+    │   └── UnsupportedError     E4xx: it means something that Cepheid cannot do yet
+    └── DataError                E5xx: a file or an event is at fault
+
+Rendering is a pure function of a diagnostic and the query text.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+DIAGNOSTICS_MAX = 10
+"""How many mistakes one run reports."""
+
+NAMES_LISTED_MAX = 8
+"""A help lists all names when there are at most this many."""
+
+
+class Span(msgspec.Struct, frozen=True, order=True):
+    """A half-open range of characters in a query text."""
+
+    start: int
+    end: int
+
+    def to(self, other: Span) -> Span:
+        """Return the smallest span that covers both."""
+        return Span(min(self.start, other.start), max(self.end, other.end))
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A second place in the query that explains the first."""
+
+    message: str
+    span: Span
+
+
+class Diagnostic(msgspec.Struct, frozen=True):
+    """One mistake: a code, one sentence, the place, and what to type instead."""
+
+    code: str
+    message: str
+    span: Span | None = None
+    label: str = ""
+    notes: tuple[Note, ...] = ()
+    helps: tuple[str, ...] = ()
+
+    @property
+    def severity(self) -> str:
+        """Return ``"warning"`` for W codes and ``"error"`` for all others."""
+        return "warning" if self.code.startswith("W") else "error"
+
+
+class CepheidError(Exception):
+    """Anything that Cepheid says about a query or its data."""
+
+    def __init__(
+        self,
+        diagnostics: Sequence[Diagnostic],
+        text: str = "",
+        *,
+        file: str = "query",
+    ) -> None:
+        self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
+        self.text = text
+        self.file = file
+        super().__init__(self.diagnostics, text)
+
+    def __str__(self) -> str:
+        """Return every diagnostic as a block with a caret."""
+        return render_diagnostics(self.diagnostics, self.text, file=self.file)
+
+
+class QueryError(CepheidError):
+    """The query text is at fault."""
+
+
+class QuerySyntaxError(QueryError):
+    """The query text cannot be read (E1xx)."""
+
+
+class BindError(QueryError):
+    """The query reads well, but its names, types or clauses do not fit together (E2xx, E3xx)."""
+
+
+class UnsupportedError(QueryError):
+    """The query means something that Cepheid cannot do yet (E4xx)."""
+
+
+class DataError(CepheidError):
+    """A file or an event is at fault (E5xx)."""
+
+
+def line_and_column(text: str, offset: int) -> tuple[int, int]:
+    """Return the line and the column of a character, both counted from 1."""
+    line = text.count("\n", 0, offset) + 1
+    return line, offset - text.rfind("\n", 0, offset)
+
+
+def render_diagnostics(
+    diagnostics: Iterable[Diagnostic], text: str, *, file: str = "query"
+) -> str:
+    """Return the blocks of several diagnostics, an empty line between them."""
+    return "\n\n".join(render_diagnostic(d, text, file=file) for d in diagnostics)
+
+
+def render_diagnostic(diagnostic: Diagnostic, text: str, *, file: str = "query") -> str:
+    """Return one diagnostic as a block of text, with the place in the query underlined."""
+    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
+    places = [Note(diagnostic.label, diagnostic.span)] if diagnostic.span is not None else []
+    places += diagnostic.notes
+    numbers = [line_and_column(text, place.span.start)[0] for place in places]
+    width = len(str(max(numbers, default=0)))
+    for mark, place in zip("^" + "-" * len(places), places, strict=False):
+        lines += _render_place(place, text, file, width, mark=mark)
+    pad = " " * width
+    lines += [f"{pad} = help: {help_}" for help_ in diagnostic.helps]
+    return "\n".join(lines)
+
+
+LINE_SHOWN_MAX = 160
+"""A longer source line is cut around the place that is underlined."""
+
+
+def _render_place(place: Note, text: str, file: str, width: int, *, mark: str) -> list[str]:
+    """Return the lines that show one place; only the first line of a long span is underlined."""
+    number, column = line_and_column(text, place.span.start)
+    source = (text.split("\n", number)[number - 1]).rstrip("\r")
+    length = max(1, min(place.span.end - place.span.start, len(source) - column + 1))
+    # Tabs and other control characters would shift the caret, so they show as blanks.
+    source = "".join(c if c.isprintable() else " " for c in source)
+    start = column - 1
+    if len(source) > LINE_SHOWN_MAX:
+        cut = max(0, start - LINE_SHOWN_MAX // 4)
+        source = ("…" if cut else "") + source[cut : cut + LINE_SHOWN_MAX] + "…"
+        start = start - cut + bool(cut)
+        length = min(length, len(source) - start)
+    pad = " " * width
+    where = f"{pad}--> {file}:{number}:{column}" if mark == "^" else f"{pad} |"
+    underline = " " * start + mark * length + (f" {place.message}" if place.message else "")
+    shown = [f"{number:>{width}} | {source}", f"{pad} | {underline}"]
+    return [where, f"{pad} |", *shown] if mark == "^" else [where, *shown]
+
+
+def suggest_names(wanted: str, known: Iterable[str], *, owner: str = "known names") -> str:
+    """Return a help that offers the nearest names, or all of them when there are few.
+
+    Examples
+    --------
+    >>> suggest_names("prise", ["price", "volume"], owner="`Stock`")
+    'did you mean `price`? `Stock` has: price, volume'
+    """
+    names = sorted(set(known))
+    folded = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(wanted.lower(), folded, n=1, cutoff=0.6)
+    parts = [f"did you mean `{folded[near[0]]}`?"] if near else []
+    if names and len(names) <= NAMES_LISTED_MAX:
+        parts.append(f"{owner} has: {', '.join(names)}")
+    elif names and not near:
+        parts.append(f"{owner} has {len(names)} names, among them: {', '.join(names[:5])}")
+    return " ".join(parts)

@@ -1,0 +1,1 @@
+"""What an event is: schemas, types and time."""

@@ -1,0 +1,150 @@
+"""The columns of an event stream: names and kinds of values, whatever library they come from.
+
+A schema is read from Arrow and Spark by the names that their types print, so neither is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class ValueKind(StrEnum):
+    """What an attribute or an expression holds; UNKNOWN where no schema was given."""
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    TEXT = "text"
+    TIMESTAMP = "timestamp"
+    DATE = "date"
+    DURATION = "duration"
+    OTHER = "other"
+    UNKNOWN = "unknown"
+
+
+NUMERIC = frozenset({ValueKind.INTEGER, ValueKind.DOUBLE, ValueKind.DECIMAL})
+TEMPORAL = frozenset({ValueKind.TIMESTAMP, ValueKind.DATE})
+
+_KINDS = {
+    "bool": ValueKind.BOOLEAN,
+    "int": ValueKind.INTEGER,
+    "uint": ValueKind.INTEGER,
+    "bigint": ValueKind.INTEGER,
+    "smallint": ValueKind.INTEGER,
+    "tinyint": ValueKind.INTEGER,
+    "long": ValueKind.INTEGER,
+    "double": ValueKind.DOUBLE,
+    "float": ValueKind.DOUBLE,
+    "halffloat": ValueKind.DOUBLE,
+    "decimal": ValueKind.DECIMAL,
+    "string": ValueKind.TEXT,
+    "large_string": ValueKind.TEXT,
+    "string_view": ValueKind.TEXT,
+    "text": ValueKind.TEXT,
+    "char": ValueKind.TEXT,
+    "varchar": ValueKind.TEXT,
+    "timestamp": ValueKind.TIMESTAMP,
+    "date": ValueKind.DATE,
+    "duration": ValueKind.DURATION,
+    "interval day": ValueKind.DURATION,
+}
+"""How Arrow, Spark and people call their types: the longest name that a type's name starts with counts."""
+
+
+def kind_of(type_name: str) -> ValueKind:
+    """Return the kind of a type from its printed name.
+
+    Examples
+    --------
+    >>> kind_of("timestamp[us, tz=UTC]").value, kind_of("bigint").value, kind_of("list<int>").value
+    ('timestamp', 'integer', 'other')
+    """
+    name = type_name.strip().lower()
+    if name.startswith("dictionary<values="):
+        name = name.removeprefix("dictionary<values=")
+    fitting = [prefix for prefix in _KINDS if name.startswith(prefix)]
+    if not fitting or name.startswith("interval year"):
+        return ValueKind.OTHER
+    return _KINDS[max(fitting, key=len)]
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column of a stream; a field of a nested column has a dotted name."""
+
+    name: str
+    kind: ValueKind
+
+
+class EventSchema(msgspec.Struct, frozen=True):
+    """The columns of a stream, in order."""
+
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all columns."""
+        return tuple(column.name for column in self.columns)
+
+    def kind(self, name: str) -> ValueKind | None:
+        """Return the kind of a column, or None if there is no such column."""
+        return next((c.kind for c in self.columns if c.name == name), None)
+
+
+def read_schema(source: object) -> EventSchema | None:
+    """Return the schema of whatever describes columns, or None for None.
+
+    Parameters
+    ----------
+    source
+        A mapping from names to type names, an EventSchema, an Arrow schema or anything with an Arrow
+        ``schema`` (Table, RecordBatchReader, Dataset), a Spark ``StructType`` or DataFrame.
+
+    Raises
+    ------
+    TypeError
+        If it is none of these.
+
+    Examples
+    --------
+    >>> read_schema({"ts": "timestamp", "price": "double"}).names
+    ('ts', 'price')
+    """
+    if source is None or isinstance(source, EventSchema):
+        return source
+    if isinstance(source, Mapping):
+        return EventSchema(tuple(Column(str(n), kind_of(str(t))) for n, t in source.items()))
+    fields = _fields_of(source)
+    if fields is None:
+        message = f"no columns can be read from a {type(source).__name__}"
+        raise TypeError(message)
+    return EventSchema(tuple(_columns(fields)))
+
+
+def _fields_of(source: Any) -> Iterable[Any] | None:
+    """Return the fields of an Arrow or Spark schema, or of something that has one."""
+    inner = getattr(source, "schema", source)
+    if hasattr(inner, "fields"):  # Spark's StructType
+        return list(inner.fields)
+    if hasattr(inner, "names") and hasattr(inner, "field"):  # Arrow's Schema
+        return list(inner)
+    return None
+
+
+def _columns(fields: Iterable[Any], prefix: str = "") -> Iterator[Column]:
+    """Yield the columns of fields; the parts of a structure follow it under dotted names."""
+    for field in fields:
+        data_type = getattr(field, "dataType", None)
+        inner = data_type if data_type is not None else field.type
+        spark_name = getattr(inner, "simpleString", None)
+        type_name = spark_name() if spark_name is not None else str(inner)
+        name = prefix + field.name
+        yield Column(name, kind_of(type_name))
+        if type_name.startswith("struct<"):
+            parts = getattr(inner, "fields", None)
+            nested = parts if parts is not None else [inner.field(i) for i in range(inner.num_fields)]
+            yield from _columns(nested, f"{name}.")

@@ -1,0 +1,50 @@
+"""Time as whole microseconds: ``10 min`` to a number and back."""
+
+from __future__ import annotations
+
+_UNITS = {
+    1: ("us", "µs", "μs", "microsecond", "microseconds"),
+    1_000: ("ms", "millisecond", "milliseconds"),
+    1_000_000: ("s", "sec", "secs", "second", "seconds"),
+    60_000_000: ("min", "mins", "minute", "minutes"),
+    3_600_000_000: ("h", "hr", "hrs", "hour", "hours"),
+    86_400_000_000: ("d", "day", "days"),
+}
+
+UNIT_MICROSECONDS = {name: length for length, names in _UNITS.items() for name in names}
+"""Every spelling of a unit of time, in lower case, and its length."""
+
+DURATION_US_MAX = 2**62
+"""The longest duration; sums of two still fit 64 bits."""
+
+_FULL_NAMES = ("microsecond", "millisecond", "second", "minute", "hour", "day")
+
+
+def duration_us(amount: str, unit: str) -> int | None:
+    """Return a duration in microseconds, or None if it is no whole number of them.
+
+    Examples
+    --------
+    >>> duration_us("1.5", "minutes")
+    90000000
+    >>> duration_us("0.5", "us") is None
+    True
+    """
+    whole, _, decimals = amount.partition(".")
+    exact, rest = divmod(int(whole + decimals) * UNIT_MICROSECONDS[unit.lower()], 10 ** len(decimals))
+    return exact if rest == 0 and exact <= DURATION_US_MAX else None
+
+
+def format_duration(microseconds: int) -> str:
+    """Return a duration in the largest unit that divides it.
+
+    Examples
+    --------
+    >>> format_duration(90_000_000), format_duration(86_400_000_000), format_duration(0)
+    ('90 seconds', '1 day', '0 microseconds')
+    """
+    for length, name in zip(sorted(_UNITS, reverse=True), reversed(_FULL_NAMES), strict=True):
+        if microseconds % length == 0 and (microseconds or length == 1):
+            count = microseconds // length
+            return f"{count} {name}" if count == 1 else f"{count} {name}s"
+    return f"{microseconds} microseconds"

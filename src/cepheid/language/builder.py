@@ -1,0 +1,196 @@
+"""The parser's callbacks for patterns and clauses: children of a grammar rule in, one tree node out.
+
+Each method carries the name of a rule or alias of ``grammar.lark``. Lark calls it with all children
+of the rule, punctuation included, so a node's span runs from its first child to its last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as Children
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
+
+from lark.lexer import Token
+
+from cepheid.errors import Diagnostic, Note, Span
+from cepheid.language import tree
+from cepheid.language.expression_builder import (
+    Child,
+    ExpressionBuilder,
+    name_of,
+    names_of,
+    nodes_of,
+    reject,
+    span_of,
+    token_span,
+    whole_number,
+)
+from cepheid.language.lexer import MistakeFound
+
+SEMANTICS = {
+    "skip-till-any-match": tree.Semantics.ANY_MATCH,
+    "any": tree.Semantics.ANY_MATCH,
+    "any-match": tree.Semantics.ANY_MATCH,
+    "skip-till-next-match": tree.Semantics.NEXT_MATCH,
+    "next": tree.Semantics.NEXT_MATCH,
+    "next-match": tree.Semantics.NEXT_MATCH,
+    "contiguous": tree.Semantics.CONTIGUOUS,
+    "cont": tree.Semantics.CONTIGUOUS,
+}
+TIES = {ties.value: ties for ties in tree.Ties}
+NUMBERS = {numbers.value: numbers for numbers in tree.Numbers}
+
+
+class PatternBuilder:
+    """Patterns."""
+
+    def event(self, c: Children[Child]) -> tree.EventPattern:
+        name = name_of(c[0])
+        return tree.EventPattern(span=name.span, event_type=name, variable=name)
+
+    def event_variable(self, c: Children[Child]) -> tree.EventPattern:
+        return tree.EventPattern(span=span_of(c), event_type=name_of(c[0]), variable=name_of(c[1]))
+
+    def sequence(self, c: Children[Child]) -> tree.Sequence:
+        return tree.Sequence(span=span_of(c), parts=nodes_of(c))
+
+    def group(self, c: Children[Child]) -> Any:
+        """Widen the span, so that a caret under ``(A OR B)+`` covers the parentheses."""
+        return tree.replace_span(c[1], span_of(c))
+
+    def negation(self, c: Children[Child]) -> tree.Negation:
+        return tree.Negation(span=span_of(c), pattern=c[1])
+
+    def disjunction(self, c: Children[Child]) -> tree.Disjunction:
+        return tree.Disjunction(span=span_of(c), alternatives=nodes_of(c))
+
+    def conjunction(self, c: Children[Child]) -> tree.Conjunction:
+        return tree.Conjunction(span=span_of(c), patterns=nodes_of(c))
+
+    def kleene_plus(self, c: Children[Child]) -> tree.Repeat:
+        return tree.Repeat(span=span_of(c), pattern=c[0], least=1, most=None)
+
+    def kleene_star(self, c: Children[Child]) -> tree.Repeat:
+        return tree.Repeat(span=span_of(c), pattern=c[0], least=0, most=None)
+
+    def optional(self, c: Children[Child]) -> tree.Repeat:
+        return tree.Repeat(span=span_of(c), pattern=c[0], least=0, most=1)
+
+    def repeat_exactly(self, c: Children[Child]) -> tree.Repeat:
+        count = whole_number(c[2])
+        return tree.Repeat(span=span_of(c), pattern=c[0], least=count, most=count)
+
+    def repeat_at_least(self, c: Children[Child]) -> tree.Repeat:
+        return tree.Repeat(span=span_of(c), pattern=c[0], least=whole_number(c[2]), most=None)
+
+    def repeat_between(self, c: Children[Child]) -> tree.Repeat:
+        return tree.Repeat(span=span_of(c), pattern=c[0], least=whole_number(c[2]), most=whole_number(c[4]))
+
+
+class Clause(NamedTuple):
+    """A clause on its way into the query."""
+
+    keyword: str
+    field: str
+    span: Span
+    value: Any
+
+
+class ClauseBuilder:
+    """Clauses and the query itself."""
+
+    def return_clause(self, c: Children[Child]) -> Clause:
+        span = span_of(c)
+        return Clause("RETURN", "returns", span, tree.Return(span=span, items=nodes_of(c)))
+
+    return_matches = return_clause
+
+    def return_item(self, c: Children[Child]) -> tree.ReturnItem:
+        return tree.ReturnItem(span=span_of(c), expression=c[0])
+
+    def named_item(self, c: Children[Child]) -> tree.ReturnItem:
+        return tree.ReturnItem(span=span_of(c), expression=c[0], alias=name_of(c[2]))
+
+    def pattern_clause(self, c: Children[Child]) -> Clause:
+        return Clause("PATTERN", "pattern", span_of(c), c[1])
+
+    def semantics_clause(self, c: Children[Child]) -> Clause:
+        span = span_of(c)
+        value = tree.SemanticsClause(span=span, semantics=_mode(c, SEMANTICS))
+        return Clause("SEMANTICS", "semantics", span, value)
+
+    def where_clause(self, c: Children[Child]) -> Clause:
+        return Clause("WHERE", "where", span_of(c), c[1])
+
+    def group_by_clause(self, c: Children[Child]) -> Clause:
+        return Clause("GROUP-BY", "group_by", span_of(c), names_of(c))
+
+    def having_clause(self, c: Children[Child]) -> Clause:
+        return Clause("HAVING", "having", span_of(c), c[1])
+
+    def within_clause(self, c: Children[Child]) -> Clause:
+        window = tree.Window(span=span_of(c), within=c[1], slide=c[3] if len(c) > 3 else None)
+        return Clause("WITHIN", "window", window.span, window)
+
+    within_slide_clause = within_clause
+
+    def event_count(self, c: Children[Child]) -> tree.EventCount:
+        return tree.EventCount(span=span_of(c), count=whole_number(c[0]))
+
+    def emit_clause(self, c: Children[Child]) -> Clause:
+        value = tree.Literal(span=span_of(c), value=True)
+        return Clause("EMIT", "emit_on_expiry", value.span, value)
+
+    def ties_clause(self, c: Children[Child]) -> Clause:
+        value = tree.TiesClause(span=span_of(c), ties=_mode(c, TIES))
+        return Clause("TIES", "ties", value.span, value)
+
+    def numbers_clause(self, c: Children[Child]) -> Clause:
+        value = tree.NumbersClause(span=span_of(c), numbers=_mode(c, NUMBERS))
+        return Clause("NUMBERS", "numbers", value.span, value)
+
+    def min_length_clause(self, c: Children[Child]) -> Clause:
+        return Clause("MIN LENGTH", "min_length", span_of(c), _count(c[1]))
+
+    def limit_clause(self, c: Children[Child]) -> Clause:
+        return Clause("LIMIT", "limit", span_of(c), _count(c[1]))
+
+    def query(self, clauses: Children[Clause]) -> tree.Query:
+        """Gather the clauses, which may stand in any order, each once."""
+        seen: dict[str, Clause] = {}
+        for clause in clauses:
+            if clause.field in seen:
+                note = Note(f"the first `{clause.keyword}` is here", seen[clause.field].span)
+                message = f"`{clause.keyword}` is written twice"
+                helps = ("keep one of them",)
+                raise MistakeFound(
+                    Diagnostic("E104", message, clause.span, notes=(note,), helps=helps)
+                )
+            seen[clause.field] = clause
+        span = clauses[0].span.to(clauses[-1].span)
+        if "pattern" not in seen:
+            reject("E105", "the query has no `PATTERN`", span, "add one: `PATTERN Stock S+`")
+        return tree.Query(span=span, **{field: clause.value for field, clause in seen.items()})
+
+
+_Mode = TypeVar("_Mode", bound=StrEnum)
+
+
+def _mode(c: Children[Child], modes: Mapping[str, _Mode]) -> _Mode:
+    """Return what the word of a clause such as ``SEMANTICS any`` stands for."""
+    keyword, word = str(c[0]).upper(), str(c[1])
+    mode = modes.get(word.lower().replace("_", "-"))
+    if mode is None:
+        known = ", ".join(dict.fromkeys(m.value for m in modes.values()))
+        message = f"`{word}` is no kind of `{keyword}`"
+        reject("E109", message, token_span(c[1]), f"write one of: {known}")
+    return mode
+
+
+def _count(token: Token) -> tree.Literal:
+    return tree.Literal(span=token_span(token), value=whole_number(token))
+
+
+class TreeBuilder(PatternBuilder, ExpressionBuilder, ClauseBuilder):
+    """All callbacks together; Lark looks them up by name."""

@@ -1,0 +1,275 @@
+"""The parser's callbacks for expressions: children of a grammar rule in, one tree node out.
+
+Each method carries the name of a rule or alias of ``grammar.lark``. Lark calls it with all children
+of the rule, punctuation included, so a node's span runs from its first child to its last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Children
+from typing import Any, NoReturn
+
+from lark.lexer import Token
+
+from cepheid.errors import Diagnostic, Span, suggest_names
+from cepheid.events.temporal import UNIT_MICROSECONDS, duration_us
+from cepheid.language import tree
+from cepheid.language.lexer import MistakeFound
+
+Child = Any
+"""A token or a finished node."""
+
+INTEGER_MAX = 2**63 - 1
+NUMBER_LENGTH_MAX = 40
+
+ANCHORS = {a.value: a for a in tree.Anchor if a is not tree.Anchor.EACH}
+AGGREGATES = {f.value: f for f in tree.AggregateFunction}
+
+def span_of(children: Children[Child]) -> Span:
+    """Return the span from the first child to the last."""
+    return token_span(children[0]).to(token_span(children[-1]))
+
+
+def token_span(child: Child) -> Span:
+    """Return the place of a token or node."""
+    if isinstance(child, Token):
+        assert child.start_pos is not None
+        assert child.end_pos is not None
+        return Span(child.start_pos, child.end_pos)
+    span: Span = child.span
+    return span
+
+
+def nodes_of(children: Children[Child]) -> tuple[Any, ...]:
+    """Return the children that are finished nodes."""
+    return tuple(child for child in children if not isinstance(child, Token))
+
+
+def names_of(children: Children[Child]) -> tuple[tree.Name, ...]:
+    """Return the children that are names."""
+    return tuple(name_of(c) for c in children if isinstance(c, Token) and c.type == "NAME")
+
+
+def name_of(token: Token) -> tree.Name:
+    """Return a token as a name."""
+    return tree.Name(span=token_span(token), text=str(token))
+
+
+def reject(code: str, message: str, span: Span, *helps: str) -> NoReturn:
+    """Leave the parser with a diagnostic."""
+    raise MistakeFound(Diagnostic(code, message, span, helps=tuple(h for h in helps if h)))
+
+
+
+def whole_number(token: Token) -> int:
+    """Return the value of a token that must be a whole number of 64 bits."""
+    if not token.isdigit():
+        reject("E107", "a whole number is needed here", token_span(token), "write it without a point")
+    if len(token) > len(str(INTEGER_MAX)) or int(token) > INTEGER_MAX:
+        reject("E107", "this number does not fit 64 bits", token_span(token), "write it as `1e30`")
+    return int(token)
+
+
+class ExpressionBuilder:
+    """Expressions."""
+
+    def expression(self, c: Children[Child]) -> tree.Logical:
+        return tree.Logical(span=span_of(c), operator="OR", operands=nodes_of(c))
+
+    def and_expression(self, c: Children[Child]) -> tree.Logical:
+        return tree.Logical(span=span_of(c), operator="AND", operands=nodes_of(c))
+
+    def logical_not(self, c: Children[Child]) -> tree.Unary:
+        return tree.Unary(span=span_of(c), operator="NOT", operand=c[1])
+
+    def compare(self, c: Children[Child]) -> tree.Binary:
+        left, operator, right = c
+        if isinstance(left, tree.Binary) and left.operator in ("=", "<>", "<", "<=", ">", ">="):
+            reject(
+                "E110",
+                "comparisons do not chain",
+                span_of(c),
+                "join two comparisons with AND: `a < b AND b < c`",
+                "for one attribute that all events share, write `[attribute]`",
+            )
+        return tree.Binary(span=span_of(c), operator=str(operator), left=left, right=right)
+
+    def arithmetic(self, c: Children[Child]) -> tree.Binary:
+        return tree.Binary(span=span_of(c), operator=str(c[1]), left=c[0], right=c[2])
+
+    def sign(self, c: Children[Child]) -> Any:
+        if str(c[0]) == "+":
+            return tree.replace_span(c[1], span_of(c))
+        # A negative constant is one literal, so that it reads back as it was written.
+        operand = c[1]
+        if isinstance(operand, tree.Literal) and type(operand.value) in (int, float):
+            assert isinstance(operand.value, int | float)
+            if not (operand.value < 0 or str(operand.value).startswith("-")):
+                return tree.Literal(span=span_of(c), value=-operand.value)
+        return tree.Unary(span=span_of(c), operator="-", operand=operand)
+
+    def is_null(self, c: Children[Child]) -> tree.IsNull:
+        return tree.IsNull(span=span_of(c), operand=c[0], negated=False)
+
+    def is_not_null(self, c: Children[Child]) -> tree.IsNull:
+        return tree.IsNull(span=span_of(c), operand=c[0], negated=True)
+
+    def in_list(self, c: Children[Child], *, negated: bool = False) -> tree.InList:
+        operand, *items = nodes_of(c)
+        return tree.InList(span=span_of(c), operand=operand, items=tuple(items), negated=negated)
+
+    def not_in_list(self, c: Children[Child]) -> tree.InList:
+        return self.in_list(c, negated=True)
+
+    def between(self, c: Children[Child], *, negated: bool = False) -> tree.Between:
+        operand, low, high = nodes_of(c)
+        return tree.Between(span=span_of(c), operand=operand, low=low, high=high, negated=negated)
+
+    def not_between(self, c: Children[Child]) -> tree.Between:
+        return self.between(c, negated=True)
+
+    def like(self, c: Children[Child], *, negated: bool = False) -> tree.Like:
+        operand, pattern = nodes_of(c)
+        return tree.Like(span=span_of(c), operand=operand, pattern=pattern, negated=negated)
+
+    def not_like(self, c: Children[Child]) -> tree.Like:
+        return self.like(c, negated=True)
+
+    def parenthesis(self, c: Children[Child]) -> Any:
+        return tree.replace_span(c[1], span_of(c))
+
+    def number(self, c: Children[Child]) -> tree.Literal:
+        token = c[0]
+        if token.isdigit():
+            return tree.Literal(span=token_span(token), value=whole_number(token))
+        value = float(token) if len(token) <= NUMBER_LENGTH_MAX else float("inf")
+        if value == float("inf"):
+            reject("E107", "this number is too large or too long", token_span(token))
+        return tree.Literal(span=token_span(token), value=value)
+
+    def string(self, c: Children[Child]) -> tree.Literal:
+        return tree.Literal(span=token_span(c[0]), value=str(c[0]))
+
+    def true(self, c: Children[Child]) -> tree.Literal:
+        return tree.Literal(span=token_span(c[0]), value=True)
+
+    def false(self, c: Children[Child]) -> tree.Literal:
+        return tree.Literal(span=token_span(c[0]), value=False)
+
+    def null(self, c: Children[Child]) -> tree.Literal:
+        return tree.Literal(span=token_span(c[0]), value=None)
+
+    def word(self, c: Children[Child]) -> tree.Word:
+        return tree.Word(span=token_span(c[0]), text=str(c[0]))
+
+    def path(self, c: Children[Child]) -> tree.Name:
+        """A dotted attribute is one name; its parts are escaped by the formatter, not here."""
+        return tree.Name(span=span_of(c), text=".".join(n.text for n in names_of(c)))
+
+    def attribute(self, c: Children[Child]) -> tree.Attribute:
+        return tree.Attribute(span=span_of(c), variable=name_of(c[0]), attribute=c[2])
+
+    def duration(self, c: Children[Child]) -> tree.Duration:
+        amount, unit = c
+        if unit.lower() not in UNIT_MICROSECONDS:
+            units = [name for name in UNIT_MICROSECONDS if len(name) > 1]
+            near, mark, _ = suggest_names(unit, units).partition("?")
+            reject(
+                "E108",
+                f"`{unit}` is not a unit of time",
+                token_span(unit),
+                near + mark if mark else "",
+                "units are microseconds, milliseconds, seconds, minutes, hours and days",
+            )
+        plain = len(amount) <= NUMBER_LENGTH_MAX and "e" not in amount.lower()
+        microseconds = duration_us(amount, unit) if plain else None
+        if microseconds is None:
+            reject(
+                "E107",
+                "this duration is too long, or no whole number of microseconds",
+                span_of(c),
+                "write it in a smaller unit: `500 ms`",
+            )
+        return tree.Duration(span=span_of(c), microseconds=microseconds)
+
+    def equivalence(self, c: Children[Child]) -> tree.Equivalence:
+        return tree.Equivalence(span=span_of(c), items=nodes_of(c))
+
+    def equivalence_item(self, c: Children[Child]) -> tree.EquivalenceItem:
+        return tree.EquivalenceItem(span=span_of(c), attribute=name_of(c[0]))
+
+    def equivalence_variable(self, c: Children[Child]) -> tree.EquivalenceItem:
+        return tree.EquivalenceItem(span=span_of(c), variable=name_of(c[0]), attribute=c[2])
+
+    def call_empty(self, c: Children[Child]) -> Any:
+        return _call(c, ())
+
+    def call_star(self, c: Children[Child]) -> tree.Aggregate:
+        if str(c[0]).upper() != "COUNT":
+            reject("E111", f"`{c[0]}` does not take `*`", span_of(c), "only COUNT does: `COUNT(*)`")
+        return tree.Aggregate(span=span_of(c), function=tree.AggregateFunction.COUNT)
+
+    def call(self, c: Children[Child]) -> Any:
+        return _call(c, nodes_of(c))
+
+    def call_attribute(self, c: Children[Child]) -> tree.Attribute:
+        """``NEXT(S).price``."""
+        function = str(c[0]).upper()
+        argument = c[2]
+        if function not in ANCHORS or len(nodes_of(c)) != 2 or not isinstance(argument, tree.Word):
+            reject(
+                "E111",
+                f"`{c[0]}(...)` has no attributes",
+                span_of(c),
+                "an attribute follows NEXT, PREV, FIRST or LAST of a variable: `NEXT(S).price`",
+            )
+        variable = tree.Name(span=argument.span, text=argument.text)
+        anchor = ANCHORS[function]
+        return tree.Attribute(span=span_of(c), variable=variable, attribute=c[-1], anchor=anchor)
+
+
+def _call(c: Children[Child], arguments: tuple[Any, ...]) -> Any:
+    """Return an aggregate, an anchored attribute or a scalar function."""
+    function, span = str(c[0]).upper(), span_of(c)
+    first = arguments[0] if len(arguments) == 1 else None
+    each = isinstance(first, tree.Attribute) and first.anchor is tree.Anchor.EACH
+    if function in ANCHORS:
+        if not each or not isinstance(first, tree.Attribute):
+            reject(
+                "E111",
+                f"`{function}` takes one variable and is followed by an attribute",
+                span,
+                f"write `{function}(S).price`",
+            )
+        return tree.Attribute(
+            span=span,
+            variable=first.variable,
+            attribute=first.attribute,
+            anchor=ANCHORS[function],
+        )
+    if function == "COUNT":
+        if not isinstance(first, tree.Word):
+            reject(
+                "E111",
+                "`COUNT` takes `*` or a variable",
+                span,
+                "`COUNT(*)` counts matches, `COUNT(S)` counts the events of S in all matches",
+            )
+        name = tree.Name(span=first.span, text=first.text)
+        return tree.Aggregate(span=span, function=AGGREGATES[function], variable=name)
+    if function in AGGREGATES:
+        if not each or not isinstance(first, tree.Attribute):
+            word = first.text if isinstance(first, tree.Word) else "price"
+            reject(
+                "E111",
+                f"`{function}` takes an attribute of a variable",
+                span,
+                f"write `{function}(S.{word})`, with S a variable of the pattern",
+            )
+        return tree.Aggregate(
+            span=span,
+            function=AGGREGATES[function],
+            variable=first.variable,
+            attribute=first.attribute,
+        )
+    return tree.Call(span=span, function=function, arguments=arguments)

@@ -1,0 +1,222 @@
+"""Tree in, canonical text out: the inverse of ``parse``.
+
+One clause a line, in a fixed order, keywords in upper case, parentheses only where the grammar needs
+them. ``parse(format_query(tree)) == tree`` for every tree that ``parse`` returns.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cepheid.events.temporal import format_duration
+from cepheid.language import tree
+from cepheid.language.lexer import KEYWORDS
+
+_PLAIN_NAME = re.compile(r"(?!\d)\w+")
+
+# How tightly an expression binds; an operand that binds less needs parentheses.
+_OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _UNARY, _PRIMARY = range(8)
+_ARITHMETIC = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
+
+# The same for patterns.
+_PATTERN_AND, _PATTERN_OR, _PATTERN_NOT, _PATTERN_REPEAT, _PATTERN_ATOM = range(5)
+
+
+def format_query(query: tree.Query) -> str:
+    """Return the canonical text of a query.
+
+    Examples
+    --------
+    >>> from cepheid.language.parser import parse
+    >>> print(format_query(parse("pattern Stock S+ return count(*) within 90s")))
+    RETURN COUNT(*)
+    PATTERN Stock S+
+    WITHIN 90 seconds
+    """
+    lines = []
+    if query.returns is not None:
+        lines.append(f"RETURN {_format_return(query.returns)}")
+    lines.append(f"PATTERN {format_pattern(query.pattern)}")
+    if query.semantics is not None:
+        lines.append(f"SEMANTICS {query.semantics.semantics.value}")
+    if query.where is not None:
+        lines.append(f"WHERE {format_expression(query.where)}")
+    if query.group_by:
+        lines.append(f"GROUP-BY {', '.join(format_name(n.text) for n in query.group_by)}")
+    if query.having is not None:
+        lines.append(f"HAVING {format_expression(query.having)}")
+    if query.window is not None:
+        lines.append(_format_window(query.window))
+    if query.emit_on_expiry is not None:
+        lines.append("EMIT ON EXPIRY")
+    if query.ties is not None:
+        lines.append(f"TIES {query.ties.ties.value}")
+    if query.numbers is not None:
+        lines.append(f"NUMBERS {query.numbers.numbers.value}")
+    if query.min_length is not None:
+        lines.append(f"MIN LENGTH {query.min_length.value}")
+    if query.limit is not None:
+        lines.append(f"LIMIT {query.limit.value}")
+    return "\n".join(lines)
+
+
+def format_name(text: str) -> str:
+    """Return a name, between backquotes where it would not read back as a name.
+
+    Examples
+    --------
+    >>> format_name("price"), format_name("order id"), format_name("where")
+    ('price', '`order id`', '`where`')
+    """
+    if _PLAIN_NAME.fullmatch(text) and text.upper() not in KEYWORDS | {"MIN", "GROUP"}:
+        return text
+    return f"`{text.replace('`', '``')}`"
+
+
+def _format_path(text: str) -> str:
+    return ".".join(format_name(part) if part else "" for part in text.split("."))
+
+
+def _format_return(returns: tree.Return) -> str:
+    if not returns.items:
+        return "MATCHES"
+    items = []
+    for item in returns.items:
+        alias = f" AS {format_name(item.alias.text)}" if item.alias else ""
+        items.append(format_expression(item.expression) + alias)
+    return ", ".join(items)
+
+
+def _format_window(window: tree.Window) -> str:
+    text = f"WITHIN {_format_extent(window.within)}"
+    return f"{text} SLIDE {_format_extent(window.slide)}" if window.slide else text
+
+
+def _format_extent(extent: tree.Duration | tree.EventCount) -> str:
+    if isinstance(extent, tree.Duration):
+        return format_duration(extent.microseconds)
+    return f"{extent.count} EVENT{'' if extent.count == 1 else 'S'}"
+
+
+def format_pattern(pattern: tree.Pattern, binding: int = _PATTERN_AND) -> str:
+    """Return the text of a pattern, in parentheses if it binds less than ``binding``."""
+    text, own = _pattern_and_binding(pattern)
+    return text if own >= binding else f"({text})"
+
+
+def _pattern_and_binding(pattern: tree.Pattern) -> tuple[str, int]:
+    match pattern:
+        case tree.EventPattern(event_type=event_type, variable=variable):
+            names = [event_type.text] if variable == event_type else [event_type.text, variable.text]
+            return " ".join(format_name(name) for name in names), _PATTERN_ATOM
+        case tree.Sequence(parts=parts):
+            return f"SEQ({', '.join(format_pattern(p) for p in parts)})", _PATTERN_ATOM
+        case tree.Repeat(pattern=inner):
+            return format_pattern(inner, _PATTERN_REPEAT) + format_repeat(pattern), _PATTERN_REPEAT
+        case tree.Negation(pattern=inner):
+            return f"NOT {format_pattern(inner, _PATTERN_NOT)}", _PATTERN_NOT
+        case tree.Disjunction(alternatives=parts):
+            return " OR ".join(format_pattern(p, _PATTERN_NOT) for p in parts), _PATTERN_OR
+        case tree.Conjunction(patterns=parts):
+            return " AND ".join(format_pattern(p, _PATTERN_OR) for p in parts), _PATTERN_AND
+
+
+def format_repeat(repeat: tree.Repeat) -> str:
+    """Return the mark of a repetition: ``+``, ``*``, ``?`` or ``{n,m}``."""
+    match (repeat.least, repeat.most):
+        case (1, None):
+            return "+"
+        case (0, None):
+            return "*"
+        case (0, 1):
+            return "?"
+        case (least, None):
+            return f"{{{least},}}"
+        case (least, most):
+            return f"{{{least}}}" if least == most else f"{{{least},{most}}}"
+
+
+def format_expression(expression: tree.Expression, binding: int = _OR) -> str:
+    """Return the text of an expression, in parentheses if it binds less than ``binding``."""
+    text, own = _expression_and_binding(expression)
+    return text if own >= binding else f"({text})"
+
+
+def _expression_and_binding(expression: tree.Expression) -> tuple[str, int]:
+    match expression:
+        case tree.Logical(operator=operator, operands=operands):
+            # AND inside AND keeps its parentheses, so the tree reads back with the same shape.
+            own = _AND if operator == "AND" else _OR
+            return f" {operator} ".join(format_expression(o, own + 1) for o in operands), own
+        case tree.Unary(operator="NOT", operand=operand):
+            return f"NOT {format_expression(operand, _NOT)}", _NOT
+        case tree.Unary(operand=operand):
+            # A sign before a literal would become part of it, and two signs a comment.
+            bare = isinstance(operand, tree.Literal | tree.Unary)
+            return f"-{format_expression(operand, _PRIMARY + bare)}", _UNARY
+        case tree.Binary(operator=operator, left=left, right=right):
+            own = _ARITHMETIC.get(operator, _COMPARISON)
+            # Comparisons do not chain, arithmetic groups to the left.
+            first = format_expression(left, own if operator in _ARITHMETIC else _SUM)
+            return f"{first} {operator} {format_expression(right, own + 1)}", own
+        case tree.IsNull() | tree.InList() | tree.Between() | tree.Like():
+            return _format_test(expression), _COMPARISON
+        case _:
+            return _format_primary(expression), _PRIMARY
+
+
+def _format_test(test: tree.IsNull | tree.InList | tree.Between | tree.Like) -> str:
+    operand = format_expression(test.operand, _SUM)
+    no = "NOT " if test.negated else ""
+    match test:
+        case tree.IsNull():
+            return f"{operand} IS {no}NULL"
+        case tree.InList(items=items):
+            return f"{operand} {no}IN ({', '.join(format_expression(i) for i in items)})"
+        case tree.Between(low=low, high=high):
+            ends = f"{format_expression(low, _SUM)} AND {format_expression(high, _SUM)}"
+            return f"{operand} {no}BETWEEN {ends}"
+        case tree.Like(pattern=pattern):
+            return f"{operand} {no}LIKE {format_expression(pattern, _SUM)}"
+
+
+def _format_primary(expression: tree.Expression) -> str:
+    match expression:
+        case tree.Literal(value=value):
+            return format_literal(value)
+        case tree.Duration(microseconds=microseconds):
+            return format_duration(microseconds)
+        case tree.Word(text=text):
+            return format_name(text)
+        case tree.Attribute(variable=variable, attribute=attribute, anchor=anchor):
+            name = format_name(variable.text)
+            owner = name if anchor is tree.Anchor.EACH else f"{anchor.value}({name})"
+            return f"{owner}.{_format_path(attribute.text)}"
+        case tree.Aggregate(function=function, variable=None):
+            return f"{function.value}(*)"
+        case tree.Aggregate(function=function, variable=tree.Name(text=text), attribute=attribute):
+            path = f".{_format_path(attribute.text)}" if attribute else ""
+            return f"{function.value}({format_name(text)}{path})"
+        case tree.Call(function=function, arguments=arguments):
+            return f"{format_name(function)}({', '.join(format_expression(a) for a in arguments)})"
+        case tree.Equivalence(items=items):
+            return f"[{', '.join(_format_item(item) for item in items)}]"
+        case _:
+            raise AssertionError(f"{type(expression).__name__} is no primary expression")
+
+
+def _format_item(item: tree.EquivalenceItem) -> str:
+    variable = f"{format_name(item.variable.text)}." if item.variable else ""
+    path = _format_path(item.attribute.text) if item.variable else format_name(item.attribute.text)
+    return variable + path
+
+
+def format_literal(value: bool | int | float | str | None) -> str:  # noqa: FBT001  # it is the value
+    """Return a constant as the language writes it."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return f"'{value.replace(chr(39), chr(39) * 2)}'"
+    return repr(value)

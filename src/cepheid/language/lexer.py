@@ -1,0 +1,183 @@
+"""Query text in, tokens out: keywords in any case, and only where the grammar allows them.
+
+Lark asks for one token after the other; between two tokens its parser state tells which terminals
+may follow. A word is a keyword only if that keyword may follow, so attributes and event types may
+be called ``count``, ``next`` or ``events``. Backquotes make a name of anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from lark.lexer import Lexer, LexerState, Token
+
+from cepheid.errors import Diagnostic, Span
+from cepheid.events.temporal import UNIT_MICROSECONDS
+
+KEYWORDS = frozenset(
+    "RETURN MATCHES AS PATTERN SEQ SEMANTICS WHERE AND OR NOT IN BETWEEN IS NULL LIKE TRUE FALSE "
+    "GROUP_BY HAVING WITHIN SLIDE EVENTS EMIT ON EXPIRY TIES NUMBERS MIN_LENGTH LIMIT".split()
+)
+
+PUNCTUATION = {
+    "(": ("LPAR",),
+    ")": ("RPAR",),
+    "[": ("LSQB",),
+    "]": ("RSQB",),
+    "{": ("LBRACE",),
+    "}": ("RBRACE",),
+    ",": ("COMMA",),
+    ".": ("DOT",),
+    "?": ("QMARK",),
+    "+": ("PLUS", "PLUS_MINUS"),
+    "-": ("PLUS_MINUS",),
+    "*": ("STAR", "TIMES"),
+    "/": ("TIMES",),
+    "%": ("TIMES",),
+    "!": ("NOT",),
+    "=": ("COMPARE",),
+    "<>": ("COMPARE",),
+    "<": ("COMPARE",),
+    "<=": ("COMPARE",),
+    ">": ("COMPARE",),
+    ">=": ("COMPARE",),
+    "&": ("AND",),
+    "|": ("OR",),
+}
+"""The terminals that a mark may stand for, the grammar's own names first."""
+
+SPELLINGS = {
+    "==": "=",
+    "!=": "<>",
+    "≠": "<>",
+    "≤": "<=",
+    "≥": ">=",
+    "∗": "*",
+    "−": "-",
+    "∧": "&",
+    "∨": "|",
+    "¬": "!",
+}
+"""Marks as the papers print them, and as other languages write them."""
+
+TERMINALS = KEYWORDS | {name for names in PUNCTUATION.values() for name in names}
+TERMINALS |= {"NAME", "NUMBER", "STRING", "MODE", "UNIT"}
+
+_TOKEN = re.compile(
+    r"""
+      (?P<SKIP>     \s+ | --[^\n]* | /\*.*?\*/ )
+    | (?P<NUMBER>   \d+ (?:\.\d+)? (?:[eE][+-]?\d+ (?!\w))? )
+    | (?P<WORD>     (?!\d)\w+ )
+    | (?P<QUOTED>   `(?:[^`\n]|``)+` )
+    | (?P<STRING>   '(?:[^']|'')*' | "(?:[^"]|"")*" )
+    | (?P<MARK>     <> | <= | >= | == | != | [()\[\]{},.?+\-*/%!=<>≠≤≥∗−∧∨¬] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_MODE = re.compile(r"[^\W\d]\w*(?:-\w+)*")
+_TWO_WORDS = re.compile(r"(?:(group)(?:\s*-\s*|\s+)by|(min)\s+length)\b", re.IGNORECASE)
+_CALL = re.compile(r"\s*\(")
+
+
+class MistakeFound(Exception):
+    """Leaves the parser with a diagnostic; ``parse`` turns it into a QuerySyntaxError."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic)
+        self.diagnostic = diagnostic
+
+
+class QueryLexer(Lexer):
+    """The lexer that Lark calls; it holds nothing."""
+
+    __future_interface__ = 2
+
+    def __init__(self, _lexer_conf: object = None) -> None:
+        return
+
+    def lex(self, lexer_state: LexerState, parser_state: Any) -> Iterator[Token]:
+        """Yield the tokens of a text; a word's kind depends on the parser's state."""
+        text = lexer_state.text.text
+        assert isinstance(text, str), "parse() passes text"
+        states = parser_state.parse_conf.states
+        offset = 0
+        while offset < len(text):
+            match = _TOKEN.match(text, offset)
+            if match is None:
+                raise MistakeFound(_unreadable(text, offset))
+            end = match.end()
+            if match.lastgroup != "SKIP":
+                accepted = states[parser_state.position]
+                kind, value, end = _classify(match, accepted)
+                yield Token(kind, value, offset, end_pos=end)
+            offset = end
+
+
+def _classify(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
+    """Return terminal, value and end of the token that starts at a regular-expression match."""
+    value, end = match.group(), match.end()
+    if match.lastgroup == "WORD":
+        return _classify_word(match, accepted)
+    if match.lastgroup == "QUOTED":
+        return "NAME", value[1:-1].replace("``", "`"), end
+    if match.lastgroup == "STRING":
+        return "STRING", value[1:-1].replace(value[0] * 2, value[0]), end
+    if match.lastgroup == "MARK":
+        value = SPELLINGS.get(value, value)
+        kinds = PUNCTUATION[value]
+        return next((kind for kind in kinds if kind in accepted), kinds[0]), value, end
+    return "NUMBER", value, end
+
+
+def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
+    value, end, text = match.group(), match.end(), match.string
+    if "MODE" in accepted:
+        mode = _MODE.match(text, match.start())
+        if mode is not None:
+            return "MODE", mode.group(), mode.end()
+    two_words = _TWO_WORDS.match(text, match.start())
+    if two_words is not None:
+        keyword = "GROUP_BY" if two_words.group(1) else "MIN_LENGTH"
+        if keyword in accepted or "NAME" not in accepted:
+            return keyword, two_words.group(), two_words.end()
+    keyword = "EVENTS" if value.upper() == "EVENT" else value.upper()
+    if keyword in KEYWORDS and "_" not in keyword:
+        # SEQ, IN and others followed by "(" would otherwise be calls; an event type may be called Seq.
+        fits = keyword in accepted and (keyword != "SEQ" or _CALL.match(text, end) is not None)
+        if fits or not accepted.keys() & {"NAME", "UNIT"}:
+            return keyword, value, end
+    if "UNIT" in accepted and (value.lower() in UNIT_MICROSECONDS or "COMPARE" not in accepted):
+        return "UNIT", value, end
+    return "NAME", value, end
+
+
+def _unreadable(text: str, offset: int) -> Diagnostic:
+    """Say what is wrong with text that no token begins with."""
+    here = text[offset]
+    line_end = text.find("\n", offset)
+    rest = Span(offset, len(text) if line_end < 0 else line_end)
+    if here in "'\"":
+        return Diagnostic(
+            "E102",
+            "the text that starts here has no closing quote",
+            rest,
+            helps=(f"close it with {here}; write a quote inside as {here}{here}",),
+        )
+    if here == "`":
+        return Diagnostic(
+            "E102", "the name that starts here has no closing backquote", rest,
+            helps=("close it with ` on the same line",),
+        )  # fmt: skip
+    if text.startswith("/*", offset):
+        return Diagnostic(
+            "E102", "the comment that starts here has no end", rest, helps=("end it with */",)
+        )
+    name = here if here.isprintable() else f"U+{ord(here):04X}"
+    return Diagnostic(
+        "E103",
+        f"the character `{name}` has no meaning in a query",
+        Span(offset, offset + 1),
+        helps=("remove it, or put a name that contains it between backquotes",),
+    )

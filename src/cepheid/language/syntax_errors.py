@@ -1,0 +1,150 @@
+"""The terminals that the parser would have accepted in, one sentence with a suggestion out."""
+
+from __future__ import annotations
+
+from lark.exceptions import UnexpectedToken
+from lark.lexer import Token
+
+from cepheid.errors import Diagnostic, Span, suggest_names
+from cepheid.language.lexer import KEYWORDS, PUNCTUATION
+
+CLAUSES = {
+    "RETURN": "RETURN",
+    "PATTERN": "PATTERN",
+    "SEMANTICS": "SEMANTICS",
+    "WHERE": "WHERE",
+    "GROUP_BY": "GROUP-BY",
+    "HAVING": "HAVING",
+    "WITHIN": "WITHIN",
+    "EMIT": "EMIT",
+    "TIES": "TIES",
+    "NUMBERS": "NUMBERS",
+    "MIN_LENGTH": "MIN LENGTH",
+    "LIMIT": "LIMIT",
+}
+
+_MARKS = {names[0]: mark for mark, names in PUNCTUATION.items() if mark in "()[]{},.?+*"}
+_GROUPS = {
+    "COMPARE": "a comparison",
+    "PLUS_MINUS": "`+` or `-`",
+    "TIMES": "`*` or `/`",
+    "NAME": "a name",
+    "NUMBER": "a number",
+    "STRING": "a text in quotes",
+    "MODE": "a word",
+    "UNIT": "a unit of time",
+}
+EXPECTED_SHOWN_MAX = 4
+
+
+def explain_unexpected(error: UnexpectedToken, text: str) -> Diagnostic:
+    """Return the diagnostic for a token that cannot stand where it does."""
+    token = error.token
+    accepted = set(error.accepts or error.expected)
+    if token.type == "$END" and not text.strip():
+        return Diagnostic("E101", "the query is empty", helps=("write `PATTERN Stock S+`",))
+    ended = token.type == "$END"
+    # Whatever stands before tells people more than the offset of the end.
+    span = Span(len(text.rstrip()), len(text.rstrip()) + 1) if ended else _token_span(token)
+    found = "the end of the query" if ended else f"`{text[span.start : span.end]}`"
+    before = _before(text, span.start)
+    after = f" after `{before}`" if before else ""
+    message = f"expected {describe_expected(accepted)}{after}, found {found}"
+    return Diagnostic("E101", message, span, helps=tuple(_helps(token, accepted, text)))
+
+
+def _token_span(token: Token) -> Span:
+    assert token.start_pos is not None
+    assert token.end_pos is not None
+    return Span(token.start_pos, token.end_pos)
+
+
+def _before(text: str, start: int) -> str:
+    """Return the last word or mark before a place, with at most three words of context."""
+    words = text[:start].split()[-2:]
+    joined = " ".join(words)
+    return joined if len(joined) <= 40 else joined[-20:]
+
+
+def describe_expected(accepted: set[str]) -> str:
+    """Return accepted terminals in words; a whole expression or clause is one thing.
+
+    Examples
+    --------
+    >>> describe_expected({"COMMA", "RPAR"})
+    '`)` or `,`'
+    >>> describe_expected(set(CLAUSES) | {"$END"})
+    'another clause or the end'
+    """
+    rest = set(accepted)
+    parts = []
+    if {"NAME", "NUMBER", "STRING"} <= rest:
+        parts.append("a value")
+        rest -= {"NAME", "NUMBER", "STRING", "LPAR", "LSQB", "NOT", "PLUS_MINUS", "NULL"}
+        rest -= {"TRUE", "FALSE"}
+    elif {"NAME", "SEQ", "LPAR"} <= rest:
+        parts.append("a pattern")
+        rest -= {"NAME", "SEQ", "LPAR", "NOT"}
+    if {"COMPARE", "TIMES"} <= rest:
+        # Inside an expression everything that goes on with it counts as one thing.
+        parts.append("an operator")
+        rest -= {"COMPARE", "TIMES", "PLUS_MINUS", "IS", "IN", "LIKE", "BETWEEN", "NOT"}
+        rest -= {"AND", "OR", "UNIT", "DOT", "LPAR"}
+    if {"PLUS", "STAR", "QMARK"} <= rest:
+        rest -= {"PLUS", "STAR", "QMARK", "LBRACE", "AND", "OR", "NAME"}
+        parts += [] if rest else ["`+`"]
+    if len(rest & set(CLAUSES)) > 2:
+        rest -= set(CLAUSES)
+        clause = ["another clause"] + (["the end"] if "$END" in rest else [])
+        rest.discard("$END")
+    else:
+        clause = []
+    words = [_describe(terminal) for terminal in sorted(rest, key=_rank)]
+    return _join((parts + words)[:EXPECTED_SHOWN_MAX] + clause)
+
+
+def _rank(terminal: str) -> tuple[int, str]:
+    """Keywords say most, then marks, then kinds of tokens."""
+    if terminal in KEYWORDS:
+        return 0, terminal
+    return (1, _MARKS[terminal]) if terminal in _MARKS else (2, terminal)
+
+
+def _describe(terminal: str) -> str:
+    if terminal == "$END":
+        return "the end"
+    if terminal in _MARKS:
+        return f"`{_MARKS[terminal]}`"
+    return _GROUPS.get(terminal, f"`{CLAUSES.get(terminal, terminal)}`")
+
+
+def _join(words: list[str]) -> str:
+    if len(words) < 2:
+        return words[0] if words else "something else"
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _helps(token: Token, accepted: set[str], text: str) -> list[str]:
+    """Return what people most likely meant."""
+    helps = []
+    word = str(token)
+    start = token.start_pos or 0
+    if token.type == "NAME" and text[start : start + 1] != "`":
+        clauses = accepted & set(CLAUSES)
+        keywords = {CLAUSES.get(k, k) for k in (accepted & KEYWORDS) | clauses}
+        near = suggest_names(word, keywords).partition("?")
+        if near[1]:
+            helps.append(near[0] + near[1])
+        elif _before(text, start).upper().endswith("GROUP"):
+            helps.append("write `GROUP-BY` or `GROUP BY`")
+        elif "AND" in accepted and "COMPARE" in accepted:
+            helps.append("join two conditions with AND")
+    if helps:
+        return helps
+    if {"COMMA", "RPAR"} <= accepted and token.type in {"NAME", "NOT", "SEQ"}:
+        helps.append("separate the parts of `SEQ` with commas: `SEQ(A, NOT B, C)`")
+    elif "COMMA" not in accepted and token.type in {"NAME", "COMMA"} and "QMARK" in accepted:
+        helps.append("put events that follow each other into SEQ: `SEQ(A+, B)`")
+    if token.type in KEYWORDS and "NAME" in accepted:
+        helps.append(f"to use `{word}` as a name, put it between backquotes: `` `{word}` ``")
+    return helps
