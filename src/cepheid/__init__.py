@@ -1,1 +1,71 @@
-"""Cepheid finds, counts and aggregates patterns in streams of events."""
+"""Cepheid finds, counts and aggregates patterns in streams of events.
+
+>>> import cepheid
+>>> q = cepheid.query("RETURN COUNT(*) PATTERN SEQ(Login, Transfer T+) WITHIN 10 minutes")
+>>> q.plan.choice.evaluator.value
+'linear'
+
+Every public name is loaded when it is first used, so that ``import cepheid`` costs next to nothing
+and reading a query loads neither numba nor Spark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cepheid.api import CompiledQuery, query
+    from cepheid.errors import (
+        BindError,
+        CepheidError,
+        DataError,
+        Diagnostic,
+        QueryError,
+        QuerySyntaxError,
+        UnsupportedError,
+    )
+    from cepheid.planner.plan import Plan
+
+__version__ = "0.1.0.dev0"
+
+_HOME = {
+    "query": "cepheid.api",
+    "CompiledQuery": "cepheid.api",
+    "Plan": "cepheid.planner.plan",
+    "Diagnostic": "cepheid.errors",
+    "CepheidError": "cepheid.errors",
+    "QueryError": "cepheid.errors",
+    "QuerySyntaxError": "cepheid.errors",
+    "BindError": "cepheid.errors",
+    "UnsupportedError": "cepheid.errors",
+    "DataError": "cepheid.errors",
+}
+
+__all__ = [
+    "BindError",
+    "CepheidError",
+    "CompiledQuery",
+    "DataError",
+    "Diagnostic",
+    "Plan",
+    "QueryError",
+    "QuerySyntaxError",
+    "UnsupportedError",
+    "query",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name on first use (PEP 562)."""
+    if name not in _HOME:
+        message = f"module 'cepheid' has no attribute {name!r}"
+        raise AttributeError(message)
+    import importlib
+
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

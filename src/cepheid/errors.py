@@ -106,9 +106,7 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
     return line, offset - text.rfind("\n", 0, offset)
 
 
-def render_diagnostics(
-    diagnostics: Iterable[Diagnostic], text: str, *, file: str = "query"
-) -> str:
+def render_diagnostics(diagnostics: Iterable[Diagnostic], text: str, *, file: str = "query") -> str:
     """Return the blocks of several diagnostics, an empty line between them."""
     return "\n\n".join(render_diagnostic(d, text, file=file) for d in diagnostics)
 
@@ -141,7 +139,8 @@ def _render_place(place: Note, text: str, file: str, width: int, *, mark: str) -
     start = column - 1
     if len(source) > LINE_SHOWN_MAX:
         cut = max(0, start - LINE_SHOWN_MAX // 4)
-        source = ("…" if cut else "") + source[cut : cut + LINE_SHOWN_MAX] + "…"
+        more = "…" if cut + LINE_SHOWN_MAX < len(source) else ""
+        source = ("…" if cut else "") + source[cut : cut + LINE_SHOWN_MAX] + more
         start = start - cut + bool(cut)
         length = min(length, len(source) - start)
     pad = " " * width

@@ -1,6 +1,7 @@
 """The columns of an event stream: names and kinds of values, whatever library they come from.
 
-A schema is read from Arrow and Spark by the names that their types print, so neither is imported here.
+A schema is read from Arrow and Spark by the names that their types print, so neither is imported
+here.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _KINDS = {
     "duration": ValueKind.DURATION,
     "interval day": ValueKind.DURATION,
 }
-"""How Arrow, Spark and people call their types: the longest name that a type's name starts with counts."""
+"""How Arrow, Spark and people call their types; the longest beginning of a name counts."""
 
 
 def kind_of(type_name: str) -> ValueKind:
@@ -101,8 +102,8 @@ def read_schema(source: object) -> EventSchema | None:
     Parameters
     ----------
     source
-        A mapping from names to type names, an EventSchema, an Arrow schema or anything with an Arrow
-        ``schema`` (Table, RecordBatchReader, Dataset), a Spark ``StructType`` or DataFrame.
+        A mapping from names to type names, an EventSchema, an Arrow schema or anything with an
+        Arrow ``schema`` (Table, RecordBatchReader, Dataset), a Spark ``StructType`` or DataFrame.
 
     Raises
     ------
@@ -146,5 +147,7 @@ def _columns(fields: Iterable[Any], prefix: str = "") -> Iterator[Column]:
         yield Column(name, kind_of(type_name))
         if type_name.startswith("struct<"):
             parts = getattr(inner, "fields", None)
-            nested = parts if parts is not None else [inner.field(i) for i in range(inner.num_fields)]
+            nested = (
+                parts if parts is not None else [inner.field(i) for i in range(inner.num_fields)]
+            )
             yield from _columns(nested, f"{name}.")

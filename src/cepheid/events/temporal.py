@@ -31,7 +31,9 @@ def duration_us(amount: str, unit: str) -> int | None:
     True
     """
     whole, _, decimals = amount.partition(".")
-    exact, rest = divmod(int(whole + decimals) * UNIT_MICROSECONDS[unit.lower()], 10 ** len(decimals))
+    exact, rest = divmod(
+        int(whole + decimals) * UNIT_MICROSECONDS[unit.lower()], 10 ** len(decimals)
+    )
     return exact if rest == 0 and exact <= DURATION_US_MAX else None
 
 

@@ -1,4 +1,4 @@
-"""The parser's callbacks for patterns and clauses: children of a grammar rule in, one tree node out.
+"""The parser's callbacks for patterns and clauses: children of a rule in, one tree node out.
 
 Each method carries the name of a rule or alias of ``grammar.lark``. Lark calls it with all children
 of the rule, punctuation included, so a node's span runs from its first child to its last.
@@ -26,7 +26,7 @@ from cepheid.language.expression_builder import (
     token_span,
     whole_number,
 )
-from cepheid.language.lexer import MistakeFound
+from cepheid.language.lexer import MistakeFoundError
 
 SEMANTICS = {
     "skip-till-any-match": tree.Semantics.ANY_MATCH,
@@ -85,7 +85,9 @@ class PatternBuilder:
         return tree.Repeat(span=span_of(c), pattern=c[0], least=whole_number(c[2]), most=None)
 
     def repeat_between(self, c: Children[Child]) -> tree.Repeat:
-        return tree.Repeat(span=span_of(c), pattern=c[0], least=whole_number(c[2]), most=whole_number(c[4]))
+        return tree.Repeat(
+            span=span_of(c), pattern=c[0], least=whole_number(c[2]), most=whole_number(c[4])
+        )
 
 
 class Clause(NamedTuple):
@@ -164,7 +166,7 @@ class ClauseBuilder:
                 note = Note(f"the first `{clause.keyword}` is here", seen[clause.field].span)
                 message = f"`{clause.keyword}` is written twice"
                 helps = ("keep one of them",)
-                raise MistakeFound(
+                raise MistakeFoundError(
                     Diagnostic("E104", message, clause.span, notes=(note,), helps=helps)
                 )
             seen[clause.field] = clause

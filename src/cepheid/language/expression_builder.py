@@ -14,7 +14,7 @@ from lark.lexer import Token
 from cepheid.errors import Diagnostic, Span, suggest_names
 from cepheid.events.temporal import UNIT_MICROSECONDS, duration_us
 from cepheid.language import tree
-from cepheid.language.lexer import MistakeFound
+from cepheid.language.lexer import MistakeFoundError
 
 Child = Any
 """A token or a finished node."""
@@ -24,6 +24,7 @@ NUMBER_LENGTH_MAX = 40
 
 ANCHORS = {a.value: a for a in tree.Anchor if a is not tree.Anchor.EACH}
 AGGREGATES = {f.value: f for f in tree.AggregateFunction}
+
 
 def span_of(children: Children[Child]) -> Span:
     """Return the span from the first child to the last."""
@@ -57,14 +58,15 @@ def name_of(token: Token) -> tree.Name:
 
 def reject(code: str, message: str, span: Span, *helps: str) -> NoReturn:
     """Leave the parser with a diagnostic."""
-    raise MistakeFound(Diagnostic(code, message, span, helps=tuple(h for h in helps if h)))
-
+    raise MistakeFoundError(Diagnostic(code, message, span, helps=tuple(h for h in helps if h)))
 
 
 def whole_number(token: Token) -> int:
     """Return the value of a token that must be a whole number of 64 bits."""
     if not token.isdigit():
-        reject("E107", "a whole number is needed here", token_span(token), "write it without a point")
+        reject(
+            "E107", "a whole number is needed here", token_span(token), "write it without a point"
+        )
     if len(token) > len(str(INTEGER_MAX)) or int(token) > INTEGER_MAX:
         reject("E107", "this number does not fit 64 bits", token_span(token), "write it as `1e30`")
     return int(token)
@@ -163,7 +165,7 @@ class ExpressionBuilder:
         return tree.Word(span=token_span(c[0]), text=str(c[0]))
 
     def path(self, c: Children[Child]) -> tree.Name:
-        """A dotted attribute is one name; its parts are escaped by the formatter, not here."""
+        """Join a dotted attribute into one name; the formatter escapes its parts."""
         return tree.Name(span=span_of(c), text=".".join(n.text for n in names_of(c)))
 
     def attribute(self, c: Children[Child]) -> tree.Attribute:

@@ -1,7 +1,7 @@
 """Tree in, canonical text out: the inverse of ``parse``.
 
-One clause a line, in a fixed order, keywords in upper case, parentheses only where the grammar needs
-them. ``parse(format_query(tree)) == tree`` for every tree that ``parse`` returns.
+One clause a line, in a fixed order, keywords in upper case, parentheses only where the grammar
+needs them. ``parse(format_query(tree)) == tree`` for every tree that ``parse`` returns.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import re
 
 from cepheid.events.temporal import format_duration
 from cepheid.language import tree
-from cepheid.language.lexer import KEYWORDS
+from cepheid.language.lexer import KEYWORDS, comments_of
+from cepheid.language.parser import parse
 
 _PLAIN_NAME = re.compile(r"(?!\d)\w+")
 
@@ -33,31 +34,64 @@ def format_query(query: tree.Query) -> str:
     PATTERN Stock S+
     WITHIN 90 seconds
     """
-    lines = []
+    return "\n".join(line for _, line in _clauses(query))
+
+
+def format_text(text: str) -> str:
+    """Return a query text in canonical layout, comments kept above the clauses that they stand in.
+
+    Raises
+    ------
+    QuerySyntaxError
+        If the text cannot be read.
+
+    Examples
+    --------
+    >>> print(format_text("pattern A within 5 s -- short"))
+    PATTERN A
+    WITHIN 5 seconds
+    -- short
+    """
+    clauses = _clauses(parse(text))
+    above: dict[int, list[str]] = {}
+    for span, comment in comments_of(text):
+        # The clause that ends first after the comment; none for a comment at the very end.
+        later = [(end, idx) for idx, (end, _) in enumerate(clauses) if end > span.start]
+        lines = [f"-- {line.strip()}".rstrip() for line in comment.split("\n")]
+        above.setdefault(min(later)[1] if later else len(clauses), []).extend(lines)
+    shown = [[*above.get(idx, []), line] for idx, (_, line) in enumerate(clauses)]
+    shown.append(above.get(len(clauses), []))
+    return "\n".join(line for lines in shown for line in lines)
+
+
+def _clauses(query: tree.Query) -> list[tuple[int, str]]:
+    """Return the clauses in canonical order, each with the offset at which it ends in the query."""
+    clauses: list[tuple[tree.Node, str]] = []
     if query.returns is not None:
-        lines.append(f"RETURN {_format_return(query.returns)}")
-    lines.append(f"PATTERN {format_pattern(query.pattern)}")
+        clauses.append((query.returns, f"RETURN {_format_return(query.returns)}"))
+    clauses.append((query.pattern, f"PATTERN {format_pattern(query.pattern)}"))
     if query.semantics is not None:
-        lines.append(f"SEMANTICS {query.semantics.semantics.value}")
+        clauses.append((query.semantics, f"SEMANTICS {query.semantics.semantics.value}"))
     if query.where is not None:
-        lines.append(f"WHERE {format_expression(query.where)}")
+        clauses.append((query.where, f"WHERE {format_expression(query.where)}"))
     if query.group_by:
-        lines.append(f"GROUP-BY {', '.join(format_name(n.text) for n in query.group_by)}")
+        names = ", ".join(format_name(name.text) for name in query.group_by)
+        clauses.append((query.group_by[-1], f"GROUP-BY {names}"))
     if query.having is not None:
-        lines.append(f"HAVING {format_expression(query.having)}")
+        clauses.append((query.having, f"HAVING {format_expression(query.having)}"))
     if query.window is not None:
-        lines.append(_format_window(query.window))
+        clauses.append((query.window, _format_window(query.window)))
     if query.emit_on_expiry is not None:
-        lines.append("EMIT ON EXPIRY")
+        clauses.append((query.emit_on_expiry, "EMIT ON EXPIRY"))
     if query.ties is not None:
-        lines.append(f"TIES {query.ties.ties.value}")
+        clauses.append((query.ties, f"TIES {query.ties.ties.value}"))
     if query.numbers is not None:
-        lines.append(f"NUMBERS {query.numbers.numbers.value}")
+        clauses.append((query.numbers, f"NUMBERS {query.numbers.numbers.value}"))
     if query.min_length is not None:
-        lines.append(f"MIN LENGTH {query.min_length.value}")
+        clauses.append((query.min_length, f"MIN LENGTH {query.min_length.value}"))
     if query.limit is not None:
-        lines.append(f"LIMIT {query.limit.value}")
-    return "\n".join(lines)
+        clauses.append((query.limit, f"LIMIT {query.limit.value}"))
+    return [(node.span.end, line) for node, line in clauses]
 
 
 def format_name(text: str) -> str:
@@ -107,7 +141,9 @@ def format_pattern(pattern: tree.Pattern, binding: int = _PATTERN_AND) -> str:
 def _pattern_and_binding(pattern: tree.Pattern) -> tuple[str, int]:
     match pattern:
         case tree.EventPattern(event_type=event_type, variable=variable):
-            names = [event_type.text] if variable == event_type else [event_type.text, variable.text]
+            names = (
+                [event_type.text] if variable == event_type else [event_type.text, variable.text]
+            )
             return " ".join(format_name(name) for name in names), _PATTERN_ATOM
         case tree.Sequence(parts=parts):
             return f"SEQ({', '.join(format_pattern(p) for p in parts)})", _PATTERN_ATOM
@@ -202,7 +238,8 @@ def _format_primary(expression: tree.Expression) -> str:
         case tree.Equivalence(items=items):
             return f"[{', '.join(_format_item(item) for item in items)}]"
         case _:
-            raise AssertionError(f"{type(expression).__name__} is no primary expression")
+            message = f"{type(expression).__name__} is no primary expression"
+            raise AssertionError(message)
 
 
 def _format_item(item: tree.EquivalenceItem) -> str:

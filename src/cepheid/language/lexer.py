@@ -17,8 +17,37 @@ from cepheid.errors import Diagnostic, Span
 from cepheid.events.temporal import UNIT_MICROSECONDS
 
 KEYWORDS = frozenset(
-    "RETURN MATCHES AS PATTERN SEQ SEMANTICS WHERE AND OR NOT IN BETWEEN IS NULL LIKE TRUE FALSE "
-    "GROUP_BY HAVING WITHIN SLIDE EVENTS EMIT ON EXPIRY TIES NUMBERS MIN_LENGTH LIMIT".split()
+    [
+        "RETURN",
+        "MATCHES",
+        "AS",
+        "PATTERN",
+        "SEQ",
+        "SEMANTICS",
+        "WHERE",
+        "AND",
+        "OR",
+        "NOT",
+        "IN",
+        "BETWEEN",
+        "IS",
+        "NULL",
+        "LIKE",
+        "TRUE",
+        "FALSE",
+        "GROUP_BY",
+        "HAVING",
+        "WITHIN",
+        "SLIDE",
+        "EVENTS",
+        "EMIT",
+        "ON",
+        "EXPIRY",
+        "TIES",
+        "NUMBERS",
+        "MIN_LENGTH",
+        "LIMIT",
+    ]
 )
 
 PUNCTUATION = {
@@ -81,7 +110,7 @@ _TWO_WORDS = re.compile(r"(?:(group)(?:\s*-\s*|\s+)by|(min)\s+length)\b", re.IGN
 _CALL = re.compile(r"\s*\(")
 
 
-class MistakeFound(Exception):
+class MistakeFoundError(Exception):
     """Leaves the parser with a diagnostic; ``parse`` turns it into a QuerySyntaxError."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
@@ -106,7 +135,7 @@ class QueryLexer(Lexer):
         while offset < len(text):
             match = _TOKEN.match(text, offset)
             if match is None:
-                raise MistakeFound(_unreadable(text, offset))
+                raise MistakeFoundError(_unreadable(text, offset))
             end = match.end()
             if match.lastgroup != "SKIP":
                 accepted = states[parser_state.position]
@@ -144,7 +173,7 @@ def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
             return keyword, two_words.group(), two_words.end()
     keyword = "EVENTS" if value.upper() == "EVENT" else value.upper()
     if keyword in KEYWORDS and "_" not in keyword:
-        # SEQ, IN and others followed by "(" would otherwise be calls; an event type may be called Seq.
+        # An event type may be called Seq, so the keyword needs its parenthesis.
         fits = keyword in accepted and (keyword != "SEQ" or _CALL.match(text, end) is not None)
         if fits or not accepted.keys() & {"NAME", "UNIT"}:
             return keyword, value, end
@@ -181,3 +210,22 @@ def _unreadable(text: str, offset: int) -> Diagnostic:
         Span(offset, offset + 1),
         helps=("remove it, or put a name that contains it between backquotes",),
     )
+
+
+def comments_of(text: str) -> list[tuple[Span, str]]:
+    """Return the comments of a text that can be read, each without the marks around it.
+
+    Examples
+    --------
+    >>> comments_of("PATTERN A -- the '/* first */' one")[0][1]
+    "the '/* first */' one"
+    """
+    found = []
+    offset = 0
+    while (match := _TOKEN.match(text, offset)) is not None:
+        value = match.group()
+        if match.lastgroup == "SKIP" and value.startswith(("--", "/*")):
+            inner = value[2:] if value.startswith("--") else value[2:-2]
+            found.append((Span(match.start(), match.end()), inner.strip()))
+        offset = match.end()
+    return found

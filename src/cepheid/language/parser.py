@@ -19,7 +19,7 @@ from lark.exceptions import UnexpectedToken
 from cepheid.errors import Diagnostic, QuerySyntaxError, Span
 from cepheid.language import tree
 from cepheid.language.builder import TreeBuilder
-from cepheid.language.lexer import TERMINALS, MistakeFound, QueryLexer
+from cepheid.language.lexer import TERMINALS, MistakeFoundError, QueryLexer
 from cepheid.language.syntax_errors import explain_unexpected
 
 TEXT_LENGTH_MAX = 100_000
@@ -52,10 +52,12 @@ def parse(text: str) -> tree.Query:
     """
     if len(text) > TEXT_LENGTH_MAX:
         message = f"the query has {len(text):,} characters, more than {TEXT_LENGTH_MAX:,}"
-        raise QuerySyntaxError([Diagnostic("E106", message, helps=("split it into several queries",))])
+        raise QuerySyntaxError(
+            [Diagnostic("E106", message, helps=("split it into several queries",))]
+        )
     try:
         query = load_parser().parse(text)
-    except MistakeFound as mistake:
+    except MistakeFoundError as mistake:
         raise QuerySyntaxError([mistake.diagnostic], text) from None
     except UnexpectedToken as error:
         raise QuerySyntaxError([explain_unexpected(error, text)], text) from None
@@ -88,7 +90,9 @@ def read_grammar() -> str:
     return f"{text}\n%declare {' '.join(sorted(TERMINALS - _ANONYMOUS))}\n"
 
 
-_ANONYMOUS = frozenset("LPAR RPAR LSQB RSQB LBRACE RBRACE COMMA DOT QMARK PLUS STAR".split())
+_ANONYMOUS = frozenset(
+    ["LPAR", "RPAR", "LSQB", "RSQB", "LBRACE", "RBRACE", "COMMA", "DOT", "QMARK", "PLUS", "STAR"]
+)
 """The terminals that Lark names itself after the marks in the grammar."""
 
 
@@ -124,5 +128,6 @@ def parser_from_tables(tables: dict[str, Any]) -> lark.Lark:
             actions[int(token)] = actions.pop(token)
     data["options"]["lexer"] = QueryLexer
     data["parser"]["lexer_conf"]["lexer_type"] = QueryLexer
-    parser: lark.Lark = lark.Lark._load_from_dict(data, memo, transformer=TreeBuilder())
+    load: Any = lark.Lark._load_from_dict
+    parser: lark.Lark = load(data, memo, transformer=TreeBuilder())
     return parser

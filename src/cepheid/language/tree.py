@@ -1,7 +1,7 @@
 """The tree of a query: frozen values, one class a construct, each with its place in the text.
 
-Two trees are equal if they say the same thing; where it stands in the text (``span``) is not compared.
-Text and tree are inverse to each other: ``parse(format_query(tree)) == tree``.
+Two trees are equal if they say the same thing; where it stands in the text (``span``) is not
+compared. Text and tree are inverse to each other: ``parse(format_query(tree)) == tree``.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ Expression = (
 
 
 class EventPattern(Node, frozen=True, eq=False):
-    """``Stock S``: one event of a type, bound to a variable (the type's name if none is written)."""
+    """``Stock S``: one event of a type; without a variable, the type's name is the variable."""
 
     event_type: Name
     variable: Name

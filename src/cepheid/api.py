@@ -1,0 +1,118 @@
+"""The verbs behind the public names; each calls one layer after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from cepheid.errors import Diagnostic
+from cepheid.events.schema import read_schema
+from cepheid.language import tree
+from cepheid.language.formatter import format_query
+from cepheid.language.parser import parse
+from cepheid.planner.bind import Source
+from cepheid.planner.compile import compile_query
+from cepheid.planner.explain import explain_mermaid, explain_plan
+from cepheid.planner.plan import Plan
+
+
+class CompiledQuery(msgspec.Struct, frozen=True):
+    """A query that was read, checked and planned; made by :func:`query`."""
+
+    tree: tree.Query
+    plan: Plan
+    source: Source
+
+    @property
+    def text(self) -> str:
+        """Return the text as the user wrote it."""
+        return self.plan.text
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """Return what is allowed and perhaps not meant."""
+        return self.plan.warnings
+
+    def explain(self, *, schema: object = None, format: str = "text") -> str:  # noqa: A002  # fixed name
+        """Return the plan in words, every choice with its reason.
+
+        Parameters
+        ----------
+        schema
+            The columns of the events, if they were not known when the query was made; see
+            :func:`query`.
+        format
+            ``"text"``, ``"mermaid"`` (a flowchart of the pattern) or ``"json"`` (the plan itself).
+
+        Examples
+        --------
+        >>> print(query("RETURN COUNT(*) PATTERN SEQ(Login, Transfer)").explain().splitlines()[0])
+        plan  count
+        """
+        plan = self.plan if schema is None else self.with_schema(schema).plan
+        formats = {
+            "text": lambda: explain_plan(plan),
+            "mermaid": lambda: explain_mermaid(plan),
+            "json": lambda: msgspec.json.format(plan.to_json(), indent=2).decode(),
+        }
+        if format not in formats:
+            message = f"format must be one of {', '.join(formats)}, not {format!r}"
+            raise ValueError(message)
+        return formats[format]()
+
+    def with_schema(self, schema: object) -> CompiledQuery:
+        """Return the query planned for events with these columns."""
+        source = msgspec.structs.replace(self.source, schema=read_schema(schema))
+        plan = compile_query(self.tree, self.text, source)
+        return CompiledQuery(self.tree, plan, source)
+
+    def format(self) -> str:
+        """Return the query in canonical layout."""
+        return format_query(self.tree)
+
+
+def query(
+    text: str,
+    *,
+    time: str = "ts",
+    type: str = "type",  # noqa: A002  # fixed name
+    tiebreak: Iterable[str] = (),
+    schema: object = None,
+) -> CompiledQuery:
+    """Read, check and plan a query.
+
+    Parameters
+    ----------
+    text
+        The query; ``docs/language.md`` describes the language.
+    time, type
+        The columns that hold an event's time and type. Events without a type column all have one
+        type.
+    tiebreak
+        Columns that order events of equal time under ``TIES arrival``.
+    schema
+        The columns of the events, if they are known already: a mapping from names to type names, an
+        Arrow schema or table, a Spark DataFrame. Without it, names and types are checked later.
+
+    Raises
+    ------
+    QuerySyntaxError
+        If the text cannot be read (E1xx).
+    BindError
+        If names, types or clauses do not fit together (E2xx, E3xx); all mistakes at once.
+    UnsupportedError
+        If the query asks for something that does not exist yet (E4xx).
+
+    Examples
+    --------
+    >>> q = query("RETURN COUNT(*) PATTERN Stock S+ WHERE S.price > NEXT(S).price")
+    >>> q.plan.choice.evaluator.value
+    'indexed'
+    """
+    if isinstance(tiebreak, str):
+        message = "tiebreak is a list of column names, not one string"
+        raise TypeError(message)
+    source = Source(time, type, tuple(tiebreak), read_schema(schema))
+    parsed = parse(text)
+    return CompiledQuery(parsed, compile_query(parsed, text, source), source)

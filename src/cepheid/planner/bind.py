@@ -1,0 +1,198 @@
+"""Names in, meanings out: every variable and attribute is looked up, every mistake collected."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cepheid.errors import Span, suggest_names
+from cepheid.events.schema import EventSchema, ValueKind
+from cepheid.language import tree
+from cepheid.language.formatter import format_expression, format_literal
+from cepheid.planner.bind_pattern import Variable
+from cepheid.planner.findings import Findings
+from cepheid.planner.value_types import Typing
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where events come from, as far as the planner cares: column names and, perhaps, a schema."""
+
+    time: str = "ts"
+    type: str = "type"
+    tiebreak: tuple[str, ...] = ()
+    schema: EventSchema | None = None
+
+
+class Scope:
+    """The names that expressions may use."""
+
+    def __init__(self, source: Source, variables: dict[str, Variable], findings: Findings) -> None:
+        self.source = source
+        self.variables = variables
+        self.findings = findings
+        self.typing = Typing(self.kind_of, findings)
+
+    def kind_of(self, node: tree.Attribute | tree.Aggregate | tree.Word) -> ValueKind:
+        """Return the kind of a name in WHERE; unknown names are reported."""
+        match node:
+            case tree.Attribute(variable=variable, attribute=attribute):
+                self.variable(variable)
+                return self.attribute_kind(attribute, variable.text)
+            case tree.Aggregate():
+                return self.aggregate_kind(node)
+            case tree.Word():
+                return ValueKind.UNKNOWN
+
+    def variable(self, name: tree.Name) -> Variable | None:
+        """Return a variable, or report that the pattern has none of this name."""
+        found = self.variables.get(name.text)
+        if found is None:
+            by_type = [v.name for v in self.variables.values() if v.event_type == name.text]
+            helps = (
+                f"`{name.text}` is an event type; its variable here is `{by_type[0]}`"
+                if by_type
+                else suggest_names(name.text, self.variables, owner="the pattern")
+            )
+            message = f"the pattern has no variable `{name.text}`"
+            self.findings.add("E202", message, name.span, helps)
+        return found
+
+    def attribute_kind(self, name: tree.Name, variable: str | None = None) -> ValueKind:
+        """Return the kind of an attribute, or report that the events have none of this name."""
+        schema = self.source.schema
+        if schema is None:
+            return ValueKind.UNKNOWN
+        kind = schema.kind(name.text)
+        if kind is None:
+            known = self.variables.get(variable) if variable else None
+            owner = f"event type `{known.event_type}`" if known else "the stream"
+            label = f"not in the schema of `{known.event_type}`" if known else "not in the schema"
+            self.findings.add(
+                "E201",
+                f"{owner} has no attribute `{name.text}`",
+                name.span,
+                suggest_names(name.text, schema.names, owner="the stream"),
+                label=label,
+            )
+            return ValueKind.UNKNOWN
+        return kind
+
+    def aggregate_kind(self, aggregate: tree.Aggregate) -> ValueKind:
+        """Return the kind of an aggregate's value; report arguments that it cannot take."""
+        function = aggregate.function
+        if aggregate.variable is not None:
+            self.variable(aggregate.variable)
+        if aggregate.attribute is None or aggregate.variable is None:
+            return ValueKind.DOUBLE
+        kind = self.attribute_kind(aggregate.attribute, aggregate.variable.text)
+        summed = function in (tree.AggregateFunction.SUM, tree.AggregateFunction.AVG)
+        fits = _SUMMABLE if summed else _SUMMABLE | _ORDERED
+        if kind not in fits:
+            what = "numbers and durations" if summed else "numbers, times and durations"
+            self.findings.add(
+                "E206",
+                f"`{function.value}` takes {what}, and `{format_expression(aggregate)[4:-1]}` "
+                f"is of kind {kind.value}",
+                aggregate.span,
+            )
+            return ValueKind.UNKNOWN
+        if function is tree.AggregateFunction.AVG and kind is not ValueKind.DURATION:
+            return ValueKind.DOUBLE
+        return kind
+
+
+_SUMMABLE = frozenset(
+    {
+        ValueKind.INTEGER,
+        ValueKind.DOUBLE,
+        ValueKind.DECIMAL,
+        ValueKind.DURATION,
+        ValueKind.UNKNOWN,
+    }
+)
+_ORDERED = frozenset({ValueKind.TIMESTAMP, ValueKind.DATE})
+
+
+def bind_source(scope: Scope, pattern: Span) -> bool:
+    """Check the time and type columns; return whether events have types."""
+    source, findings = scope.source, scope.findings
+    if source.schema is None:
+        return True
+    for column in (source.time, *source.tiebreak):
+        if source.schema.kind(column) is None:
+            role = "time" if column == source.time else "tie-breaker"
+            findings.add(
+                "E212",
+                f"the stream has no {role} column `{column}`",
+                pattern,
+                f"name it: `cepheid.query(..., {'time' if role == 'time' else 'tiebreak'}=...)`",
+                suggest_names(column, source.schema.names, owner="the stream"),
+            )
+    if source.schema.kind(source.type) is not None:
+        return True
+    types = list(dict.fromkeys(v.event_type for v in scope.variables.values()))
+    if len(types) > 1:
+        findings.add(
+            "W203",
+            f"the stream has no type column `{source.type}`, so every event can be "
+            + " and ".join(f"`{t}`" for t in types),
+            pattern,
+            "tell them apart by predicates, or name the column: `cepheid.query(..., type=...)`",
+        )
+    return False
+
+
+def bind_where(where: tree.Expression | None, scope: Scope) -> tree.Expression | None:
+    """Return WHERE with bare words read as text (§4.7), all names looked up and kinds checked."""
+    if where is None:
+        return None
+    bound = tree.transform(where, lambda node: _words_to_text(node, scope))
+    for node in tree.walk(bound):
+        if isinstance(node, tree.Word):
+            _report_bare(node, scope)
+        if isinstance(node, tree.Equivalence):
+            for item in node.items:
+                if item.variable is not None:
+                    scope.variable(item.variable)
+                variable = item.variable.text if item.variable else None
+                scope.attribute_kind(item.attribute, variable)
+    scope.typing.check_condition(bound, "WHERE")
+    return bound
+
+
+def _words_to_text(node: tree.Node, scope: Scope) -> tree.Node:
+    match node:
+        case tree.Binary(operator="=" | "<>", left=left, right=right) if not (
+            isinstance(left, tree.Word) and isinstance(right, tree.Word)
+        ):
+            return msgspec.structs.replace(node, left=_text(left, scope), right=_text(right, scope))
+        case tree.InList(items=items):
+            return msgspec.structs.replace(node, items=tuple(_text(i, scope) for i in items))
+    return node
+
+
+def _text(node: tree.Expression, scope: Scope) -> tree.Expression:
+    """Return a bare word as text, with a warning; an attribute's name is reported later."""
+    if not isinstance(node, tree.Word):
+        return node
+    schema = scope.source.schema
+    if schema is not None and schema.kind(node.text) is not None:
+        return node
+    quoted = format_literal(node.text)
+    message = f"`{node.text}` is read as the text {quoted}"
+    scope.findings.add("W204", message, node.span, f"write {quoted}")
+    return tree.Literal(span=node.span, value=node.text)
+
+
+def _report_bare(word: tree.Word, scope: Scope) -> None:
+    if word.text in scope.variables:
+        message = f"`{word.text}` is a variable, and a condition needs one of its attributes"
+        scope.findings.add("E208", message, word.span, f"write `{word.text}.attribute`")
+        return
+    positive = [v.name for v in scope.variables.values() if v.positive]
+    scope.findings.add(
+        "E208",
+        f"`{word.text}` has no variable",
+        word.span,
+        f"write `{positive[0]}.{word.text}` for the attribute" if positive else "",
+        f"write {format_literal(word.text)} for the text",
+    )

@@ -1,0 +1,218 @@
+"""The plan of a query: a frozen value that holds every decision and its reason.
+
+A plan is hashable, compares by value and travels as JSON; nothing in it is executable. It is the
+only thing that leaves the planner.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from cepheid.errors import Diagnostic, Span
+from cepheid.events.schema import ValueKind
+from cepheid.language import tree
+from cepheid.planner.template import Template
+
+PLAN_VERSION = 1
+"""Goes up whenever old JSON no longer means the same."""
+
+
+class PredicateKind(StrEnum):
+    """What a predicate speaks of (§4)."""
+
+    LOCAL = "local"
+    EQUIVALENCE = "equivalence"
+    EDGE = "edge"
+    GLOBAL = "global"
+
+
+class Granularity(StrEnum):
+    """What an aggregate is kept per, in COGRA's words."""
+
+    TYPE = "type"
+    MIXED = "mixed"
+    PATTERN = "pattern"
+    EVENT = "event"
+
+
+class Evaluator(StrEnum):
+    """The algorithm that answers the query."""
+
+    LINEAR = "linear"
+    INDEXED = "indexed"
+    PREVIOUS = "previous"
+    PAIRWISE = "pairwise"
+    ENUMERATE = "enumerate"
+
+
+class WindowKind(StrEnum):
+    """How the stream is cut into windows (§6)."""
+
+    NONE = "none"
+    TUMBLING = "tumbling"
+    SLIDING = "sliding"
+    TRAILING = "trailing"
+    COUNT = "count"
+
+
+class OutputKind(StrEnum):
+    """What a result row is."""
+
+    AGGREGATES = "aggregates"
+    MATCHES = "matches"
+    ATTRIBUTES = "attributes"
+
+
+class Separation(msgspec.Struct, frozen=True):
+    """An edge predicate as f(prev) op g(next); g's attributes carry the anchor NEXT."""
+
+    prev: tree.Expression
+    operator: str
+    next: tree.Expression
+
+
+class LocalPredicate(msgspec.Struct, frozen=True):
+    """Must be true for every event of a variable; without one, for every event."""
+
+    expression: tree.Expression
+    variable: str | None
+
+
+class EdgePredicate(msgspec.Struct, frozen=True):
+    """Must be true wherever ``next_variable`` directly follows ``prev_variable`` (§4.4).
+
+    In the expression, attributes of the earlier event have the anchor EACH and those of the later
+    one the anchor NEXT, however the user wrote it.
+    """
+
+    expression: tree.Expression
+    prev_variable: str
+    next_variable: str
+    separation: Separation | None
+    reason: str
+
+
+class GlobalPredicate(msgspec.Struct, frozen=True):
+    """Evaluated on the finished match (§4.5)."""
+
+    expression: tree.Expression
+
+
+class PartialEquivalence(msgspec.Struct, frozen=True):
+    """An attribute that is equal among the events of some variables only (§4.3)."""
+
+    attribute: str
+    variables: tuple[str, ...]
+    span: Span
+
+
+class Partition(msgspec.Struct, frozen=True):
+    """How the stream is cut by value: attributes of all events, and of some variables only."""
+
+    attributes: tuple[str, ...]
+    partial: tuple[PartialEquivalence, ...]
+    group_by: tuple[str, ...]
+    reason: str
+
+
+class WindowPlan(msgspec.Struct, frozen=True):
+    """The window: lengths in microseconds or, for COUNT, in events."""
+
+    kind: WindowKind
+    within: int = 0
+    slide: int = 0
+    pane: int = 0
+    overlap: int = 1
+    emit_on_expiry: bool = False
+    reason: str = ""
+
+
+class AggregateColumn(msgspec.Struct, frozen=True):
+    """One aggregate: what is computed, once, however often RETURN and HAVING name it."""
+
+    name: str
+    function: tree.AggregateFunction
+    variable: str | None
+    attribute: str | None
+    kind: ValueKind
+
+
+class ResultColumn(msgspec.Struct, frozen=True):
+    """One result column: an aggregate, its LOG2, or an attribute."""
+
+    name: str
+    aggregate: str | None = None
+    log2: bool = False
+    variable: str | None = None
+    attribute: str | None = None
+    repeated: bool = False
+
+
+class Output(msgspec.Struct, frozen=True):
+    """What leaves: aggregates to compute, columns to show, rows to keep."""
+
+    kind: OutputKind
+    aggregates: tuple[AggregateColumn, ...]
+    columns: tuple[ResultColumn, ...]
+    having: tree.Expression | None
+    limit: int | None
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The evaluator, what it keeps and what it costs, with the reason."""
+
+    evaluator: Evaluator
+    granularity: Granularity
+    reason: str
+    span: Span | None
+    time: str
+    state: str
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Everything that the engine needs to know about a query."""
+
+    text: str
+    time: str
+    type: str | None
+    tiebreak: tuple[str, ...]
+    semantics: tree.Semantics
+    ties: tree.Ties
+    numbers: tree.Numbers
+    min_length: int
+    patterns: tuple[Template, ...]
+    local: tuple[LocalPredicate, ...]
+    edges: tuple[EdgePredicate, ...]
+    globals: tuple[GlobalPredicate, ...]
+    partition: Partition
+    window: WindowPlan
+    output: Output
+    choice: Choice
+    columns: tuple[str, ...]
+    warnings: tuple[Diagnostic, ...]
+    version: int = PLAN_VERSION
+
+    def to_json(self) -> bytes:
+        """Return the plan as JSON."""
+        return msgspec.json.encode(self)
+
+    @staticmethod
+    def from_json(data: bytes) -> Plan:
+        """Return the plan that ``to_json`` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the bytes are no plan, or one of another version.
+        """
+        try:
+            plan = msgspec.json.decode(data, type=Plan)
+        except msgspec.MsgspecError as error:
+            message = f"this is no plan: {error}"
+            raise ValueError(message) from error
+        if plan.version != PLAN_VERSION:
+            message = f"the plan has version {plan.version}, this Cepheid reads {PLAN_VERSION}"
+            raise ValueError(message)
+        return plan

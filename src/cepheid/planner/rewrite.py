@@ -1,0 +1,101 @@
+"""Pattern in, simpler pattern with the same matches out: small rules in one ordered tuple.
+
+Rules work bottom up and keep the span of what they replace, so diagnostics still point into the
+query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cepheid.language import tree
+
+PatternRule = Callable[[tree.Pattern], tree.Pattern]
+
+
+def flatten_sequence(pattern: tree.Pattern) -> tree.Pattern:
+    """Make ``SEQ(A, B, C)`` of ``SEQ(A, SEQ(B, C))``.
+
+    A nested sequence with NOT stays as it is: its leading and trailing NOT reach to the ends of the
+    window, not to the neighbours (§2.8).
+    """
+    if not isinstance(pattern, tree.Sequence):
+        return pattern
+    parts: list[tree.Pattern] = []
+    for part in pattern.parts:
+        inner = part.parts if isinstance(part, tree.Sequence) else (part,)
+        negated = any(isinstance(p, tree.Negation) for p in inner)
+        parts.extend((part,) if negated else inner)
+    return tree.Sequence(span=pattern.span, parts=tuple(parts))
+
+
+def flatten_disjunction(pattern: tree.Pattern) -> tree.Pattern:
+    """Make ``A OR B OR C`` of ``(A OR B) OR C``; what stands twice counts once (§2.2)."""
+    if not isinstance(pattern, tree.Disjunction):
+        return pattern
+    parts: list[tree.Pattern] = []
+    for part in pattern.alternatives:
+        inner = part.alternatives if isinstance(part, tree.Disjunction) else (part,)
+        parts.extend(p for p in inner if p not in parts)
+    if len(parts) == 1:
+        return tree.replace_span(parts[0], pattern.span)
+    return tree.Disjunction(span=pattern.span, alternatives=tuple(parts))
+
+
+def unwrap_single(pattern: tree.Pattern) -> tree.Pattern:
+    """Make ``A`` of ``SEQ(A)`` and of ``A{1}``."""
+    match pattern:
+        case tree.Sequence(parts=(only,)):
+            return tree.replace_span(only, pattern.span)
+        case tree.Repeat(pattern=inner, least=1, most=1):
+            return tree.replace_span(inner, pattern.span)
+    return pattern
+
+
+def merge_repeats(pattern: tree.Pattern) -> tree.Pattern:
+    """Make ``A+`` of ``(A+)+`` and ``A*`` of ``(A?)+``: loops of options are loops."""
+    match pattern:
+        case tree.Repeat(
+            pattern=tree.Repeat(pattern=inner, least=0 | 1 as inside, most=1 | None as inner_most),
+            least=0 | 1 as outside,
+            most=1 | None as outer_most,
+        ):
+            most = None if inner_most is None or outer_most is None else 1
+            least = min(inside, outside)
+            return tree.Repeat(span=pattern.span, pattern=inner, least=least, most=most)
+    return pattern
+
+
+RULES: tuple[PatternRule, ...] = (
+    flatten_sequence,
+    flatten_disjunction,
+    unwrap_single,
+    merge_repeats,
+)
+
+
+def rewrite_pattern(pattern: tree.Pattern) -> tree.Pattern:
+    """Apply all rules to a pattern, innermost first; O(size of the pattern) rule calls.
+
+    Examples
+    --------
+    >>> from cepheid.language.formatter import format_pattern
+    >>> from cepheid.language.parser import parse
+    >>> format_pattern(rewrite_pattern(parse("PATTERN SEQ(A, SEQ((B?)+, C))").pattern))
+    'SEQ(A, B*, C)'
+    """
+    match pattern:
+        case tree.Sequence(span=span, parts=parts):
+            pattern = tree.Sequence(span=span, parts=tuple(map(rewrite_pattern, parts)))
+        case tree.Disjunction(span=span, alternatives=parts):
+            pattern = tree.Disjunction(span=span, alternatives=tuple(map(rewrite_pattern, parts)))
+        case tree.Conjunction(span=span, patterns=parts):
+            pattern = tree.Conjunction(span=span, patterns=tuple(map(rewrite_pattern, parts)))
+        case tree.Negation(span=span, pattern=inner):
+            pattern = tree.Negation(span=span, pattern=rewrite_pattern(inner))
+        case tree.Repeat(span=span, pattern=inner, least=least, most=most):
+            inner = rewrite_pattern(inner)
+            pattern = tree.Repeat(span=span, pattern=inner, least=least, most=most)
+    for rule in RULES:
+        pattern = rule(pattern)
+    return pattern

@@ -1,0 +1,124 @@
+"""The template of a pattern: an automaton over variables, as data.
+
+A state says which variable the last event of a partial match is bound to and what may follow. Edges
+lead from state to state; START stands before the first event. A guard is a negated pattern; edges
+and finals say which guards must be clear (§2.5).
+
+Where a pattern allows several derivations of one match, its positions are gathered into sets, so
+that every match has one path (§2.2). Which derivations are still alive then depends on guards: an
+edge may also ask that a guard was *hit*, so that all edges of a state and variable exclude each
+other.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from cepheid.errors import Span
+
+START = -1
+"""The source of edges that begin a match."""
+
+
+class Place(StrEnum):
+    """Where a guard looks for its negated pattern (§2.5)."""
+
+    LEADING = "leading"
+    BETWEEN = "between"
+    TRAILING = "trailing"
+
+
+class State(msgspec.Struct, frozen=True):
+    """A set of positions of the pattern, all of one variable.
+
+    ``allowed`` are the variables that may follow when negation is left out: what
+    skip-till-next-match calls an event that can extend the match (§3.2).
+    """
+
+    variable: str
+    event_type: str
+    allowed: tuple[str, ...]
+
+
+class Edge(msgspec.Struct, frozen=True):
+    """``target`` may directly follow ``source`` if guards are as it asks."""
+
+    source: int
+    target: int
+    clear: tuple[int, ...] = ()
+    hit: tuple[int, ...] = ()
+
+
+class Final(msgspec.Struct, frozen=True):
+    """A match may end in ``state`` if, in one of the alternatives, all guards are clear."""
+
+    state: int
+    alternatives: tuple[tuple[int, ...], ...] = ((),)
+
+
+class Guard(msgspec.Struct, frozen=True):
+    """A negated pattern and where it is looked for."""
+
+    place: Place
+    template: Template
+    text: str
+    span: Span
+
+
+class Template(msgspec.Struct, frozen=True):
+    """The automaton of a pattern."""
+
+    states: tuple[State, ...]
+    edges: tuple[Edge, ...]
+    finals: tuple[Final, ...]
+    guards: tuple[Guard, ...]
+    text: str
+    span: Span
+    determinised: bool
+    shortest: int
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Return the states that a match may begin in."""
+        return tuple(sorted({edge.target for edge in self.edges if edge.source == START}))
+
+    @property
+    def recursive(self) -> bool:
+        """Return whether matches can be of any length."""
+        reach: dict[int, set[int]] = {}
+        for edge in self.edges:
+            reach.setdefault(edge.source, set()).add(edge.target)
+        done: set[int] = set()
+        active: set[int] = set()
+        stack: list[tuple[int, bool]] = [(START, True)]
+        while stack:
+            state, entering = stack.pop()
+            if not entering:
+                active.discard(state)
+                done.add(state)
+            elif state in active:
+                return True
+            elif state not in done:
+                active.add(state)
+                stack.append((state, False))
+                if reach.get(state, set()) & active:
+                    return True
+                stack += [(target, True) for target in reach.get(state, ())]
+        return False
+
+    def adjacent(self) -> frozenset[tuple[str, str]]:
+        """Return the pairs of variables that can be neighbours, negated patterns included."""
+        pairs = {
+            (self.states[e.source].variable, self.states[e.target].variable)
+            for e in self.edges
+            if e.source != START
+        }
+        for guard in self.guards:
+            pairs |= guard.template.adjacent()
+        return frozenset(pairs)
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables that a match binds, with their types; negated ones left out."""
+        return {state.variable: state.event_type for state in self.states}

@@ -1,0 +1,86 @@
+"""WITHIN and SLIDE in, window plan out (§6)."""
+
+from __future__ import annotations
+
+import math
+
+from cepheid.errors import line_and_column
+from cepheid.events.temporal import format_duration
+from cepheid.language import tree
+from cepheid.planner.findings import Findings
+from cepheid.planner.plan import WindowKind, WindowPlan
+
+
+def plan_window(query: tree.Query, text: str, findings: Findings) -> WindowPlan:
+    """Return how the stream is cut into windows; lengths that do not fit become diagnostics."""
+    window, emit = query.window, query.emit_on_expiry
+    plan = WindowPlan(WindowKind.NONE, reason="without WITHIN the whole stream is one window")
+    if window is not None:
+        _check(window, findings)
+        place = "{}:{}".format(*line_and_column(text, window.span.start))
+        plan = _plan(window, f"WITHIN at {place}", emit_on_expiry=emit is not None)
+    if emit is not None and plan.kind is not WindowKind.TRAILING:
+        findings.add(
+            "E316",
+            "`EMIT ON EXPIRY` needs `WITHIN` in time and no `SLIDE`",
+            emit.span,
+            "leave it out: windows with `SLIDE` report when they close",
+        )
+    return plan
+
+
+def _check(window: tree.Window, findings: Findings) -> None:
+    within, slide = window.within, window.slide
+    for extent in (within, slide):
+        if extent is not None and _length(extent) == 0:
+            message = "a window cannot have the length zero"
+            findings.add("E315", message, extent.span, "write a length of one or more")
+    if slide is None:
+        if isinstance(within, tree.EventCount):
+            findings.add(
+                "E307",
+                "a window counted in events needs `SLIDE`",
+                window.span,
+                f"write `WITHIN {within.count} EVENTS SLIDE 1 EVENT`",
+            )
+        return
+    if type(within) is not type(slide):
+        message = "`WITHIN` and `SLIDE` measure different things, time and events"
+        findings.add("E306", message, window.span, "give both in time or both in events")
+    elif _length(slide) > _length(within):
+        gap = _text(slide, _length(slide) - _length(within))
+        findings.add(
+            "E305",
+            "`SLIDE` is longer than `WITHIN`",
+            slide.span,
+            f"use `SLIDE {_text(within, _length(within))}` or less",
+            label=f"{gap} of every {_text(slide, _length(slide))} would fall in no window",
+        )
+
+
+def _length(extent: tree.Duration | tree.EventCount) -> int:
+    return extent.microseconds if isinstance(extent, tree.Duration) else extent.count
+
+
+def _text(extent: tree.Duration | tree.EventCount, length: int) -> str:
+    if isinstance(extent, tree.Duration):
+        return format_duration(length)
+    return f"{length} EVENT{'' if length == 1 else 'S'}"
+
+
+def _plan(window: tree.Window, place: str, *, emit_on_expiry: bool) -> WindowPlan:
+    within = _length(window.within)
+    if window.slide is None:
+        reason = f"{place} has no SLIDE: a result whenever a match ends, over the time up to then"
+        return WindowPlan(WindowKind.TRAILING, within, emit_on_expiry=emit_on_expiry, reason=reason)
+    slide = _length(window.slide)
+    overlap = -(-within // slide) if slide else 1
+    pane = math.gcd(within, slide)
+    if isinstance(window.within, tree.EventCount):
+        reason = f"{place} counts the events of each partition"
+        return WindowPlan(WindowKind.COUNT, within, slide, pane, overlap, reason=reason)
+    if within == slide:
+        reason = f"{place} slides by its own length: every event is in one window"
+        return WindowPlan(WindowKind.TUMBLING, within, slide, within, 1, reason=reason)
+    reason = f"{place}: an event is in up to {overlap} windows, cut into panes that they share"
+    return WindowPlan(WindowKind.SLIDING, within, slide, pane, overlap, reason=reason)
