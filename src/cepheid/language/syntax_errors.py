@@ -145,6 +145,8 @@ def _helps(token: Token, accepted: set[str], text: str) -> list[str]:
         helps.append("separate the parts of `SEQ` with commas: `SEQ(A, NOT B, C)`")
     elif "COMMA" not in accepted and token.type in {"NAME", "COMMA"} and "QMARK" in accepted:
         helps.append("put events that follow each other into SEQ: `SEQ(A+, B)`")
+    if accepted == {"UNIT", "EVENTS"}:
+        helps.append("say what is counted: `10 minutes`, `10 EVENTS`")
     if token.type in KEYWORDS and "NAME" in accepted:
         helps.append(f"to use `{word}` as a name, put it between backquotes: `` `{word}` ``")
     return helps

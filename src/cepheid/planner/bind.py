@@ -175,7 +175,8 @@ def _text(node: tree.Expression, scope: Scope) -> tree.Expression:
     if not isinstance(node, tree.Word):
         return node
     schema = scope.source.schema
-    if schema is not None and schema.kind(node.text) is not None:
+    named = schema is not None and schema.kind(node.text) is not None
+    if named or node.text in scope.variables:
         return node
     quoted = format_literal(node.text)
     message = f"`{node.text}` is read as the text {quoted}"

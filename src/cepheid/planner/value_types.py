@@ -71,13 +71,15 @@ class Typing:
     def check_condition(self, expression: tree.Expression, clause: str) -> None:
         """Report an expression that is neither true nor false."""
         kind = self.infer(expression)
-        if kind not in (_B, _UNKNOWN):
-            self._findings.add(
-                "E207",
-                f"`{clause}` needs a condition, and this is a value of kind {kind.value}",
-                expression.span,
-                "compare it with something: `S.price > 10`",
-            )
+        if kind is _B or (kind is _UNKNOWN and not _computes(expression)):
+            return
+        what = "a computed value" if kind is _UNKNOWN else f"a value of kind {kind.value}"
+        self._findings.add(
+            "E207",
+            f"`{clause}` needs a condition, and this is {what}",
+            expression.span,
+            "compare it with something: `S.price > 10`",
+        )
 
     def infer(self, expression: tree.Expression) -> ValueKind:
         """Return the kind of an expression's value."""
@@ -181,13 +183,21 @@ class Typing:
             return _UNKNOWN
         most = len(kinds) if function.most is None else function.most
         if not function.least <= len(kinds) <= most:
-            message = f"`{call.function}` does not take {len(kinds)} arguments"
+            count = f"{len(kinds)} argument{'' if len(kinds) == 1 else 's'}"
+            message = f"`{call.function}` does not take {count}"
             self._findings.add("E205", message, call.span, f"its form is `{function.usage}`")
             return function.gives or _UNKNOWN
         if function.takes is not None:
             for argument in call.arguments:
                 self._needs(argument, function.takes, f"what `{function.usage}` takes")
         return function.gives or next((k for k in kinds if k is not _UNKNOWN), _UNKNOWN)
+
+
+def _computes(expression: tree.Expression) -> bool:
+    """Return whether an expression is arithmetic, which is no condition whatever its operands are."""
+    if isinstance(expression, tree.Unary):
+        return expression.operator == "-"
+    return isinstance(expression, tree.Binary) and expression.operator in "+-*/%"
 
 
 def _literal_kind(value: bool | float | str | None) -> ValueKind:  # noqa: FBT001  # it is the value

@@ -1,0 +1,245 @@
+"""The value of an expression: a tree and the values of its leaves in, one Python value out.
+
+The oracle's own evaluator, in the words of docs/semantics.md §4.6 and §4.7: three-valued logic,
+NULL is ``None``, times and durations are whole microseconds. It shares no code with the engines.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from functools import cmp_to_key
+
+from cepheid.language import tree
+
+Value = bool | int | float | str | None
+Leaf = tree.Attribute | tree.Aggregate | tree.Word
+Lookup = Callable[[Leaf], Value]
+
+
+def evaluate_expression(expression: tree.Expression, lookup: Lookup) -> Value:
+    """Return the value of an expression; ``lookup`` gives attributes, aggregates and words."""
+
+    def value_of(operand: tree.Expression) -> Value:
+        return evaluate_expression(operand, lookup)
+
+    match expression:
+        case tree.Literal(value=value):
+            return value
+        case tree.Duration(microseconds=microseconds):
+            return microseconds
+        case tree.Attribute() | tree.Aggregate() | tree.Word():
+            return lookup(expression)
+        case tree.Call(function=function, arguments=arguments):
+            return call_function(function, [value_of(a) for a in arguments])
+        case tree.Unary(operator="NOT", operand=operand):
+            return negate(value_of(operand))
+        case tree.Unary(operator="-", operand=operand):
+            number = value_of(operand)
+            assert not isinstance(number, str), "text has no sign"
+            return None if number is None else -number
+        case tree.Binary(operator=operator, left=left, right=right):
+            return compute(operator, value_of(left), value_of(right))
+        case tree.Logical(operator=operator, operands=operands):
+            return combine(operator, [value_of(o) for o in operands])
+        case tree.IsNull(operand=operand, negated=negated):
+            return (value_of(operand) is None) != negated
+        case tree.InList(operand=operand, items=items, negated=negated):
+            one = value_of(operand)
+            found = combine("OR", [compute("=", one, value_of(item)) for item in items])
+            return negate(found) if negated else found
+        case tree.Between(operand=operand, low=low, high=high, negated=negated):
+            above = compute(">=", value_of(operand), value_of(low))
+            below = compute("<=", value_of(operand), value_of(high))
+            inside = combine("AND", [above, below])
+            return negate(inside) if negated else inside
+        case tree.Like(operand=operand, pattern=pattern, negated=negated):
+            alike = like(value_of(operand), value_of(pattern))
+            return negate(alike) if negated else alike
+    message = f"{type(expression).__name__} has no value: it is not an expression of one match"
+    raise ValueError(message)
+
+
+# ---------------------------------------------------------------------------------------
+# Logic, comparison and arithmetic
+
+
+def negate(value: Value) -> Value:
+    """Return NOT of a truth value; NOT NULL is NULL."""
+    return None if value is None else not value
+
+
+def combine(operator: str, values: Sequence[Value]) -> Value:
+    """Return AND or OR of truth values: the deciding value wins, then NULL, then the other."""
+    decisive = operator == "OR"
+    if any(value is decisive for value in values):
+        return decisive
+    return None if None in values else not decisive
+
+
+def compare(left: Value, right: Value) -> int:
+    """Return -1, 0 or 1 for two values that are not NULL.
+
+    Numbers compare by value whatever their type, NaN equals itself and exceeds every other
+    number (§4.6); Python already says that 0.0 equals -0.0.
+    """
+    left_is_nan, right_is_nan = left != left, right != right  # True for NaN alone.
+    if left_is_nan or right_is_nan:
+        return left_is_nan - right_is_nan
+    return (left > right) - (left < right)  # type: ignore[operator]  # The binder checked the types.
+
+
+order = cmp_to_key(compare)
+"""A sort key in the order of ``compare``."""
+
+
+def compute(operator: str, left: Value, right: Value) -> Value:
+    """Return the value of a comparison or of arithmetic; NULL if either side is NULL."""
+    if left is None or right is None:
+        return None
+    if operator in ("=", "<>") and isinstance(left, str) != isinstance(right, str):
+        return operator == "<>"
+    match operator:
+        case "=":
+            return compare(left, right) == 0
+        case "<>":
+            return compare(left, right) != 0
+        case "<":
+            return compare(left, right) < 0
+        case "<=":
+            return compare(left, right) <= 0
+        case ">":
+            return compare(left, right) > 0
+        case ">=":
+            return compare(left, right) >= 0
+    assert not isinstance(left, str), "text has no arithmetic"
+    assert not isinstance(right, str), "text has no arithmetic"
+    match operator:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/":
+            return _double(left) / _double(right) if right else None
+        case "%":
+            return _remainder(left, right) if right else None
+    message = f"unknown operator {operator!r}"
+    raise ValueError(message)
+
+
+def _double(value: float) -> float:
+    """Return a number as a double; whole numbers beyond its range become infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _remainder(left: float, right: float) -> float:
+    """Return the remainder with the sign of the dividend."""
+    if isinstance(left, int) and isinstance(right, int):
+        return abs(left) % abs(right) * (-1 if left < 0 else 1)
+    return math.nan if math.isinf(left) else math.fmod(left, right)
+
+
+def like(text: Value, pattern: Value) -> Value:
+    """Return whether text matches a LIKE pattern: ``%`` any text, ``_`` one character."""
+    if text is None or pattern is None:
+        return None
+    parts = re.findall(r"\\.|.", str(pattern), flags=re.DOTALL)
+    wild = {"%": ".*", "_": "."}
+    regex = "".join(wild.get(part) or re.escape(part[-1]) for part in parts)
+    return re.fullmatch(regex, str(text), flags=re.DOTALL) is not None
+
+
+# ---------------------------------------------------------------------------------------
+# Scalar functions
+
+
+def call_function(name: str, arguments: Sequence[Value]) -> Value:
+    """Return the value of a scalar function; most give NULL for a NULL argument."""
+    present = [a for a in arguments if a is not None]
+    match name.upper():
+        case "COALESCE":
+            return present[0] if present else None
+        case "NULLIF":
+            return None if compute("=", arguments[0], arguments[1]) else arguments[0]
+        case "GREATEST":
+            return max(present, key=order) if present else None
+        case "LEAST":
+            return min(present, key=order) if present else None
+    if len(present) < len(arguments):
+        return None
+    return FUNCTIONS[name.upper()](*arguments)
+
+
+def _logarithm(function: Callable[[float], float]) -> Callable[[float], Value]:
+    """Return a logarithm that is NULL where mathematics has none."""
+    return lambda x: None if x <= 0 else math.inf if x == math.inf else function(x)
+
+
+def round_half_up(x: int | float, digits: int = 0) -> int | float:
+    """Return x rounded to a number of decimal places; ties go away from zero."""
+    if not math.isfinite(x):
+        return x
+    # The decimal text of a double is what users see, so 1.005 rounds as 1.005 and not as 1.00499.
+    exact = Decimal(repr(x)) if isinstance(x, float) else Decimal(x)
+    with localcontext(prec=2000):
+        rounded = exact.scaleb(digits).to_integral_value(ROUND_HALF_UP).scaleb(-digits)
+    return float(rounded) if isinstance(x, float) else int(rounded)
+
+
+def power(base: float, exponent: float) -> float:
+    """Return base to the power of exponent as a double, infinite or NaN instead of an error."""
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
+    except ValueError:
+        return math.inf if base == 0 else math.nan
+
+
+def exponential(x: float) -> float:
+    """Return e to the power of x, infinite instead of an error."""
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf
+
+
+def substring(text: str, start: int, length: int | None = None) -> str:
+    """Return a part of a text; ``start`` counts from 1, or from the end if it is negative."""
+    begin = start - 1 if start > 0 else len(text) + start if start < 0 else 0
+    end = len(text) if length is None else begin + length
+    return text[max(begin, 0) : max(end, 0)]
+
+
+def _whole(function: Callable[[float], int]) -> Callable[[float], Value]:
+    return lambda x: function(x) if math.isfinite(x) else x
+
+
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "ABS": abs,
+    "ROUND": round_half_up,
+    "FLOOR": _whole(math.floor),
+    "CEIL": _whole(math.ceil),
+    "SQRT": lambda x: math.nan if x < 0 else math.sqrt(x),
+    "POWER": power,
+    "EXP": exponential,
+    "LN": _logarithm(math.log),
+    "LOG2": _logarithm(math.log2),
+    "LOG10": _logarithm(math.log10),
+    "SIGN": lambda x: x if math.isnan(x) else float((x > 0) - (x < 0)),
+    "MOD": lambda x, y: compute("%", x, y),
+    "LOWER": str.lower,
+    "UPPER": str.upper,
+    "TRIM": lambda text: text.strip(" "),
+    "LENGTH": len,
+    "CONCAT": lambda *texts: "".join(texts),
+    "SUBSTRING": substring,
+}
+"""The functions that are NULL if any argument is NULL."""

@@ -1,0 +1,162 @@
+"""Random and exhaustive streams and patterns, for tests that compare with the oracle.
+
+The strategies are for Hypothesis; `all_patterns` and `all_streams` leave nothing out, and
+`query_strategies` builds whole queries. Everything is small and full of collisions: few types, few
+values, many ties, NULL, NaN and both zeros.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+from cepheid.testing.harness import SECOND_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+Schema = dict[str, str]
+"""The attributes of a stream and their types."""
+
+Event = dict[str, object]
+
+TYPES = ("A", "A", "B", "C")
+"""The types of events; what stands there twice is drawn twice as often."""
+
+VARIABLES = {"A": ("x",), "B": ("y",)}
+"""The variables of each type beside the one that has the type's name."""
+
+VALUES: Mapping[str, tuple[object, ...]] = {
+    "double": (1.0, 1.0, 2.0, 2.0, 2.0, 3.5, 0.0, -0.0, float("nan"), None),
+    "int": (1, 1, 2, 2, 2, 3, 0, -1, None),
+    "string": ("p", "p", "p", "p", "q", "q", None),
+    "bool": (True, True, False, None),
+}
+ATTRIBUTES = {"price": "double", "volume": "int", "key": "string", "zone": "string", "flag": "bool"}
+
+
+# ---------------------------------------------------------------------------------------
+# Streams
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> Schema:
+    """Draw the attributes of a stream; time and type are always there."""
+    chosen = draw(
+        st.lists(st.sampled_from(sorted(ATTRIBUTES)), min_size=1, max_size=4, unique=True)
+    )
+    return {"ts": "timestamp", "type": "string"} | {name: ATTRIBUTES[name] for name in chosen}
+
+
+@st.composite
+def streams(
+    draw: st.DrawFn,
+    schema: Mapping[str, str],
+    *,
+    events_max: int = 8,
+    types: Sequence[str] = TYPES,
+) -> list[Event]:
+    """Draw a stream in the order of time; every second event, or so, ties with the one before."""
+    # A list of random length would be short most of the time, and short streams match nothing.
+    size = draw(st.sampled_from([*range(events_max + 1), events_max, events_max]))
+    steps = draw(st.lists(st.sampled_from([0, 0, 1, 1, 2]), min_size=size, max_size=size))
+    times = itertools.accumulate(steps, initial=draw(st.integers(-2, 3)))
+    return [
+        {"ts": time * SECOND_US, "type": draw(st.sampled_from(types))}
+        | {
+            name: draw(st.sampled_from(VALUES[kind]))
+            for name, kind in schema.items()
+            if kind in VALUES and name != "type"
+        }
+        for time in itertools.islice(times, 1, None)
+    ]
+
+
+def all_streams(types: Sequence[str], events_max: int) -> Iterator[list[Event]]:
+    """Yield all streams of at most so many events, with ties in every way.
+
+    Examples
+    --------
+    >>> [[(e["type"], e["ts"]) for e in events] for events in all_streams("A", 2)]
+    [[], [('A', 0)], [('A', 0), ('A', 0)], [('A', 0), ('A', 1000000)]]
+    """
+    for count in range(events_max + 1):
+        for steps in itertools.product((0, SECOND_US), repeat=max(count - 1, 0)):
+            times = list(itertools.accumulate(steps, initial=0))[:count]
+            for kinds in itertools.product(types, repeat=count):
+                yield [{"ts": time, "type": kind} for time, kind in zip(times, kinds, strict=True)]
+
+
+# ---------------------------------------------------------------------------------------
+# Patterns
+
+
+def _events(types: Sequence[str]) -> st.SearchStrategy[str]:
+    """Draw ``A`` or ``A x``."""
+    names = [(kind, name) for kind in types for name in (kind, *VARIABLES.get(kind, ()))]
+    return st.sampled_from([kind if kind == name else f"{kind} {name}" for kind, name in names])
+
+
+def _repeated(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    suffixes = st.sampled_from(["+", "+", "*", "?", "{2}", "{1,}", "{1,2}", "{0,2}"])
+    return st.builds(lambda pattern, suffix: f"({pattern}){suffix}", inner, suffixes)
+
+
+def _sequences(inner: st.SearchStrategy[str], *, negation: bool) -> st.SearchStrategy[str]:
+    """Draw SEQ; where NOT is allowed, it may stand at any place beside one positive part."""
+    if not negation:
+        return st.lists(inner, min_size=1, max_size=3).map(_sequence)
+    parts = st.one_of(inner, inner, inner.map(lambda pattern: f"NOT ({pattern})"))
+    around = st.lists(parts, max_size=2)
+    return st.builds(lambda a, b, c: _sequence([*a, b, *c]), around, inner, around)
+
+
+def _sequence(parts: Sequence[str]) -> str:
+    return f"SEQ({', '.join(parts)})"
+
+
+def patterns(
+    *, types: Sequence[str] = TYPES, negation: bool = True, leaves_max: int = 5
+) -> st.SearchStrategy[str]:
+    """Draw the text of a pattern of any shape, without AND."""
+    return st.recursive(
+        _events(types),
+        lambda inner: st.one_of(
+            _sequences(inner, negation=negation),
+            _repeated(inner),
+            st.lists(inner, min_size=2, max_size=2).map(" OR ".join).map(lambda p: f"({p})"),
+        ),
+        max_leaves=leaves_max,
+    )
+
+
+def all_patterns(
+    types: Sequence[str], operators_max: int, *, negation: bool = True
+) -> Iterator[str]:
+    """Yield all patterns of at most so many operators; a NOT and the SEQ around it count as two.
+
+    Examples
+    --------
+    >>> list(all_patterns("A", 1))
+    ['A', '(A)+', '(A)*', '(A)?', 'SEQ(A, A)', '(A OR A)']
+    """
+    sizes: list[list[str]] = [list(types)]
+    for size in range(1, operators_max + 1):
+        made = [f"({p}){suffix}" for suffix in "+*?" for p in sizes[size - 1]]
+        for p, q in _splits(sizes, size - 1, 2):
+            made += [f"SEQ({p}, {q})", f"({p} OR {q})"]
+        if negation and size >= 2:
+            for p, q in _splits(sizes, size - 2, 2):
+                made += [f"SEQ(NOT {p}, {q})", f"SEQ({p}, NOT {q})"]
+            made += [f"SEQ({p}, NOT {n}, {q})" for p, n, q in _splits(sizes, size - 2, 3)]
+        sizes.append(made)
+    return itertools.chain.from_iterable(sizes)
+
+
+def _splits(sizes: list[list[str]], total: int, parts: int) -> Iterator[tuple[str, ...]]:
+    """Yield all tuples of patterns whose numbers of operators add up."""
+    for counts in itertools.product(range(total + 1), repeat=parts):
+        if sum(counts) == total:
+            yield from itertools.product(*(sizes[count] for count in counts))

@@ -1,0 +1,228 @@
+"""Collects golden files: a stream, queries over it, and what they answer, all as text.
+
+A file starts with comment lines (``# case:``, ``# rule:`` and so on) and goes on with sections,
+each a line that holds the section's name alone and then its text:
+
+``stream``, ``schema``  what the queries after them run over; the schema has lines ``name type``
+``query``               the text of a query
+``expect``              its rows: the names of the columns, then one line a row
+``matches``             its matches, one a line: ``A@1 B@2.5`` is A at second 1, B at second 2.5
+``error``, ``warning``  what Cepheid says about the query
+``explain``             the plan
+
+Lines that start with ``#`` are comments in every section but ``query``. Values are written as in a
+stream; times of windows have the unit: ``10s``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+import cepheid
+from cepheid.errors import CepheidError, render_diagnostics
+from cepheid.language.tree import Duration
+from cepheid.testing.harness import SECOND_US, stream
+from cepheid.testing.oracle import column_names, evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+INPUTS = ("stream", "schema", "query")
+OUTPUTS = ("expect", "matches", "error", "warning", "explain")
+REWRITABLE = ("expect", "matches", "explain")
+"""What ``--update-golden`` rewrites; messages are reviewed one by one."""
+
+PROTECTED_FOLDERS = {"papers", "errors"}
+"""What it never rewrites: a paper's number is not ours to change."""
+
+CELL = re.compile(r"(?:'(?:[^']|'')*'|\[[^\]]*\]|[^,'\[])+")
+
+
+class Section(NamedTuple):
+    """A named part of a golden file; ``after`` holds comments and blank lines that follow it."""
+
+    name: str
+    body: str
+    after: str
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.suffix != ".golden":
+        return None
+    return GoldenFile.from_parent(parent, path=file_path)
+
+
+class GoldenFile(pytest.File):
+    """A golden file; it collects one item for every output section."""
+
+    head: str
+    sections: list[Section]
+
+    def collect(self) -> Iterator[pytest.Item]:
+        self.head, self.sections = split_sections(self.path.read_text(encoding="utf-8"))
+        inputs: dict[str, str] = {}
+        for number, section in enumerate(self.sections):
+            if section.name in INPUTS:
+                inputs[section.name] = section.body
+                continue
+            if "query" not in inputs:
+                message = f"{self.path.name}: `{section.name}` stands before any query"
+                raise ValueError(message)
+            name = f"{number}-{section.name}"
+            yield GoldenCase.from_parent(self, name=name, number=number, inputs=dict(inputs))
+
+    def rewrite(self, number: int, body: str) -> None:
+        """Put a new text into one section and save the file."""
+        self.sections[number] = self.sections[number]._replace(body=body)
+        text = self.head + "".join(f"{s.name}\n{s.body}{s.after}" for s in self.sections)
+        self.path.write_text(text, encoding="utf-8")
+
+
+class GoldenCase(pytest.Item):
+    """One output section with the inputs that come before it."""
+
+    def __init__(self, *, number: int, inputs: dict[str, str], **rest: object) -> None:
+        super().__init__(**rest)  # type: ignore[arg-type]  # pytest's own arguments.
+        self.number = number
+        self.inputs = inputs
+
+    def runtest(self) -> None:
+        file = self.parent
+        assert isinstance(file, GoldenFile)
+        section = file.sections[self.number]
+        actual = answer(section.name, self.inputs)
+        if same(section.name, section.body, actual):
+            return
+        updating = self.config.getoption("--update-golden", default=False)
+        protected = PROTECTED_FOLDERS & set(self.path.parts)
+        if updating and section.name in REWRITABLE and not protected:
+            file.rewrite(self.number, actual)
+            return
+        message = f"{self.inputs['query']}\n\nexpected\n{section.body}\n\nactual\n{actual}"
+        raise AssertionError(message)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_: object) -> str:
+        if isinstance(excinfo.value, AssertionError):
+            return str(excinfo.value)
+        return str(excinfo.getrepr(style="short"))
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, None, f"{self.path.stem}: {self.name}"
+
+
+def split_sections(text: str) -> tuple[str, list[Section]]:
+    """Return what stands before the first section, and the sections."""
+    pieces = re.split(rf"^({'|'.join(INPUTS + OUTPUTS)})\n", text, flags=re.MULTILINE)
+    sections = []
+    for name, content in zip(pieces[1::2], pieces[2::2], strict=True):
+        lines = content.splitlines()
+        while lines and (not lines[-1].strip() or lines[-1].startswith("#")):
+            lines.pop()
+        body = "\n".join(lines)
+        sections.append(Section(name, body, content[len(body) :]))
+    return pieces[0], sections
+
+
+# ---------------------------------------------------------------------------------------
+# What Cepheid answers, as text
+
+
+def answer(section: str, inputs: dict[str, str]) -> str:
+    """Return what a section ought to say."""
+    text = inputs["query"]
+    schema = dict(line.split() for line in content_lines(inputs.get("schema", ""))) or None
+    try:
+        query = cepheid.query(text, schema=schema)
+    except CepheidError as error:
+        return str(error)
+    match section:
+        case "error":
+            return "the query has no error"
+        case "warning":
+            return render_diagnostics(query.warnings, text)
+        case "explain":
+            return query.explain()
+    tree = query.tree
+    events = stream(" ".join(content_lines(inputs["stream"])))
+    rows = evaluate(tree, events)
+    if section == "matches":
+        return "\n".join(render_match(row["events"], events) for row in rows)
+    names = column_names(tree)
+    in_seconds = tree.window is not None and isinstance(tree.window.within, Duration)
+    lines = [[render_cell(name, row[name], events, in_seconds) for name in names] for row in rows]
+    return "\n".join(", ".join(cells) for cells in [names, *lines])
+
+
+def content_lines(text: str) -> list[str]:
+    """Return the lines that are neither blank nor comments."""
+    return [line.strip() for line in text.splitlines() if line.strip() and line[0] != "#"]
+
+
+def render_match(match: object, events: Sequence[Mapping[str, object]]) -> str:
+    """Return the bindings of a match as ``A@1 B@2``."""
+    assert isinstance(match, tuple), "only a query that lists its matches has any"
+    return " ".join(f"{variable}@{seconds(events[i]['ts'])}" for variable, i in match)
+
+
+def render_cell(
+    name: str,
+    value: object,
+    events: Sequence[Mapping[str, object]],
+    in_seconds: bool,  # noqa: FBT001
+) -> str:
+    """Return a value in the notation of streams."""
+    match value:
+        case int() if name in ("window_start", "window_end") and in_seconds:
+            return f"{seconds(value)}s"
+        case tuple():
+            return f"[{render_match(value, events)}]"
+        case list():
+            return f"[{' '.join(render_cell('', item, events, in_seconds) for item in value)}]"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case bool() | None:
+            return {True: "true", False: "false", None: "null"}[value]
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else str(value).replace("inf", "Infinity")
+    return str(value)
+
+
+def seconds(time_us: object) -> str:
+    assert isinstance(time_us, int), "times are whole microseconds"
+    exact = Decimal(time_us) / SECOND_US
+    return f"{exact:f}"
+
+
+# ---------------------------------------------------------------------------------------
+# Whether it is what the file says
+
+
+def same(section: str, expected: str, actual: str) -> bool:
+    """Return whether two texts of a section mean the same."""
+    if section == "matches":
+        return sorted(content_lines(expected)) == sorted(content_lines(actual))
+    if section != "expect":
+        return expected == actual
+    left = [CELL.findall(line) for line in content_lines(expected)]
+    right = [CELL.findall(line) for line in content_lines(actual)]
+    return [len(row) for row in left] == [len(row) for row in right] and all(
+        same_cell(mine.strip(), theirs.strip())
+        for row, other in zip(left, right, strict=True)
+        for mine, theirs in zip(row, other, strict=True)
+    )
+
+
+def same_cell(expected: str, actual: str) -> bool:
+    """Return whether two values are equal, doubles within a relative error of 1e-9."""
+    if expected == actual or (expected.lstrip("-").isdigit() and actual.lstrip("-").isdigit()):
+        return expected == actual
+    try:
+        return math.isclose(float(expected), float(actual), rel_tol=1e-9)
+    except ValueError:
+        return False

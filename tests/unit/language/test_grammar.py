@@ -1,0 +1,48 @@
+"""The grammar has no conflicts, and its shipped tables are those of the grammar."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from lark.exceptions import GrammarError
+
+from cepheid.language import parser
+from cepheid.language.build_tables import make_tables
+from cepheid.language.parser import build_parser, fingerprint, parse, read_grammar
+from tests.queries import PAPER_QUERIES, VALID_QUERIES
+
+
+def test_grammar_has_no_conflicts() -> None:
+    build_parser(strict=True)
+
+
+def test_strict_mode_would_find_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without parentheses nobody can tell which OR binds first: the check above must see that.
+    ambiguous = read_grammar().replace("?factor: NOT factor", "?factor: factor OR factor | NOT factor")
+    monkeypatch.setattr(parser, "read_grammar", lambda: ambiguous)
+    with pytest.raises(GrammarError):
+        build_parser(strict=True)
+
+
+def test_shipped_tables_are_made_from_the_grammar() -> None:
+    shipped = parser.resources.files("cepheid.language").joinpath("tables.json").read_bytes()
+    made_from = msgspec.json.decode(shipped)["made_from"]
+    assert made_from == fingerprint(read_grammar()), "run `make grammar`"
+
+
+@pytest.mark.parametrize("text", [*VALID_QUERIES, *PAPER_QUERIES.values()])
+def test_tables_and_grammar_read_alike(text: str) -> None:
+    assert _BUILT.parse(text) == _FROM_TABLES.parse(text) == parse(text)
+
+
+def test_tables_of_another_grammar_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parser, "fingerprint", lambda _grammar: "another")
+    parser.load_parser.cache_clear()
+    try:
+        assert parse("PATTERN A+") == _FROM_TABLES.parse("PATTERN A+")
+    finally:
+        parser.load_parser.cache_clear()
+
+
+_BUILT = build_parser()
+_FROM_TABLES = parser.parser_from_tables(msgspec.json.decode(make_tables()))
