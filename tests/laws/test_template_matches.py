@@ -1,7 +1,7 @@
 """A template accepts exactly the matches of its pattern, each on one path, guards and all.
 
-The walk below reads a template as its docstring says, event by event and without cleverness; the oracle
-reads the pattern. Skip-till-any-match: selection is not the template's business, but ``allowed`` is.
+The walk below reads a template as its docstring says, event by event and without cleverness; the
+oracle reads the pattern. Selection is not the template's business, so all is skip-till-any-match.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ def demo() -> None:
     _say(f"\n{shown.format()}\n\n{shown.explain()}")
 
 
-def _version(*, wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         _say(f"cepheid {cepheid.__version__}")
         raise typer.Exit
@@ -229,11 +229,14 @@ def _version(*, wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True)
+    version: Annotated[  # the callback does the work
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=_print_version
+        ),
     ] = False,
 ) -> None:
-    _version(wanted=version)
+    return
 
 
 def main() -> None:

@@ -52,13 +52,15 @@ def format_text(text: str) -> str:
     WITHIN 5 seconds
     -- short
     """
-    clauses = _clauses(parse(text))
+    query = parse(text)
+    clauses = _clauses(query)
     above: dict[int, list[str]] = {}
     for span, comment in comments_of(text):
-        # The clause that ends first after the comment; none for a comment at the very end.
+        # The clause that ends first after the comment; what stands before all clauses stays there.
         later = [(end, idx) for idx, (end, _) in enumerate(clauses) if end > span.start]
+        home = min(later)[1] if later else len(clauses)
         lines = [f"-- {line.strip()}".rstrip() for line in comment.split("\n")]
-        above.setdefault(min(later)[1] if later else len(clauses), []).extend(lines)
+        above.setdefault(0 if span.end <= query.span.start else home, []).extend(lines)
     shown = [[*above.get(idx, []), line] for idx, (_, line) in enumerate(clauses)]
     shown.append(above.get(len(clauses), []))
     return "\n".join(line for lines in shown for line in lines)

@@ -180,7 +180,8 @@ def _warn_if_partial(
     conjunct: tree.Expression, pair: tuple[str, str], adjacency: Adjacency, findings: Findings
 ) -> None:
     prev, later = pair
-    if prev != later and not adjacency.always(prev, later):
+    both = (later, prev) in adjacency.pairs  # W302 has said so.
+    if prev != later and not both and not adjacency.always(prev, later):
         findings.add(
             "W301",
             f"`{later}` follows `{prev}` directly in some matches only; "

@@ -194,7 +194,7 @@ class Typing:
 
 
 def _computes(expression: tree.Expression) -> bool:
-    """Return whether an expression is arithmetic, which is no condition whatever its operands are."""
+    """Return whether an expression is arithmetic: no condition, whatever its operands are."""
     if isinstance(expression, tree.Unary):
         return expression.operator == "-"
     return isinstance(expression, tree.Binary) and expression.operator in "+-*/%"

@@ -18,6 +18,8 @@ from cepheid.testing.oracle_windows import Cell, cells, end
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+__all__ = ["Event", "Row", "column_names", "evaluate", "lists_matches"]
+
 Row = dict[str, object]
 
 

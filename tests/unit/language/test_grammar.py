@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 from lark.exceptions import GrammarError
+from tests.queries import PAPER_QUERIES, VALID_QUERIES
 
 from cepheid.language import parser
 from cepheid.language.build_tables import make_tables
 from cepheid.language.parser import build_parser, fingerprint, parse, read_grammar
-from tests.queries import PAPER_QUERIES, VALID_QUERIES
 
 
 def test_grammar_has_no_conflicts() -> None:
@@ -18,7 +18,8 @@ def test_grammar_has_no_conflicts() -> None:
 
 def test_strict_mode_would_find_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
     # Without parentheses nobody can tell which OR binds first: the check above must see that.
-    ambiguous = read_grammar().replace("?factor: NOT factor", "?factor: factor OR factor | NOT factor")
+    rule = "?factor: NOT factor"
+    ambiguous = read_grammar().replace(rule, "?factor: factor OR factor | NOT factor")
     monkeypatch.setattr(parser, "read_grammar", lambda: ambiguous)
     with pytest.raises(GrammarError):
         build_parser(strict=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.queries import PAPER_QUERIES, VALID_QUERIES
 
 from cepheid.errors import QuerySyntaxError, Span
 from cepheid.language import tree
 from cepheid.language.parser import NESTING_MAX, TEXT_LENGTH_MAX, parse
-from tests.queries import PAPER_QUERIES, VALID_QUERIES
 
 
 def where(text: str) -> tree.Expression:

@@ -1,0 +1,115 @@
+"""Every example in README and docs runs, every code is documented, and links lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+
+import cepheid
+from cepheid.interfaces.catalogue import error_pages
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SOURCES = sorted((ROOT / "src/cepheid").rglob("*.py"))
+CODES = set(re.findall(r'"([EW]\d{3})"', "".join(p.read_text("utf-8") for p in SOURCES)))
+BLOCK = re.compile(r"^```([\w-]*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[ParameterSet]:
+    """Return the code blocks of all pages in a language, as test parameters."""
+    return [
+        pytest.param(block[2].split(), block[3], id=f"{page.relative_to(ROOT)}-{number}")
+        for page in PAGES
+        for number, block in enumerate(BLOCK.finditer(page.read_text("utf-8")))
+        if block[1] == language
+    ]
+
+
+def compile_block(words: list[str], text: str) -> cepheid.CompiledQuery:
+    if words == ["nested"]:
+        text, words = text.replace("...", "NOT " * 110), []
+    schema = dict(word.split(":") for word in words) or None
+    return cepheid.query(text.strip(), schema=schema)
+
+
+def test_every_block_has_a_language_that_a_test_knows() -> None:
+    known = {"cepheid", "cepheid-error", "cepheid-warning", "python", "sh", "text", "mermaid"}
+    found = {m[1] for page in PAGES for m in BLOCK.finditer(page.read_text("utf-8"))}
+    assert found <= known
+
+
+@pytest.mark.parametrize(("words", "text"), blocks("cepheid"))
+def test_queries_of_the_docs_have_no_mistake(words: list[str], text: str) -> None:
+    assert compile_block(words, text).plan is not None
+
+
+@pytest.mark.parametrize("code", sorted(error_pages()))
+def test_examples_of_the_error_pages_give_their_code(code: str) -> None:
+    for kind, words, text in BLOCK.findall(error_pages()[code]):
+        if kind == "cepheid-warning":
+            found = [w.code for w in compile_block(words.split(), text).warnings]
+        else:
+            with pytest.raises(cepheid.CepheidError) as caught:
+                compile_block(words.split(), text)
+            found = [d.code for d in caught.value.diagnostics]
+        assert found == [code]
+
+
+def test_every_code_has_a_page_and_a_golden_file() -> None:
+    assert set(error_pages()) == CODES
+    golden = {path.stem for path in (ROOT / "tests/golden/errors").glob("*.golden")}
+    # What is wrong with a file is tested with files, in tests/interfaces.
+    assert {code for code in CODES if not code.startswith("E5")} <= golden
+
+
+@pytest.mark.parametrize(("words", "text"), blocks("python"))
+def test_python_of_the_docs_runs_and_prints_what_it_says(words: list[str], text: str) -> None:
+    del words
+    if ">>>" in text:
+        test = doctest.DocTestParser().get_doctest(text, {}, "docs", None, 0)
+        runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+        runner.run(test)
+        assert runner.failures == 0, "see the captured output"
+    else:
+        exec(compile(text, "docs", "exec"), {})  # our own pages
+
+
+@pytest.mark.parametrize(("words", "text"), blocks("sh"))
+def test_commands_of_the_docs_exist(words: list[str], text: str) -> None:
+    """``make`` targets exist; ``cepheid`` commands on bundled files run."""
+    del words
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    for line in filter(None, (line.split("#")[0].strip() for line in text.splitlines())):
+        program, *arguments = line.split()
+        if program == "make":
+            for target in (a for a in arguments if "=" not in a):
+                assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+        elif program == "cepheid":
+            command = [str(Path(sys.executable).with_name("cepheid")), *arguments]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=60)
+            assert done.returncode == 0, (line, done.stderr.decode())
+        else:
+            assert program in ("pip", "git", "cd"), line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page: Path) -> None:
+    # The page of errors lives in the package and is read in docs.
+    folder = ROOT / "docs" if page.name == "errors.md" else page.parent
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+        if "://" not in target:
+            assert (folder / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_examples_in_docstrings_run(path: Path) -> None:
+    name = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+    module = __import__(name, fromlist=["_"])
+    result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0, "see the captured output"
