@@ -31,6 +31,7 @@ else
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable . --group dev
 endif
+	@$(BIN)/python -m compileall -q src # An editable install is not compiled, and starts slowly.
 	@touch $@
 
 # Prints one line and stops when Spark would not start.

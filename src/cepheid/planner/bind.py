@@ -56,6 +56,17 @@ class Scope:
             self.findings.add("E202", message, name.span, helps)
         return found
 
+    def positive(self, name: tree.Name) -> None:
+        """Report a variable that is only negated: no match has an event of it."""
+        found = self.variable(name)
+        if found is not None and not found.positive:
+            self.findings.add(
+                "E319",
+                f"`{found.name}` is negated, so no match has an event of it",
+                name.span,
+                label="bound by no match",
+            )
+
     def attribute_kind(self, name: tree.Name, variable: str | None = None) -> ValueKind:
         """Return the kind of an attribute, or report that the events have none of this name."""
         schema = self.source.schema
@@ -149,6 +160,8 @@ def bind_where(where: tree.Expression | None, scope: Scope) -> tree.Expression |
     for node in tree.walk(bound):
         if isinstance(node, tree.Word):
             _report_bare(node, scope)
+        if isinstance(node, tree.Attribute | tree.Aggregate):
+            _check_spanning(node, scope)
         if isinstance(node, tree.Equivalence):
             for item in node.items:
                 if item.variable is not None:
@@ -157,6 +170,19 @@ def bind_where(where: tree.Expression | None, scope: Scope) -> tree.Expression |
                 scope.attribute_kind(item.attribute, variable)
     scope.typing.check_condition(bound, "WHERE")
     return bound
+
+
+def _check_spanning(node: tree.Attribute | tree.Aggregate, scope: Scope) -> None:
+    """Report what can have no value in a match: COUNT(*), and FIRST, LAST or aggregates of NOT."""
+    if node.variable is None:
+        scope.findings.add(
+            "E322",
+            "`COUNT(*)` counts matches, and `WHERE` speaks of one match",
+            node.span,
+            "move it to HAVING, or count the events of a variable: `COUNT(S) > 3`",
+        )
+    elif isinstance(node, tree.Aggregate) or node.anchor in (tree.Anchor.FIRST, tree.Anchor.LAST):
+        scope.positive(node.variable)
 
 
 def _words_to_text(node: tree.Node, scope: Scope) -> tree.Node:

@@ -107,7 +107,7 @@ class OutputPlanner:
                 f"aggregate it: `AVG({text})`, or group by it: `GROUP-BY {name}`",
             )
             return
-        self._positive(attribute.variable)
+        self._scope.positive(attribute.variable)
         self._scope.attribute_kind(attribute.attribute, attribute.variable.text)
         variable = attribute.variable.text
         repeated = variable in self._repeated
@@ -130,21 +130,10 @@ class OutputPlanner:
             name, column.aggregate, column.log2, column.variable, column.attribute, column.repeated
         )
 
-    def _positive(self, variable: tree.Name) -> None:
-        """Report a variable that is negated: no match has an event of it."""
-        found = self._scope.variable(variable)
-        if found is not None and not found.positive:
-            self._findings.add(
-                "E319",
-                f"`{found.name}` is negated, so no match has an event of it",
-                variable.span,
-                label="nothing to return",
-            )
-
     def _aggregate(self, aggregate: tree.Aggregate) -> AggregateColumn:
         kind = self._scope.aggregate_kind(aggregate)
         if aggregate.variable is not None:
-            self._positive(aggregate.variable)
+            self._scope.positive(aggregate.variable)
         variable = aggregate.variable.text if aggregate.variable else None
         attribute = aggregate.attribute.text if aggregate.attribute else None
         parts = [aggregate.function.value.lower(), variable, attribute]

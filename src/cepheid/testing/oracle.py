@@ -1,26 +1,26 @@
-"""The reference implementation: a query and its events in, the rows of the answer out.
+"""The reference implementation: a query and its events in, the rows of the answer out (§5 to §7).
 
-Written from docs/semantics.md alone, without a thought for speed, and independent of everything
-it judges: §5 and §7 stand here, §6 in `oracle_windows`, §2 and §3 in `oracle_matches`,
-§1 and §4 in `oracle_stream` and `oracle_patterns`. Where an
-engine and the oracle differ, one of them has misread that page.
+It judges everything else and shares no code with it. ``oracle_matches`` finds the matches (§1 to
+§4) with the help of ``oracle_patterns``, ``oracle_expressions`` gives the value of an expression
+(§4.6); all follow docs/semantics.md.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
 
 from cepheid.language import tree
 from cepheid.testing.oracle_expressions import Leaf, Value, evaluate_expression
-from cepheid.testing.oracle_stream import Event, Match, Stream, events_of
-from cepheid.testing.oracle_windows import Cell, cells, end
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-__all__ = ["Event", "Row", "column_names", "evaluate", "lists_matches"]
+from cepheid.testing.oracle_matches import Event, Match, Matcher, key_of, whole
 
 Row = dict[str, object]
+Group = tuple[object, ...]
+Window = tuple[int | None, int | None, list[list[int]]]
+"""Start, end, and the numbers of the events of each partition."""
+Cell = tuple[Group, int | None, int | None, list[Match]]
+"""Group, window and matches of one result row."""
 
 
 def evaluate(
@@ -30,160 +30,179 @@ def evaluate(
     time: str = "ts",
     type: str = "type",  # noqa: A002
 ) -> list[Row]:
-    """Return the rows of a query over a stream, sorted by window, group and match.
+    """Return the rows of a query that the binder accepts, over events in the order of time.
 
-    Parameters
-    ----------
-    query
-        A query that the binder accepts.
-    events
-        The stream in the order of time; a time is a whole number of microseconds. An attribute
-        that an event does not have is NULL. If no event has a type, the data has no type column.
-    time, type
-        The names of the columns that hold the time and the type of an event.
-
-    Returns
-    -------
-    list of dict
-        GROUP-BY attributes, ``window_start`` and ``window_end`` if the query has a window, then
-        the items of RETURN. Counts and sums of whole numbers are exact. A listed match is a
-        tuple of (variable, number of the event) under ``events``.
+    Times are whole microseconds; an attribute that an event lacks is NULL; if no event has a type,
+    the stream has no types (§1.2). Listed matches are tuples of (variable, number of the event).
     """
-    stream = Stream(query, events, time, type)
-    lists = match_rows(query, stream) if lists_matches(query) else aggregate_rows(query, stream)
-    limit = query.limit.value if query.limit else None
-    assert limit is None or isinstance(limit, int), "LIMIT is a whole number"
-    return list(lists)[:limit]
+    return _Oracle(query, events, time, type).rows()
 
 
-def lists_matches(query: tree.Query) -> bool:
-    """Return whether a query lists its matches instead of aggregating them (§7.1)."""
-    return query.returns is None or not any(
-        isinstance(node, tree.Aggregate) for node in tree.walk(query.returns)
-    )
+class _Oracle(Matcher):
+    """Adds windows, groups and rows."""
 
+    # Windows and groups (§6) ---------------------------------------------------------------------
 
-def row_head(query: tree.Query, cell: Cell) -> Row:
-    """Return the columns that say which group and window a row belongs to."""
-    names = [name.text for name in query.group_by]
-    head: Row = dict(zip(names, cell.group, strict=True))
-    if query.window is not None:
-        head |= {"window_start": cell.start, "window_end": cell.end}
-    return head
+    def groups(self) -> Iterator[tuple[Group, list[list[int]]]]:
+        """Yield the GROUP-BY values of each group (§6.5) and its partitions (§4.2)."""
+        groups: dict[Group, dict[Group, list[int]]] = {}
+        for i, event in enumerate(self.events):
+            if all(event.get(k) is not None for k in self.keys):
+                group = tuple(key_of(event.get(g)) for g in self.group_by)
+                partition = tuple(key_of(event.get(k)) for k in self.keys)
+                groups.setdefault(group, {}).setdefault(partition, []).append(i)
+        for _, partitions in sorted(groups.items(), key=lambda item: str(item[0])):
+            first = next(iter(partitions.values()))[0]
+            yield tuple(self.events[first].get(g) for g in self.group_by), list(partitions.values())
 
+    def windows(self, partitions: list[list[int]]) -> Iterator[Window]:
+        window = self.query.window
+        if window is None:
+            yield None, None, partitions
+        elif isinstance(window.within, tree.EventCount):
+            assert isinstance(window.slide, tree.EventCount), "count windows need SLIDE"
+            size, slide = window.within.count, window.slide.count
+            for start in range(0, max(map(len, partitions)), slide):
+                yield start, start + size, [p[start : start + size] for p in partitions]
+        else:
+            size = window.within.microseconds
+            times = sorted({self.times[i] for p in partitions for i in p})
+            if isinstance(window.slide, tree.Duration):
+                slide = window.slide.microseconds
+                for start in range(
+                    (times[0] - size) // slide * slide + slide, times[-1] + 1, slide
+                ):
+                    yield start, start + size, self.cut(partitions, start, start + size - 1)
+            else:
+                leaving = {t + size for t in times} if self.query.emit_on_expiry else set()
+                for t in sorted({*times, *leaving}):
+                    yield t - size, t, self.cut(partitions, t - size + 1, t)
 
-# ---------------------------------------------------------------------------------------
-# Aggregates (§5)
+    def cut(self, partitions: list[list[int]], first: int, last: int) -> list[list[int]]:
+        return [[i for i in p if first <= self.times[i] <= last] for p in partitions]
 
+    def cells(self) -> Iterator[Cell]:
+        """Yield group, window and matches of every result row (§5.3, §6.3, §6.4)."""
+        trailing = self.query.window is not None and self.query.window.slide is None
+        for group, partitions in self.groups():
+            for start, end, parts in self.windows(partitions):
+                found = self.found(parts)
+                if not trailing:
+                    emitted = bool(found)
+                else:
+                    assert start is not None
+                    assert end is not None
+                    emitted = any(self.end(m) == end for m in found)
+                    if self.query.emit_on_expiry and not emitted:
+                        # What leaving alone changes, whatever arrives at the same time (§6.4).
+                        kept = self.found(self.cut(partitions, start + 1, end - 1))
+                        emitted = self.found(self.cut(partitions, start, end - 1)) != kept
+                if emitted:
+                    yield group, start, end, found
 
-def aggregate_rows(query: tree.Query, stream: Stream) -> Iterator[Row]:
-    """Yield one row for every group and window that HAVING lets pass (§5.3)."""
-    assert query.returns is not None, "only a RETURN clause has aggregates"
-    for cell in cells(query, stream):
-        row = row_head(query, cell)
+    def end(self, m: Match) -> int:
+        """Return when a match ends; a pair of matches ends with the later one (§2.10)."""
+        return max(self.times[i] for _, i in m)
 
-        def lookup(leaf: Leaf, cell: Cell = cell, row: Row = row) -> Value:
-            match leaf:
-                case tree.Aggregate(variable=None):
-                    return len(cell.found)
-                case tree.Aggregate():
-                    # Under AND only matches are counted, so there are no pairs here (§2.10).
-                    matches = [found for found in cell.found if isinstance(found, tuple)]
-                    return stream.aggregate_value(leaf, matches)
-                case tree.Word(text=text):  # A GROUP-BY attribute or a result column.
-                    return row[text]  # type: ignore[return-value]  # Aggregates are plain values.
-            message = f"an aggregate query returns no attribute of one event: {leaf}"
-            raise ValueError(message)
+    def found(self, parts: list[list[int]]) -> list[Match]:
+        pattern = self.query.pattern
+        if not isinstance(pattern, tree.Conjunction):
+            return sorted(m for p in parts for m in self.matches(pattern, p))
+        pairs: list[Match] = []
+        for p in parts:
+            a, b = (self.matches(side, p) for side in pattern.patterns)
+            # A pair is shown as one tuple: only its number counts (§2.10).
+            pairs += [
+                x + y
+                for x, y in {tuple(sorted(pair)) for pair in product(a, b) if pair[0] != pair[1]}
+            ]
+        return sorted(pairs)
 
-        for item in query.returns.items:
+    # Rows (§5, §7) -------------------------------------------------------------------------------
+
+    def rows(self) -> list[Row]:
+        items = self.query.returns.items if self.query.returns else ()
+        listing = not any(isinstance(n, tree.Aggregate) for i in items for n in tree.walk(i))
+        cells = sorted(self.cells(), key=lambda cell: cell[1] or 0)
+        seen: set[Match] = set()
+        rows: list[Row] = []
+        for group, start, end, found in cells:
+            head: Row = dict(zip(self.group_by, group, strict=True))
+            head |= {"window_start": start, "window_end": end} if self.query.window else {}
+            if not listing:
+                rows += self.aggregate_row(head, items, found)
+                continue
+            trailing = self.query.window is not None and self.query.window.slide is None
+            for m in found:
+                if m not in seen and (not trailing or self.end(m) == end):
+                    seen.add(m)
+                    rows.append(
+                        head | ({column_name(i): self.listed(i, m) for i in items} or {"events": m})
+                    )
+        limit = self.query.limit.value if self.query.limit else None
+        return rows[: None if limit is None else whole(limit)]
+
+    def aggregate_row(
+        self, head: Row, items: Sequence[tree.ReturnItem], found: list[Match]
+    ) -> list[Row]:
+        row = dict(head)
+
+        def lookup(leaf: Leaf) -> Value:
+            if isinstance(leaf, tree.Aggregate):
+                return self.aggregate(leaf, found)
+            value = row[leaf.text] if isinstance(leaf, tree.Word) else None
+            assert value is None or isinstance(value, bool | int | float | str), "a plain value"
+            return value
+
+        for item in items:
             row[column_name(item)] = evaluate_expression(item.expression, lookup)
-        if query.having is None or evaluate_expression(query.having, lookup) is True:
-            yield row
+        kept = self.query.having is None or evaluate_expression(self.query.having, lookup) is True
+        return [row] if kept else []
+
+    def listed(self, item: tree.ReturnItem, m: Match) -> object:
+        """Return the value of a returned attribute, or the list of them (§7.3)."""
+        if isinstance(item.expression, tree.Word):
+            return self.events[m[0][1]].get(item.expression.text)
+        assert isinstance(item.expression, tree.Attribute), "RETURN lists attributes"
+        name = item.expression.variable.text
+        values = [self.attribute(i, item.expression) for v, i in m if v == name]
+        repeated = bindings_max(self.query.pattern, name) > 1
+        return values if repeated else values[0] if values else None
 
 
 def column_names(query: tree.Query) -> list[str]:
     """Return the names of the columns of a query's rows, in order."""
     names = [name.text for name in query.group_by]
-    if query.window is not None:
-        names += ["window_start", "window_end"]
+    names += ["window_start", "window_end"] if query.window else []
     items = query.returns.items if query.returns else ()
-    names += [column_name(item) for item in items] or ["events"]
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys([*names, *([column_name(item) for item in items] or ["events"])]))
 
 
 def column_name(item: tree.ReturnItem) -> str:
     """Return the name after AS, or the one that the expression gives."""
-    return item.alias.text if item.alias else default_name(item.expression)
-
-
-def default_name(expression: tree.Expression) -> str:
-    """Return the name of a result column without AS."""
-    match expression:
-        case tree.Aggregate(function=function, variable=variable, attribute=attribute):
-            names = [name.text for name in (variable, attribute) if name]
-            return "_".join([function.lower(), *names])
-        case tree.Call(function=function, arguments=(argument,)):
-            return f"{function.lower()}_{default_name(argument)}"
-        case tree.Attribute(variable=variable, attribute=attribute):
-            return f"{variable.text}_{attribute.text}"
-        case tree.Word(text=text):
-            return text
-    message = f"{type(expression).__name__} is not an item of RETURN"
-    raise ValueError(message)
-
-
-# ---------------------------------------------------------------------------------------
-# Matches themselves (§7)
-
-
-def match_rows(query: tree.Query, stream: Stream) -> Iterator[Row]:
-    """Yield one row for every match, with the first window in which it is one (§7.2)."""
-    seen: set[Match] = set()
-    runs = query.window is not None and query.window.slide is None
-    for cell in cells(query, stream):
-        for match in sorted(found for found in cell.found if isinstance(found, tuple)):
-            # Without SLIDE, the window that ends with the match judges it.
-            if match not in seen and (not runs or end(stream, match) == cell.end):
-                seen.add(match)
-                yield row_head(query, cell) | match_columns(query, stream, match)
-
-
-def match_columns(query: tree.Query, stream: Stream, match: Match) -> Row:
-    """Return the bindings of a match, or the attributes that RETURN names (§7.3)."""
-    if query.returns is None or not query.returns.items:
-        return {"events": match}
-    return {
-        column_name(item): attribute_of_match(query, stream, item.expression, match)
-        for item in query.returns.items
-    }
-
-
-def attribute_of_match(
-    query: tree.Query, stream: Stream, expression: tree.Expression, match: Match
-) -> object:
-    """Return an attribute of a match: one value, or all where there can be several (§7.3)."""
-    match expression:
-        case tree.Word(text=text):
-            return stream.keys(match[0][1], [text])[0]
-        case tree.Attribute(variable=variable, attribute=attribute):
-            values = [stream.value(i, attribute.text) for i in events_of(match, variable.text)]
-            if bindings_max(query.pattern, variable.text) > 1:
-                return values
-            return values[0] if values else None
-    message = f"{type(expression).__name__} is not an attribute"
-    raise ValueError(message)
+    expression, log2 = item.expression, ""
+    if item.alias:
+        return item.alias.text
+    if isinstance(expression, tree.Call):
+        expression, log2 = expression.arguments[0], "log2_"
+    if isinstance(expression, tree.Word):
+        return expression.text
+    assert isinstance(expression, tree.Aggregate | tree.Attribute), "RETURN has nothing else"
+    function = [expression.function.lower()] if isinstance(expression, tree.Aggregate) else []
+    names = [name.text for name in (expression.variable, expression.attribute) if name]
+    return log2 + "_".join(function + names)
 
 
 def bindings_max(pattern: tree.Pattern, variable: str) -> float:
-    """Return how often a variable can be bound in one match."""
+    """Return how often a match can bind a variable."""
     match pattern:
         case tree.EventPattern(variable=name):
             return int(name.text == variable)
         case tree.Sequence(parts=parts):
             return sum(bindings_max(part, variable) for part in parts)
         case tree.Disjunction(alternatives=alternatives):
-            return max(bindings_max(alternative, variable) for alternative in alternatives)
+            return max(bindings_max(part, variable) for part in alternatives)
         case tree.Repeat(pattern=inner, most=most):
             once = bindings_max(inner, variable)
-            return once * (float("inf") if most is None else most) if once else 0
+            return once * (math.inf if most is None else most) if once else 0
     return 0  # A NOT part binds nothing.

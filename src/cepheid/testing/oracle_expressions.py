@@ -6,6 +6,7 @@ NULL is ``None``, times and durations are whole microseconds. It shares no code 
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -99,8 +100,8 @@ def compute(operator: str, left: Value, right: Value) -> Value:
     """Return the value of a comparison or of arithmetic; NULL if either side is NULL."""
     if left is None or right is None:
         return None
-    if operator in ("=", "<>") and isinstance(left, str) != isinstance(right, str):
-        return operator == "<>"
+    if isinstance(left, str) != isinstance(right, str):
+        left, right = _time_of_text(left), _time_of_text(right)
     match operator:
         case "=":
             return compare(left, right) == 0
@@ -129,6 +130,15 @@ def compute(operator: str, left: Value, right: Value) -> Value:
             return _remainder(left, right) if right else None
     message = f"unknown operator {operator!r}"
     raise ValueError(message)
+
+
+def _time_of_text(value: float | str) -> float:
+    """Return a text that is compared with a time as a time: ISO 8601, UTC if it names no zone."""
+    if not isinstance(value, str):
+        return value
+    moment = dt.datetime.fromisoformat(value)
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return (zoned - dt.datetime.fromtimestamp(0, dt.UTC)) // dt.timedelta(microseconds=1)
 
 
 def _double(value: float) -> float:

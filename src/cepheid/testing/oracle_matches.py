@@ -1,200 +1,322 @@
-"""The matches of a pattern: the events of one window in, the set of its matches out.
+"""The reference implementation, first half: which matches a pattern has (§1 to §4).
 
-A transcription of docs/semantics.md §2 and §3. Structural recursion over the pattern gives all its
-*derivations*, each with what its NOT parts demand; every rule that a match must obey then filters
-them. Brute force on purpose: this must be easy to believe, not fast.
+Written from docs/semantics.md alone, by recursion over the definitions and without a thought for
+speed; the numbers in brackets are the rules of that page. It shares no code with what it judges.
 """
 
 from __future__ import annotations
 
-import itertools
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise, product
 
 from cepheid.language import tree
-from cepheid.testing.oracle_expressions import compute
-from cepheid.testing.oracle_patterns import allows
-from cepheid.testing.oracle_stream import Binding, Match, Stream
+from cepheid.testing.oracle_expressions import Leaf, Value, evaluate_expression, order
+from cepheid.testing.oracle_patterns import (
+    Rest,
+    after,
+    anchors_of,
+    conjuncts_of,
+    kind_of,
+    neighbours_of,
+    variables_of,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+Event = Mapping[str, object]
+Binding = tuple[str, int]
+"""A variable and the number of an event."""
+Match = tuple[Binding, ...]
 Obligation = tuple[tree.Pattern, int | None, int | None]
-"""No match of the pattern may come after the first event and before the second (§2.5).
-
-Without a first event it reaches back to the start of the window, without a second to its end.
-"""
-
+"""No match of the pattern may lie after the one event and before the other (None: window's end)."""
 Derivation = tuple[Match, frozenset[Obligation]]
-Waiting = frozenset[tuple[tree.Pattern, int | None]]
-"""NOT parts whose left end is known and whose right end is still to come."""
 
 NOTHING: Derivation = ((), frozenset())
 
 
-class Window:
-    """The events of one window, and the matches among them."""
+class Matcher:
+    """The events of a stream and the conditions of a query."""
 
-    def __init__(self, stream: Stream, query: tree.Query, indices: Sequence[int]) -> None:
-        self.stream = stream
-        self.query = query
-        self.indices = indices
-        self._derivations: dict[tree.Pattern, set[Derivation]] = {}
-
-    def matches(self, pattern: tree.Pattern) -> set[Match]:
-        """Return the matches of a pattern that lie in the window (§2.2, §3.4)."""
-        least = self.query.min_length.value if self.query.min_length else 1
-        assert isinstance(least, int), "MIN LENGTH is a whole number"
-        return {
-            match
-            for match, obligations in self.derivations(pattern)
-            if len(match) >= max(least, 1)  # §2.11, and a match is never empty (§2.2)
-            and self.is_connected(match)
-            and self.stream.agree(match)
-            and self.is_selected(pattern, match)
-            and all(self.is_respected(obligation, match) for obligation in obligations)
-            and all(self.stream.holds_globally(p, match) for p in self.stream.predicates.global_)
+    def __init__(self, query: tree.Query, events: Sequence[Event], time: str, type_: str) -> None:
+        self.query, self.events, self.type = query, events, type_
+        self.times = [whole(event[time]) for event in events]
+        assert self.times == sorted(self.times), "events come in the order of time (§1.1)"
+        self.typed = any(event.get(type_) is not None for event in events)
+        self.arrival = query.ties is not None and query.ties.ties is tree.Ties.ARRIVAL
+        self.semantics = query.semantics.semantics if query.semantics else None
+        items = [
+            i for c in conjuncts_of(query.where) if isinstance(c, tree.Equivalence) for i in c.items
+        ]
+        self.group_by = [name.text for name in query.group_by]
+        self.keys = [i.attribute.text for i in items if i.variable is None] + self.group_by
+        self.partial: dict[str, set[str]] = {}
+        for item in items:
+            if item.variable is not None:
+                self.partial.setdefault(item.attribute.text, set()).add(item.variable.text)
+        self.conditions = [
+            c for c in conjuncts_of(query.where) if not isinstance(c, tree.Equivalence)
+        ]
+        self.types = {
+            n.variable.text: n.event_type.text
+            for n in tree.walk(query.pattern)
+            if isinstance(n, tree.EventPattern)
         }
+        self.neighbours = neighbours_of(query.pattern)
+        self.known: dict[tuple[tree.Pattern, tuple[int, ...], Match], set[Match]] = {}
 
-    # -----------------------------------------------------------------------------------
-    # Derivations (§2.4 to §2.8)
+    # Events (§1) and patterns (§2) ---------------------------------------------------------------
 
-    def derivations(self, pattern: tree.Pattern) -> set[Derivation]:
-        """Return the ways to derive a pattern, the empty one included where it may be absent."""
-        if pattern not in self._derivations:
-            self._derivations[pattern] = self._derive(pattern)
-        return self._derivations[pattern]
+    def before(self, i: int, j: int) -> bool:
+        """Return whether an event comes before another (§1.3, §1.4)."""
+        return i < j if self.arrival else self.times[i] < self.times[j]
 
-    def _derive(self, pattern: tree.Pattern) -> set[Derivation]:
+    def fits(self, variable: str, i: int) -> bool:
+        """Check type, local predicates (§4.1) and NULL in partial equivalence (§4.3)."""
+        event = self.events[i]
+        if self.typed and event.get(self.type) != self.types[variable]:
+            return False
+        if any(variable in names and event.get(a) is None for a, names in self.partial.items()):
+            return False
+        local = (
+            c
+            for c in self.conditions
+            if kind_of(c) == "local" and set(variables_of(c)) <= {variable}
+        )
+        return all(
+            evaluate_expression(c, lambda leaf: self.attribute(i, leaf)) is True for c in local
+        )
+
+    def attribute(self, i: int, leaf: Leaf) -> Value:
+        """Return an attribute of an event; a bare word is text (§4.7)."""
+        if isinstance(leaf, tree.Word):
+            return leaf.text
+        assert leaf.attribute is not None, "only attributes belong to one event"
+        value = self.events[i].get(leaf.attribute.text)
+        assert value is None or isinstance(value, bool | int | float | str), "a plain value"
+        return value
+
+    def derivations(self, pattern: tree.Pattern, window: Sequence[int]) -> set[Derivation]:
+        """Return all ways to match a pattern (§2.4), perhaps with nothing, and what they forbid."""
         match pattern:
-            case tree.EventPattern(variable=name):
-                bound = [i for i in self.indices if self.stream.can_bind(name.text, i)]
-                return {(((name.text, i),), frozenset()) for i in bound}
+            case tree.EventPattern(variable=variable):
+                v = variable.text
+                return {(((v, i),), frozenset()) for i in window if self.fits(v, i)}
             case tree.Disjunction(alternatives=alternatives):
-                return set().union(*(self.derivations(a) for a in alternatives))
+                return set().union(*(self.derivations(p, window) for p in alternatives))
             case tree.Repeat(pattern=inner, least=least, most=most):
-                return self._repeat(self.derivations(inner), least, most)
+                once, level, count = self.derivations(inner, window), {NOTHING}, 0
+                found: set[Derivation] = set()
+                # Repetitions of events come to an end; those of nothing repeat what was found.
+                while level and (most is None or count <= most) and not level <= found:
+                    found |= level if count >= least else set()
+                    level = {way for a in level for b in once for way in self.chain(a, b)}
+                    count += 1
+                return found
             case tree.Sequence(parts=parts):
-                return self._sequence(parts)
-        message = f"{type(pattern).__name__} has no matches of its own"
-        raise ValueError(message)
+                return self.sequence(parts, window)
+        raise ValueError(pattern)
 
-    def _repeat(self, once: set[Derivation], least: int, most: int | None) -> set[Derivation]:
-        """Return least to most derivations in sequence (§2.4)."""
-        # More repetitions than events add nothing: all further ones would be empty.
-        enough = max(least, len(self.indices))
-        found, times_n = set(), {NOTHING}
-        for n in range(enough + 1 if most is None else min(most, enough) + 1):
-            if n >= least:
-                found |= times_n
-            times_n = {
-                (left + right, demands | more)
-                for left, demands in times_n
-                for right, more in once
-                if self._fit(left, right)
-            }
-        return found
+    def chain(self, a: Derivation, b: Derivation) -> Iterator[Derivation]:
+        """Yield a followed by b, if b comes after a."""
+        if not a[0] or not b[0] or self.before(a[0][-1][1], b[0][0][1]):
+            yield a[0] + b[0], a[1] | b[1]
 
-    def _sequence(self, parts: Sequence[tree.Pattern]) -> set[Derivation]:
-        """Return one derivation of each part in sequence, with the demands of its NOT parts."""
-        partial: set[tuple[Match, frozenset[Obligation], Waiting]] = {(*NOTHING, frozenset())}
+    def sequence(self, parts: Rest, window: Sequence[int]) -> set[Derivation]:
+        """Chain parts; NOTs wait for the next part that is there, or for the end (§2.5 to §2.8)."""
+        ways: set[tuple[Derivation, Rest]] = {(NOTHING, ())}
         for part in parts:
             if isinstance(part, tree.Negation):
-                partial = {
-                    (left, demands, waiting | {(part.pattern, left[-1][1] if left else None)})
-                    for left, demands, waiting in partial
-                }
+                ways = {(way, (*waiting, part.pattern)) for way, waiting in ways}
                 continue
-            partial = {
-                # An absent part changes nothing: a NOT looks past it (§2.6).
-                (left + right, demands | more | _close(waiting, right[0][1]), frozenset())
-                if right
-                else (left, demands, waiting)
-                for left, demands, waiting in partial
-                for right, more in self.derivations(part)
-                if self._fit(left, right)
-            }
-        # When every part is absent, the NOTs say nothing (§2.6).
+            longer: set[tuple[Derivation, Rest]] = set()
+            for (way, waiting), new in product(ways, self.derivations(part, window)):
+                for bindings, owed in self.chain(way, new):
+                    if not new[0]:
+                        longer.add(((bindings, owed), waiting))
+                        continue
+                    after = way[0][-1][1] if way[0] else None
+                    gaps = frozenset((n, after, new[0][0][1]) for n in waiting)
+                    longer.add(((bindings, owed | gaps), ()))
+            ways = longer
         return {
-            (whole, demands | _close(waiting, None)) if whole else NOTHING
-            for whole, demands, waiting in partial
+            (m, owed | frozenset((n, m[-1][1], None) for n in waiting if m))
+            for (m, owed), waiting in ways
         }
 
-    def _fit(self, left: Match, right: Match) -> bool:
-        return not left or not right or self.stream.before(left[-1][1], right[0][1])
+    def matches(self, pattern: tree.Pattern, window: Sequence[int]) -> set[Match]:
+        """Return the matches that a pattern without AND has in a window."""
+        return {m for m in self.holding(pattern, window, ()) if self.selected(pattern, m, window)}
 
-    # -----------------------------------------------------------------------------------
-    # What a match must obey
+    def holding(self, pattern: tree.Pattern, window: Sequence[int], around: Match) -> set[Match]:
+        """Return what holds before selection; ``around`` is what a negated match would forbid."""
+        key = (pattern, tuple(window), around)
+        if key not in self.known:
+            ways: dict[Match, list[frozenset[Obligation]]] = {}
+            for bindings, owed in self.derivations(pattern, window):
+                ways.setdefault(bindings, []).append(owed)
+            self.known[key] = {
+                m
+                for m, alternatives in ways.items()
+                if m  # §2.2: never empty
+                and all(self.follows(a, b) for a, b in pairwise(m))
+                and self.agree(around + m)
+                and any(
+                    not any(self.violated(o, around + m, window) for o in owed)
+                    for owed in alternatives
+                )
+            }
+        return self.known[key]
 
-    def is_connected(self, match: Match) -> bool:
-        """Return whether the edge predicates hold between all neighbours (§4.4)."""
-        return all(self.stream.may_neighbour(u, v) for u, v in itertools.pairwise(match))
-
-    def is_selected(self, pattern: tree.Pattern, match: Match) -> bool:
-        """Return whether the match skips only what the SEMANTICS clause lets it skip (§3)."""
-        clause = self.query.semantics
-        if clause is None or clause.semantics == tree.Semantics.ANY_MATCH:
-            return True
-        if clause.semantics == tree.Semantics.CONTIGUOUS:
-            return self._is_contiguous(match)
-        return all(
-            not any(
-                self._may_follow(pattern, match[:n], (variable, x))
-                for x in self._between(match[n - 1][1], match[n][1])
-                for variable in self.stream.variable_types
-            )
-            for n in range(1, len(match))
+    def violated(self, obligation: Obligation, m: Match, window: Sequence[int]) -> bool:
+        """Return whether an occurrence is forbidden (§2.5) and agrees with all around it (§2.9)."""
+        negated, first, last = obligation
+        return any(
+            (first is None or self.before(first, n[0][1]))
+            and (last is None or self.before(n[-1][1], last))
+            for n in self.holding(negated, window, m)
         )
 
-    def _may_follow(self, pattern: tree.Pattern, partial: Match, new: Binding) -> bool:
-        """Return whether a binding may follow a partial match (§3.1)."""
-        return (
-            allows(pattern, [variable for variable, _ in (*partial, new)])
-            and self.stream.before(partial[-1][1], new[1])
-            and self.stream.can_bind(*new)
-            and self.stream.may_neighbour(partial[-1], new)
-            and self.stream.agree((*partial, new))
+    # Selection (§3) and predicates (§4) ----------------------------------------------------------
+
+    def selected(self, pattern: tree.Pattern, m: Match, window: Sequence[int]) -> bool:
+        """Return whether a match is long enough, is selected (§3) and passes global predicates."""
+        least = self.query.min_length.value if self.query.min_length else 1
+        if len(m) < whole(least) or not all(self.spans(c, m) for c in self.conditions):
+            return False
+        if self.semantics is tree.Semantics.NEXT_MATCH:
+            return not any(self.skipped(pattern, m[:k], m[k][1], window) for k in range(1, len(m)))
+        if self.semantics is tree.Semantics.CONTIGUOUS:
+            between = [i for i in window if self.before(m[0][1], i) and self.before(i, m[-1][1])]
+            return all(i in {j for _, j in m} or not self.same_partition(i, m) for i in between)
+        return True
+
+    def skipped(self, pattern: tree.Pattern, m: Match, until: int, window: Sequence[int]) -> bool:
+        """Return whether an event before ``until`` could have extended m (§3.2)."""
+        rests: set[Rest] = {(pattern,)}
+        for variable, _ in m:
+            rests = {left for rest in rests for left in after(rest, variable)}
+        allowed = [v for v in self.types if any(after(rest, v) for rest in rests)]
+        return any(
+            self.fits(v, i) and self.follows(m[-1], (v, i)) and self.agree((*m, (v, i)))
+            for v in allowed
+            for i in window
+            if self.before(m[-1][1], i) and self.before(i, until)
         )
 
-    def _between(self, first: int, second: int) -> list[int]:
-        before = self.stream.before
-        return [x for x in self.indices if before(first, x) and before(x, second)]
+    def agree(self, m: Match) -> bool:
+        """Check partial equivalence (§4.3); full equivalence has cut the stream already."""
+        values = [
+            {key_of(self.events[i].get(a)) for v, i in m if v in names}
+            for a, names in self.partial.items()
+        ]
+        return all(len(equal) <= 1 for equal in values)
 
-    def _is_contiguous(self, match: Match) -> bool:
-        """Return whether no event of the partition is skipped (§3.3)."""
-        skipped = set(self._between(match[0][1], match[-1][1])) - {i for _, i in match}
-        return not any(self._is_of_partition(x, match) for x in skipped)
-
-    def _is_of_partition(self, event_idx: int, match: Match) -> bool:
-        """Return whether an event belongs to the partition of a match (§4.2, §4.3)."""
-        stream = self.stream
-        for attribute in stream.predicates.equal:
-            value = stream.value(match[0][1], attribute)
-            if not compute("=", stream.value(event_idx, attribute), value):
+    def same_partition(self, i: int, m: Match) -> bool:
+        """Return whether an event outside a match belongs to its partition (§4.3)."""
+        for attribute, names in self.partial.items():
+            wanted = {key_of(self.events[j].get(attribute)) for v, j in m if v in names}
+            typed = {self.types[v] for v in names}
+            concerned = not self.typed or self.events[i].get(self.type) in typed
+            mine = self.events[i].get(attribute)
+            if concerned and (mine is None or (wanted and key_of(mine) not in wanted)):
                 return False
-        for attribute, variables in stream.predicates.partly_equal.items():
-            if any(stream.has_type_of(event_idx, variable) for variable in variables):
-                mine = stream.value(event_idx, attribute)
-                theirs = [stream.value(i, attribute) for v, i in match if v in variables]
-                if mine is None or not all(compute("=", mine, value) for value in theirs):
+        return True
+
+    def follows(self, a: Binding, b: Binding) -> bool:
+        """Check edge predicates between two neighbours (§4.4)."""
+        for condition in self.conditions:
+            if kind_of(condition) == "edge" and self.pair(condition) == (a[0], b[0]):
+                forward = "PREV" not in anchors_of(condition)
+
+                def lookup(leaf: Leaf, forward: bool = forward, one: bool = a[0] == b[0]) -> Value:  # noqa: FBT001
+                    assert not isinstance(leaf, tree.Aggregate), "an aggregate would be global"
+                    if isinstance(leaf, tree.Word):
+                        return leaf.text
+                    if leaf.anchor is not tree.Anchor.EACH or one:
+                        later = (
+                            (leaf.anchor is tree.Anchor.NEXT)
+                            if forward
+                            else leaf.anchor is tree.Anchor.EACH
+                        )
+                    else:
+                        later = leaf.variable.text == b[0]
+                    return self.attribute(b[1] if later else a[1], leaf)
+
+                if evaluate_expression(condition, lookup) is not True:
                     return False
         return True
 
-    def is_respected(self, obligation: Obligation, context: Match) -> bool:
-        """Return whether no match of a NOT part lies where it is forbidden (§2.5, §2.9).
+    def pair(self, condition: tree.Expression) -> Binding | tuple[str, str]:
+        """Return the variables (previous, next) of an edge predicate."""
+        by_anchor: dict[str, str] = {}
+        for node in tree.walk(condition):
+            if isinstance(node, tree.Attribute):
+                by_anchor.setdefault(node.anchor.value, node.variable.text)
+        each = by_anchor["each"]
+        if "NEXT" in by_anchor:
+            return each, by_anchor["NEXT"]
+        if "PREV" in by_anchor:
+            return by_anchor["PREV"], each
+        first, second = variables_of(condition)
+        return (first, second) if (first, second) in self.neighbours else (second, first)
 
-        ``context`` is the match that it would forbid: both must agree on the equivalences.
-        """
-        pattern, after, until = obligation
-        return not any(
-            found
-            and (after is None or self.stream.before(after, found[0][1]))
-            and (until is None or self.stream.before(found[-1][1], until))
-            and self.is_connected(found)
-            and self.stream.agree(context + found)
-            and all(self.is_respected(inner, context + found) for inner in obligations)
-            for found, obligations in self.derivations(pattern)
+    def spans(self, condition: tree.Expression, m: Match) -> bool:
+        """Check a global predicate for every choice of events for plain variables (§4.5)."""
+        if kind_of(condition) != "global":
+            return True
+        plain = sorted(
+            {
+                n.variable.text
+                for n in tree.walk(condition)
+                if isinstance(n, tree.Attribute) and n.anchor is tree.Anchor.EACH
+            }
         )
 
+        def lookup(chosen: dict[str, int]) -> Callable[[Leaf], Value]:
+            def look(leaf: Leaf) -> Value:
+                if isinstance(leaf, tree.Aggregate):
+                    return self.aggregate(leaf, [m])
+                if isinstance(leaf, tree.Word) or leaf.anchor is tree.Anchor.EACH:
+                    return self.attribute(
+                        0 if isinstance(leaf, tree.Word) else chosen[leaf.variable.text], leaf
+                    )
+                bound = [i for v, i in m if v == leaf.variable.text]
+                end = 0 if leaf.anchor is tree.Anchor.FIRST else -1
+                return self.attribute(bound[end], leaf) if bound else None
 
-def _close(waiting: Waiting, until: int | None) -> frozenset[Obligation]:
-    return frozenset((pattern, after, until) for pattern, after in waiting)
+            return look
+
+        events = product(*([i for v, i in m if v == name] for name in plain))
+        return all(
+            evaluate_expression(condition, lookup(dict(zip(plain, e, strict=True)))) is True
+            for e in events
+        )
+
+    def aggregate(self, aggregate: tree.Aggregate, found: Sequence[Match]) -> Value:
+        """Return an aggregate over matches (§5.1, §5.2)."""
+        if aggregate.variable is None:
+            return len(found)
+        bound = [i for m in found for v, i in m if v == aggregate.variable.text]
+        if aggregate.attribute is None:
+            return len(bound)
+        values = [x for i in bound if (x := self.attribute(i, aggregate)) is not None]
+        if not values:
+            return None
+        if aggregate.function in ("MIN", "MAX"):
+            return (min if aggregate.function == "MIN" else max)(values, key=order)
+        numbers = [x for x in values if not isinstance(x, str)]
+        exact = all(isinstance(x, int) for x in numbers) or not all(map(math.isfinite, numbers))
+        total = sum(numbers) if exact else math.fsum(numbers)
+        return total if aggregate.function == "SUM" else total / len(numbers)
+
+
+def key_of(value: object) -> object:
+    """Return a value in the form in which equality is §4.6: NaN equals itself, -0.0 equals 0.0."""
+    if isinstance(value, float):
+        return (1, 0.0) if value != value else (0, value + 0.0)
+    return (0, value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def whole(value: object) -> int:
+    """Return a value that must be a whole number."""
+    assert isinstance(value, int), "a whole number"
+    return value

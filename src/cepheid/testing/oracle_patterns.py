@@ -1,176 +1,104 @@
-"""What a query says before any event comes: which variables may follow which, and the predicates.
+"""What patterns and conditions say without events: a part of the reference implementation.
 
-A transcription of docs/semantics.md §3.2 (what the pattern allows next) and §4 (the kinds of
-predicates), written for the oracle alone; the planner has its own.
+Which variable a pattern allows next (§3.2), which variables can be neighbours, and what kind of
+predicate a condition is (§4).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
 
 from cepheid.language import tree
-from cepheid.language.tree import Anchor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-# ---------------------------------------------------------------------------------------
-# The words of a pattern: which variables may come next (§3.2, §4.4)
-
-
-def nullable(pattern: tree.Pattern) -> bool:
-    """Return whether a pattern, NOT parts left out, may be absent altogether."""
-    match pattern:
-        case tree.Negation():
-            return True
-        case tree.Sequence(parts=parts):
-            return all(nullable(part) for part in parts)
-        case tree.Disjunction(alternatives=alternatives):
-            return any(nullable(alternative) for alternative in alternatives)
-        case tree.Repeat(pattern=inner, least=least):
-            return least == 0 or nullable(inner)
-    return False
-
 
 Rest = tuple[tree.Pattern, ...]
-"""What is still to come: these patterns in sequence."""
+"""What of a pattern is still to be matched, in order."""
 
 
-def rests_after(variable: str, rest: Rest) -> set[Rest]:
-    """Return all that may still come once ``variable`` is bound next; the empty set forbids it."""
-    if not rest:
-        return set()
-    first, others = rest[0], rest[1:]
-    match first:
-        case tree.EventPattern(variable=name):
-            return {others} if name.text == variable else set()
-        case tree.Negation():
-            return rests_after(variable, others)
-        case tree.Sequence(parts=parts):
-            return rests_after(variable, (*parts, *others))
-        case tree.Disjunction(alternatives=alternatives):
-            return set().union(*(rests_after(variable, (a, *others)) for a in alternatives))
-        case tree.Repeat(pattern=inner, least=least, most=most):
-            found = rests_after(variable, others) if nullable(first) else set()
-            if most == 0:
-                return found
-            more = tree.Repeat(
-                pattern=inner,
-                least=max(least - 1, 0),
-                most=None if most is None else most - 1,
-                span=first.span,
-            )
-            return found | {(*inside, more, *others) for inside in rests_after(variable, (inner,))}
-    message = f"{type(first).__name__} stands only at the top of a pattern"
-    raise ValueError(message)
-
-
-def allows(pattern: tree.Pattern, variables: Sequence[str]) -> bool:
-    """Return whether some match of the pattern begins with these variables (§3.2)."""
-    rests: set[Rest] = {(pattern,)}
-    for variable in variables:
-        rests = set().union(*(rests_after(variable, rest) for rest in rests))
-    return bool(rests)
-
-
-def variable_types(pattern: tree.Pattern) -> dict[str, str]:
-    """Return the variables of a pattern, those of NOT parts included, and their types (§2.3)."""
-    events = [node for node in tree.walk(pattern) if isinstance(node, tree.EventPattern)]
-    return {event.variable.text: event.event_type.text for event in events}
-
-
-def neighbours(pattern: tree.Pattern) -> set[tuple[str, str]]:
-    """Return the pairs (u, v) such that v may directly follow u, in NOT parts too (§4.4)."""
-    variables = variable_types(pattern)
-    negated = [node.pattern for node in tree.walk(pattern) if isinstance(node, tree.Negation)]
-    tops = pattern.patterns if isinstance(pattern, tree.Conjunction) else (pattern,)
-    pairs = set()
-    seen: set[Rest] = {(top,) for top in (*tops, *negated)}
-    queue = list(seen)
-    while queue:
-        rest = queue.pop()
-        for u in variables:
-            after_u = rests_after(u, rest)
-            pairs |= {(u, v) for r in after_u for v in variables if rests_after(v, r)}
-            queue += after_u - seen
-            seen |= after_u
-    return pairs
-
-
-# ---------------------------------------------------------------------------------------
-# The kinds of predicates (§4)
-
-
-class Edge(NamedTuple):
-    """A predicate that must hold wherever an event of one variable directly follows the other."""
-
-    prev: str
-    next: str
-    expression: tree.Expression
-
-    def speaks_of_next(self, attribute: tree.Attribute) -> bool:
-        """Return whether an attribute of the expression is one of the later event."""
-        leaves = [a for a in tree.walk(self.expression) if isinstance(a, tree.Attribute)]
-        anchors = {a.anchor for a in leaves}
-        if Anchor.NEXT in anchors:
-            return attribute.anchor == Anchor.NEXT
-        if Anchor.PREV in anchors:
-            return attribute.anchor != Anchor.PREV
-        return attribute.variable.text == self.next
-
-
-class Predicates:
-    """The conjuncts of WHERE, sorted by kind."""
-
-    def __init__(self, query: tree.Query) -> None:
-        self.local: list[tuple[str, tree.Expression]] = []
-        self.edge: list[Edge] = []
-        self.global_: list[tree.Expression] = []
-        self.equal: set[str] = {name.text for name in query.group_by}  # §6.5
-        self.partly_equal: dict[str, set[str]] = {}
-        self._neighbours = neighbours(query.pattern)
-        for conjunct in conjuncts_of(query.where):
-            self._add(conjunct)
-
-    def _add(self, conjunct: tree.Expression) -> None:
-        if isinstance(conjunct, tree.Equivalence):
-            for item in conjunct.items:
-                if item.variable is None:
-                    self.equal.add(item.attribute.text)
-                else:  # Entries with the same attribute belong together (§4.3).
-                    listed = self.partly_equal.setdefault(item.attribute.text, set())
-                    listed.add(item.variable.text)
-            return
-        leaves = [n for n in tree.walk(conjunct) if isinstance(n, tree.Attribute | tree.Aggregate)]
-        attributes = [leaf for leaf in leaves if isinstance(leaf, tree.Attribute)]
-        names = {a: [x.variable.text for x in attributes if x.anchor == a] for a in Anchor}
-        plain = list(dict.fromkeys(names[Anchor.EACH]))
-        if len(attributes) < len(leaves) or names[Anchor.FIRST] or names[Anchor.LAST]:
-            self.global_.append(conjunct)
-        elif names[Anchor.NEXT]:
-            self.edge.append(Edge(plain[0], names[Anchor.NEXT][0], conjunct))
-        elif names[Anchor.PREV]:
-            self.edge.append(Edge(names[Anchor.PREV][0], plain[0], conjunct))
-        elif len(plain) == 2:
-            # The order of the pattern; where it allows both, the order of the text.
-            first, second = plain if tuple(plain) in self._neighbours else reversed(plain)
-            self.edge.append(Edge(first, second, conjunct))
-        elif plain:
-            self.local.append((plain[0], conjunct))
-        else:  # A predicate over no event at all holds for every match or for none.
-            self.global_.append(conjunct)
-
-
-def conjuncts_of(where: tree.Expression | None) -> Iterable[tree.Expression]:
-    """Yield the parts of a conjunction, however it is nested; BETWEEN is one of two comparisons."""
+def conjuncts_of(where: tree.Expression | None) -> Iterator[tree.Expression]:
+    """Yield the parts of WHERE, a conjunction; BETWEEN is two comparisons (§4.9)."""
     match where:
-        case None:
-            return
         case tree.Logical(operator="AND", operands=operands):
             for operand in operands:
                 yield from conjuncts_of(operand)
-        case tree.Between(operand=operand, low=low, high=high, negated=False, span=span):
-            yield tree.Binary(operator=">=", left=operand, right=low, span=span)
-            yield tree.Binary(operator="<=", left=operand, right=high, span=span)
-        case _:
+        case tree.Between(span=span, operand=operand, low=low, high=high, negated=False):
+            yield tree.Binary(span=span, operator=">=", left=operand, right=low)
+            yield tree.Binary(span=span, operator="<=", left=operand, right=high)
+        case _ if where is not None:
             yield where
+
+
+def attributes_of(condition: tree.Expression) -> list[tree.Attribute]:
+    """Return the attributes that a condition names."""
+    return [node for node in tree.walk(condition) if isinstance(node, tree.Attribute)]
+
+
+def anchors_of(condition: tree.Expression) -> set[str]:
+    """Return the anchors of those attributes: each, NEXT, PREV, FIRST, LAST."""
+    return {attribute.anchor.value for attribute in attributes_of(condition)}
+
+
+def variables_of(condition: tree.Expression) -> list[str]:
+    """Return the variables of those attributes, in the order of writing."""
+    return list(dict.fromkeys(attribute.variable.text for attribute in attributes_of(condition)))
+
+
+def kind_of(condition: tree.Expression) -> str:
+    """Return local, edge or global (§4.1, §4.4, §4.5)."""
+    aggregated = any(isinstance(node, tree.Aggregate) for node in tree.walk(condition))
+    if aggregated or anchors_of(condition) & {"FIRST", "LAST"}:
+        return "global"
+    edge = anchors_of(condition) & {"NEXT", "PREV"} or len(variables_of(condition)) > 1
+    return "edge" if edge else "local"
+
+
+def after(rest: Rest, variable: str) -> set[Rest]:
+    """Return what can be left to match after an event of a variable; NOT parts take none."""
+    if not rest:
+        return set()
+    head, tail = rest[0], rest[1:]
+    match head:
+        case tree.EventPattern(variable=name):
+            return {tail} if name.text == variable else set()
+        case tree.Sequence(parts=parts):
+            return after(parts + tail, variable)
+        case tree.Disjunction(alternatives=alternatives):
+            return set().union(*(after((p, *tail), variable) for p in alternatives))
+        case tree.Repeat(span=span, pattern=inner, least=least, most=most):
+            left = None if most is None else most - 1
+            again = tree.Repeat(span=span, pattern=inner, least=max(least - 1, 0), most=left)
+            loop = () if left == 0 else (again,)
+            found = {(*inside, *loop, *tail) for inside in after((inner,), variable)}
+            return found | after(tail, variable) if nullable(head) else found
+    return after(tail, variable)  # A NOT part takes no event.
+
+
+def nullable(pattern: tree.Pattern) -> bool:
+    """Return whether a pattern can be matched by no event at all."""
+    match pattern:
+        case tree.EventPattern():
+            return False
+        case tree.Sequence(parts=parts):
+            return all(nullable(part) for part in parts)
+        case tree.Disjunction(alternatives=alternatives):
+            return any(nullable(part) for part in alternatives)
+        case tree.Repeat(pattern=inner, least=least):
+            return least == 0 or nullable(inner)
+    return True  # A NOT part takes no event.
+
+
+def neighbours_of(pattern: tree.Pattern) -> set[tuple[str, str]]:
+    """Return the pairs of variables that can be neighbours, also inside negated patterns (§4.4)."""
+    nodes = list(tree.walk(pattern))
+    names = {node.variable.text for node in nodes if isinstance(node, tree.EventPattern)}
+    tops = pattern.patterns if isinstance(pattern, tree.Conjunction) else (pattern,)
+    tops += tuple(node.pattern for node in nodes if isinstance(node, tree.Negation))
+    waiting: list[tuple[str, Rest]] = [("", (top,)) for top in tops]
+    seen, pairs = set(waiting), set()
+    for last, rest in waiting:
+        for name in names:
+            for left in after(rest, name):
+                pairs.add((last, name))
+                if (name, left) not in seen:
+                    seen.add((name, left))
+                    waiting.append((name, left))
+    return pairs

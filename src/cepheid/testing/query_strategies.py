@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cepheid.language import tree
 from cepheid.language.parser import parse
-from cepheid.testing.oracle_patterns import neighbours, variable_types
+from cepheid.testing.oracle_patterns import neighbours_of
 from cepheid.testing.strategies import Event, Schema, patterns, schemas, streams
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def names_of(pattern: str, schema: Mapping[str, str]) -> Names:
     root = parse(f"PATTERN {pattern}").pattern
     return Names(
         sorted(_bound_variables(root)),
-        sorted(variable_types(root)),
-        sorted(neighbours(root)),
+        sorted({n.variable.text for n in tree.walk(root) if isinstance(n, tree.EventPattern)}),
+        sorted(pair for pair in neighbours_of(root) if pair[0]),
         [name for name in NUMBERS if name in schema],
         [name for name in KEYS if name in schema],
         ["flag"] if "flag" in schema else [],

@@ -86,7 +86,6 @@ TRUE = [
     "NOT ( .no AND .null = 1)",
     " .one IN (1, NULL)",
     "NOT .one BETWEEN 2 AND NULL",
-    " .yes <> 'text'",
 ]
 
 NULL = [
