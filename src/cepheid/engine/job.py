@@ -1,0 +1,132 @@
+"""Plan in, job out: what a plan asks of the data, as lists of columns, parts and programs.
+
+A *part* is one number per configuration that the kernels keep: part 0 counts matches, others count
+bindings, sum values, or count the values that are not NULL.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.engine.program import Program
+from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.language import tree
+from cepheid.planner.plan import Evaluator, Plan
+from cepheid.planner.template import Template
+
+CLASSES_MAX = 256
+"""Classes that are numbered before any data is seen; others when they appear."""
+
+
+class Part(NamedTuple):
+    """One linear number: ``count``, ``bindings`` of a variable, ``sum`` or ``values`` of an attribute."""
+
+    what: str
+    variable: str | None = None
+    attribute: str | None = None
+
+
+class Extreme(NamedTuple):
+    """The smallest or largest value of an attribute."""
+
+    variable: str
+    attribute: str
+    largest: bool
+
+
+class Job:
+    """A plan with everything that can be worked out before the data comes."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        _check_supported(plan)
+        self.programs = [Program(t, plan.semantics, plan.text) for t in plan.patterns]
+        self.types = _types_of(plan.patterns)
+        self.variables = list(self.types)
+        self.parts, self.extremes = _parts_of(plan)
+        self._classes: dict[int, frozenset[str]] = {}
+        self._number_known_classes()
+
+    def class_of(self, bits: int) -> frozenset[str]:
+        """Return the variables that bits stand for."""
+        if bits not in self._classes:
+            names = [name for n, name in enumerate(self.variables) if bits >> n & 1]
+            self._classes[bits] = frozenset(names)
+        return self._classes[bits]
+
+    def columns_of(self, program: Program) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return which row of weights and of values a variable adds to a part, -1 for none."""
+        wcol = np.full((len(program.variables), len(self.parts)), -1, np.int32)
+        xcol = np.full((len(program.variables), len(self.extremes)), -1, np.int32)
+        for v, name in enumerate(program.variables):
+            for a, part in enumerate(self.parts):
+                wcol[v, a] = a - 1 if part.variable == name else -1
+            for a, extreme in enumerate(self.extremes):
+                xcol[v, a] = a if extreme.variable == name else -1
+        return wcol, xcol
+
+    def _number_known_classes(self) -> None:
+        """Number the classes that types and local predicates allow, if they are few."""
+        masks = {0}
+        conditional = {p.variable for p in self.plan.local if p.variable}
+        everywhere = any(p.variable is None for p in self.plan.local)
+        kinds = set(self.types.values()) if self.plan.type is not None else {None}
+        for kind in kinds:
+            mine = [
+                n for n, name in enumerate(self.variables) if kind is None or self.types[name] == kind
+            ]
+            fixed = [n for n in mine if self.variables[n] not in conditional and not everywhere]
+            free = [n for n in mine if n not in fixed]
+            if len(free) > 8:
+                return
+            base = sum(1 << n for n in fixed)
+            for choice in range(1 << len(free)):
+                masks.add(base + sum(1 << n for i, n in enumerate(free) if choice >> i & 1))
+        if len(masks) <= CLASSES_MAX:
+            for program in self.programs:
+                program.number_codes([(self.class_of(bits),) for bits in sorted(masks)])
+
+
+def _check_supported(plan: Plan) -> None:
+    """Reject what needs evaluators that do not exist yet."""
+    span = plan.choice.span
+    if plan.choice.evaluator is not Evaluator.LINEAR:
+        message = f"this query needs the {plan.choice.evaluator.value} evaluator, which is not there yet"
+        helps = ("queries without edge predicates run; `explain` shows what forces the evaluator",)
+        raise UnsupportedError([Diagnostic("E404", message, span, helps=helps)], plan.text)
+    if plan.partition.partial:
+        message = "equivalence of some variables only cannot be run yet"
+        partial = plan.partition.partial[0]
+        helps = (f"write `[{partial.attribute}]` if all events have it",)
+        raise UnsupportedError([Diagnostic("E404", message, partial.span, helps=helps)], plan.text)
+
+
+def _types_of(patterns: tuple[Template, ...]) -> dict[str, str]:
+    types: dict[str, str] = {}
+    waiting = list(patterns)
+    while waiting:
+        template = waiting.pop(0)
+        types |= {s.variable: s.event_type for s in template.states}
+        waiting += [guard.template for guard in template.guards]
+    return types
+
+
+def _parts_of(plan: Plan) -> tuple[list[Part], list[Extreme]]:
+    parts = [Part("count")]
+    extremes: list[Extreme] = []
+    function = tree.AggregateFunction
+    for column in plan.output.aggregates:
+        if column.variable is None:
+            continue
+        if column.attribute is None:
+            parts.append(Part("bindings", column.variable))
+        elif column.function in (function.MIN, function.MAX):
+            largest = column.function is function.MAX
+            extremes.append(Extreme(column.variable, column.attribute, largest))
+        else:
+            parts.append(Part("sum", column.variable, column.attribute))
+            parts.append(Part("values", column.variable, column.attribute))
+    return list(dict.fromkeys(parts)), list(dict.fromkeys(extremes))

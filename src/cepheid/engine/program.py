@@ -1,0 +1,280 @@
+"""Plan in, arrays out: the linear system of a template, as a kernel wants it.
+
+A *configuration* is what partial matches can have in common: a state of the template and what they
+remember about negated patterns (``gaps.py``). A kernel keeps one number per configuration ("matches
+so far that are here"). An event adds the numbers of some configurations to another one; which ones
+depends on the event's class. After the events of one time, configurations move on by the letter of
+that time. Classes and letters are numbered as they appear in the data, so only what happens is built.
+
+    code          numbers a class, within its letter: what an event does
+    targets       code -> configurations that grow        (CSR: target_ptr, target)
+    sources       target -> configurations that it adds   (CSR: source_ptr, source)
+    start         target x start configuration -> whether a match may begin so
+    clears        code -> configurations that it takes all matches from (skip-till-next-match)
+    moves         letter -> (from, to) pairs of configurations; -1 drops     (CSR: move_ptr, ...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.engine.gaps import Class, Item, Letter, Machine, UndecidedGuardError, letter_of
+from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.language import tree
+from cepheid.planner.plan import Plan
+from cepheid.planner.template import START, Template
+
+CONFIGURATIONS_MAX = 4096
+"""Configurations of a program; each costs a number per partition and open window."""
+
+
+class Tables(NamedTuple):
+    """The arrays of a program; see the module's docstring."""
+
+    target_ptr: NDArray[np.int32]
+    target: NDArray[np.int32]
+    source_ptr: NDArray[np.int32]
+    source: NDArray[np.int32]
+    start: NDArray[np.bool_]
+    clear_ptr: NDArray[np.int32]
+    clear: NDArray[np.int32]
+    move_ptr: NDArray[np.int32]
+    move_from: NDArray[np.int32]
+    move_to: NDArray[np.int32]
+    start_next: NDArray[np.int32]
+    finished: NDArray[np.bool_]
+    counts: NDArray[np.bool_]
+    variable: NDArray[np.int32]
+
+
+class Program:
+    """The linear system of one template; grows by the classes and letters of the data."""
+
+    def __init__(self, template: Template, semantics: tree.Semantics, text: str) -> None:
+        self.template = template
+        self.semantics = semantics
+        self.machine = Machine(template)
+        self.variables = _all_variables(template)
+        self._text = text
+        # Under skip-till-any-match a match stays where it ended, so the end can be read off there.
+        self._keeps_finished = semantics is not tree.Semantics.ANY_MATCH
+        self._configurations: dict[Item, int] = {}
+        self._starts: dict[Item, int] = {self.machine.start(): 0}
+        self._letters: dict[Letter, int] = {}
+        self._codes: dict[tuple[Letter, Class], int] = {}
+        self._tables: Tables | None = None
+
+    @property
+    def size(self) -> int:
+        """Return the number of configurations."""
+        return len(self._configurations)
+
+    @property
+    def start_size(self) -> int:
+        """Return the number of start configurations."""
+        return len(self._starts)
+
+    @property
+    def guarded(self) -> bool:
+        """Return whether the template has negation, so that letters matter."""
+        return bool(self.template.guards)
+
+    def number_codes(self, groups: Iterable[tuple[Class, ...]]) -> list[list[int]]:
+        """Return the code of every class of every group of events of one time.
+
+        New classes and letters are added to the program first.
+        """
+        groups = list(groups)
+        wanted: list[tuple[Letter, Class]] = []
+        for classes in groups:
+            letter = letter_of(classes)
+            wanted += [(letter if self.guarded else letter_of([c]), c) for c in classes]
+        for letter, taken in dict.fromkeys(wanted):
+            self._letters.setdefault(letter, len(self._letters))
+            if (letter, taken) not in self._codes:
+                self._codes[letter, taken] = len(self._codes)
+                self._tables = None
+        self._explore()
+        codes = iter(wanted)
+        return [[self._codes[next(codes)] for _ in classes] for classes in groups]
+
+    def letters_of_codes(self) -> NDArray[np.int32]:
+        """Return the letter of every code."""
+        return np.array([self._letters[letter] for letter, _ in self._codes], np.int32)
+
+    def tables(self) -> Tables:
+        """Return the arrays for all classes and letters numbered so far."""
+        if self._tables is None:
+            self._tables = self._build()
+        return self._tables
+
+    def dump(self) -> str:
+        """Return the program as text: configurations, and what every code does."""
+        tables = self.tables()
+        names = [f"{i}:{self._name(item)}" for item, i in self._configurations.items()]
+        lines = [f"program {self.template.text} ({self.semantics.value})"]
+        lines.append(f"  configurations {', '.join(names) or 'none'}; {len(self._starts)} start")
+        for (letter, taken), code in self._codes.items():
+            what = "".join(sorted(taken)) or "nothing"
+            parts = []
+            for t in range(tables.target_ptr[code], tables.target_ptr[code + 1]):
+                sources = tables.source[tables.source_ptr[t] : tables.source_ptr[t + 1]]
+                terms = [f"v[{s}]" for s in sources]
+                terms += ["1"] if tables.start[t].any() else []
+                parts.append(f"v[{tables.target[t]}] += {' + '.join(terms) or '0'}")
+            moves = self._letters[letter]
+            for m in range(tables.move_ptr[moves], tables.move_ptr[moves + 1]):
+                parts.append(f"v[{tables.move_from[m]}] -> {tables.move_to[m]}")
+            lines.append(f"  {code}: {what:<8} {'; '.join(parts) or 'no effect'}")
+        return "\n".join(lines)
+
+    def _name(self, item: Item) -> str:
+        state = self.template.states[item.state].variable
+        return f"{state}{'!' if item.finished else ''}{'*' if item.slots else ''}"
+
+    # Building ------------------------------------------------------------------------------------
+
+    def _explore(self) -> None:
+        """Find every configuration that the known letters can lead to, breadth first."""
+        waiting: list[Item] = [*self._starts, *self._configurations]
+        seen = set(waiting)
+        try:
+            for item in waiting:
+                for new in self._successors(item):
+                    if new not in seen:
+                        seen.add(new)
+                        waiting.append(new)
+                        home = self._starts if new.state == START else self._configurations
+                        home[new] = len(home)
+                        self._tables = None
+                if len(self._configurations) > CONFIGURATIONS_MAX:
+                    self._reject("E403", f"more than {CONFIGURATIONS_MAX} configurations")
+        except UndecidedGuardError:
+            self._reject("E402", "a negated part to choose between ways before its outcome is known")
+
+    def _successors(self, item: Item) -> Iterable[Item]:
+        for letter in self._letters:
+            evolved = self.machine.evolve(item, letter)
+            if evolved is not None:
+                yield evolved
+        if not item.finished:
+            for letter, taken in self._codes:
+                yield from self._kept(self.machine.extend(item, taken, letter))
+
+    def _kept(self, items: list[Item]) -> list[Item]:
+        return [item for item in items if self._keeps_finished or not item.finished]
+
+    def _reject(self, code: str, what: str) -> None:
+        message = f"the negation in this pattern needs {what}"
+        helps = ("give the parts around NOT different variables, or split the query",)
+        diagnostic = Diagnostic(code, message, self.template.span, helps=helps)
+        raise UnsupportedError([diagnostic], self._text)
+
+    def _build(self) -> Tables:
+        targets, sources, starts, clears = _Csr(), _Csr(), [], _Csr()
+        for letter, taken in self._codes:
+            found: dict[int, tuple[list[int], set[int]]] = {}
+            for item, index in [*self._configurations.items(), *self._starts.items()]:
+                if item.finished:
+                    continue
+                for new in self._kept(self.machine.extend(item, taken, letter)):
+                    entry = found.setdefault(self._configurations[new], ([], set()))
+                    if item.state == START:
+                        entry[1].add(index)
+                    else:
+                        entry[0].append(index)
+            for target, (adding, starting) in found.items():
+                targets.add(target)
+                sources.add_all(adding)
+                starts.append([s in starting for s in range(len(self._starts))])
+            targets.close()
+            clears.add_all(self._cleared(taken))
+        moves, arrivals, start_next = _Csr(), [], []
+        for letter in self._letters:
+            for item, index in self._configurations.items():
+                after = self.machine.evolve(item, letter)
+                to = -1 if after is None else self._configurations[after]
+                if to != index:
+                    moves.add(index)
+                    arrivals.append(to)
+            moves.close()
+            after_start = [self.machine.evolve(item, letter) for item in self._starts]
+            start_next.append([-1 if a is None else self._starts[a] for a in after_start])
+        return Tables(
+            targets.pointers(),
+            targets.values(),
+            sources.pointers(),
+            sources.values(),
+            np.array(starts, np.bool_).reshape(-1, len(self._starts)),
+            clears.pointers(),
+            clears.values(),
+            moves.pointers(),
+            moves.values(),
+            np.array(arrivals, np.int32),
+            np.array(start_next, np.int32).reshape(-1, len(self._starts)),
+            np.array([item.finished for item in self._configurations], np.bool_),
+            np.array([self._counts(item) for item in self._configurations], np.bool_),
+            np.array([self._variable(item) for item in self._configurations], np.int32),
+        )
+
+    def _cleared(self, taken: Class) -> list[int]:
+        """Return the configurations whose matches an event of a class extends or ends (§3.2)."""
+        if self.semantics is not tree.Semantics.NEXT_MATCH:
+            return []
+        return [
+            index
+            for item, index in self._configurations.items()
+            if not item.finished and taken & set(self.template.states[item.state].allowed)
+        ]
+
+    def _counts(self, item: Item) -> bool:
+        """Return whether matches in a configuration count when the window ends."""
+        if item.finished:
+            return self.machine.holds(item)
+        if self._keeps_finished:
+            return False
+        return any(self.machine.holds(done) for done in self.machine.finish(item))
+
+    def _variable(self, item: Item) -> int:
+        return self.variables.index(self.template.states[item.state].variable)
+
+
+class _Csr:
+    """Rows of numbers on their way into pointers and values."""
+
+    def __init__(self) -> None:
+        self._pointers = [0]
+        self._values: list[int] = []
+
+    def add(self, value: int) -> None:
+        self._values.append(value)
+
+    def add_all(self, values: Iterable[int]) -> None:
+        self._values.extend(values)
+        self.close()
+
+    def close(self) -> None:
+        self._pointers.append(len(self._values))
+
+    def pointers(self) -> NDArray[np.int32]:
+        return np.array(self._pointers, np.int32)
+
+    def values(self) -> NDArray[np.int32]:
+        return np.array(self._values, np.int32)
+
+
+def _all_variables(template: Template) -> list[str]:
+    """Return the variables of a template and of its negated patterns, each once."""
+    names = [state.variable for state in template.states]
+    for guard in template.guards:
+        names += _all_variables(guard.template)
+    return list(dict.fromkeys(names))
+
+
+def lower(plan: Plan) -> tuple[Program, ...]:
+    """Return the programs of a plan: one, or for ``P AND Q`` those of P, of Q and of both."""
+    return tuple(Program(template, plan.semantics, plan.text) for template in plan.patterns)

@@ -1,0 +1,222 @@
+"""Rows of kernels in, a result table out: partitions added up to groups, numbers in their last form.
+
+Numbers arrive wide, as a mantissa and a power of two, so sums over partitions, averages and
+logarithms are right at any magnitude; only a COUNT or SUM itself becomes infinite above 1.8e308.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+from numpy.typing import NDArray
+
+from cepheid.engine.events import NO_VALUE, KeyTable, values_of_keys
+from cepheid.engine.expression_code import true_mask
+from cepheid.engine.job import Extreme, Job, Part
+from cepheid.engine.runs import Rows
+from cepheid.engine.vectors import Vector, vector_of
+from cepheid.events.schema import ValueKind
+from cepheid.kernels.ring import add
+from cepheid.language import tree
+from cepheid.planner.plan import AggregateColumn, WindowKind
+
+
+def build_table(
+    job: Job, rows: list[Rows], keys: KeyTable, schema: pa.Schema, *, keep_zero: bool = False
+) -> pa.Table:
+    """Return the result table of the rows of complete windows.
+
+    Parameters
+    ----------
+    rows
+        Rows of single partitions; every window is there with all its partitions.
+    schema
+        The schema of the events: groups and extremes keep the types of their columns.
+    """
+    merged = _merge(rows, job)
+    group_of = _groups_of(job, keys)
+    window, group, numbers, extremes = _add_up(merged, group_of[0])
+    columns: dict[str, Any] = {}
+    kinds = {field.name: field.type for field in schema}
+    for position, name in enumerate(job.plan.partition.group_by):
+        values = [group_of[1][g][position] for g in group]
+        columns[name] = pa.array(values, kinds.get(name)) if name in kinds else pa.array(values)
+    columns |= _window_columns(job, window, schema)
+    aggregates = {
+        column.name: _aggregate(job, column, numbers, extremes, kinds)
+        for column in job.plan.output.aggregates
+    }
+    for result in job.plan.output.columns:
+        if result.aggregate is not None:
+            source = next(a for a in job.plan.output.aggregates if a.name == result.aggregate)
+            columns[result.name] = (
+                _log2(job, source, numbers) if result.log2 else aggregates[result.aggregate]
+            )
+        elif result.attribute is not None:
+            columns[result.name] = columns[result.attribute]
+    table = pa.table(columns)
+    if job.plan.output.having is not None:
+        kept = _having(job.plan.output.having, {**aggregates, **columns}, len(table))
+        table = table.filter(pa.array(kept))
+    return table
+
+
+def _merge(rows: list[Rows], job: Job) -> Rows:
+    if rows:
+        return Rows(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
+    return Rows(
+        np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
+        np.zeros((0, len(job.parts)), np.complex128),
+        np.zeros((0, len(job.extremes)), np.int64),
+    )
+
+
+def _groups_of(job: Job, keys: KeyTable) -> tuple[NDArray[np.int64], list[tuple[Any, ...]]]:
+    """Return the group of every key, and the values of every group, in the order of the values."""
+    places = [job.plan.partition.attributes.index(name) for name in job.plan.partition.group_by]
+    values = [tuple(key[p] for p in places) for key in keys.values]
+    distinct = sorted(set(values), key=lambda group: [_order(value) for value in group])
+    numbers = {group: number for number, group in enumerate(distinct)}
+    return np.array([numbers[group] for group in values] or [0], np.int64), distinct
+
+
+def _order(value: Any) -> tuple[str, Any]:
+    if isinstance(value, bool):
+        return "boolean", value
+    if isinstance(value, int | float):
+        return "number", (value != value, value)
+    return type(value).__name__, value
+
+
+def _add_up(
+    rows: Rows, group_of: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
+    """Add the rows of one window and group, in the order of windows, groups and keys."""
+    group = group_of[rows.key] if len(rows.key) else rows.key
+    order = np.lexsort((rows.key, group, rows.window))
+    window, group = rows.window[order], group[order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (window[1:] != window[:-1]) | (group[1:] != group[:-1])
+    place = np.cumsum(new) - 1
+    count = int(new.sum())
+    numbers = np.zeros((count, rows.numbers.shape[1]), rows.numbers.dtype)
+    extremes = np.full((count, rows.values.shape[1]), NO_VALUE, np.int64)
+    _sum_rows(rows.numbers[order], rows.values[order], place, numbers, extremes)
+    return window[new], group[new], numbers, extremes
+
+
+@njit(cache=True)
+def _sum_rows(numbers, values, place, total, least):  # type: ignore[no-untyped-def]
+    for row in range(len(place)):
+        for a in range(numbers.shape[1]):
+            total[place[row], a] = add(total[place[row], a], numbers[row, a], np.uint64(1))
+        for a in range(values.shape[1]):
+            least[place[row], a] = min(least[place[row], a], values[row, a])
+
+
+def _window_columns(job: Job, window: NDArray[np.int64], schema: pa.Schema) -> dict[str, Any]:
+    plan = job.plan.window
+    if plan.kind is WindowKind.NONE:
+        return {}
+    if plan.kind is WindowKind.SLIDING:
+        end = window * plan.pane
+        start = end - plan.within
+    elif plan.kind is WindowKind.TRAILING:
+        start, end = window - plan.within, window
+    else:
+        start, end = window, window + plan.within
+    if plan.kind is WindowKind.COUNT:
+        return {"window_start": pa.array(start), "window_end": pa.array(end)}
+    return {"window_start": _times(start, job, schema), "window_end": _times(end, job, schema)}
+
+
+def _times(values: NDArray[np.int64], job: Job, schema: pa.Schema) -> pa.Array[Any]:
+    """Return times in the type of the time column, to the microsecond."""
+    kind = schema.field(job.plan.time).type if job.plan.time in schema.names else pa.int64()
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, pa.timestamp("us", kind.tz))
+    return pa.array(values, pa.timestamp("us")) if pa.types.is_date(kind) else pa.array(values)
+
+
+def _aggregate(
+    job: Job,
+    column: AggregateColumn,
+    numbers: NDArray[Any],
+    extremes: NDArray[np.int64],
+    kinds: dict[str, pa.DataType],
+) -> pa.Array[Any]:
+    function = tree.AggregateFunction
+    if column.variable is None:
+        return pa.array(to_double(numbers[:, 0]))
+    if column.attribute is None:
+        return pa.array(to_double(numbers[:, job.parts.index(Part("bindings", column.variable))]))
+    if column.function in (function.MIN, function.MAX):
+        largest = column.function is function.MAX
+        place = job.extremes.index(Extreme(column.variable, column.attribute, largest))
+        return _extreme(extremes[:, place], kinds.get(column.attribute, pa.float64()), largest=largest)
+    total = numbers[:, job.parts.index(Part("sum", column.variable, column.attribute))]
+    values = numbers[:, job.parts.index(Part("values", column.variable, column.attribute))]
+    none = values.real == 0
+    if column.function is function.SUM:
+        return pa.array(to_double(total), mask=none)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.ldexp(total.real / values.real, _steps(total.imag - values.imag))
+    return pa.array(mean, mask=none)
+
+
+def _extreme(keys: NDArray[np.int64], kind: pa.DataType, *, largest: bool) -> pa.Array[Any]:
+    none = keys == NO_VALUE
+    double = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    plain = values_of_keys(np.where(none, 0, keys), largest=largest, double=double)
+    array = pa.array(plain, mask=none)
+    if pa.types.is_timestamp(kind):
+        return array.cast(pa.timestamp("us", kind.tz))
+    if pa.types.is_date(kind):
+        return array.cast(pa.timestamp("us")).cast(pa.date32())
+    return array.cast(pa.duration("us")) if pa.types.is_duration(kind) else array
+
+
+def _steps(powers: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Return powers of two that ldexp takes; beyond them everything is infinite or zero."""
+    return np.clip(powers, -100_000, 100_000).astype(np.int32)
+
+
+def to_double(numbers: NDArray[Any]) -> NDArray[np.float64]:
+    """Return wide numbers as doubles, infinite beyond their range."""
+    with np.errstate(over="ignore"):
+        return np.ldexp(numbers.real, _steps(numbers.imag))
+
+
+def _log2(job: Job, column: AggregateColumn, numbers: NDArray[Any]) -> pa.Array[Any]:
+    what = {"COUNT": "bindings", "SUM": "sum"}.get(column.function.value, "sum")
+    part = Part(what, column.variable, column.attribute) if column.variable else Part("count")
+    wide = numbers[:, job.parts.index(part)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return pa.array(np.log2(wide.real) + wide.imag, mask=~(wide.real > 0))
+
+
+def _having(having: tree.Expression, columns: dict[str, Any], length: int) -> NDArray[np.bool_]:
+    """Evaluate HAVING over result columns; aggregates and names become columns."""
+
+    def as_column(node: tree.Node) -> tree.Node:
+        match node:
+            case tree.Aggregate(function=function, variable=variable, attribute=attribute):
+                parts = [function.value.lower(), *(n.text for n in (variable, attribute) if n)]
+                name = "_".join(parts)
+            case tree.Word(text=text):
+                name = text
+            case _:
+                return node
+        label = tree.Name(span=node.span, text=name)
+        return tree.Attribute(span=node.span, variable=label, attribute=label)
+
+    def lookup(attribute: tree.Attribute) -> Vector:
+        return vector_of(columns[attribute.attribute.text])
+
+    return true_mask(tree.transform(having, as_column), lookup, length)
+
+

@@ -1,0 +1,269 @@
+"""The numbers that a linear program keeps between batches, and the calls of its kernels.
+
+A run is one program in one kind of numbers. Doubles share an exponent per key; when they no longer
+reach from the smallest to the largest number, the run turns to wide numbers and goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.engine.program import Program
+from cepheid.kernels import linear, panes
+from cepheid.language import tree
+from cepheid.planner.plan import WindowKind, WindowPlan
+
+NO_VALUE = np.iinfo(np.int64).max
+LONG_AGO = -(2**61)
+ROWS_ROOM = 1 << 14
+
+_SEMANTICS = {
+    tree.Semantics.ANY_MATCH: linear.ANY,
+    tree.Semantics.NEXT_MATCH: linear.NEXT,
+    tree.Semantics.CONTIGUOUS: linear.CONTIGUOUS,
+}
+DOUBLE, WIDE, RESIDUE = np.dtype(np.float64), np.dtype(np.complex128), np.dtype(np.uint64)
+
+
+class Events(NamedTuple):
+    """What a kernel reads of the events of a batch."""
+
+    ts: NDArray[np.int64]
+    key: NDArray[np.int64]
+    codes: NDArray[np.int32]
+    letters: NDArray[np.int32]
+    weights: NDArray[Any]
+    values: NDArray[np.int64]
+    grouped: bool
+
+
+class Rows(NamedTuple):
+    """Results of windows: key, start (or end pane), aggregates (wide or residues), value keys."""
+
+    key: NDArray[np.int64]
+    window: NDArray[np.int64]
+    numbers: NDArray[Any]
+    values: NDArray[np.int64]
+
+
+class LinearRun:
+    """One program, in one kind of numbers, over all keys."""
+
+    def __init__(
+        self, program: Program, window: WindowPlan, columns: tuple[Any, Any], modulus: int = 0
+    ) -> None:
+        self.program = program
+        self.window = window
+        self.wcol, self.xcol = columns
+        self.modulus = np.uint64(modulus)
+        self.dtype = RESIDUE if modulus else DOUBLE
+        self.sliding = window.kind is WindowKind.SLIDING
+        self.keys = 0
+        self.shape = (0, 0)
+        parts, mins = self.wcol.shape[1], self.xcol.shape[1]
+        self.V = np.zeros((0, 0, parts, 0), self.dtype)
+        self.M = np.zeros((0, 0, mins, 0), np.int64)
+        self.start = np.zeros((0, 0), np.int32)
+        self.one = np.zeros(0, self.dtype)
+        self.exponent = np.zeros(0, np.int64)
+        self.opened = np.zeros(0, np.int64)
+        self.dirty = np.zeros(0, np.bool_)
+        self.block: tuple[NDArray[Any], ...] = ()
+
+    ARRAYS = ("V", "M", "start", "one", "exponent", "opened", "dirty")
+
+    @property
+    def lanes(self) -> int:
+        """Return the number of lanes: one, or for panes one for all that may come in."""
+        return self.program.start_size + self.program.size if self.sliding else 1
+
+    def copy(self) -> LinearRun:
+        """Return a run that goes on by itself."""
+        other = LinearRun(self.program, self.window, (self.wcol, self.xcol), int(self.modulus))
+        other.dtype, other.keys, other.shape = self.dtype, self.keys, self.shape
+        for name in self.ARRAYS:
+            setattr(other, name, getattr(self, name).copy())
+        other.block = tuple(array.copy() for array in self.block)
+        return other
+
+    # Growing -------------------------------------------------------------------------------------
+
+    def grow(self, keys: int) -> None:
+        """Make room for more keys, and for what the program has learned since."""
+        size, starts = self.program.size, self.program.start_size
+        if keys <= self.keys and (starts, size) == self.shape:
+            return
+        # Doubling keeps the cost of growing in proportion to the number of keys.
+        room = max(keys, 2 * self.keys) if keys > self.keys else self.keys
+        old, old_starts, old_size = self.keys, self.shape[0], self.shape[1]
+        parts, mins, lanes = self.V.shape[2], self.M.shape[2], self.lanes
+        before = (self.V, self.M, self.start)
+        self.V = np.zeros((room, size, parts, lanes), self.dtype)
+        self.M = np.full((room, size, mins, lanes), NO_VALUE, np.int64)
+        self.start = np.zeros((room, lanes), np.int32)
+        self.one = _longer(self.one, room, 1)
+        self.exponent = _longer(self.exponent, room, 0)
+        self.dirty = _longer(self.dirty, room, 0)
+        first = LONG_AGO // max(self.window.pane, 1) if self.sliding else LONG_AGO
+        self.opened = _longer(self.opened, room, first)
+        self.keys, self.shape = room, (starts, size)
+        # Lanes of new configurations stay empty: nothing can have come in by them so far.
+        kept = [*range(old_starts), *range(starts, starts + old_size)] if self.sliding else [0]
+        if old:
+            self.V[:old, :old_size, :, kept] = before[0]
+            self.M[:old, :old_size, :, kept] = before[1]
+            self.start[:old, kept] = before[2]
+        if self.sliding:
+            for lane in range(lanes):
+                self.start[old:, lane] = lane if lane < starts else -1
+                if lane >= starts:
+                    self.V[old:, lane - starts, 0, lane] = 1
+                    if lane - starts >= old_size:
+                        self.V[:old, lane - starts, 0, lane] = 1
+                        self.start[:old, lane] = -1
+            self._grow_block(room, old, old_size, kept, parts, mins, lanes, size)
+
+    def _grow_block(
+        self, room: int, old: int, old_size: int, kept: list[int],
+        parts: int, mins: int, lanes: int, size: int,
+    ) -> None:  # fmt: skip
+        count = self.window.within // self.window.pane
+        wide = RESIDUE if self.dtype == RESIDUE else WIDE
+        shapes: list[tuple[tuple[int, ...], Any]] = [
+            ((room, count, size, parts, lanes), wide),
+            ((room, count, size, mins, lanes), np.int64),
+            ((room, count, lanes), np.int32),
+            ((room, count), np.bool_),
+            ((room, size, parts, lanes), wide),
+            ((room, size, mins, lanes), np.int64),
+            ((room, lanes), np.int32),
+            ((room,), np.bool_),
+            ((room, count, size, parts), wide),
+            ((room, count, size, mins), np.int64),
+            ((room, count), np.int32),
+            ((room, count), np.bool_),
+        ]
+        before, self.block = self.block, tuple(np.zeros(shape, dtype) for shape, dtype in shapes)
+        if not old:
+            return
+        for number, (new, array) in enumerate(zip(self.block, before, strict=True)):
+            view = new[:old]
+            if number in (0, 1, 4, 5):
+                view = view[..., :old_size, :, :]
+                view[..., kept] = array
+            elif number in (2, 6):
+                view[..., kept] = array
+            elif number in (8, 9):
+                view[..., :old_size, :] = array
+            else:
+                view[...] = array
+
+    # Running -------------------------------------------------------------------------------------
+
+    def feed(self, events: Events) -> list[Rows]:
+        """Process events in order; return the rows of the windows that closed on the way."""
+        found: list[Rows] = []
+        begin = 0
+        while True:
+            status, begin, rows = self._call(events, begin)
+            found.append(rows)
+            if status == linear.OK:
+                return found
+            if status == linear.NARROW:
+                self.widen()
+
+    def _call(self, events: Events, begin: int) -> tuple[int, int, Rows]:
+        tables = self.program.tables()
+        count = len(events.ts) - begin
+        room = count + 1 if not self.sliding else max(ROWS_ROOM, 4 * self._panes + 8)
+        if not self.sliding:
+            room = min(room, count + 1) if self.window.kind is not WindowKind.NONE else 1
+        out = self._room(room)
+        weights = self._weights(events.weights)
+        unit, zero = self.dtype.type(1), self.dtype.type(0)
+        semantics = _SEMANTICS[self.program.semantics]
+        common = (events.ts, events.key, events.codes, events.letters, weights, events.values)
+        if self.sliding:
+            status, begin, rows = panes.aggregate_panes(
+                tables, self.V, self.M, self.start, self.one, self.exponent, self.opened,
+                self.dirty, self.block, *common, self.wcol, self.xcol, begin,
+                self.window.pane, self.window.slide // self.window.pane, events.grouped,
+                semantics, self.program.start_size, unit, zero, self.modulus, *out,
+            )  # fmt: skip
+        else:
+            width = self.window.within if self.window.kind is WindowKind.TUMBLING else 0
+            status, begin, rows = linear.aggregate_linear(
+                tables, self.V, self.M, self.start, self.one, self.exponent, self.opened,
+                *common, self.wcol, self.xcol, begin, width, events.grouped,
+                semantics, unit, zero, self.modulus, *out,
+            )  # fmt: skip
+        return status, begin, Rows(*(array[:rows] for array in out))
+
+    def flush(self, until: int) -> list[Rows]:
+        """Close the windows of all keys that end by a time."""
+        if not self.keys:
+            return []
+        tables = self.program.tables()
+        unit, zero = self.dtype.type(1), self.dtype.type(0)
+        if not self.sliding:
+            width = self.window.within if self.window.kind is WindowKind.TUMBLING else 0
+            out = self._room(self.keys)
+            rows = linear.flush_linear(
+                tables, self.V, self.M, self.start, self.one, self.exponent, self.opened, until,
+                width, unit, zero, self.modulus, *out,
+            )  # fmt: skip
+            return [Rows(*(array[:rows] for array in out))]
+        found, first = [], 0
+        upto = until // self.window.pane
+        while first < self.keys:
+            out = self._room(max(ROWS_ROOM, 4 * self._panes + 8))
+            first, rows = panes.flush_panes(
+                tables.counts, self.V, self.M, self.start, self.one, self.exponent, self.opened,
+                self.dirty, self.block, first, upto, self.window.slide // self.window.pane,
+                self.program.start_size, unit, zero, self.modulus, *out,
+            )  # fmt: skip
+            found.append(Rows(*(array[:rows] for array in out)))
+        return found
+
+    @property
+    def _panes(self) -> int:
+        return self.window.within // self.window.pane
+
+    def _room(self, rows: int) -> tuple[NDArray[Any], ...]:
+        wide = RESIDUE if self.dtype == RESIDUE else WIDE
+        return (
+            np.zeros(rows, np.int64),
+            np.zeros(rows, np.int64),
+            np.zeros((rows, self.V.shape[2]), wide),
+            np.zeros((rows, self.M.shape[2]), np.int64),
+        )
+
+    def _weights(self, weights: NDArray[Any]) -> NDArray[Any]:
+        if self.dtype == RESIDUE:
+            return np.mod(weights.astype(object), int(self.modulus)).astype(np.uint64)
+        return weights.astype(self.dtype)
+
+    def widen(self) -> None:
+        """Turn to wide numbers."""
+        assert self.dtype == DOUBLE, "wide numbers reach everywhere"
+        exponents = self.exponent[:, None, None, None].astype(np.float64)
+        self.V = np.where(self.V != 0, self.V + 1j * exponents, 0).astype(WIDE)
+        # Kernels expect mantissas in [1, 2^512).
+        mantissa, power = np.frexp(self.V.real)
+        shift = power.astype(np.float64) - 1 + self.V.imag
+        base = np.floor(shift / 512.0) * 512.0
+        real = np.ldexp(mantissa * 2, (shift - base).astype(np.int64))
+        finite = np.isfinite(self.V.real) & (self.V.real != 0)
+        self.V = np.where(finite, real + 1j * base, self.V.real)
+        self.one = np.ones(self.keys, WIDE)
+        self.exponent[:] = 0
+        self.dtype = WIDE
+
+
+def _longer(array: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
+    longer = np.full(size, fill, array.dtype)
+    longer[: len(array)] = array
+    return longer

@@ -1,0 +1,209 @@
+"""The step: what is remembered and the next events in, what to remember and what to report out.
+
+    step(job, state, batch)  ->  (state, rows)
+    finish(job, state)       ->  (state, rows of the windows that the end of the stream closes)
+
+``step`` changes neither of its arguments. Batches are in the order of time; cutting a stream into
+other batches gives the same rows. Under TIES strict the events of the last time wait in the state,
+because events of the same time may still come.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.engine.events import Columns, EventArrays, KeyTable, read_bits, read_times, value_keys
+from cepheid.engine.job import Job
+from cepheid.engine.program import Program
+from cepheid.engine.runs import Events, LinearRun, Rows
+from cepheid.errors import DataError, Diagnostic
+from cepheid.events.schema import ValueKind
+from cepheid.language import tree
+from cepheid.planner.plan import WindowKind
+
+FOREVER = 2**61
+
+
+class State:
+    """What a job remembers between batches."""
+
+    def __init__(self, job: Job) -> None:
+        self.keys = KeyTable(job.plan.partition.attributes)
+        self.runs = [_new_run(job, program) for program in job.programs]
+        self.held: pa.Table | None = None
+        self.last: int | None = None
+
+    def copy(self) -> State:
+        """Return a state that goes on by itself."""
+        other = object.__new__(State)
+        other.keys = self.keys.copy()
+        other.runs = [run.copy() for run in self.runs]
+        other.held, other.last = self.held, self.last
+        return other
+
+
+def _new_run(job: Job, program: Program) -> LinearRun:
+    return LinearRun(program, job.plan.window, job.columns_of(program))
+
+
+def step(job: Job, state: State, batch: pa.Table) -> tuple[State, list[list[Rows]]]:
+    """Process a batch; return the new state and, for each program, the rows that are complete.
+
+    Raises
+    ------
+    DataError
+        E505 and E506 if a column is missing or unfit, E507 if the batch is not in order.
+    """
+    state = state.copy()
+    whole = batch if state.held is None else pa.concat_tables([state.held, batch])
+    times = read_times(Columns(whole), job.plan.time)
+    _check_order(times, state.last, job.plan.time, 0 if state.held is None else len(state.held))
+    if not len(times):
+        return state, [[] for _ in state.runs]
+    state.last = int(times[-1])
+    ready = len(times)
+    if job.plan.ties is tree.Ties.STRICT:
+        ready = int(np.searchsorted(times, times[-1], side="left"))
+    state.held = whole.slice(ready) if ready < len(times) else None
+    rows = _process(job, state, whole.slice(0, ready), flush_until=state.last)
+    return state, rows
+
+
+def finish(job: Job, state: State) -> tuple[State, list[list[Rows]]]:
+    """Return the rows of all windows that are still open; the stream has ended."""
+    state = state.copy()
+    rest = state.held if state.held is not None else None
+    rows: list[list[Rows]] = [[] for _ in state.runs]
+    if rest is not None:
+        rows = _process(job, state, rest, flush_until=None)
+    width = job.plan.window.within
+    end = FOREVER if state.last is None else state.last + width + 1
+    for found, run in zip(rows, state.runs, strict=True):
+        found += run.flush(end if job.plan.window.kind is not WindowKind.NONE else FOREVER)
+    return state, rows
+
+
+def _process(
+    job: Job, state: State, batch: pa.Table, *, flush_until: int | None
+) -> list[list[Rows]]:
+    arrays = _read(job, state, batch)
+    rows = []
+    for program, run in zip(job.programs, state.runs, strict=True):
+        events = _encode(job, program, arrays)
+        run.grow(len(state.keys))
+        found = run.feed(events) if len(events.ts) else []
+        if flush_until is not None and job.plan.window.kind is not WindowKind.NONE:
+            found += run.flush(flush_until)
+        rows.append(found)
+    return rows
+
+
+def _check_order(times: NDArray[np.int64], last: int | None, name: str, held: int) -> None:
+    """Report the first event that comes before its predecessor."""
+    before = times[:-1] > times[1:]
+    if last is not None and len(times) > held and times[held] < last:
+        row = 0
+    elif before.any():
+        row = int(np.flatnonzero(before)[0]) + 1 - held
+    else:
+        return
+    message = f"the events are not in the order of `{name}`: row {row} comes before the one above it"
+    helps = ("sort the events by time, or pass them as one table, which Cepheid sorts itself",)
+    raise DataError([Diagnostic("E507", message, helps=helps)])
+
+
+# ---------------------------------------------------------------------------------------
+# Columns to arrays
+
+
+def _read(job: Job, state: State, batch: pa.Table) -> EventArrays:
+    """Return the arrays of the events that belong to a partition (§4.2)."""
+    plan, columns = job.plan, Columns(batch)
+    types = [job.types[name] for name in job.variables]
+    weights = [_weight(columns, part.what, part.attribute) for part in job.parts[1:]]
+    values = [
+        value_keys(columns.vector(e.attribute), largest=e.largest) for e in job.extremes
+    ]
+    arrays = EventArrays(
+        read_times(columns, plan.time),
+        state.keys.number(columns),
+        read_bits(columns, plan, job.variables, types),
+        np.array(weights) if weights else np.zeros((0, len(batch))),
+        np.array(values, np.int64) if values else np.zeros((0, len(batch)), np.int64),
+    )
+    if state.keys.names and (arrays.key < 0).any():
+        arrays = arrays.take(np.flatnonzero(arrays.key >= 0))
+    return arrays
+
+
+def _weight(columns: Columns, what: str, attribute: str | None) -> NDArray[np.float64]:
+    """Return what every event adds to a part when it is bound."""
+    if attribute is None:
+        return np.ones(len(columns.batch))
+    vector = columns.vector(attribute)
+    if vector.kind is ValueKind.TEXT or vector.kind is ValueKind.BOOLEAN:
+        message = f"the column `{attribute}` is of kind {vector.kind.value} and cannot be summed"
+        raise DataError([Diagnostic("E506", message)])
+    valid = np.ones(len(columns.batch), np.bool_) if vector.valid is None else vector.valid
+    if what == "values":
+        return valid.astype(np.float64)
+    return np.where(valid, vector.numbers, 0).astype(np.float64)
+
+
+def _encode(job: Job, program: Program, arrays: EventArrays) -> Events:
+    """Give every event its code and every time its letter; put ties of a key side by side."""
+    grouped = False
+    if job.plan.ties is tree.Ties.STRICT and len(arrays.ts) > 1:
+        tied = arrays.ts[1:] == arrays.ts[:-1]
+        if tied.any():
+            arrays = arrays.take(np.lexsort((arrays.key, arrays.ts)))
+            tied = (arrays.ts[1:] == arrays.ts[:-1]) & (arrays.key[1:] == arrays.key[:-1])
+            grouped = bool(tied.any())
+    if grouped and program.guarded:
+        codes = _codes_of_groups(job, program, arrays, tied)
+    else:
+        seen, inverse = _distinct(arrays.bits)
+        numbers = program.number_codes([(job.class_of(int(bits)),) for bits in seen])
+        table = np.array([code for (code,) in numbers], np.int32)
+        codes = table[inverse]
+    letters = program.letters_of_codes()[codes] if len(codes) else np.zeros(0, np.int32)
+    return Events(
+        arrays.ts, arrays.key, codes, letters.astype(np.int32), arrays.weights, arrays.values, grouped
+    )
+
+
+def _distinct(bits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the distinct values and, for every event, the place of its value among them."""
+    if len(bits) and 0 <= bits.min() and bits.max() < 1 << 16:
+        seen = np.flatnonzero(np.bincount(bits))
+        table = np.zeros(int(seen[-1]) + 1, np.int32)
+        table[seen] = np.arange(len(seen))
+        return seen, table[bits]
+    seen, inverse = np.unique(bits, return_inverse=True)
+    return seen, inverse
+
+
+def _codes_of_groups(
+    job: Job, program: Program, arrays: EventArrays, tied: NDArray[np.bool_]
+) -> NDArray[np.int32]:
+    """Number events of one key and time together: with negation, what they do depends on all."""
+    starts = np.flatnonzero(np.concatenate([[True], ~tied]))
+    ends = np.append(starts[1:], len(arrays.ts))
+    codes = np.zeros(len(arrays.ts), np.int32)
+    known: dict[tuple[int, ...], list[int]] = {}
+    # Groups of one are the rule; they are numbered all at once.
+    single = ends - starts == 1
+    alone = starts[single]
+    seen, inverse = _distinct(arrays.bits[alone])
+    numbers = program.number_codes([(job.class_of(int(bits)),) for bits in seen])
+    codes[alone] = np.array([code for (code,) in numbers] or [0], np.int32)[inverse]
+    for first, last in zip(starts[~single], ends[~single], strict=True):
+        bits = tuple(int(b) for b in arrays.bits[first:last])
+        if bits not in known:
+            (known[bits],) = program.number_codes([tuple(job.class_of(b) for b in bits)])
+        codes[first:last] = known[bits]
+    return codes

@@ -1,0 +1,425 @@
+"""Arrow columns in, vectors out: whole columns as NumPy arrays or Arrow text, and how they compare.
+
+A vector of one value stands for a column of any length, as NumPy broadcasts it, so constants are
+never spread out. Comparisons follow docs/semantics.md §4.6.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.events.schema import ValueKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[Any]  # bool, int64 or float64
+    Mask = NDArray[np.bool_]
+    Texts = pa.Array[Any]
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+DOUBLE_EXACT_MAX = 2**53
+"""Whole numbers up to here are doubles too."""
+
+_DAY_US = 86_400_000_000
+_UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+class Vector(NamedTuple):
+    """A column of values of one kind, or one value that stands for a whole column.
+
+    Attributes
+    ----------
+    data
+        BOOLEAN and UNKNOWN: bool; INTEGER: int64; TIMESTAMP, DATE, DURATION: int64 microseconds;
+        DOUBLE: float64; TEXT: an Arrow array of strings without nulls, plain or dictionary-encoded.
+        Arrays may be read-only, and what stands where a value is NULL means nothing.
+    valid
+        False where the value is NULL; None if no value is. NaN is a value.
+    kind
+        What the values are. UNKNOWN only where all of them are NULL.
+    """
+
+    data: Numbers | Texts
+    valid: Mask | None
+    kind: ValueKind
+
+    @property
+    def numbers(self) -> Numbers:
+        """Return the data of a vector that is not text."""
+        assert isinstance(self.data, np.ndarray), "text is no number"
+        return self.data
+
+    @property
+    def texts(self) -> Texts:
+        """Return the data of a vector of text."""
+        assert isinstance(self.data, pa.Array), "a number is no text"
+        return self.data
+
+
+NULL = Vector(np.zeros(1, np.bool_), np.zeros(1, np.bool_), ValueKind.UNKNOWN)
+"""One NULL."""
+
+
+def constant(value: bool | float | str | None) -> Vector:  # noqa: FBT001  # it is the value
+    """Return a vector of one value."""
+    match value:
+        case None:
+            return NULL
+        case bool():
+            return Vector(np.array([value]), None, ValueKind.BOOLEAN)
+        case int():
+            return Vector(np.array([value], np.int64), None, ValueKind.INTEGER)
+        case float():
+            return Vector(np.array([value]), None, ValueKind.DOUBLE)
+        case str():
+            return Vector(pa.array([value], pa.string()), None, ValueKind.TEXT)
+
+
+def full_length(vector: Vector, length: int) -> Vector:
+    """Return a vector with one value spread over a whole column of a length."""
+    data, valid = vector.data, vector.valid
+    if len(data) != length:
+        zeros = np.zeros(length, np.int32)
+        if isinstance(data, np.ndarray):
+            data = data[zeros]
+        else:
+            data = pa.DictionaryArray.from_arrays(zeros, plain_texts(data))
+    if valid is not None and len(valid) != length:
+        valid = None if valid[0] else np.zeros(length, np.bool_)
+    return Vector(data, valid, vector.kind)
+
+
+def both_valid(a: Mask | None, b: Mask | None) -> Mask | None:
+    """Return where two vectors both have a value."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a & b
+
+
+# ---------------------------------------------------------------------------------------
+# Columns of Arrow
+
+
+def vector_of(column: pa.Array[Any] | pa.ChunkedArray[Any], *, name: str = "") -> Vector:
+    """Return a column of Arrow as a vector, without a copy where the layouts agree.
+
+    Whole numbers of every width become int64 and floating-point numbers float64. Decimals become
+    the nearest doubles, of kind DOUBLE. Times of every unit and zone become microseconds since
+    1970 in UTC, nanoseconds rounded down; dates become the microseconds of their midnight in UTC.
+    Dictionary-encoded text stays so.
+
+    Parameters
+    ----------
+    column
+        A column of a table or of a record batch.
+    name
+        Its name, for messages.
+
+    Raises
+    ------
+    DataError
+        E503 if the column is of a type that expressions do not know, E504 if a number or a time of
+        it does not fit 64 bits.
+
+    Examples
+    --------
+    >>> vector_of(pa.array([3, None], pa.uint8())).kind.value
+    'integer'
+    >>> vector_of(pa.array([1_500], pa.timestamp("ns"))).data
+    array([1])
+    """
+    array = _one_array(column)
+    valid = truth_of(array.is_valid()) if array.null_count else None
+    types, kind = pa.types, array.type
+    if types.is_dictionary(kind):
+        assert isinstance(array, pa.DictionaryArray), "an array is of its type's class"
+        return _dictionary_vector(array, valid, name)
+    if _is_text(kind):
+        return Vector(_without_nulls(_known_text(array)), valid, ValueKind.TEXT)
+    if types.is_null(kind):
+        return full_length(NULL, len(array))
+    if types.is_boolean(kind):
+        return Vector(truth_of(array.fill_null(False)), valid, ValueKind.BOOLEAN)
+    if types.is_floating(kind):
+        return Vector(_values(array).astype(np.float64, copy=False), valid, ValueKind.DOUBLE)
+    if types.is_decimal(kind):
+        # By way of text, because Arrow's own conversion is often one bit off.
+        doubles = array.cast(pa.string()).cast(pa.float64())
+        return Vector(_values(doubles), valid, ValueKind.DOUBLE)
+    try:
+        found = _whole_numbers(array, valid)
+    except OverflowError:
+        message = f"a whole number left 64 bits in {_called(name)} of type {kind}"
+        raise DataError([Diagnostic("E504", message)]) from None
+    if found is None:
+        message = f"{_called(name)} of type {kind} cannot be used in an expression"
+        helps = ("give it another type before Cepheid reads it, or leave it out of the query",)
+        raise DataError([Diagnostic("E503", message, helps=helps)])
+    return Vector(found[0], valid, found[1])
+
+
+def _called(name: str) -> str:
+    return f"column `{name}`" if name else "a column"
+
+
+def _whole_numbers(
+    array: pa.Array[Any], valid: Mask | None
+) -> tuple[NDArray[np.int64], ValueKind] | None:
+    """Return what is kept as int64, or None if the type is none of those."""
+    types, kind = pa.types, array.type
+    if types.is_integer(kind):
+        if types.is_uint64(kind):
+            large = _values(array) > np.uint64(INT64_MAX)
+            _refuse(large if valid is None else large & valid)
+        return _values(array).astype(np.int64, copy=False), ValueKind.INTEGER
+    if types.is_date(kind):
+        if types.is_date32(kind):
+            days = _values(array.view(pa.int32())).astype(np.int64)
+        else:
+            days = _values(array.view(pa.int64())) // (_DAY_US // 1_000)
+        return _scaled(days, valid, _DAY_US), ValueKind.DATE
+    if types.is_timestamp(kind) or types.is_duration(kind):
+        value_kind = ValueKind.TIMESTAMP if types.is_timestamp(kind) else ValueKind.DURATION
+        steps = _values(array.view(pa.int64()))
+        if kind.unit == "ns":
+            return steps // 1_000, value_kind
+        return _scaled(steps, valid, _UNIT_US[kind.unit]), value_kind
+    return None
+
+
+def _scaled(steps: NDArray[np.int64], valid: Mask | None, factor: int) -> NDArray[np.int64]:
+    if factor == 1:
+        return steps
+    large = (steps > INT64_MAX // factor) | (steps < -(INT64_MAX // factor))
+    _refuse(large if valid is None else large & valid)
+    return steps * factor
+
+
+def _refuse(large: Mask) -> None:
+    if large.any():
+        raise OverflowError
+
+
+def _one_array(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    if isinstance(column, pa.Array):
+        return column
+    if column.num_chunks > 1 and pa.types.is_string(column.type):
+        # Offsets of 32 bits end at two gigabytes, which all chunks together may exceed.
+        column = column.cast(pa.large_string())
+    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    assert isinstance(array, pa.Array), "combined chunks are one array"
+    return array
+
+
+def _dictionary_vector(
+    array: pa.DictionaryArray[Any, Any], valid: Mask | None, name: str
+) -> Vector:
+    values = array.dictionary
+    if _is_text(values.type) and values.null_count == 0:
+        indices = array.indices
+        if valid is not None:
+            # What stands under a NULL may point nowhere.
+            indices = indices.fill_null(0)
+            values = values if len(values) else pa.array([""], values.type)
+        data = pa.DictionaryArray.from_arrays(indices, _known_text(values))
+        return Vector(data, valid, ValueKind.TEXT)
+    return vector_of(array.dictionary_decode(), name=name)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+
+
+def _known_text(array: pa.Array[Any]) -> Texts:
+    """Return text that every function of Arrow takes."""
+    return array.cast(pa.string()) if pa.types.is_string_view(array.type) else array
+
+
+def _without_nulls(array: pa.Array[Any]) -> pa.Array[Any]:
+    """Return an array that shares the data of another and has a value everywhere."""
+    if array.null_count == 0:
+        return array
+    buffers = [None, *array.buffers()[1:]]
+    return pa.Array.from_buffers(array.type, len(array), buffers, 0, array.offset)
+
+
+def _values(array: pa.Array[Any]) -> NDArray[Any]:
+    return _without_nulls(array).to_numpy()
+
+
+def truth_of(array: pa.Array[Any]) -> Mask:
+    """Return truth values of Arrow, none of them NULL."""
+    return array.to_numpy(zero_copy_only=False)
+
+
+# ---------------------------------------------------------------------------------------
+# Text
+
+
+def plain_texts(texts: Texts) -> Texts:
+    """Return text that is not dictionary-encoded."""
+    return texts.dictionary_decode() if isinstance(texts, pa.DictionaryArray) else texts
+
+
+def map_texts(texts: Texts, function: Callable[[Texts], Numbers | Texts]) -> Numbers | Texts:
+    """Return a function of every text, computed once for every entry of a dictionary."""
+    if not isinstance(texts, pa.DictionaryArray) or len(texts.dictionary) > len(texts):
+        return function(plain_texts(texts))
+    result = function(texts.dictionary)
+    if not isinstance(result, np.ndarray):
+        return pa.DictionaryArray.from_arrays(texts.indices, result)
+    codes: NDArray[Any] = texts.indices.to_numpy()
+    if result.dtype == np.bool_ and np.count_nonzero(result) == 1:
+        # To compare codes is ten times faster than to look them up.
+        found: Mask = codes == np.argmax(result)
+        return found
+    looked_up: NDArray[Any] = result[codes]
+    return looked_up
+
+
+def _times_of(texts: Vector) -> Vector:
+    """Return text as times: ISO 8601, in UTC if it names no zone (§4.6)."""
+    encoded = plain_texts(texts.texts).dictionary_encode()
+    times = np.zeros(len(encoded.dictionary), np.int64)
+    for code, text in enumerate(encoded.dictionary.to_pylist()):
+        try:
+            moment = dt.datetime.fromisoformat(str(text))
+        except ValueError:
+            wrong = encoded.indices.to_numpy() == code
+            if (wrong if texts.valid is None else wrong & texts.valid).any():
+                message = f"`{text}` is compared with a time and is not one"
+                helps = ("write times as '2026-01-31' or '2026-01-31 13:30:00'",)
+                raise DataError([Diagnostic("E508", message, helps=helps)]) from None
+        else:
+            zoned = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+            times[code] = (zoned - dt.datetime.fromtimestamp(0, dt.UTC)) // dt.timedelta(0, 0, 1)
+    return Vector(times[encoded.indices.to_numpy()], texts.valid, ValueKind.TIMESTAMP)
+
+
+# ---------------------------------------------------------------------------------------
+# Comparison
+
+_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_ORDER: dict[str, np.ufunc] = {
+    "=": np.equal,
+    "<>": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+_TEXT_ORDER = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+def compare(operator: str, left: Vector, right: Vector) -> Vector:
+    """Return ``left operator right`` for one of ``= <> < <= > >=``.
+
+    Raises
+    ------
+    DataError
+        E508 if a text is compared with a time and is not one.
+    """
+    if ValueKind.UNKNOWN in (left.kind, right.kind):
+        return NULL
+    valid = both_valid(left.valid, right.valid)
+    if left.kind is ValueKind.TEXT and right.kind is ValueKind.TEXT:
+        data = _compare_texts(operator, left.texts, right.texts)
+        return Vector(data, valid, ValueKind.BOOLEAN)
+    left = _times_of(left) if left.kind is ValueKind.TEXT else left
+    right = _times_of(right) if right.kind is ValueKind.TEXT else right
+    a, b = left.numbers, right.numbers
+    if a.dtype != np.float64 and b.dtype != np.float64:
+        data = _ORDER[operator](a, b)
+    elif b.dtype != np.float64:
+        data = _compare_mixed(_MIRRORED[operator], b, a)
+    elif a.dtype != np.float64:
+        data = _compare_mixed(operator, a, b)
+    else:
+        data = _compare_doubles(operator, a, b)
+    return Vector(data, valid, ValueKind.BOOLEAN)
+
+
+def _compare_texts(operator: str, a: Texts, b: Texts) -> Mask:
+    """Compare text by code points, which is the order of the bytes of UTF-8."""
+    if len(a) == 1 and len(b) != 1:
+        return _compare_texts(_MIRRORED[operator], b, a)
+    order = _TEXT_ORDER[operator]
+    if len(b) != 1:
+        return truth_of(order(plain_texts(a), plain_texts(b)))
+    one = plain_texts(b)[0]
+    found = map_texts(a, lambda texts: truth_of(order(texts, one)))
+    assert isinstance(found, np.ndarray), "a comparison is true or false"
+    return found
+
+
+def _compare_doubles(operator: str, a: Numbers, b: Numbers) -> Mask:
+    """Compare doubles; NaN equals itself and is greater than every other number.
+
+    IEEE 754 says the same unless both sides have NaN or the greater side has, so that a comparison
+    with a constant is one pass, and of two columns one more to look for NaN.
+    """
+    if operator in (">", ">="):
+        operator, a, b = _MIRRORED[operator], b, a
+    if operator in ("=", "<>"):
+        short, long = (a, b) if len(a) <= len(b) else (b, a)
+        equal: Mask = a == b
+        if _has_nan(short) and _has_nan(long):
+            equal |= np.isnan(a) & np.isnan(b)
+        return equal if operator == "=" else ~equal
+    if len(a) < len(b) and not _has_nan(a):
+        opposite: Mask = _ORDER[">=" if operator == "<" else ">"](a, b)
+        return ~opposite
+    natural: Mask = _ORDER[operator](a, b)
+    if _has_nan(b):
+        natural |= np.isnan(b) & ~np.isnan(a) if operator == "<" else np.isnan(b)
+    return natural
+
+
+def _has_nan(doubles: Numbers) -> bool:
+    return bool(len(doubles) and np.isnan(doubles.max()))
+
+
+def _compare_mixed(operator: str, whole: Numbers, doubles: Numbers) -> Mask:
+    """Compare whole numbers with doubles by value: neither side is rounded."""
+    whole = whole.astype(np.int64, copy=False)
+    if len(doubles) == 1:
+        return _compare_constant(operator, whole, float(doubles[0]))
+    if not len(whole) or max(-int(whole.min()), int(whole.max())) <= DOUBLE_EXACT_MAX:
+        return _compare_doubles(operator, whole.astype(np.float64), doubles)
+    rounded = whole.astype(np.float64)
+    # Where rounding made both sides equal, what was rounded away decides.
+    beyond = rounded >= 2.0**63
+    back = np.where(beyond, 0.0, rounded).astype(np.int64)
+    rest = np.where(beyond, -1, np.sign(whole - back))
+    sign = np.where(rounded == doubles, rest, np.where(rounded > doubles, 1, -1))
+    result: Mask = _ORDER[operator](sign, 0)
+    return result
+
+
+def _compare_constant(operator: str, whole: Numbers, double: float) -> Mask:
+    """Compare whole numbers with one double by way of the whole numbers next to it."""
+    if math.isfinite(double):
+        below, above = math.floor(double), math.ceil(double)
+    else:
+        below = above = -(2**64) if double < 0 else 2**64
+    if below != above and operator in ("=", "<>"):
+        return np.full(len(whole), operator == "<>")
+    result: Mask = _ORDER[operator](whole, above if operator in ("<", ">=") else below)
+    return result

@@ -1,0 +1,1 @@
+"""Array loops: numbers in, numbers out; they know nothing of queries."""

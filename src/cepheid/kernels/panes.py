@@ -1,0 +1,294 @@
+"""Aggregate sliding windows: panes become small matrices, windows products of matrices.
+
+A pane is a stretch that no window cuts. The events of a key in a pane are one linear map, kept as a
+matrix: one lane for every start configuration and every configuration that a match may come in with.
+P panes make a window. Panes are cut into blocks of P, so a window is the end of one block and the
+beginning of the next:
+
+    block b               block b+1
+    | 0 1 2 3 4 5 ... P-1 | 0 1 2 3 ...
+          [ window of P panes )
+          suffix[2]         prefix
+
+``suffix[o]`` is a vector (the empty match pushed through panes o..P-1 of the last block), computed
+once when a block ends; ``prefix`` is the product of the panes of the open block. A result is one
+vector times one matrix. So a pane costs O(size^3) a key that has events in it, and a window
+O(size^2), whatever the number of overlapping windows; an event costs O(edges x lanes).
+
+    pane, prefix    [key, (offset,) configuration, part, lane]   wide numbers or residues
+    suffix          [key, offset, configuration, part]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cepheid.kernels.linear import NARROW, NO_VALUE, OK, advance
+from cepheid.kernels.ring import add, mul, present, settle, wide
+
+FULL = 2
+"""Status: there is no room for more rows; take them away and go on."""
+
+
+@njit(cache=True)
+def times(xV, xM, xs, B, C, S, nS, oV, oM, p):  # type: ignore[no-untyped-def]
+    """Multiply a vector by a matrix: what comes in by x goes on through the matrix.
+
+    Parameters
+    ----------
+    xV, xM, xs
+        The vector: (configuration, part), (configuration, part) and its start configuration or -1.
+    B, C, S
+        The matrix: (configuration, part, lane) twice, and the start configuration of every lane.
+    nS
+        The number of start lanes; lane nS + q belongs to configuration q.
+
+    Returns
+    -------
+    The start configuration of the product.
+    """
+    size, parts, mins = B.shape[0], B.shape[1], C.shape[1]
+    for q in range(size):
+        for a in range(parts):
+            oV[q, a] = B.dtype.type(0)
+        for a in range(mins):
+            oM[q, a] = NO_VALUE
+    if xs >= 0:
+        oV[:, :] = B[:, :, xs]
+        oM[:, :] = C[:, :, xs]
+    for r in range(size):
+        if not present(xV[r, 0]):
+            continue
+        for q in range(size):
+            count = B[q, 0, nS + r]
+            if not present(count):
+                continue
+            oV[q, 0] = add(oV[q, 0], mul(xV[r, 0], count, p), p)
+            for a in range(1, parts):
+                both = add(mul(xV[r, 0], B[q, a, nS + r], p), mul(xV[r, a], count, p), p)
+                oV[q, a] = add(oV[q, a], both, p)
+            for a in range(mins):
+                oM[q, a] = min(oM[q, a], min(xM[r, a], C[q, a, nS + r]))
+    return S[xs] if xs >= 0 else -1
+
+
+@njit(cache=True)
+def identity(V, M, start, one, exponent, unit, zero, k, nS):  # type: ignore[no-untyped-def]
+    """Begin a pane: every lane holds one match, in the configuration that it stands for."""
+    V[k] = zero
+    M[k] = NO_VALUE
+    one[k] = unit
+    exponent[k] = 0
+    for lane in range(V.shape[3]):
+        if lane < nS:
+            start[k, lane] = lane
+        else:
+            start[k, lane] = -1
+            V[k, lane - nS, 0, lane] = unit
+
+
+@njit(cache=True)
+def _end_pane(V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, o, nS, p):  # type: ignore[no-untyped-def]
+    """Keep the matrix of the pane at offset o, and multiply the prefix of the block by it."""
+    size, parts, lanes, mins = V.shape[1], V.shape[2], V.shape[3], M.shape[2]
+    for q in range(size):
+        for a in range(parts):
+            for lane in range(lanes):
+                P[k, o, q, a, lane] = wide(V[k, q, a, lane], exponent[k])
+    PM[k, o] = M[k]
+    PS[k, o] = start[k]
+    has[k, o] = True
+    if not begun[k]:
+        F[k] = P[k, o]
+        FM[k] = M[k]
+        FS[k] = start[k]
+        begun[k] = True
+        return
+    oV = np.zeros((size, parts), P.dtype)
+    oM = np.zeros((size, mins), np.int64)
+    for lane in range(lanes):
+        FS[k, lane] = times(
+            F[k, :, :, lane].copy(), FM[k, :, :, lane].copy(), FS[k, lane],
+            P[k, o], PM[k, o], PS[k, o], nS, oV, oM, p,
+        )  # fmt: skip
+        F[k, :, :, lane] = oV
+        FM[k, :, :, lane] = oM
+
+
+@njit(cache=True)
+def _end_block(P, PM, PS, has, begun, A, AM, AS, tail, k, nS, p):  # type: ignore[no-untyped-def]
+    """Compute the suffix vectors of the block that ends, and begin the next one."""
+    panes, size, parts, lanes, mins = P.shape[1], P.shape[2], P.shape[3], P.shape[4], PM.shape[3]
+    G = np.zeros((size, parts, lanes), P.dtype)
+    GM = np.zeros((size, mins, lanes), np.int64)
+    GS = np.zeros(lanes, np.int32)
+    H, HM, HS = G.copy(), GM.copy(), GS.copy()
+    oV = np.zeros((size, parts), P.dtype)
+    oM = np.zeros((size, mins), np.int64)
+    some = False
+    for o in range(panes - 1, -1, -1):
+        if has[k, o]:
+            if some:
+                for lane in range(lanes):
+                    HS[lane] = times(
+                        P[k, o, :, :, lane].copy(), PM[k, o, :, :, lane].copy(), PS[k, o, lane],
+                        G, GM, GS, nS, oV, oM, p,
+                    )  # fmt: skip
+                    H[:, :, lane] = oV
+                    HM[:, :, lane] = oM
+                G[:, :, :] = H
+                GM[:, :, :] = HM
+                GS[:] = HS
+            else:
+                G[:, :, :] = P[k, o]
+                GM[:, :, :] = PM[k, o]
+                GS[:] = PS[k, o]
+            some = True
+        tail[k, o] = some
+        if some:
+            A[k, o] = G[:, :, 0]
+            AM[k, o] = GM[:, :, 0]
+            AS[k, o] = GS[0]
+    has[k, :] = False
+    begun[k] = False
+
+
+@njit(cache=True)
+def _window(counts, F, FM, FS, begun, A, AM, AS, tail, k, o, nS, oV, oM, R, RM, row, p):  # type: ignore[no-untyped-def]
+    """Compute the result of the window that ends at offset o; return whether it has a match."""
+    size, parts, mins = F.shape[1], F.shape[2], FM.shape[2]
+    if o > 0 and tail[k, o]:
+        if begun[k]:
+            times(A[k, o], AM[k, o], AS[k, o], F[k], FM[k], FS[k], nS, oV, oM, p)
+        else:
+            oV[:, :] = A[k, o]
+            oM[:, :] = AM[k, o]
+    elif begun[k]:
+        oV[:, :] = F[k, :, :, 0]
+        oM[:, :] = FM[k, :, :, 0]
+    else:
+        return False
+    some = False
+    for a in range(parts):
+        R[row, a] = F.dtype.type(0)
+    for a in range(mins):
+        RM[row, a] = NO_VALUE
+    for q in range(size):
+        if counts[q] and present(oV[q, 0]):
+            some = True
+            for a in range(parts):
+                R[row, a] = add(R[row, a], oV[q, a], p)
+            for a in range(mins):
+                RM[row, a] = min(RM[row, a], oM[q, a])
+    return some
+
+
+@njit(cache=True)
+def seal(  # type: ignore[no-untyped-def]
+    counts, V, M, start, one, exponent, pane, dirty, B, k, upto, slide, nS, unit, zero, p,
+    oV, oM, out_key, out_end, R, RM, rows,
+):
+    """Pass all pane boundaries of a key up to pane ``upto``; return the number of rows.
+
+    ``B`` holds the block: matrices, prefix and suffixes (``engine.state.Block``).
+    """
+    P, PM, PS, has, F, FM, FS, begun, A, AM, AS, tail = B
+    panes = P.shape[1]
+    if dirty[k]:
+        _end_pane(V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, pane[k] % panes, nS, p)
+        identity(V, M, start, one, exponent, unit, zero, k, nS)
+        dirty[k] = False
+    b = pane[k] + 1
+    while b <= upto:
+        o = b % panes
+        if (b - panes) % slide == 0 and _window(
+            counts, F, FM, FS, begun, A, AM, AS, tail, k, o, nS, oV, oM, R, RM, rows, p
+        ):
+            out_key[rows] = k
+            out_end[rows] = b
+            rows += 1
+        if o == 0:
+            _end_block(P, PM, PS, has, begun, A, AM, AS, tail, k, nS, p)
+        if not begun[k] and not tail[k, o + 1 :].any():
+            # Nothing is left in any window: skip the silence.
+            tail[k, :] = False
+            break
+        b += 1
+    pane[k] = upto
+    return rows
+
+
+@njit(cache=True)
+def aggregate_panes(  # type: ignore[no-untyped-def]
+    T, V, M, start, one, exponent, pane, dirty, B, ts, key, codes, letters, W, X, wcol, xcol,
+    begin, width, slide, grouped, semantics, nS, unit, zero, p, out_key, out_end, R, RM,
+):
+    """Aggregate sliding windows; see the module's docstring for the costs.
+
+    Parameters
+    ----------
+    pane, dirty
+        (keys,) the open pane of each key, and whether it has events.
+    width, slide
+        The length of a pane, and of a slide in panes.
+
+    Returns
+    -------
+    status, next event, number of rows
+    """
+    rows = 0
+    n = ts.shape[0]
+    room = out_key.shape[0]
+    panes = B[0].shape[1]
+    nV = np.zeros((V.shape[1], V.shape[2], V.shape[3]), V.dtype)
+    nM = np.zeros((M.shape[1], M.shape[2], M.shape[3]), np.int64)
+    oV = np.zeros((V.shape[1], V.shape[2]), B[0].dtype)
+    oM = np.zeros((M.shape[1], M.shape[2]), np.int64)
+    i = begin
+    while i < n:
+        k = key[i]
+        j = i + 1
+        if grouped:
+            while j < n and ts[j] == ts[i] and key[j] == k:
+                j += 1
+        if ts[i] >= (pane[k] + 1) * width:
+            if rows + 2 * panes + 2 > room:
+                return FULL, i, rows
+            upto = ts[i] // width
+            rows = seal(
+                T.counts, V, M, start, one, exponent, pane, dirty, B, k, upto, slide, nS, unit,
+                zero, p, oV, oM, out_key, out_end, R, RM, rows,
+            )
+        status = advance(
+            T, V, M, start, one, k, i, j, codes, letters[i], W, X, wcol, xcol,
+            nV, nM, semantics, zero, p,
+        )
+        if status != OK:
+            return status, i, rows
+        dirty[k] = True
+        i = j
+        if not settle(V, one, exponent, k):
+            return NARROW, i, rows
+    return OK, n, rows
+
+
+@njit(cache=True)
+def flush_panes(  # type: ignore[no-untyped-def]
+    counts, V, M, start, one, exponent, pane, dirty, B, first, upto, slide, nS, unit, zero, p,
+    out_key, out_end, R, RM,
+):
+    """Pass the boundaries of all keys up to pane ``upto``; return next key and number of rows."""
+    rows = 0
+    panes = B[0].shape[1]
+    oV = np.zeros((V.shape[1], V.shape[2]), B[0].dtype)
+    oM = np.zeros((M.shape[1], M.shape[2]), np.int64)
+    for k in range(first, V.shape[0]):
+        if rows + 2 * panes + 2 > out_key.shape[0]:
+            return k, rows
+        if pane[k] < upto:
+            rows = seal(
+                counts, V, M, start, one, exponent, pane, dirty, B, k, upto, slide, nS, unit,
+                zero, p, oV, oM, out_key, out_end, R, RM, rows,
+            )
+    return V.shape[0], rows

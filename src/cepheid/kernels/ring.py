@@ -1,0 +1,167 @@
+"""The numbers of the kernels: doubles, doubles with an exponent of their own, and residues.
+
+A kernel is written once in terms of these operations and compiled for the dtype of its arrays:
+
+    float64      plain; the kernel shares one exponent per partition and rescales at LIMIT
+    complex128   wide: a mantissa (real) and a power of two (imag, a multiple of STEP), any magnitude
+    uint64       residues modulo a prime: MERSENNE = 2^61 - 1, or a prime below 2^32
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+MERSENNE = 2**61 - 1
+STEP = 512.0
+"""Exponents of wide numbers are multiples of this, so aligning two costs one product."""
+LIMIT = 2.0**512
+SHRINK = 2.0**-512
+TINY = 2.0**-500
+"""Doubles with a shared exponent stay between TINY and LIMIT, or a kernel asks for wide numbers."""
+
+_M61 = np.uint64(MERSENNE)
+_MASK31 = np.uint64(2**31 - 1)
+_MASK30 = np.uint64(2**30 - 1)
+_U1, _U30, _U31, _U32, _U61 = (np.uint64(n) for n in (1, 30, 31, 32, 61))
+
+
+@njit(cache=True, inline="always")
+def widen(mantissa: float, exponent: float) -> complex:
+    """Return a wide number with a mantissa in [1, LIMIT), or zero."""
+    if mantissa == 0.0 or not np.isfinite(mantissa):
+        return complex(mantissa, 0.0)
+    while abs(mantissa) >= LIMIT:
+        mantissa *= SHRINK
+        exponent += STEP
+    while abs(mantissa) < 1.0:
+        mantissa *= LIMIT
+        exponent -= STEP
+    return complex(mantissa, exponent)
+
+
+@njit(cache=True)
+def _add_wide(a: complex, b: complex) -> complex:
+    if b.real == 0.0:
+        return a
+    if a.real == 0.0:
+        return b
+    if a.imag == b.imag:
+        return widen(a.real + b.real, a.imag)
+    if a.imag < b.imag:
+        a, b = b, a
+    # Two steps apart, the smaller number is beyond the last digit of the larger one.
+    if a.imag - b.imag > STEP:
+        return a
+    return widen(a.real + b.real * SHRINK, a.imag)
+
+
+@njit(cache=True)
+def _mul_residue(a: np.uint64, b: np.uint64, p: np.uint64) -> np.uint64:
+    """Return a * b mod p without a number of more than 64 bits."""
+    if p != _M61:
+        return a * b % p
+    ah, al, bh, bl = a >> _U31, a & _MASK31, b >> _U31, b & _MASK31
+    middle = ah * bl + al * bh
+    # 2^61 is 1 modulo the prime, so high bits come round at the low end.
+    total = ((ah * bh) << _U1) + (middle >> _U30) + ((middle & _MASK30) << _U31) + al * bl
+    total = (total & _M61) + (total >> _U61)
+    return total - _M61 if total >= _M61 else total
+
+
+def add(a: Any, b: Any, p: Any) -> Any:
+    """Return a + b; p is the modulus of residues."""
+    return a + b
+
+
+def mul(a: Any, b: Any, p: Any) -> Any:
+    """Return a * b; p is the modulus of residues."""
+    return a * b
+
+
+def tiny(one: Any) -> Any:
+    """Return whether the unit of doubles with a shared exponent no longer counts."""
+    return one < TINY
+
+
+def present(a: Any) -> Any:
+    """Return whether a number is not zero."""
+    return a != 0
+
+
+@overload(add)
+def _add(a, b, p):  # type: ignore[no-untyped-def]  # numba compares signatures
+    if isinstance(a, types.Complex):
+        return lambda a, b, p: _add_wide(a, b)
+    if isinstance(a, types.Integer):
+        return lambda a, b, p: (a + b) % p
+    return lambda a, b, p: a + b
+
+
+@overload(mul)
+def _mul(a, b, p):  # type: ignore[no-untyped-def]  # numba compares signatures
+    if isinstance(a, types.Complex):
+        return lambda a, b, p: widen(a.real * b.real, a.imag + b.imag)
+    if isinstance(a, types.Integer):
+        return lambda a, b, p: _mul_residue(a, b, p)
+    return lambda a, b, p: a * b
+
+
+@overload(present)
+def _present(a):  # type: ignore[no-untyped-def]  # numba compares signatures
+    if isinstance(a, types.Complex):
+        return lambda a: a.real != 0.0
+    return lambda a: a != 0
+
+
+@overload(tiny)
+def _tiny(one):  # type: ignore[no-untyped-def]  # numba compares signatures
+    if isinstance(one, types.Float):
+        return lambda one: one < TINY
+    return lambda one: False
+
+
+def settle(V: Any, one: Any, exponent: Any, k: Any) -> Any:
+    """Bring the doubles of a partition below LIMIT; return False if others would be lost by it."""
+    return True
+
+
+@overload(settle)
+def _settle(V, one, exponent, k):  # type: ignore[no-untyped-def]  # numba compares signatures
+    if isinstance(V.dtype, types.Float):
+        return _settle_doubles
+    return lambda V, one, exponent, k: True
+
+
+def _settle_doubles(V, one, exponent, k):  # type: ignore[no-untyped-def]
+    largest = 0.0
+    for x in V[k].flat:
+        if abs(x) > largest and np.isfinite(x):
+            largest = abs(x)
+    if largest < LIMIT:
+        return True
+    for x in V[k].flat:
+        if x != 0.0 and abs(x) * SHRINK < TINY:
+            return False
+    for q in range(V.shape[1]):
+        for a in range(V.shape[2]):
+            for lane in range(V.shape[3]):
+                V[k, q, a, lane] *= SHRINK
+    one[k] *= SHRINK
+    exponent[k] += 512
+    return True
+
+
+def wide(x: Any, exponent: Any) -> Any:
+    """Return a number of any kind in the form in which results leave: wide, or a residue."""
+    return x
+
+
+@overload(wide)
+def _wide(x, exponent):  # type: ignore[no-untyped-def]  # numba compares signatures
+    if isinstance(x, types.Float):
+        return lambda x, exponent: widen(x, float(exponent))
+    return lambda x, exponent: x

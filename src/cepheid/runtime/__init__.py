@@ -1,0 +1,1 @@
+"""Where steps run: in process."""

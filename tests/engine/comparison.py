@@ -1,0 +1,44 @@
+"""Compares engine and oracle: tables from events, and rows that must be equal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+KINDS = {
+    "ts": pa.int64(),
+    "type": pa.string(),
+    "price": pa.float64(),
+    "volume": pa.int64(),
+    "key": pa.string(),
+    "zone": pa.string(),
+    "flag": pa.bool_(),
+}
+
+
+def table_of(events: Sequence[Mapping[str, object]]) -> pa.Table:
+    """Return events of the oracle as a table."""
+    names = dict.fromkeys(["ts", "type", *(name for event in events for name in event)])
+    return pa.table(
+        {name: pa.array([event.get(name) for event in events], KINDS.get(name)) for name in names}
+    )
+
+
+def same_rows(actual: list[dict[str, Any]], expected: list[dict[str, Any]]) -> bool:
+    """Return whether two results are equal, doubles within a relative error of 1e-9."""
+    return len(actual) == len(expected) and all(
+        mine.keys() == theirs.keys() and all(same_value(mine[n], theirs[n]) for n in theirs)
+        for mine, theirs in zip(actual, expected, strict=True)
+    )
+
+
+def same_value(actual: Any, expected: Any) -> bool:
+    """Return whether two values are equal; NaN equals itself."""
+    if isinstance(actual, float) and isinstance(expected, int | float):
+        if math.isnan(actual) or math.isnan(expected):
+            return math.isnan(actual) and math.isnan(expected)
+        return math.isclose(actual, expected, rel_tol=1e-9, abs_tol=1e-12)
+    return bool(actual == expected)
