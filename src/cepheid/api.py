@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -61,6 +63,41 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             raise ValueError(message)
         return formats[format]()
 
+    def run(self, events: object) -> Any:
+        """Run the query over events and return its result.
+
+        Parameters
+        ----------
+        events
+            A pyarrow Table, RecordBatch or RecordBatchReader, or a pandas DataFrame. Tables and data
+            frames that are not in the order of time are sorted, with a warning; readers must be in
+            order.
+
+        Returns
+        -------
+        pyarrow.Table or pandas.DataFrame
+            What went in: Arrow gives Arrow, pandas gives pandas. Rows are sorted by window and group.
+
+        Raises
+        ------
+        BindError
+            If the events lack a column that the query names, or one has an unfit type.
+        DataError
+            If the events themselves are at fault (E5xx).
+        UnsupportedError
+            If the query needs an evaluator that does not exist yet (E404).
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> events = pa.table({"ts": [1, 2, 3], "type": ["A", "A", "B"]})
+        >>> query("RETURN COUNT(*) PATTERN SEQ(A+, B)").run(events).to_pylist()
+        [{'count': 3.0}]
+        """
+        # Loaded on first use: reading and explaining a query needs neither numba nor Arrow.
+        local = importlib.import_module("cepheid.runtime.local")
+        return local.run_events(self, events)
+
     def with_schema(self, schema: object) -> CompiledQuery:
         """Return the query planned for events with these columns."""
         source = msgspec.structs.replace(self.source, schema=read_schema(schema))
@@ -97,6 +134,8 @@ def query(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type than described here.
     QuerySyntaxError
         If the text cannot be read (E1xx).
     BindError
@@ -110,9 +149,17 @@ def query(
     >>> q.plan.choice.evaluator.value
     'indexed'
     """
+    for name, value in (("text", text), ("time", time), ("type", type)):
+        if not isinstance(value, str):
+            message = f"{name} is a str, not {value.__class__.__name__}"
+            raise TypeError(message)
     if isinstance(tiebreak, str):
         message = "tiebreak is a list of column names, not one string"
         raise TypeError(message)
-    source = Source(time, type, tuple(tiebreak), read_schema(schema))
+    tiebreakers = tuple(tiebreak)
+    if not all(isinstance(name, str) for name in tiebreakers):
+        message = "tiebreak is a list of column names, and names are str"
+        raise TypeError(message)
+    source = Source(time, type, tiebreakers, read_schema(schema))
     parsed = parse(text)
     return CompiledQuery(parsed, compile_query(parsed, text, source), source)

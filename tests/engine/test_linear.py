@@ -23,7 +23,18 @@ SCHEMA = {
     "key": "string",
     "zone": "string",
 }
-WINDOWS = ["", "WITHIN 2 s SLIDE 2 s", "WITHIN 4 s SLIDE 1 s", "WITHIN 3 s SLIDE 2 s", "WITHIN 5 s SLIDE 5 s"]
+pytestmark = pytest.mark.timeout(600)  # kernels compile on first use
+
+WINDOWS = [
+    "",
+    "WITHIN 2 s SLIDE 2 s",
+    "WITHIN 4 s SLIDE 1 s",
+    "WITHIN 3 s SLIDE 2 s",
+    "WITHIN 2 s",
+    "WITHIN 3 s EMIT ON EXPIRY",
+    "WITHIN 3 EVENTS SLIDE 1 EVENT",
+    "WITHIN 4 EVENTS SLIDE 2 EVENTS",
+]
 
 
 def bound_variables(pattern: str) -> list[str]:

@@ -53,8 +53,6 @@ _TEXT, _UNKNOWN = ValueKind.TEXT, ValueKind.UNKNOWN
 
 LIST_SCANNED_MAX = 8
 """A longer list of numbers after IN is searched instead of compared one by one."""
-TEXT_LIST_SCANNED_MAX = 3
-"""The same for text, where Arrow's search costs as much as four comparisons."""
 
 
 def evaluate_vector(expression: tree.Expression, lookup: Lookup, length: int) -> Vector:
@@ -77,6 +75,7 @@ def evaluate_vector(expression: tree.Expression, lookup: Lookup, length: int) ->
 
     Examples
     --------
+    >>> from cepheid.engine.vectors import vector_of
     >>> from cepheid.language.parser import parse
     >>> where = parse("PATTERN A S WHERE S.x * 2 > 5").where
     >>> evaluate_vector(where, lambda _: vector_of(pa.array([1, 2, None, 4])), 4)[:2]
@@ -257,10 +256,9 @@ def _in_list(one: Vector, items: Sequence[Vector]) -> Vector:
 
 def _in_texts(texts: Texts, wanted: list[str]) -> Mask:
     def search(values: Texts) -> Mask:
-        if len(wanted) > TEXT_LIST_SCANNED_MAX:
-            return truth_of(pc.is_in(values, value_set=pa.array(wanted, values.type)))
-        found = [truth_of(pc.equal(values, pa.scalar(text))) for text in wanted]
-        return reduce(np.logical_or, found, np.zeros(1, np.bool_))
+        if len(wanted) == 1:  # Arrow's search costs as much as two comparisons.
+            return truth_of(pc.equal(values, pa.scalar(wanted[0])))
+        return truth_of(pc.is_in(values, value_set=pa.array(wanted, values.type)))
 
     return _as_mask(map_texts(texts, search))
 

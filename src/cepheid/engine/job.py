@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.engine.intersection import intersect
 from cepheid.engine.program import Program
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.language import tree
@@ -43,7 +44,10 @@ class Job:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         _check_supported(plan)
-        self.programs = [Program(t, plan.semantics, plan.text) for t in plan.patterns]
+        templates = list(plan.patterns)
+        if len(templates) == 2:
+            templates.append(intersect(*templates))
+        self.programs = [Program(t, plan.semantics, plan.text) for t in templates]
         self.types = _types_of(plan.patterns)
         self.variables = list(self.types)
         self.parts, self.extremes = _parts_of(plan)

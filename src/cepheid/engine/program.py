@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from cepheid.engine.gaps import Class, Item, Letter, Machine, UndecidedGuardError, letter_of
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.language import tree
-from cepheid.planner.plan import Plan
 from cepheid.planner.template import START, Template
 
 CONFIGURATIONS_MAX = 4096
@@ -49,6 +48,13 @@ class Tables(NamedTuple):
     finished: NDArray[np.bool_]
     counts: NDArray[np.bool_]
     variable: NDArray[np.int32]
+
+
+class Plain(NamedTuple):
+    """A program in which an event adds a few numbers to one: code -> slot, code -> slots."""
+
+    target: NDArray[np.int64]
+    source: NDArray[np.int64]
 
 
 class Program:
@@ -111,6 +117,29 @@ class Program:
         if self._tables is None:
             self._tables = self._build()
         return self._tables
+
+    def plain(self) -> Plain | None:
+        """Return the program in the form of the fast kernels, if it has one (``kernels/counting.py``)."""
+        if self.guarded or self.semantics is not tree.Semantics.ANY_MATCH:
+            return None
+        tables = self.tables()
+        widths = np.diff(tables.target_ptr)
+        if len(widths) and widths.max() > 1:
+            return None
+        unit, zero = self.size, self.size + 1
+        target = np.full(len(widths), -1, np.int64)
+        lists: list[list[int]] = [[] for _ in widths]
+        for code in range(len(widths)):
+            if widths[code]:
+                t = tables.target_ptr[code]
+                target[code] = tables.target[t]
+                lists[code] = list(tables.source[tables.source_ptr[t] : tables.source_ptr[t + 1]])
+                lists[code] += [unit] if tables.start[t, 0] else []
+        width = max(map(len, lists), default=0)
+        source = np.full((len(lists), max(width, 1)), zero, np.int64)
+        for code, adding in enumerate(lists):
+            source[code, : len(adding)] = adding
+        return Plain(target, source)
 
     def dump(self) -> str:
         """Return the program as text: configurations, and what every code does."""
@@ -273,8 +302,3 @@ def _all_variables(template: Template) -> list[str]:
     for guard in template.guards:
         names += _all_variables(guard.template)
     return list(dict.fromkeys(names))
-
-
-def lower(plan: Plan) -> tuple[Program, ...]:
-    """Return the programs of a plan: one, or for ``P AND Q`` those of P, of Q and of both."""
-    return tuple(Program(template, plan.semantics, plan.text) for template in plan.patterns)

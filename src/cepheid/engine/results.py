@@ -19,30 +19,28 @@ from cepheid.engine.job import Extreme, Job, Part
 from cepheid.engine.runs import Rows
 from cepheid.engine.vectors import Vector, vector_of
 from cepheid.events.schema import ValueKind
-from cepheid.kernels.ring import add
+from cepheid.kernels.ring import add, mul, widen
 from cepheid.language import tree
 from cepheid.planner.plan import AggregateColumn, WindowKind
 
 
-def build_table(
-    job: Job, rows: list[Rows], keys: KeyTable, schema: pa.Schema, *, keep_zero: bool = False
-) -> pa.Table:
+def build_table(job: Job, rows: list[list[Rows]], keys: KeyTable, schema: pa.Schema) -> pa.Table:
     """Return the result table of the rows of complete windows.
 
     Parameters
     ----------
     rows
-        Rows of single partitions; every window is there with all its partitions.
+        For each program the rows of single partitions; every window is there with all partitions.
     schema
         The schema of the events: groups and extremes keep the types of their columns.
     """
-    merged = _merge(rows, job)
-    group_of = _groups_of(job, keys)
-    window, group, numbers, extremes = _add_up(merged, group_of[0])
+    merged = _pairs(rows, job) if len(rows) == 3 else _merge(rows[0], job)
+    group_of, groups = groups_of(job, keys)
+    window, group, numbers, extremes = _add_up(merged, group_of)
     columns: dict[str, Any] = {}
     kinds = {field.name: field.type for field in schema}
     for position, name in enumerate(job.plan.partition.group_by):
-        values = [group_of[1][g][position] for g in group]
+        values = [groups[g][position] for g in group]
         columns[name] = pa.array(values, kinds.get(name)) if name in kinds else pa.array(values)
     columns |= _window_columns(job, window, schema)
     aggregates = {
@@ -75,7 +73,36 @@ def _merge(rows: list[Rows], job: Job) -> Rows:
     )
 
 
-def _groups_of(job: Job, keys: KeyTable) -> tuple[NDArray[np.int64], list[tuple[Any, ...]]]:
+def _pairs(rows: list[list[Rows]], job: Job) -> Rows:
+    """Return the number of pairs of matches of P and Q: PQ - c - c(c-1)/2, c those of both (§2.10)."""
+    p, q, both = (_merge(found, job) for found in rows)
+    place = {(int(k), int(w)): i for i, (k, w) in enumerate(zip(q.key, q.window, strict=True))}
+    common = {(int(k), int(w)): i for i, (k, w) in enumerate(zip(both.key, both.window, strict=True))}
+    kept, numbers = [], []
+    for i, name in enumerate(zip(p.key.tolist(), p.window.tolist(), strict=True)):
+        if name in place:
+            c = both.numbers[common[name], 0] if name in common else np.complex128(0)
+            pairs = _count_pairs(p.numbers[i, 0], q.numbers[place[name], 0], c)
+            if pairs.real > 0:
+                kept.append(i)
+                numbers.append([pairs])
+    return Rows(
+        p.key[kept],
+        p.window[kept],
+        np.array(numbers, np.complex128).reshape(-1, 1),
+        np.zeros((len(kept), 0), np.int64),
+    )
+
+
+@njit(cache=True)
+def _count_pairs(p, q, c):  # type: ignore[no-untyped-def]
+    one = np.uint64(1)
+    square = mul(c, c, one)
+    half = widen(-(square.real * 0.5), square.imag)
+    return add(add(mul(p, q, one), half, one), widen(-(c.real * 0.5), c.imag), one)
+
+
+def groups_of(job: Job, keys: KeyTable) -> tuple[NDArray[np.int64], list[tuple[Any, ...]]]:
     """Return the group of every key, and the values of every group, in the order of the values."""
     places = [job.plan.partition.attributes.index(name) for name in job.plan.partition.group_by]
     values = [tuple(key[p] for p in places) for key in keys.values]

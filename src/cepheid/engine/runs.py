@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.engine.program import Program
-from cepheid.kernels import linear, panes
+from cepheid.engine.program import Plain, Program
+from cepheid.kernels import counting, linear, panes
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind, WindowPlan
 
@@ -177,6 +177,9 @@ class LinearRun:
 
     def _call(self, events: Events, begin: int) -> tuple[int, int, Rows]:
         tables = self.program.tables()
+        plain = self.program.plain() if self.dtype == DOUBLE and not events.grouped else None
+        if plain is not None and (not self.sliding or self._counts_in_lanes):
+            return self._call_plain(events, begin, plain)
         count = len(events.ts) - begin
         room = count + 1 if not self.sliding else max(ROWS_ROOM, 4 * self._panes + 8)
         if not self.sliding:
@@ -200,6 +203,60 @@ class LinearRun:
                 *common, self.wcol, self.xcol, begin, width, events.grouped,
                 semantics, unit, zero, self.modulus, *out,
             )  # fmt: skip
+        return status, begin, Rows(*(array[:rows] for array in out))
+
+    @property
+    def _counts_in_lanes(self) -> bool:
+        counts_only = self.V.shape[2] == 1 and self.M.shape[2] == 0
+        return counts_only and self.lanes <= counting.LANES
+
+    def _call_plain(self, events: Events, begin: int, plain: Plain) -> tuple[int, int, Rows]:
+        """Call the fast kernels, which have a layout of their own."""
+        tables, size = self.program.tables(), self.program.size
+        if self.sliding:
+            out = self._room(max(ROWS_ROOM, 4 * self._panes + 8))
+            lanes = np.zeros((self.keys, size + 2, counting.LANES))
+            lanes[:, :size, : self.lanes] = self.V[:, :, 0, :]
+            lanes[:, size, 0] = self.one
+            status, begin, rows = counting.count_panes(
+                lanes, self.V, self.M, self.start, self.one, self.exponent, self.opened,
+                self.dirty, self.block, plain.target, plain.source, tables.counts, events.ts,
+                events.key, events.codes, begin, self.window.pane,
+                self.window.slide // self.window.pane, *out,
+            )  # fmt: skip
+            self.V[:, :, 0, :] = lanes[:, :size, : self.lanes]
+            self.one[:] = lanes[:, size, 0]
+            return status, begin, Rows(*(array[:rows] for array in out))
+        width = self.window.within if self.window.kind is WindowKind.TUMBLING else 0
+        out = self._room(len(events.ts) - begin + 1 if width else 1)
+        slots = np.zeros((self.keys, size + 2))
+        slots[:, :size] = self.V[:, :, 0, 0]
+        slots[:, size] = self.one
+        if self.V.shape[2] == 1 and self.M.shape[2] == 0:
+            if self.keys == 1 and not width:
+                status, begin = counting.count_stream(
+                    slots, self.exponent, plain.target, plain.source, events.codes, begin
+                )
+                rows = 0
+            else:
+                status, begin, rows = counting.count_windows(
+                    slots, self.exponent, self.opened, plain.target, plain.source, tables.counts,
+                    events.ts, events.key, events.codes, begin, width, *out[:3],
+                )  # fmt: skip
+        else:
+            sums = np.zeros((self.keys, size + 2, self.V.shape[2] - 1))
+            least = np.full((self.keys, size + 2, self.M.shape[2]), NO_VALUE, np.int64)
+            sums[:, :size] = self.V[:, :, 1:, 0]
+            least[:, :size] = self.M[:, :, :, 0]
+            status, begin, rows = counting.aggregate_windows(
+                slots, sums, least, self.exponent, self.opened, plain.target, plain.source,
+                tables.counts, tables.variable, events.ts, events.key, events.codes,
+                events.weights, events.values, self.wcol, self.xcol, begin, width, *out,
+            )  # fmt: skip
+            self.V[:, :, 1:, 0] = sums[:, :size]
+            self.M[:, :, :, 0] = least[:, :size]
+        self.V[:, :, 0, 0] = slots[:, :size]
+        self.one[:] = slots[:, size]
         return status, begin, Rows(*(array[:rows] for array in out))
 
     def flush(self, until: int) -> list[Rows]:

@@ -319,14 +319,18 @@ def _substring(text: Vector, *extent: Vector) -> Vector:
 
 def _sliced(texts: Texts, start: int, length: int | None = None) -> Texts:
     """Return parts of texts; ``start`` counts from 1, or from the end if it is negative."""
-    longest = 2**40  # Far beyond every text, and sums of two stay in range.
-    begin = max(-longest, min(start - 1 if start > 0 else start, longest))
-    if length is None:
-        return pc.utf8_slice_codeunits(texts, begin)
-    end = begin + max(0, min(length, longest))
+    begin = start - 1 if start > 0 else start
+    end = None if length is None else begin + max(0, length)
     if begin == end:
-        return pc.utf8_slice_codeunits(texts, 0, 0)
-    return pc.utf8_slice_codeunits(texts, begin, None if begin < 0 <= end else end)
+        begin = end = 0
+    elif end is not None and begin < 0 <= end:
+        end = None  # From the end and beyond it.
+    return pc.utf8_slice_codeunits(texts, _bounded(begin), end if end is None else _bounded(end))
+
+
+def _bounded(place: int) -> int:
+    """Return a place in a text such that sums of two stay far from overflow."""
+    return max(-(2**40), min(place, 2**40))
 
 
 # ---------------------------------------------------------------------------------------

@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 from cepheid.engine.events import Columns, EventArrays, KeyTable, read_bits, read_times, value_keys
 from cepheid.engine.job import Job
 from cepheid.engine.program import Program
-from cepheid.engine.runs import Events, LinearRun, Rows
+from cepheid.engine.results import groups_of
+from cepheid.engine.retained import (
+    count_windows,
+    join,
+    report_changes,
+    run_count_windows,
+    sorted_by_key,
+    trailing_changes,
+)
+from cepheid.engine.runs import LONG_AGO, Events, LinearRun, Rows
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
@@ -36,6 +45,10 @@ class State:
         self.runs = [_new_run(job, program) for program in job.programs]
         self.held: pa.Table | None = None
         self.last: int | None = None
+        # Windows that keep their events: the events, and where their numbers begin.
+        self.kept: EventArrays | None = None
+        self.base = np.zeros(0, np.int64)
+        self.reported = LONG_AGO
 
     def copy(self) -> State:
         """Return a state that goes on by itself."""
@@ -43,6 +56,7 @@ class State:
         other.keys = self.keys.copy()
         other.runs = [run.copy() for run in self.runs]
         other.held, other.last = self.held, self.last
+        other.kept, other.base, other.reported = self.kept, self.base.copy(), self.reported
         return other
 
 
@@ -66,7 +80,7 @@ def step(job: Job, state: State, batch: pa.Table) -> tuple[State, list[list[Rows
         return state, [[] for _ in state.runs]
     state.last = int(times[-1])
     ready = len(times)
-    if job.plan.ties is tree.Ties.STRICT:
+    if job.plan.ties is tree.Ties.STRICT or job.plan.window.kind is WindowKind.TRAILING:
         ready = int(np.searchsorted(times, times[-1], side="left"))
     state.held = whole.slice(ready) if ready < len(times) else None
     rows = _process(job, state, whole.slice(0, ready), flush_until=state.last)
@@ -76,10 +90,17 @@ def step(job: Job, state: State, batch: pa.Table) -> tuple[State, list[list[Rows
 def finish(job: Job, state: State) -> tuple[State, list[list[Rows]]]:
     """Return the rows of all windows that are still open; the stream has ended."""
     state = state.copy()
-    rest = state.held if state.held is not None else None
     rows: list[list[Rows]] = [[] for _ in state.runs]
-    if rest is not None:
-        rows = _process(job, state, rest, flush_until=None)
+    if state.held is not None:
+        rows = _process(job, state, state.held, flush_until=None)
+    elif state.kept is not None and job.plan.window.kind in (WindowKind.COUNT, WindowKind.TRAILING):
+        none = state.kept.take(slice(0, 0))
+        if job.plan.window.kind is WindowKind.COUNT:
+            rows = _process_counted(job, state, none, last=True)
+        else:
+            rows = _process_trailing(job, state, none, None)
+    if job.plan.window.kind in (WindowKind.COUNT, WindowKind.TRAILING):
+        return state, rows
     width = job.plan.window.within
     end = FOREVER if state.last is None else state.last + width + 1
     for found, run in zip(rows, state.runs, strict=True):
@@ -91,6 +112,10 @@ def _process(
     job: Job, state: State, batch: pa.Table, *, flush_until: int | None
 ) -> list[list[Rows]]:
     arrays = _read(job, state, batch)
+    if job.plan.window.kind is WindowKind.COUNT:
+        return _process_counted(job, state, arrays, last=flush_until is None)
+    if job.plan.window.kind is WindowKind.TRAILING:
+        return _process_trailing(job, state, arrays, flush_until)
     rows = []
     for program, run in zip(job.programs, state.runs, strict=True):
         events = _encode(job, program, arrays)
@@ -99,6 +124,57 @@ def _process(
         if flush_until is not None and job.plan.window.kind is not WindowKind.NONE:
             found += run.flush(flush_until)
         rows.append(found)
+    return rows
+
+
+def _process_counted(
+    job: Job, state: State, arrays: EventArrays, *, last: bool
+) -> list[list[Rows]]:
+    """Run the windows counted in events that are full, or all of them at the end (§6.6)."""
+    whole = sorted_by_key(arrays if state.kept is None else join(state.kept, arrays))
+    state.base = np.append(state.base, np.zeros(len(state.keys) - len(state.base), np.int64))
+    windows, begins = count_windows(whole.key, state.base, job.plan.window, last=last)
+    copied = whole.take(windows.rows)._replace(key=windows.owner)
+    rows = [
+        run_count_windows(job, program, windows, _encode(job, program, copied))
+        for program in job.programs
+    ]
+    dropped = (begins - state.base)[whole.key]
+    first = np.flatnonzero(np.append(True, whole.key[1:] != whole.key[:-1])) if len(whole.key) else []
+    place = np.arange(len(whole.key))
+    if len(whole.key):
+        counts = np.diff(np.append(first, len(whole.key)))
+        place = place - np.repeat(first, counts)
+    state.kept = whole.take(np.flatnonzero(place >= dropped))
+    state.base = begins
+    return rows
+
+
+def _process_trailing(
+    job: Job, state: State, arrays: EventArrays, until: int | None
+) -> list[list[Rows]]:
+    """Report the window up to now, for every time at which it changes (§6.3, §6.4)."""
+    whole = sorted_by_key(arrays if state.kept is None else join(state.kept, arrays))
+    width = job.plan.window.within
+    fresh = state.reported
+    end = FOREVER if until is None else until - 1
+    group_of, _ = groups_of(job, state.keys)
+    several = len(np.unique(group_of)) < len(group_of)
+    rows = []
+    for program in job.programs:
+        events = _encode(job, program, whole, sort=False)
+        changes = trailing_changes(
+            job,
+            program,
+            events,
+            LONG_AGO if several else fresh,
+            end,
+            expiries=several or job.plan.window.emit_on_expiry,
+        )
+        rows.append(report_changes(job, changes, group_of, fresh))
+    if until is not None:
+        state.kept = whole.take(np.flatnonzero(whole.ts >= until - width))
+        state.reported = until
     return rows
 
 
@@ -154,13 +230,14 @@ def _weight(columns: Columns, what: str, attribute: str | None) -> NDArray[np.fl
     return np.where(valid, vector.numbers, 0).astype(np.float64)
 
 
-def _encode(job: Job, program: Program, arrays: EventArrays) -> Events:
+def _encode(job: Job, program: Program, arrays: EventArrays, *, sort: bool = True) -> Events:
     """Give every event its code and every time its letter; put ties of a key side by side."""
     grouped = False
     if job.plan.ties is tree.Ties.STRICT and len(arrays.ts) > 1:
         tied = arrays.ts[1:] == arrays.ts[:-1]
         if tied.any():
-            arrays = arrays.take(np.lexsort((arrays.key, arrays.ts)))
+            if sort:
+                arrays = arrays.take(np.lexsort((arrays.key, arrays.ts)))
             tied = (arrays.ts[1:] == arrays.ts[:-1]) & (arrays.key[1:] == arrays.key[:-1])
             grouped = bool(tied.any())
     if grouped and program.guarded:

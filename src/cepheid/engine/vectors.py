@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     Texts = pa.Array[Any]
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-DOUBLE_EXACT_MAX = 2**53
-"""Whole numbers up to here are doubles too."""
-
 _DAY_US = 86_400_000_000
-_UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view())
+_UNIT_US = {"s": 1_000_000, "ms": 1_000}
 
 
 class Vector(NamedTuple):
@@ -71,17 +69,12 @@ NULL = Vector(np.zeros(1, np.bool_), np.zeros(1, np.bool_), ValueKind.UNKNOWN)
 
 def constant(value: bool | float | str | None) -> Vector:  # noqa: FBT001  # it is the value
     """Return a vector of one value."""
-    match value:
-        case None:
-            return NULL
-        case bool():
-            return Vector(np.array([value]), None, ValueKind.BOOLEAN)
-        case int():
-            return Vector(np.array([value], np.int64), None, ValueKind.INTEGER)
-        case float():
-            return Vector(np.array([value]), None, ValueKind.DOUBLE)
-        case str():
-            return Vector(pa.array([value], pa.string()), None, ValueKind.TEXT)
+    if value is None:
+        return NULL
+    if isinstance(value, str):
+        return Vector(pa.array([value], pa.string()), None, ValueKind.TEXT)
+    kinds = {bool: ValueKind.BOOLEAN, int: ValueKind.INTEGER, float: ValueKind.DOUBLE}
+    return Vector(np.array([value]), None, kinds[type(value)])
 
 
 def full_length(vector: Vector, length: int) -> Vector:
@@ -143,7 +136,7 @@ def vector_of(column: pa.Array[Any] | pa.ChunkedArray[Any], *, name: str = "") -
     if types.is_dictionary(kind):
         assert isinstance(array, pa.DictionaryArray), "an array is of its type's class"
         return _dictionary_vector(array, valid, name)
-    if _is_text(kind):
+    if kind in _TEXT_TYPES:
         return Vector(_without_nulls(_known_text(array)), valid, ValueKind.TEXT)
     if types.is_null(kind):
         return full_length(NULL, len(array))
@@ -155,20 +148,17 @@ def vector_of(column: pa.Array[Any] | pa.ChunkedArray[Any], *, name: str = "") -
         # By way of text, because Arrow's own conversion is often one bit off.
         doubles = array.cast(pa.string()).cast(pa.float64())
         return Vector(_values(doubles), valid, ValueKind.DOUBLE)
+    called = f"column `{name}`" if name else "a column"
     try:
         found = _whole_numbers(array, valid)
     except OverflowError:
-        message = f"a whole number left 64 bits in {_called(name)} of type {kind}"
+        message = f"a whole number left 64 bits in {called} of type {kind}"
         raise DataError([Diagnostic("E504", message)]) from None
     if found is None:
-        message = f"{_called(name)} of type {kind} cannot be used in an expression"
+        message = f"{called} of type {kind} cannot be used in an expression"
         helps = ("give it another type before Cepheid reads it, or leave it out of the query",)
         raise DataError([Diagnostic("E503", message, helps=helps)])
     return Vector(found[0], valid, found[1])
-
-
-def _called(name: str) -> str:
-    return f"column `{name}`" if name else "a column"
 
 
 def _whole_numbers(
@@ -177,9 +167,8 @@ def _whole_numbers(
     """Return what is kept as int64, or None if the type is none of those."""
     types, kind = pa.types, array.type
     if types.is_integer(kind):
-        if types.is_uint64(kind):
-            large = _values(array) > np.uint64(INT64_MAX)
-            _refuse(large if valid is None else large & valid)
+        if kind == pa.uint64():
+            _refuse(_values(array) > np.uint64(INT64_MAX), valid)
         return _values(array).astype(np.int64, copy=False), ValueKind.INTEGER
     if types.is_date(kind):
         if types.is_date32(kind):
@@ -191,21 +180,20 @@ def _whole_numbers(
         value_kind = ValueKind.TIMESTAMP if types.is_timestamp(kind) else ValueKind.DURATION
         steps = _values(array.view(pa.int64()))
         if kind.unit == "ns":
-            return steps // 1_000, value_kind
-        return _scaled(steps, valid, _UNIT_US[kind.unit]), value_kind
+            steps = steps // 1_000
+        elif kind.unit != "us":
+            steps = _scaled(steps, valid, _UNIT_US[kind.unit])
+        return steps, value_kind
     return None
 
 
 def _scaled(steps: NDArray[np.int64], valid: Mask | None, factor: int) -> NDArray[np.int64]:
-    if factor == 1:
-        return steps
-    large = (steps > INT64_MAX // factor) | (steps < -(INT64_MAX // factor))
-    _refuse(large if valid is None else large & valid)
+    _refuse((steps > INT64_MAX // factor) | (steps < -(INT64_MAX // factor)), valid)
     return steps * factor
 
 
-def _refuse(large: Mask) -> None:
-    if large.any():
+def _refuse(large: Mask, valid: Mask | None) -> None:
+    if (large if valid is None else large & valid).any():
         raise OverflowError
 
 
@@ -224,25 +212,18 @@ def _dictionary_vector(
     array: pa.DictionaryArray[Any, Any], valid: Mask | None, name: str
 ) -> Vector:
     values = array.dictionary
-    if _is_text(values.type) and values.null_count == 0:
-        indices = array.indices
-        if valid is not None:
-            # What stands under a NULL may point nowhere.
-            indices = indices.fill_null(0)
-            values = values if len(values) else pa.array([""], values.type)
-        data = pa.DictionaryArray.from_arrays(indices, _known_text(values))
-        return Vector(data, valid, ValueKind.TEXT)
-    return vector_of(array.dictionary_decode(), name=name)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    types = pa.types
-    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    if values.type not in _TEXT_TYPES or values.null_count:
+        return vector_of(array.dictionary_decode(), name=name)
+    # What stands under a NULL may point nowhere.
+    indices: Any = array.indices if valid is None else array.indices.fill_null(0)
+    values = _known_text(values) if len(values) else pa.array([""], pa.string())
+    data = pa.DictionaryArray.from_arrays(indices, values, safe=False)
+    return Vector(data, valid, ValueKind.TEXT)
 
 
 def _known_text(array: pa.Array[Any]) -> Texts:
-    """Return text that every function of Arrow takes."""
-    return array.cast(pa.string()) if pa.types.is_string_view(array.type) else array
+    # Not every function of Arrow takes views.
+    return array.cast(pa.large_string()) if pa.types.is_string_view(array.type) else array
 
 
 def _without_nulls(array: pa.Array[Any]) -> pa.Array[Any]:
@@ -277,12 +258,15 @@ def map_texts(texts: Texts, function: Callable[[Texts], Numbers | Texts]) -> Num
         return function(plain_texts(texts))
     result = function(texts.dictionary)
     if not isinstance(result, np.ndarray):
-        return pa.DictionaryArray.from_arrays(texts.indices, result)
+        return pa.DictionaryArray.from_arrays(texts.indices, result, safe=False)
     codes: NDArray[Any] = texts.indices.to_numpy()
-    if result.dtype == np.bool_ and np.count_nonzero(result) == 1:
+    if result.dtype == np.bool_ and len(result) > 1:
         # To compare codes is ten times faster than to look them up.
-        found: Mask = codes == np.argmax(result)
-        return found
+        true_count = np.count_nonzero(result)
+        if true_count == 1:
+            return _ORDER["="](codes, int(np.argmax(result)))
+        if true_count == len(result) - 1:
+            return _ORDER["<>"](codes, int(np.argmin(result)))
     looked_up: NDArray[Any] = result[codes]
     return looked_up
 
@@ -310,21 +294,13 @@ def _times_of(texts: Vector) -> Vector:
 # Comparison
 
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_ORDER: dict[str, np.ufunc] = {
+_ORDER: dict[str, Callable[..., Mask]] = {
     "=": np.equal,
     "<>": np.not_equal,
     "<": np.less,
     "<=": np.less_equal,
     ">": np.greater,
     ">=": np.greater_equal,
-}
-_TEXT_ORDER = {
-    "=": pc.equal,
-    "<>": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
 }
 
 
@@ -339,20 +315,21 @@ def compare(operator: str, left: Vector, right: Vector) -> Vector:
     if ValueKind.UNKNOWN in (left.kind, right.kind):
         return NULL
     valid = both_valid(left.valid, right.valid)
-    if left.kind is ValueKind.TEXT and right.kind is ValueKind.TEXT:
-        data = _compare_texts(operator, left.texts, right.texts)
-        return Vector(data, valid, ValueKind.BOOLEAN)
+    if {left.kind, right.kind} == {ValueKind.TEXT}:
+        texts = _compare_texts(operator, left.texts, right.texts)
+        return Vector(texts, valid, ValueKind.BOOLEAN)
     left = _times_of(left) if left.kind is ValueKind.TEXT else left
     right = _times_of(right) if right.kind is ValueKind.TEXT else right
     a, b = left.numbers, right.numbers
-    if a.dtype != np.float64 and b.dtype != np.float64:
-        data = _ORDER[operator](a, b)
-    elif b.dtype != np.float64:
-        data = _compare_mixed(_MIRRORED[operator], b, a)
-    elif a.dtype != np.float64:
-        data = _compare_mixed(operator, a, b)
-    else:
-        data = _compare_doubles(operator, a, b)
+    match a.dtype == np.float64, b.dtype == np.float64:
+        case True, True:
+            data = _compare_doubles(operator, a, b)
+        case True, False:
+            data = _compare_mixed(_MIRRORED[operator], b, a)
+        case False, True:
+            data = _compare_mixed(operator, a, b)
+        case _:
+            data = _ORDER[operator](a, b)
     return Vector(data, valid, ValueKind.BOOLEAN)
 
 
@@ -360,11 +337,11 @@ def _compare_texts(operator: str, a: Texts, b: Texts) -> Mask:
     """Compare text by code points, which is the order of the bytes of UTF-8."""
     if len(a) == 1 and len(b) != 1:
         return _compare_texts(_MIRRORED[operator], b, a)
-    order = _TEXT_ORDER[operator]
+    name = _ORDER[operator].__name__  # Arrow and NumPy agree on names.
     if len(b) != 1:
-        return truth_of(order(plain_texts(a), plain_texts(b)))
+        return truth_of(pc.call_function(name, [plain_texts(a), plain_texts(b)]))
     one = plain_texts(b)[0]
-    found = map_texts(a, lambda texts: truth_of(order(texts, one)))
+    found = map_texts(a, lambda texts: truth_of(pc.call_function(name, [texts, one])))
     assert isinstance(found, np.ndarray), "a comparison is true or false"
     return found
 
@@ -382,11 +359,11 @@ def _compare_doubles(operator: str, a: Numbers, b: Numbers) -> Mask:
         equal: Mask = a == b
         if _has_nan(short) and _has_nan(long):
             equal |= np.isnan(a) & np.isnan(b)
-        return equal if operator == "=" else ~equal
+        return equal if operator == "=" else np.logical_not(equal, out=equal)
     if len(a) < len(b) and not _has_nan(a):
-        opposite: Mask = _ORDER[">=" if operator == "<" else ">"](a, b)
-        return ~opposite
-    natural: Mask = _ORDER[operator](a, b)
+        opposite = _ORDER[">=" if operator == "<" else ">"](a, b)
+        return np.logical_not(opposite, out=opposite)
+    natural = _ORDER[operator](a, b)
     if _has_nan(b):
         natural |= np.isnan(b) & ~np.isnan(a) if operator == "<" else np.isnan(b)
     return natural
@@ -401,16 +378,15 @@ def _compare_mixed(operator: str, whole: Numbers, doubles: Numbers) -> Mask:
     whole = whole.astype(np.int64, copy=False)
     if len(doubles) == 1:
         return _compare_constant(operator, whole, float(doubles[0]))
-    if not len(whole) or max(-int(whole.min()), int(whole.max())) <= DOUBLE_EXACT_MAX:
+    # Up to 2**53 whole numbers are doubles too.
+    if not len(whole) or max(-int(whole.min()), int(whole.max())) <= 2**53:
         return _compare_doubles(operator, whole.astype(np.float64), doubles)
     rounded = whole.astype(np.float64)
     # Where rounding made both sides equal, what was rounded away decides.
-    beyond = rounded >= 2.0**63
-    back = np.where(beyond, 0.0, rounded).astype(np.int64)
-    rest = np.where(beyond, -1, np.sign(whole - back))
+    back = np.where(rounded < 2.0**63, rounded, 0.0).astype(np.int64)
+    rest = np.where(rounded < 2.0**63, np.sign(whole - back), -1)
     sign = np.where(rounded == doubles, rest, np.where(rounded > doubles, 1, -1))
-    result: Mask = _ORDER[operator](sign, 0)
-    return result
+    return _ORDER[operator](sign, 0)
 
 
 def _compare_constant(operator: str, whole: Numbers, double: float) -> Mask:
@@ -421,5 +397,4 @@ def _compare_constant(operator: str, whole: Numbers, double: float) -> Mask:
         below = above = -(2**64) if double < 0 else 2**64
     if below != above and operator in ("=", "<>"):
         return np.full(len(whole), operator == "<>")
-    result: Mask = _ORDER[operator](whole, above if operator in ("<", ">=") else below)
-    return result
+    return _ORDER[operator](whole, above if operator in ("<", ">=") else below)

@@ -30,7 +30,7 @@ largest number, so the run must go on with wide numbers."""
 
 
 @njit(cache=True)
-def advance(T, V, M, start, one, k, i, j, codes, letter, W, X, wcol, xcol, nV, nM, semantics, zero, p):  # type: ignore[no-untyped-def]
+def advance(T, V, M, start, one, k, i, j, codes, letter, W, X, wcol, xcol, nV, nM, mV, mM, semantics, zero, p):  # type: ignore[no-untyped-def]
     """Apply the events i to j of partition k, all of one time; O(edges x parts x lanes) an event.
 
     Parameters
@@ -44,7 +44,9 @@ def advance(T, V, M, start, one, k, i, j, codes, letter, W, X, wcol, xcol, nV, n
     wcol, xcol
         (variable, part) -> row of W or X, or -1.
     nV, nM
-        Room for what is added: (configuration, part, lane).
+        What the events add: (configuration, part, lane); stays readable for the caller.
+    mV, mM
+        Room for what moves, of the same shapes.
     """
     size, parts, lanes = V.shape[1], V.shape[2], V.shape[3]
     mins = M.shape[2]
@@ -101,7 +103,7 @@ def advance(T, V, M, start, one, k, i, j, codes, letter, W, X, wcol, xcol, nV, n
                 V[k, T.clear[t]] = zero
                 M[k, T.clear[t]] = NO_VALUE
     if T.move_ptr[letter + 1] > T.move_ptr[letter]:
-        _move(T, V, M, k, letter, nV, nM, zero, p)
+        _move(T, V, M, k, letter, mV, mM, zero, p)
     for lane in range(lanes):
         if start[k, lane] >= 0:
             start[k, lane] = T.start_next[letter, start[k, lane]]
@@ -116,21 +118,30 @@ def advance(T, V, M, start, one, k, i, j, codes, letter, W, X, wcol, xcol, nV, n
 
 
 @njit(cache=True)
-def _move(T, V, M, k, letter, nV, nM, zero, p):  # type: ignore[no-untyped-def]
+def _move(T, V, M, k, letter, mV, mM, zero, p):  # type: ignore[no-untyped-def]
     """Move the matches of configurations by a letter; all leave before any arrives."""
     parts, lanes, mins = V.shape[2], V.shape[3], M.shape[2]
+    mV[:, :, :] = zero
+    mM[:, :, :] = NO_VALUE
     first, last = T.move_ptr[letter], T.move_ptr[letter + 1]
     for m in range(first, last):
         s, q = T.move_from[m], T.move_to[m]
         for lane in range(lanes):
             if q >= 0 and present(V[k, s, 0, lane]):
                 for a in range(parts):
-                    nV[q, a, lane] = add(nV[q, a, lane], V[k, s, a, lane], p)
+                    mV[q, a, lane] = add(mV[q, a, lane], V[k, s, a, lane], p)
                 for a in range(mins):
-                    nM[q, a, lane] = min(nM[q, a, lane], M[k, s, a, lane])
+                    mM[q, a, lane] = min(mM[q, a, lane], M[k, s, a, lane])
     for m in range(first, last):
         V[k, T.move_from[m]] = zero
         M[k, T.move_from[m]] = NO_VALUE
+    for q in range(V.shape[1]):
+        for lane in range(lanes):
+            if present(mV[q, 0, lane]):
+                for a in range(parts):
+                    V[k, q, a, lane] = add(V[k, q, a, lane], mV[q, a, lane], p)
+                for a in range(mins):
+                    M[k, q, a, lane] = min(M[k, q, a, lane], mM[q, a, lane])
 
 
 @njit(cache=True)
@@ -187,6 +198,7 @@ def aggregate_linear(  # type: ignore[no-untyped-def]
     n = ts.shape[0]
     nV = np.zeros((V.shape[1], V.shape[2], V.shape[3]), V.dtype)
     nM = np.zeros((M.shape[1], M.shape[2], M.shape[3]), np.int64)
+    mV, mM = nV.copy(), nM.copy()
     i = begin
     while i < n:
         k = key[i]
@@ -203,7 +215,7 @@ def aggregate_linear(  # type: ignore[no-untyped-def]
             opened[k] = ts[i] // width * width
         status = advance(
             T, V, M, start, one, k, i, j, codes, letters[i], W, X, wcol, xcol,
-            nV, nM, semantics, zero, p,
+            nV, nM, mV, mM, semantics, zero, p,
         )
         if status != OK:
             return status, i, rows

@@ -243,6 +243,7 @@ def aggregate_panes(  # type: ignore[no-untyped-def]
     panes = B[0].shape[1]
     nV = np.zeros((V.shape[1], V.shape[2], V.shape[3]), V.dtype)
     nM = np.zeros((M.shape[1], M.shape[2], M.shape[3]), np.int64)
+    mV, mM = nV.copy(), nM.copy()
     oV = np.zeros((V.shape[1], V.shape[2]), B[0].dtype)
     oM = np.zeros((M.shape[1], M.shape[2]), np.int64)
     i = begin
@@ -262,7 +263,7 @@ def aggregate_panes(  # type: ignore[no-untyped-def]
             )
         status = advance(
             T, V, M, start, one, k, i, j, codes, letters[i], W, X, wcol, xcol,
-            nV, nM, semantics, zero, p,
+            nV, nM, mV, mM, semantics, zero, p,
         )
         if status != OK:
             return status, i, rows

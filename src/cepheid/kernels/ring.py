@@ -29,7 +29,7 @@ _MASK30 = np.uint64(2**30 - 1)
 _U1, _U30, _U31, _U32, _U61 = (np.uint64(n) for n in (1, 30, 31, 32, 61))
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def widen(mantissa: float, exponent: float) -> complex:
     """Return a wide number with a mantissa in [1, LIMIT), or zero."""
     if mantissa == 0.0 or not np.isfinite(mantissa):

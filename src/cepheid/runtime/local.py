@@ -4,22 +4,71 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import Job
 from cepheid.engine.results import build_table
 from cepheid.engine.step import State, finish, step
+from cepheid.errors import DataError, Diagnostic
 from cepheid.planner.plan import Plan
+
+
+
+class CompiledQueryLike(Protocol):
+    """What a runtime needs of a query: its plan for events of a schema."""
+
+    @property
+    def plan(self) -> Plan:
+        """Return the plan."""
+
+    def with_schema(self, schema: object) -> CompiledQueryLike:
+        """Return the query planned for a schema."""
+
 
 BATCH_ROWS = 1 << 20
 """Events of one step: large enough to hide the cost of a step, small enough for the caches."""
 
 SORT_ROWS_MAX = 50_000_000
 """Unordered tables up to here are sorted in memory, with a notice."""
+
+
+def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
+    """Run a query over whatever holds events, and return the result in the same form.
+
+    Raises
+    ------
+    TypeError
+        If the events are of no known kind.
+    """
+    if isinstance(events, pa.RecordBatch):
+        events = pa.Table.from_batches([events])
+    if isinstance(events, pa.Table):
+        return run_table(compiled.with_schema(events.schema).plan, events)
+    if isinstance(events, pa.RecordBatchReader):
+        plan = compiled.with_schema(events.schema).plan
+        return run_batches(plan, _tables(events), events.schema)
+    if type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns"):
+        table = pa.Table.from_pandas(events, preserve_index=False)
+        return run_table(compiled.with_schema(table.schema).plan, table).to_pandas()
+    message = f"events are a pyarrow Table, RecordBatchReader or pandas DataFrame, not {type(events)}"
+    raise TypeError(message)
+
+
+def _tables(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Yield the batches of a reader, small ones put together."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in reader:
+        waiting.append(batch)
+        if sum(map(len, waiting)) >= BATCH_ROWS:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def run_table(plan: Plan, table: pa.Table, *, batch_rows: int = BATCH_ROWS) -> pa.Table:
@@ -36,30 +85,36 @@ def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> p
     tables = []
     for batch in batches:
         state, rows = step(job, state, batch)
-        tables.append(build_table(job, rows[0], state.keys, schema))
+        tables.append(build_table(job, rows, state.keys, schema))
     state, rows = finish(job, state)
-    tables.append(build_table(job, rows[0], state.keys, schema))
+    tables.append(build_table(job, rows, state.keys, schema))
     filled = [t for t in tables if len(t)]
     return pa.concat_tables(filled, promote_options="permissive") if filled else tables[-1]
 
 
 def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
     """Return the events in the order of time; tie-breakers count, then the order of arrival."""
-    times = read_times(Columns(table), plan.time)
+    columns = Columns(table)
+    times = read_times(columns, plan.time)
     ordered = bool((times[1:] >= times[:-1]).all())
     if ordered and not plan.tiebreak:
         return table
     if not ordered:
         row = int(np.flatnonzero(times[1:] < times[:-1])[0]) + 1
+        if len(table) > SORT_ROWS_MAX:
+            message = f"the events are not in the order of `{plan.time}` (row {row}), and too many to sort"
+            helps = (f"sort them first: {len(table):,} events are more than {SORT_ROWS_MAX:,}",)
+            raise DataError([Diagnostic("E507", message, helps=helps)])
         message = f"the events are not in the order of `{plan.time}` (row {row}); they were sorted"
         warnings.warn(message, stacklevel=4)
     keys: list[Any] = [np.arange(len(table))]
-    for name in reversed(plan.tiebreak):
-        encoded = Columns(table).arrow(name).combine_chunks().rank("ascending", tiebreaker="dense") \
-            if hasattr(pa.Array, "rank") else None
-        keys.append(np.asarray(encoded) if encoded is not None else np.asarray(Columns(table).vector(name).data))
-    keys.append(times)
-    return table.take(pa.array(np.lexsort(keys)))
+    keys += [_ranks(columns.arrow(name)) for name in reversed(plan.tiebreak)]
+    return table.take(pa.array(np.lexsort([*keys, times])))
+
+
+def _ranks(column: pa.ChunkedArray[Any]) -> Any:
+    """Return numbers in the order of a column's values."""
+    return np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense"))
 
 
 def _slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:

@@ -1,0 +1,184 @@
+"""Windows that keep their events: the time up to now, and windows counted in events.
+
+The state of such a query is the events that some later window may need, as they came. Each step takes
+them together with the new ones, partition by partition. ``WITHIN w`` uses two stacks per partition
+(``kernels/trailing.py``); windows counted in events are run one by one, each as a stream of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.engine.events import EventArrays
+from cepheid.engine.job import Job
+from cepheid.engine.program import Program
+from cepheid.engine.runs import Events, LinearRun, Rows
+from cepheid.kernels import linear, trailing
+from cepheid.language import tree
+from cepheid.planner.plan import WindowKind, WindowPlan
+
+_SEMANTICS = {
+    tree.Semantics.ANY_MATCH: linear.ANY,
+    tree.Semantics.NEXT_MATCH: linear.NEXT,
+    tree.Semantics.CONTIGUOUS: linear.CONTIGUOUS,
+}
+
+
+class Changes(NamedTuple):
+    """What a partition counts from a time on: its number, when, why, and the aggregates."""
+
+    key: NDArray[np.int64]
+    time: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    numbers: NDArray[Any]
+    values: NDArray[np.int64]
+
+
+def trailing_changes(
+    job: Job, program: Program, events: Events, fresh: int, until: int, *, expiries: bool
+) -> Changes:
+    """Return the changes of every partition from ``fresh`` to ``until``.
+
+    ``events`` are sorted by key, then time. Expiries are reported where a group adds up several
+    partitions, or where the query asks for them.
+    """
+    wcol, xcol = job.columns_of(program)
+    tables = program.tables()
+    parts, mins = len(job.parts), len(job.extremes)
+    weights = events.weights.astype(np.complex128)
+    found: list[Changes] = []
+    for first, last in _segments(events.key):
+        times = events.ts[first:last]
+        together = np.concatenate([[True], times[1:] != times[:-1]])
+        if not events.grouped:
+            together[:] = True
+        at = np.append(np.flatnonzero(together), len(times)).astype(np.int64)
+        room = 2 * len(at) + 2
+        out = (
+            np.zeros(room, np.int64),
+            np.zeros(room, np.int8),
+            np.zeros((room, parts), np.complex128),
+            np.zeros((room, mins), np.int64),
+        )
+        rows = trailing.aggregate_trailing(
+            tables, times, events.codes[first:last], events.letters[first:last],
+            weights[:, first:last], events.values[:, first:last], wcol, xcol, at, fresh,
+            job.plan.window.within, until, expiries, _SEMANTICS[program.semantics],
+            program.start_size, np.complex128(1), np.complex128(0), np.uint64(0),
+            program.size, parts, mins, *out,
+        )  # fmt: skip
+        key = np.full(rows, events.key[first], np.int64)
+        found.append(Changes(key, *(array[:rows] for array in out)))
+    if found:
+        return Changes(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    empty = np.zeros(0, np.int64)
+    numbers = np.zeros((0, parts), np.complex128)
+    return Changes(empty, empty, np.zeros(0, np.int8), numbers, np.zeros((0, mins), np.int64))
+
+
+def report_changes(job: Job, changes: Changes, group_of: NDArray[np.int64], fresh: int) -> list[Rows]:
+    """Return one row per group and time that asks for one; its key is one of the group's."""
+    if not len(changes.key):
+        return []
+    wanted = trailing.ENDED | (trailing.EXPIRED if job.plan.window.emit_on_expiry else 0)
+    group = group_of[changes.key]
+    order = np.lexsort((changes.key, changes.time, group))
+    sorted_changes = Changes(*(column[order] for column in changes))
+    found = []
+    for first, last in _segments(group[order]):
+        part = Changes(*(column[first:last] for column in sorted_changes))
+        members, slot = np.unique(part.key, return_inverse=True)
+        out = (
+            np.zeros(len(slot), np.int64),
+            np.zeros_like(part.numbers),
+            np.zeros_like(part.values),
+        )
+        rows = trailing.add_up_partitions(
+            slot, part.time, part.kind, part.numbers, part.values, len(members), wanted, fresh,
+            np.uint64(0), *out,
+        )  # fmt: skip
+        key = np.full(rows, members[0], np.int64)
+        found.append(Rows(key, *(array[:rows] for array in out)))
+    return found
+
+
+def _segments(key: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return where the events of each key begin and end."""
+    starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if len(key) else key
+    ends = np.append(starts[1:], len(key))
+    return list(zip(starts.tolist(), ends.tolist(), strict=False)) if len(key) else []
+
+
+class CountWindows(NamedTuple):
+    """The windows of a step: for each its key and number, and the rows of its events."""
+
+    key: NDArray[np.int64]
+    start: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    owner: NDArray[np.int64]
+
+
+def count_windows(
+    key: NDArray[np.int64], base: NDArray[np.int64], window: WindowPlan, *, last: bool
+) -> tuple[CountWindows, NDArray[np.int64]]:
+    """Cut the events of each partition into windows; return them and the new numbers to begin with.
+
+    Parameters
+    ----------
+    key
+        The keys of the events, sorted; events of a key in their order.
+    base
+        (keys,) the number that the first kept event of a key has.
+    last
+        Whether the stream has ended, so that windows that are not full count too.
+    """
+    size, slide = window.within, window.slide
+    keys, starts, rows, owners = [], [], [], []
+    begins = base.copy()
+    for first, end in _segments(key):
+        k = int(key[first])
+        total = int(base[k]) + end - first
+        number = -(-int(base[k]) // slide) * slide
+        while number + size <= total or (last and number < total):
+            begin = first + number - int(base[k])
+            stop = min(begin + size, end)
+            owners.append(np.full(stop - begin, len(keys), np.int64))
+            rows.append(np.arange(begin, stop))
+            keys.append(k)
+            starts.append(number)
+            number += slide
+        begins[k] = min(number, total)
+    nothing = [np.zeros(0, np.int64)]
+    windows = CountWindows(
+        np.array(keys, np.int64),
+        np.array(starts, np.int64),
+        np.concatenate(rows or nothing),
+        np.concatenate(owners or nothing),
+    )
+    return windows, begins
+
+
+def run_count_windows(job: Job, program: Program, windows: CountWindows, events: Events) -> list[Rows]:
+    """Run every window as a partition of its own; O(windows x their events)."""
+    if not len(windows.key):
+        return []
+    whole = WindowPlan(WindowKind.NONE)
+    run = LinearRun(program, whole, job.columns_of(program))
+    run.grow(len(windows.key))
+    run.feed(events)
+    found = run.flush(2**61)
+    return [Rows(windows.key[r.key], windows.start[r.key], r.numbers, r.values) for r in found]
+
+
+def join(first: EventArrays, second: EventArrays) -> EventArrays:
+    """Return the events of both, in this order."""
+    columns = zip(first, second, strict=True)
+    return EventArrays(*(np.concatenate(pair, axis=-1) for pair in columns))
+
+
+def sorted_by_key(arrays: EventArrays) -> EventArrays:
+    """Return events partition by partition, each in its order."""
+    return arrays.take(np.argsort(arrays.key, kind="stable"))
