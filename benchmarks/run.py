@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import startup
-from rich.console import Console
-from rich.table import Table
-
-
-def main() -> None:
-    """Run one benchmark after the other."""
-    table = Table(title="Start-up and planning, medians of 15", title_justify="left")
-    table.add_column("what")
-    table.add_column("figure", justify="right")
-    for what, figure in startup.measure():
-        table.add_row(what, figure)
-    Console().print(table)
-
+import sys
+from pathlib import Path
 
 if __name__ == "__main__":
-    main()
+    # A script sees its own folder only; the modules import each other from the root.
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    from benchmarks.suite import main
+
+    sys.exit(main())

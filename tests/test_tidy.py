@@ -58,14 +58,10 @@ def place(path: Path, line: int = 1) -> str:
 
 
 def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Count the lines of a function without its docstring, which may be as long as it must."""
+    """Count the lines of a function's body, without signature and docstring."""
     assert function.end_lineno is not None
-    count = function.end_lineno - function.lineno + 1
-    if ast.get_docstring(function) is not None:
-        docstring = function.body[0]
-        assert docstring.end_lineno is not None
-        count -= docstring.end_lineno - docstring.lineno + 1
-    return count
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return function.end_lineno - body[0].lineno + 1 if body else 0
 
 
 def has_code(module: ast.Module) -> bool:

@@ -69,14 +69,14 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         Parameters
         ----------
         events
-            A pyarrow Table, RecordBatch or RecordBatchReader, or a pandas DataFrame. Tables and data
-            frames that are not in the order of time are sorted, with a warning; readers must be in
-            order.
+            A pyarrow Table, RecordBatch or RecordBatchReader, or a pandas DataFrame. Tables and
+            data frames that are not in the order of time are sorted, with a warning; readers must
+            be in order.
 
         Returns
         -------
         pyarrow.Table or pandas.DataFrame
-            What went in: Arrow gives Arrow, pandas gives pandas. Rows are sorted by window and group.
+            Arrow gives Arrow, pandas gives pandas. Rows are sorted by window and group.
 
         Raises
         ------

@@ -15,6 +15,7 @@ Rendering is a pure function of a diagnostic and the query text.
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -106,6 +107,18 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
     return line, offset - text.rfind("\n", 0, offset)
 
 
+def place_of(text: str, span: Span) -> str:
+    r"""Return the beginning of a span as people read it, ``line:column``.
+
+    Examples
+    --------
+    >>> place_of("RETURN COUNT(*)\nPATTERN A", Span(24, 25))
+    '2:9'
+    """
+    line, column = line_and_column(text, span.start)
+    return f"{line}:{column}"
+
+
 def render_diagnostics(diagnostics: Iterable[Diagnostic], text: str, *, file: str = "query") -> str:
     """Return the blocks of several diagnostics, an empty line between them."""
     return "\n\n".join(render_diagnostic(d, text, file=file) for d in diagnostics)
@@ -134,7 +147,8 @@ def _render_place(place: Note, text: str, file: str, width: int, *, mark: str) -
     number, column = line_and_column(text, place.span.start)
     source = (text.split("\n", number)[number - 1]).rstrip("\r")
     length = max(1, min(place.span.end - place.span.start, len(source) - column + 1))
-    # Tabs and other control characters would shift the caret, so they show as blanks.
+    # A caret stands below a column of the terminal, and a character may take none, one or two.
+    # Tabs and other control characters would shift it, so they show as blanks.
     source = "".join(c if c.isprintable() else " " for c in source)
     start = column - 1
     if len(source) > LINE_SHOWN_MAX:
@@ -145,9 +159,19 @@ def _render_place(place: Note, text: str, file: str, width: int, *, mark: str) -
         length = min(length, len(source) - start)
     pad = " " * width
     where = f"{pad}--> {file}:{number}:{column}" if mark == "^" else f"{pad} |"
-    underline = " " * start + mark * length + (f" {place.message}" if place.message else "")
+    marked = max(1, _columns(source[start : start + length]))
+    underline = " " * _columns(source[:start]) + mark * marked
+    underline += f" {place.message}" if place.message else ""
     shown = [f"{number:>{width}} | {source}", f"{pad} | {underline}"]
     return [where, f"{pad} |", *shown] if mark == "^" else [where, *shown]
+
+
+def _columns(text: str) -> int:
+    """Return how many columns of a terminal a text takes: wide characters two, accents none."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(c) in ("W", "F") for c in text)
+    return len(text) + wide - sum(unicodedata.category(c) in ("Mn", "Me") for c in text)
 
 
 def suggest_names(wanted: str, known: Iterable[str], *, owner: str = "known names") -> str:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.engine.comparison import same_rows, table_of
 
 from cepheid.api import query
 from cepheid.runtime.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import all_patterns, all_streams, patterns, streams
-from tests.engine.comparison import same_rows, table_of
 
 SCHEMA = {
     "ts": "timestamp",
@@ -50,10 +50,14 @@ def linear_queries(draw: st.DrawFn) -> str:
     variables = bound_variables(pattern)
     one = st.sampled_from(variables)
     items = ["COUNT(*)"]
-    for function in draw(st.sets(st.sampled_from(["COUNT", "SUM", "AVG", "MIN", "MAX"]), max_size=4)):
+    for function in draw(
+        st.sets(st.sampled_from(["COUNT", "SUM", "AVG", "MIN", "MAX"]), max_size=4)
+    ):
         name = draw(one)
         attribute = draw(st.sampled_from(["price", "volume"]))
-        items.append(f"{function}({name})" if function == "COUNT" else f"{function}({name}.{attribute})")
+        items.append(
+            f"{function}({name})" if function == "COUNT" else f"{function}({name}.{attribute})"
+        )
     where = draw(st.sampled_from(["", "[key]", "[key, zone]"]))
     if draw(st.booleans()):
         local = f"{draw(one)}.{draw(st.sampled_from(['price', 'volume']))} > 1"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pytest
-from pyarrow import csv, feather, parquet
+from pyarrow import csv, feather, ipc, parquet
 
 from cepheid.interfaces.catalogue import bundled_queries, error_pages
 from cepheid.planner.plan import Plan
@@ -55,6 +57,36 @@ def test_warnings_are_shown_and_do_no_harm() -> None:
     done = run("check", "-", stdin="RETURN COUNT(*) PATTERN A WHERE A.k = passive WITHIN 5 s")
     assert done.returncode == 0
     assert "warning[W204]" in done.stderr
+
+
+def test_warnings_name_the_file_like_errors(tmp_path: Path) -> None:
+    text = "RETURN COUNT(*) PATTERN A WHERE A.k = passive WITHIN 5 s"
+    path = tmp_path / "query.cq"
+    path.write_text(text)
+    column = text.index("passive") + 1
+    assert f" --> <stdin>:1:{column}\n" in run("check", "-", stdin=text).stderr
+    assert f" --> {path}:1:{column}\n" in run("check", path).stderr
+    assert f" --> {path}:1:{column}\n" in run("explain", path).stdout
+    assert f" --> <stdin>:1:{column}\n" in run("explain", "-", stdin=text).stdout
+
+
+def test_a_missing_file_does_not_hide_the_others(tmp_path: Path) -> None:
+    bad, good = tmp_path / "bad.cq", tmp_path / "good.cq"
+    bad.write_text(BAD)
+    good.write_text(GOOD)
+    done = run("check", "no-such-file.cq", bad, good)
+    assert done.returncode == 2
+    assert "cepheid: could not read no-such-file.cq" in done.stderr
+    assert "error[E305]" in done.stderr
+    assert done.stdout == f"{good}: ok\n"
+
+
+def test_a_file_name_that_is_not_utf8_is_printed(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/\xff.cq"
+    Path(os.fsdecode(path)).write_text(GOOD)
+    done = run("check", os.fsdecode(path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("\ufffd.cq: ok\n")
 
 
 def test_a_missing_file_is_wrong_use() -> None:
@@ -140,6 +172,67 @@ def test_a_damaged_file_is_reported(tmp_path: Path, name: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_explain_reads_the_columns_of_a_folder_of_parquet(tmp_path: Path) -> None:
+    folder = tmp_path / "events"
+    (folder / "day=1").mkdir(parents=True)
+    (folder / "_SUCCESS").touch()
+    (folder / "day=1" / ".part-0.parquet.crc").write_bytes(b"crc")
+    parquet.write_table(EVENTS, folder / "day=1" / "part-0.snappy.parquet")
+    text = GOOD.replace("WHERE", "WHERE S.day = 1 AND")
+    done = run("explain", "-", "--schema", folder, stdin=text)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_folder_without_parquet_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "_SUCCESS").touch()
+    done = run("explain", "-", "--schema", tmp_path, stdin=GOOD)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error[E501]")
+    assert "the folder holds no Parquet files" in done.stderr
+
+
+def test_explain_reads_the_columns_of_an_arrow_stream(tmp_path: Path) -> None:
+    path = tmp_path / "events.arrow"
+    with ipc.new_stream(str(path), EVENTS.schema) as writer:
+        writer.write_table(EVENTS)
+    done = run("explain", "-", "--schema", path, stdin=GOOD)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_csv_file_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_bytes("ts,type,größe\n1,Stock,2\n".encode("latin-1"))
+    done = run("explain", "-", "--schema", path, stdin=GOOD)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error[E501]: could not read the columns of")
+    assert "its header is not UTF-8 text" in done.stderr
+
+
+def test_a_long_line_of_json_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(msgspec.json.encode({"ts": 1, "text": "x" * (1 << 20)}) + b"\n")
+    done = run("explain", "-", "--schema", path, stdin=GOOD)
+    assert done.returncode == 1
+    assert "its first line is longer than 1 MiB" in done.stderr
+
+
+def test_a_long_line_of_json_after_the_first_is_no_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    event = {"ts": 1, "type": "Stock", "price": 1.5}
+    lines = [event, {**event, "text": "x" * 900_000}, {**event, "text": "x" * 900_000}]
+    path.write_bytes(b"\n".join(map(msgspec.json.encode, lines)))
+    done = run("explain", "-", "--schema", path, stdin=GOOD)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_empty_file_is_reported(tmp_path: Path) -> None:
+    for ending in ("parquet", "arrow", "csv", "jsonl"):
+        path = tmp_path / f"events.{ending}"
+        path.touch()
+        done = run("explain", "-", "--schema", path, stdin=GOOD)
+        assert done.stderr.startswith("error[E501]"), done.stderr
+
+
 def test_explain_prints_the_page_of_a_code() -> None:
     done = run("explain", "e305")
     assert done.returncode == 0
@@ -171,6 +264,59 @@ def test_fmt_leaves_a_file_with_a_mistake_alone(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert f" --> {path}:1:" in done.stderr
     assert path.read_text() == "PATTERN ("
+
+
+def test_fmt_prints_texts_as_they_are() -> None:
+    text = "PATTERN A WHERE A.x = 'a\tb\x07\x1b[0m\r\nc :smile: [bold]'"
+    wanted = text.replace(" WHERE", "\nWHERE")
+    assert run("fmt", "-", stdin=text).stdout == f"{wanted}\n"
+    shown = run("explain", "-", "--format", "json", stdin=text).stdout
+    assert Plan.from_json(shown.encode()).text == text
+
+
+def test_fmt_writes_through_a_link_and_keeps_the_mode(tmp_path: Path) -> None:
+    path, link = tmp_path / "query.cq", tmp_path / "link.cq"
+    path.write_text("pattern A")
+    path.chmod(0o640)
+    link.symlink_to(path.name)
+    assert run("fmt", link, "--write").returncode == 0
+    assert link.is_symlink()
+    assert path.read_text() == "PATTERN A\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_file_that_cannot_be_written_is_wrong_use(tmp_path: Path) -> None:
+    path = tmp_path / "query.cq"
+    path.write_text("pattern A")
+    # A limit of no bytes stops root too, unlike the mode of the folder.
+    program = Path(sys.executable).with_name("cepheid")
+    command = f'ulimit -f 0; exec "{program}" fmt "{path}" --write'
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2
+    assert done.stderr == f"cepheid: could not write {path}: File too large\n"
+    assert path.read_text() == "pattern A"
+    assert [file.name for file in tmp_path.iterdir()] == ["query.cq"]
+
+
+@pytest.mark.parametrize("arguments", [("demo",), ("fmt", "-"), ("explain", "-"), ("check", "-")])
+def test_a_reader_that_stops_early_is_no_mistake(arguments: tuple[str, ...]) -> None:
+    program = Path(sys.executable).with_name("cepheid")
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run(
+            [program, *arguments],
+            input=GOOD.encode(),
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+    finally:
+        os.close(write_end)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_demo_plans_the_queries_of_the_papers() -> None:

@@ -57,9 +57,39 @@ def test_formatting_text_keeps_every_comment(text: str) -> None:
     commented = "-- first\n" + text.replace(" PATTERN", " /* middle */ PATTERN") + "\n-- last"
     formatted = format_text(commented)
     assert parse(formatted) == parse(text)
-    kept = sorted(comment for _, comment in comments_of(formatted))
-    lines = [line.strip() for _, c in comments_of(commented) for line in c.split("\n")]
+    kept = sorted(comment.text for comment in comments_of(formatted))
+    lines = [line.strip() for c in comments_of(commented) for line in c.text.split("\n")]
     assert kept == sorted(lines)
+    assert format_text(formatted) == formatted
+
+
+NAMES = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1)
+
+
+@given(NAMES, NAMES)
+def test_any_name_reads_back(name: str, other: str) -> None:
+    a, b = (f"`{n.replace('`', '``')}`" for n in (name, other))
+    tree = parse(
+        f"RETURN {a}.{b} AS {a}, SUM({a}.{b}) PATTERN {b} {a}+ "
+        f"WHERE [{a}.{b}, {b}] AND NEXT({a}).{a}.{b} > {a}.{b}.c GROUP-BY {b}"
+    )
+    assert parse(format_query(tree)) == tree
+
+
+QUERY = "PATTERN A + LIMIT 5 WHERE ( A.x > 1 ) AND A.y > 2 TIES strict RETURN COUNT(*)"
+WORDS = QUERY.split()
+GAPS = st.sampled_from([" ", "\n", " -- a\n", "\n-- b\n", " /* c */ ", " /* d\ne */\n", "\n--\n"])
+
+
+@given(st.lists(GAPS, min_size=len(WORDS), max_size=len(WORDS)), GAPS)
+def test_comments_are_kept_wherever_they_stand(gaps: list[str], first: str) -> None:
+    text = first + "".join(word + gap for word, gap in zip(WORDS, gaps, strict=True))
+    tree = parse(QUERY)
+    formatted = format_text(text)
+    assert parse(formatted) == tree
+    assert format_text(formatted) == formatted
+    lines = [line.strip() for c in comments_of(text) for line in c.text.split("\n")]
+    assert sorted(c.text for c in comments_of(formatted)) == sorted(lines)
 
 
 def query_or_error(text: str) -> CompiledQuery | CepheidError:

@@ -16,6 +16,7 @@ from cepheid.engine.expression_code import true_mask
 from cepheid.engine.vectors import Vector, vector_of
 from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.schema import ValueKind
+from cepheid.kernels.columns import look_up, look_up_shifted, mark_shifted, order_keys
 from cepheid.language import tree
 from cepheid.planner.plan import Plan
 
@@ -31,7 +32,7 @@ class EventArrays(NamedTuple):
 
     ts: NDArray[np.int64]
     key: NDArray[np.int64]
-    bits: NDArray[np.int64]
+    bits: NDArray[Any]
     weights: NDArray[Any]
     values: NDArray[np.int64]
 
@@ -65,7 +66,7 @@ class Columns:
             return self.batch.column(name)
         outer, _, inner = name.partition(".")
         if inner and outer in self.batch.column_names:
-            flat = pa.table({outer: self.batch.column(outer)}).flatten()
+            flat = self.batch.select([outer]).flatten()
             for _ in inner.split(".")[1:]:
                 flat = flat.flatten()
             if name in flat.column_names:
@@ -90,7 +91,7 @@ def read_times(columns: Columns, name: str) -> NDArray[np.int64]:
     return np.asarray(vector.data, np.int64)
 
 
-def read_bits(columns: Columns, plan: Plan, variables: list[str], types: list[str]) -> NDArray[np.int64]:
+def read_bits(columns: Columns, plan: Plan, variables: list[str], types: list[str]) -> NDArray[Any]:
     """Return for every event the set of variables that it may take, as bits (§2.4, §4.1)."""
     length = len(columns.batch)
     local: dict[str, list[tree.Expression]] = {name: [] for name in variables}
@@ -107,28 +108,35 @@ def read_bits(columns: Columns, plan: Plan, variables: list[str], types: list[st
         for expression in local[name]:
             if expression not in masks:
                 masks[expression] = true_mask(expression, lookup, length)
-            bits[~masks[expression]] &= ~np.int64(1 << number)
+            bits[~masks[expression]] &= ~bits.dtype.type(1 << number)
     return bits
 
 
 def _type_bits(
     columns: Columns, type_column: str | None, types: list[str], length: int
-) -> NDArray[np.int64]:
+) -> NDArray[Any]:
     """Return the variables that fit an event's type; without types, all of them (§1.2)."""
     every = (1 << len(types)) - 1
+    # Few variables fit into a byte, and bytes are quick to read.
+    dtype = np.uint8 if len(types) <= 8 else np.int64
     if type_column is None or type_column not in columns.batch.column_names:
-        return np.full(length, every, np.int64)
-    column = columns.arrow(type_column)
+        return np.full(length, every, dtype)
+    column: Any = columns.arrow(type_column)
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.string()).dictionary_encode()
-    pieces = [np.zeros(0, np.int64)]
+    bits = np.zeros(length, dtype)
+    offset = 0
     for chunk in column.chunks:
         names = chunk.dictionary.to_pylist()
         fits = [sum(1 << n for n, t in enumerate(types) if t == str(name)) for name in names]
-        table = np.array([*fits, 0], np.int64)
-        codes = chunk.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
-        pieces.append(table[codes])
-    return np.concatenate(pieces)
+        table = np.array([*fits, 0], dtype)
+        indices = chunk.indices
+        if indices.null_count:
+            indices = indices.cast(pa.int64()).fill_null(len(names))
+        end = offset + len(chunk)
+        look_up(indices.to_numpy(zero_copy_only=False), table, bits[offset:end])
+        offset = end
+    return bits
 
 
 class KeyTable:
@@ -153,6 +161,10 @@ class KeyTable:
         length = len(columns.batch)
         if not self.names:
             return np.zeros(length, np.int64)
+        if len(self.names) == 1:
+            quick = self._number_integers(columns.arrow(self.names[0]))
+            if quick is not None:
+                return quick
         combined = np.zeros(length, np.int64)
         known = np.ones(length, np.bool_)
         dictionaries: list[list[Any]] = []
@@ -163,6 +175,23 @@ class KeyTable:
             dictionaries.append(values)
         numbers = np.full(length, -1, np.int64)
         numbers[known] = self._densify(combined[known], dictionaries)
+        return numbers
+
+    def _number_integers(self, column: pa.ChunkedArray[Any]) -> NDArray[np.int64] | None:
+        """Look up whole numbers of a small range in a table, or return None."""
+        if not pa.types.is_integer(column.type) or column.null_count or not len(column):
+            return None
+        values = np.asarray(_one_array(column))
+        lowest, highest = int(values.min()), int(values.max())
+        if highest - lowest >= DENSE_CODES_MAX or highest >= 2**63:
+            return None
+        seen = np.zeros(highest - lowest + 1, np.bool_)
+        mark_shifted(values, lowest, seen)
+        table = np.zeros(len(seen), np.int64)
+        present = np.flatnonzero(seen)
+        table[present] = [self._number_key((int(value) + lowest,)) for value in present]
+        numbers = np.empty(len(values), np.int64)
+        look_up_shifted(values, lowest, table, numbers)
         return numbers
 
     def _densify(
@@ -183,7 +212,9 @@ class KeyTable:
         for values in reversed(dictionaries):
             code, here = divmod(code, len(values))
             parts.append(values[here])
-        key = tuple(_canonical(part) for part in reversed(parts))
+        return self._number_key(tuple(_canonical(part) for part in reversed(parts)))
+
+    def _number_key(self, key: tuple[Any, ...]) -> int:
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.values)
@@ -199,12 +230,18 @@ def _codes_of(
         encoded = column.unify_dictionaries()
     else:
         encoded = column.dictionary_encode()
-    array = encoded.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks else pa.array([], encoded.type)
+    array = _one_array(encoded)
     valid = np.asarray(array.is_valid())
     codes = array.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes, array.dictionary.to_pylist(), valid
+
+
+def _one_array(column: pa.ChunkedArray[Any]) -> Any:
+    """Return a column as one array; Arrow gives a chunked one back where there is no chunk."""
+    array: Any = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        return array.chunk(0) if array.num_chunks else pa.array([], column.type)
+    return array
 
 
 def _canonical(value: Any) -> Any:
@@ -223,19 +260,16 @@ def value_keys(vector: Vector, *, largest: bool) -> NDArray[np.int64]:
 
     For the largest value the order is turned round, so that a kernel looks for the least only.
     """
-    if vector.data.dtype == np.float64:
-        raw = (np.asarray(vector.data) + 0.0).view(np.int64)
-        keys = np.where(raw < 0, raw ^ np.int64(NO_VALUE), raw)
-        keys = np.where(np.isnan(vector.data), np.int64(_NAN_KEY), keys)
+    if vector.numbers.dtype == np.float64:
+        keys = np.empty(len(vector.numbers), np.int64)
+        order_keys(np.ascontiguousarray(vector.numbers).view(np.int64), largest, keys)
     else:
-        keys = np.asarray(vector.data, np.int64)
-    keys = ~keys if largest else keys
+        keys = np.asarray(vector.numbers, np.int64)
+        keys = ~keys if largest else keys
     return keys if vector.valid is None else np.where(vector.valid, keys, np.int64(NO_VALUE))
 
 
-def values_of_keys(
-    keys: NDArray[np.int64], *, largest: bool, double: bool
-) -> NDArray[Any]:
+def values_of_keys(keys: NDArray[np.int64], *, largest: bool, double: bool) -> NDArray[Any]:
     """Return the values that keys stand for; NO_VALUE gives anything."""
     plain = ~keys if largest else keys
     if not double:

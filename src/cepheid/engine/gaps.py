@@ -41,7 +41,7 @@ class Item(NamedTuple):
 Items = frozenset[Item] | None
 """The matches of a negated template; None stands for one that is certain: the guard is hit."""
 
-HIT: Items = None
+HIT: None = None
 
 
 class UndecidedGuardError(Exception):
@@ -63,12 +63,16 @@ class Machine:
         self.between = {s: self._watched(s, Place.BETWEEN) for s in states}
         self.trailing = {s: self._watched(s, Place.TRAILING) for s in states}
         self.leading = self._needed(states, {s: self._watched(s, Place.LEADING) for s in states})
+        self.looks_back: bool
         # Guards that look back to the window's start although they begin to watch later.
         backward = frozenset(g for g, inner in enumerate(self.guards) if inner.looks_back)
         opened = {s: (self.between[s] | self.trailing[s]) & backward for s in states}
         self.views = self._needed(
             states,
-            {s: frozenset[int]().union(*(opened[e.target] for e in self.edges.get(s, ()))) for s in states},
+            {
+                s: frozenset[int]().union(*(opened[e.target] for e in self.edges.get(s, ())))
+                for s in states
+            },
         )
         self.looks_back = bool(self.leading[START] or self.views[START])
 
@@ -108,14 +112,14 @@ class Machine:
         return Item(START, False, _sorted(slots))
 
     def look_back(self, items: Items, letter: Letter) -> Items:
-        """Step what a guard knows of the window before it begins to watch: the empty match alone."""
-        assert items is not HIT, "the empty match is no match"
+        """Step what a guard knows before it begins to watch: the empty match alone."""
+        assert items is not None, "the empty match is no match"
         evolved = [self.evolve(item, letter) for item in items]
         return frozenset(item for item in evolved if item is not None)
 
     def step_items(self, items: Items, letter: Letter) -> Items:
-        """Return the items after the events of one time; the guard is hit once a match is certain."""
-        if items is HIT:
+        """Return the items after the events of one time; HIT once a match is certain."""
+        if items is None:
             return HIT
         found: set[Item] = set()
         for item in items:
@@ -140,7 +144,7 @@ class Machine:
         for (kind, guard), items in item.slots:
             inner = self.guards[guard]
             after = (inner.look_back if kind == "V" else inner.step_items)(items, letter)
-            if after is HIT and kind == "M":
+            if after is None and kind == "M":
                 return None
             slots[kind, guard] = after
         if self._dead(item.state, slots, finished=item.finished):
@@ -175,13 +179,13 @@ class Machine:
             for key, items in item.slots
             if key[0] in "MZ" or (key[0] == "P" and key[1] in watched)
         }
-        return [] if self._dead(item.state, slots, finished=True) else [
-            Item(item.state, True, _sorted(slots))
-        ]
+        return (
+            []
+            if self._dead(item.state, slots, finished=True)
+            else [Item(item.state, True, _sorted(slots))]
+        )
 
-    def _slots_after(
-        self, item: Item, edge: Edge, letter: Letter
-    ) -> dict[SlotKey, Items] | None:
+    def _slots_after(self, item: Item, edge: Edge, letter: Letter) -> dict[SlotKey, Items] | None:
         """Return the slots of a match that takes an edge, or None if a guard forbids it."""
         before = dict(item.slots)
         slots: dict[SlotKey, Items] = {}
@@ -196,13 +200,13 @@ class Machine:
                 slots["M", guard] = self.guards[guard].step_items(owed, letter)
                 continue
             items = before["W" if place is Place.LEADING else "B", guard]
-            if items is HIT:
+            if items is None:
                 return None
             pending = frozenset(i for i in items if i.finished)
             if pending:
-                known = slots.get(("Z", guard), frozenset())
                 after = self.guards[guard].step_items(pending, letter)
-                if after is HIT or known is HIT:
+                known = slots.get(("Z", guard), frozenset())
+                if after is None or known is None:
                     return None
                 slots["Z", guard] = known | after
         for guard in edge.hit:
@@ -210,11 +214,11 @@ class Machine:
             if place is Place.TRAILING:
                 raise UndecidedGuardError
             items = before["W" if place is Place.LEADING else "B", guard]
-            if items is not HIT:
+            if items is not None:
                 if any(i.finished for i in items):
                     raise UndecidedGuardError
                 return None
-        if any(kind == "M" and items is HIT for (kind, _), items in slots.items()):
+        if any(kind == "M" and items is None for (kind, _), items in slots.items()):
             return None
         for guard in self.leading[edge.target]:
             slots["W", guard] = self.guards[guard].step_items(before["W", guard], letter)
@@ -224,7 +228,9 @@ class Machine:
             for guard in watched[edge.target]:
                 inner = self.guards[guard]
                 known = before.get(("V", guard))
-                slots[kind, guard] = inner.look_back(known, letter) if known is not None else inner.opening()
+                slots[kind, guard] = (
+                    inner.look_back(known, letter) if known is not None else inner.opening()
+                )
         return slots
 
     # Ends ----------------------------------------------------------------------------------------
@@ -240,16 +246,16 @@ class Machine:
 
     def clear(self, items: Items) -> bool:
         """Return whether no match of a negated pattern counts when the window ends now."""
-        if items is HIT:
+        if items is None:
             return False
         return not any(item.finished and self.holds(item) for item in items)
 
     def _dead(self, state: int, slots: dict[SlotKey, Items], *, finished: bool) -> bool:
         """Return whether an item can neither go on nor count, whatever comes."""
-        if any(kind == "M" and items is HIT for (kind, _), items in slots.items()):
+        if any(kind == "M" and items is None for (kind, _), items in slots.items()):
             return True
         ways = self.finals.get(state, ())
-        countable = any(all(slots.get(("P", g), ()) is not HIT for g in way) for way in ways)
+        countable = any(all(slots.get(("P", g), ()) is not None for g in way) for way in ways)
         if finished:
             return not countable
         return not countable and not any(
@@ -260,10 +266,10 @@ class Machine:
         """Return whether an edge could still be taken: no guard that must be clear was hit."""
         for guard in edge.clear:
             if self.places[guard] is Place.TRAILING:
-                hit = slots.get(("P", guard), ()) is HIT
+                hit = slots.get(("P", guard), ()) is None
             else:
                 kind = "W" if self.places[guard] is Place.LEADING else "B"
-                hit = slots.get((kind, guard), ()) is HIT
+                hit = slots.get((kind, guard), ()) is None
             if hit:
                 return False
         return True

@@ -10,8 +10,8 @@ from cepheid.planner.template import START, Edge, Final, State, Template
 def intersect(first: Template, second: Template) -> Template:
     """Return a template whose matches are exactly those of both; O(edges x edges).
 
-    A state is a pair of states of one variable. Guards of both stand side by side. What may follow is
-    what may follow in either: a match of both skips no event that could extend it in one.
+    A state is a pair of states of one variable. Guards of both stand side by side. What may follow
+    is what may follow in either: a match of both skips no event that could extend it in one.
     """
     shift = len(first.guards)
     pairs: dict[tuple[int, int], int] = {}

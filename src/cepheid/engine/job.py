@@ -18,12 +18,15 @@ from cepheid.language import tree
 from cepheid.planner.plan import Evaluator, Plan
 from cepheid.planner.template import Template
 
+UNKNOWN_CODE = 255
+"""In a table of bytes: this class has no code yet."""
+
 CLASSES_MAX = 256
 """Classes that are numbered before any data is seen; others when they appear."""
 
 
 class Part(NamedTuple):
-    """One linear number: ``count``, ``bindings`` of a variable, ``sum`` or ``values`` of an attribute."""
+    """One linear number: a ``count``, or ``bindings``, ``sum`` or ``values`` of something."""
 
     what: str
     variable: str | None = None
@@ -52,6 +55,7 @@ class Job:
         self.variables = list(self.types)
         self.parts, self.extremes = _parts_of(plan)
         self._classes: dict[int, frozenset[str]] = {}
+        self._byte_codes: dict[int, tuple[int, NDArray[np.uint8]]] = {}
         self._number_known_classes()
 
     def class_of(self, bits: int) -> frozenset[str]:
@@ -60,6 +64,18 @@ class Job:
             names = [name for n, name in enumerate(self.variables) if bits >> n & 1]
             self._classes[bits] = frozenset(names)
         return self._classes[bits]
+
+    def byte_codes(self, program: Program) -> NDArray[np.uint8]:
+        """Return the codes of all classes that fit into a byte, UNKNOWN_CODE for the others."""
+        known = len(self._classes)
+        if self._byte_codes.get(id(program), (0,))[0] != known:
+            table = np.full(256, UNKNOWN_CODE, np.uint8)
+            for bits in [b for b in self._classes if b < 256]:
+                ((code,),) = program.number_codes([(self._classes[bits],)])
+                if code < UNKNOWN_CODE:
+                    table[bits] = code
+            self._byte_codes[id(program)] = (known, table)
+        return self._byte_codes[id(program)][1]
 
     def columns_of(self, program: Program) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return which row of weights and of values a variable adds to a part, -1 for none."""
@@ -73,14 +89,16 @@ class Job:
         return wcol, xcol
 
     def _number_known_classes(self) -> None:
-        """Number the classes that types and local predicates allow, if they are few."""
+        """Give codes to the classes that types and local predicates allow, if they are few."""
         masks = {0}
         conditional = {p.variable for p in self.plan.local if p.variable}
         everywhere = any(p.variable is None for p in self.plan.local)
         kinds = set(self.types.values()) if self.plan.type is not None else {None}
         for kind in kinds:
             mine = [
-                n for n, name in enumerate(self.variables) if kind is None or self.types[name] == kind
+                n
+                for n, name in enumerate(self.variables)
+                if kind is None or self.types[name] == kind
             ]
             fixed = [n for n in mine if self.variables[n] not in conditional and not everywhere]
             free = [n for n in mine if n not in fixed]
@@ -98,7 +116,9 @@ def _check_supported(plan: Plan) -> None:
     """Reject what needs evaluators that do not exist yet."""
     span = plan.choice.span
     if plan.choice.evaluator is not Evaluator.LINEAR:
-        message = f"this query needs the {plan.choice.evaluator.value} evaluator, which is not there yet"
+        message = (
+            f"this query needs the {plan.choice.evaluator.value} evaluator, which is not there yet"
+        )
         helps = ("queries without edge predicates run; `explain` shows what forces the evaluator",)
         raise UnsupportedError([Diagnostic("E404", message, span, helps=helps)], plan.text)
     if plan.partition.partial:

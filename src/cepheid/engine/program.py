@@ -4,7 +4,8 @@ A *configuration* is what partial matches can have in common: a state of the tem
 remember about negated patterns (``gaps.py``). A kernel keeps one number per configuration ("matches
 so far that are here"). An event adds the numbers of some configurations to another one; which ones
 depends on the event's class. After the events of one time, configurations move on by the letter of
-that time. Classes and letters are numbered as they appear in the data, so only what happens is built.
+that time. Classes and letters are numbered as they appear in the data: what never happens is not
+built.
 
     code          numbers a class, within its letter: what an event does
     targets       code -> configurations that grow        (CSR: target_ptr, target)
@@ -119,7 +120,7 @@ class Program:
         return self._tables
 
     def plain(self) -> Plain | None:
-        """Return the program in the form of the fast kernels, if it has one (``kernels/counting.py``)."""
+        """Return the program in the form of ``kernels/counting.py``, if it has one."""
         if self.guarded or self.semantics is not tree.Semantics.ANY_MATCH:
             return None
         tables = self.tables()
@@ -156,8 +157,10 @@ class Program:
                 terms += ["1"] if tables.start[t].any() else []
                 parts.append(f"v[{tables.target[t]}] += {' + '.join(terms) or '0'}")
             moves = self._letters[letter]
-            for m in range(tables.move_ptr[moves], tables.move_ptr[moves + 1]):
-                parts.append(f"v[{tables.move_from[m]}] -> {tables.move_to[m]}")
+            parts += [
+                f"v[{tables.move_from[m]}] -> {tables.move_to[m]}"
+                for m in range(tables.move_ptr[moves], tables.move_ptr[moves + 1])
+            ]
             lines.append(f"  {code}: {what:<8} {'; '.join(parts) or 'no effect'}")
         return "\n".join(lines)
 
@@ -183,7 +186,9 @@ class Program:
                 if len(self._configurations) > CONFIGURATIONS_MAX:
                     self._reject("E403", f"more than {CONFIGURATIONS_MAX} configurations")
         except UndecidedGuardError:
-            self._reject("E402", "a negated part to choose between ways before its outcome is known")
+            self._reject(
+                "E402", "a negated part to choose between ways before its outcome is known"
+            )
 
     def _successors(self, item: Item) -> Iterable[Item]:
         for letter in self._letters:

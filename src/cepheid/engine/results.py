@@ -1,4 +1,4 @@
-"""Rows of kernels in, a result table out: partitions added up to groups, numbers in their last form.
+"""Rows of kernels in, a result table out: partitions added up to groups, numbers as they leave.
 
 Numbers arrive wide, as a mantissa and a power of two, so sums over partitions, averages and
 logarithms are right at any magnitude; only a COUNT or SUM itself becomes infinite above 1.8e308.
@@ -18,7 +18,6 @@ from cepheid.engine.expression_code import true_mask
 from cepheid.engine.job import Extreme, Job, Part
 from cepheid.engine.runs import Rows
 from cepheid.engine.vectors import Vector, vector_of
-from cepheid.events.schema import ValueKind
 from cepheid.kernels.ring import add, mul, widen
 from cepheid.language import tree
 from cepheid.planner.plan import AggregateColumn, WindowKind
@@ -57,7 +56,7 @@ def build_table(job: Job, rows: list[list[Rows]], keys: KeyTable, schema: pa.Sch
             columns[result.name] = columns[result.attribute]
     table = pa.table(columns)
     if job.plan.output.having is not None:
-        kept = _having(job.plan.output.having, {**aggregates, **columns}, len(table))
+        kept = _having(job, job.plan.output.having, aggregates, columns, len(table))
         table = table.filter(pa.array(kept))
     return table
 
@@ -74,10 +73,12 @@ def _merge(rows: list[Rows], job: Job) -> Rows:
 
 
 def _pairs(rows: list[list[Rows]], job: Job) -> Rows:
-    """Return the number of pairs of matches of P and Q: PQ - c - c(c-1)/2, c those of both (§2.10)."""
+    """Return the number of pairs of matches: PQ - c - c(c-1)/2, c those of both (§2.10)."""
     p, q, both = (_merge(found, job) for found in rows)
     place = {(int(k), int(w)): i for i, (k, w) in enumerate(zip(q.key, q.window, strict=True))}
-    common = {(int(k), int(w)): i for i, (k, w) in enumerate(zip(both.key, both.window, strict=True))}
+    common = {
+        (int(k), int(w)): i for i, (k, w) in enumerate(zip(both.key, both.window, strict=True))
+    }
     kept, numbers = [], []
     for i, name in enumerate(zip(p.key.tolist(), p.window.tolist(), strict=True)):
         if name in place:
@@ -161,7 +162,7 @@ def _window_columns(job: Job, window: NDArray[np.int64], schema: pa.Schema) -> d
     return {"window_start": _times(start, job, schema), "window_end": _times(end, job, schema)}
 
 
-def _times(values: NDArray[np.int64], job: Job, schema: pa.Schema) -> pa.Array[Any]:
+def _times(values: NDArray[np.int64], job: Job, schema: pa.Schema) -> Any:
     """Return times in the type of the time column, to the microsecond."""
     kind = schema.field(job.plan.time).type if job.plan.time in schema.names else pa.int64()
     if pa.types.is_timestamp(kind):
@@ -175,7 +176,7 @@ def _aggregate(
     numbers: NDArray[Any],
     extremes: NDArray[np.int64],
     kinds: dict[str, pa.DataType],
-) -> pa.Array[Any]:
+) -> Any:
     function = tree.AggregateFunction
     if column.variable is None:
         return pa.array(to_double(numbers[:, 0]))
@@ -184,7 +185,9 @@ def _aggregate(
     if column.function in (function.MIN, function.MAX):
         largest = column.function is function.MAX
         place = job.extremes.index(Extreme(column.variable, column.attribute, largest))
-        return _extreme(extremes[:, place], kinds.get(column.attribute, pa.float64()), largest=largest)
+        return _extreme(
+            extremes[:, place], kinds.get(column.attribute, pa.float64()), largest=largest
+        )
     total = numbers[:, job.parts.index(Part("sum", column.variable, column.attribute))]
     values = numbers[:, job.parts.index(Part("values", column.variable, column.attribute))]
     none = values.real == 0
@@ -195,7 +198,7 @@ def _aggregate(
     return pa.array(mean, mask=none)
 
 
-def _extreme(keys: NDArray[np.int64], kind: pa.DataType, *, largest: bool) -> pa.Array[Any]:
+def _extreme(keys: NDArray[np.int64], kind: pa.DataType, *, largest: bool) -> Any:
     none = keys == NO_VALUE
     double = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     plain = values_of_keys(np.where(none, 0, keys), largest=largest, double=double)
@@ -215,10 +218,10 @@ def _steps(powers: NDArray[np.float64]) -> NDArray[np.int32]:
 def to_double(numbers: NDArray[Any]) -> NDArray[np.float64]:
     """Return wide numbers as doubles, infinite beyond their range."""
     with np.errstate(over="ignore"):
-        return np.ldexp(numbers.real, _steps(numbers.imag))
+        return np.asarray(np.ldexp(numbers.real, _steps(numbers.imag)), np.float64)
 
 
-def _log2(job: Job, column: AggregateColumn, numbers: NDArray[Any]) -> pa.Array[Any]:
+def _log2(job: Job, column: AggregateColumn, numbers: NDArray[Any]) -> Any:
     what = {"COUNT": "bindings", "SUM": "sum"}.get(column.function.value, "sum")
     part = Part(what, column.variable, column.attribute) if column.variable else Part("count")
     wide = numbers[:, job.parts.index(part)]
@@ -226,24 +229,34 @@ def _log2(job: Job, column: AggregateColumn, numbers: NDArray[Any]) -> pa.Array[
         return pa.array(np.log2(wide.real) + wide.imag, mask=~(wide.real > 0))
 
 
-def _having(having: tree.Expression, columns: dict[str, Any], length: int) -> NDArray[np.bool_]:
-    """Evaluate HAVING over result columns; aggregates and names become columns."""
+def _having(
+    job: Job,
+    having: tree.Expression,
+    aggregates: dict[str, Any],
+    columns: dict[str, Any],
+    length: int,
+) -> NDArray[np.bool_]:
+    """Evaluate HAVING over result columns; an aggregate is found by what it is, not by its name."""
+    found = {
+        (a.function, a.variable, a.attribute): aggregates[a.name]
+        for a in job.plan.output.aggregates
+    }
+    placed: dict[str, Any] = {}
 
     def as_column(node: tree.Node) -> tree.Node:
         match node:
             case tree.Aggregate(function=function, variable=variable, attribute=attribute):
-                parts = [function.value.lower(), *(n.text for n in (variable, attribute) if n)]
-                name = "_".join(parts)
+                names = [name.text if name else None for name in (variable, attribute)]
+                values = found[function, names[0], names[1]]
             case tree.Word(text=text):
-                name = text
+                values = columns[text]
             case _:
                 return node
-        label = tree.Name(span=node.span, text=name)
+        label = tree.Name(span=node.span, text=f"{len(placed)}")
+        placed[label.text] = values
         return tree.Attribute(span=node.span, variable=label, attribute=label)
 
     def lookup(attribute: tree.Attribute) -> Vector:
-        return vector_of(columns[attribute.attribute.text])
+        return vector_of(placed[attribute.attribute.text])
 
     return true_mask(tree.transform(having, as_column), lookup, length)
-
-

@@ -1,8 +1,8 @@
 """Windows that keep their events: the time up to now, and windows counted in events.
 
-The state of such a query is the events that some later window may need, as they came. Each step takes
-them together with the new ones, partition by partition. ``WITHIN w`` uses two stacks per partition
-(``kernels/trailing.py``); windows counted in events are run one by one, each as a stream of its own.
+The state of such a query is the events that some later window may need, as they came. Each step
+takes them together with the new ones, partition by partition. ``WITHIN w`` uses two stacks per
+partition (``kernels/trailing.py``); windows counted in events run one by one, each on its own.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _SEMANTICS = {
 class Changes(NamedTuple):
     """What a partition counts from a time on: its number, when, why, and the aggregates."""
 
-    key: NDArray[np.int64]
-    time: NDArray[np.int64]
-    kind: NDArray[np.int8]
+    key: NDArray[Any]
+    time: NDArray[Any]
+    kind: NDArray[Any]
     numbers: NDArray[Any]
-    values: NDArray[np.int64]
+    values: NDArray[Any]
 
 
 def trailing_changes(
@@ -49,6 +49,8 @@ def trailing_changes(
     tables = program.tables()
     parts, mins = len(job.parts), len(job.extremes)
     weights = events.weights.astype(np.complex128)
+    codes = events.codes.astype(np.int32, copy=False)
+    letters = program.letters_of_codes()[codes]
     found: list[Changes] = []
     for first, last in _segments(events.key):
         times = events.ts[first:last]
@@ -64,7 +66,7 @@ def trailing_changes(
             np.zeros((room, mins), np.int64),
         )
         rows = trailing.aggregate_trailing(
-            tables, times, events.codes[first:last], events.letters[first:last],
+            tables, times, codes[first:last], letters[first:last],
             weights[:, first:last], events.values[:, first:last], wcol, xcol, at, fresh,
             job.plan.window.within, until, expiries, _SEMANTICS[program.semantics],
             program.start_size, np.complex128(1), np.complex128(0), np.uint64(0),
@@ -79,7 +81,9 @@ def trailing_changes(
     return Changes(empty, empty, np.zeros(0, np.int8), numbers, np.zeros((0, mins), np.int64))
 
 
-def report_changes(job: Job, changes: Changes, group_of: NDArray[np.int64], fresh: int) -> list[Rows]:
+def report_changes(
+    job: Job, changes: Changes, group_of: NDArray[np.int64], fresh: int
+) -> list[Rows]:
     """Return one row per group and time that asks for one; its key is one of the group's."""
     if not len(changes.key):
         return []
@@ -136,7 +140,10 @@ def count_windows(
         Whether the stream has ended, so that windows that are not full count too.
     """
     size, slide = window.within, window.slide
-    keys, starts, rows, owners = [], [], [], []
+    keys: list[int] = []
+    starts: list[int] = []
+    rows: list[NDArray[np.int64]] = []
+    owners: list[NDArray[np.int64]] = []
     begins = base.copy()
     for first, end in _segments(key):
         k = int(key[first])
@@ -161,7 +168,9 @@ def count_windows(
     return windows, begins
 
 
-def run_count_windows(job: Job, program: Program, windows: CountWindows, events: Events) -> list[Rows]:
+def run_count_windows(
+    job: Job, program: Program, windows: CountWindows, events: Events
+) -> list[Rows]:
     """Run every window as a partition of its own; O(windows x their events)."""
     if not len(windows.key):
         return []

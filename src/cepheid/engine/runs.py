@@ -33,8 +33,7 @@ class Events(NamedTuple):
 
     ts: NDArray[np.int64]
     key: NDArray[np.int64]
-    codes: NDArray[np.int32]
-    letters: NDArray[np.int32]
+    codes: NDArray[Any]
     weights: NDArray[Any]
     values: NDArray[np.int64]
     grouped: bool
@@ -59,7 +58,7 @@ class LinearRun:
         self.window = window
         self.wcol, self.xcol = columns
         self.modulus = np.uint64(modulus)
-        self.dtype = RESIDUE if modulus else DOUBLE
+        self.dtype: np.dtype[Any] = RESIDUE if modulus else DOUBLE
         self.sliding = window.kind is WindowKind.SLIDING
         self.keys = 0
         self.shape = (0, 0)
@@ -188,7 +187,9 @@ class LinearRun:
         weights = self._weights(events.weights)
         unit, zero = self.dtype.type(1), self.dtype.type(0)
         semantics = _SEMANTICS[self.program.semantics]
-        common = (events.ts, events.key, events.codes, events.letters, weights, events.values)
+        letters = self.program.letters_of_codes()[events.codes]
+        codes = events.codes.astype(np.int32, copy=False)
+        common = (events.ts, events.key, codes, letters, weights, events.values)
         if self.sliding:
             status, begin, rows = panes.aggregate_panes(
                 tables, self.V, self.M, self.start, self.one, self.exponent, self.opened,
@@ -244,17 +245,20 @@ class LinearRun:
                     events.ts, events.key, events.codes, begin, width, *out[:3],
                 )  # fmt: skip
         else:
-            sums = np.zeros((self.keys, size + 2, self.V.shape[2] - 1))
+            sums = np.zeros((self.keys, size + 2, self.V.shape[2]))
             least = np.full((self.keys, size + 2, self.M.shape[2]), NO_VALUE, np.int64)
-            sums[:, :size] = self.V[:, :, 1:, 0]
+            sums[:, :size] = self.V[:, :, :, 0]
+            sums[:, size, 0] = self.one
             least[:, :size] = self.M[:, :, :, 0]
             status, begin, rows = counting.aggregate_windows(
-                slots, sums, least, self.exponent, self.opened, plain.target, plain.source,
+                sums, least, self.exponent, self.opened, plain.target, plain.source,
                 tables.counts, tables.variable, events.ts, events.key, events.codes,
                 events.weights, events.values, self.wcol, self.xcol, begin, width, *out,
             )  # fmt: skip
-            self.V[:, :, 1:, 0] = sums[:, :size]
+            self.V[:, :, :, 0] = sums[:, :size]
             self.M[:, :, :, 0] = least[:, :size]
+            self.one[:] = sums[:, size, 0]
+            return status, begin, Rows(*(array[:rows] for array in out))
         self.V[:, :, 0, 0] = slots[:, :size]
         self.one[:] = slots[:, size]
         return status, begin, Rows(*(array[:rows] for array in out))
@@ -300,7 +304,8 @@ class LinearRun:
 
     def _weights(self, weights: NDArray[Any]) -> NDArray[Any]:
         if self.dtype == RESIDUE:
-            return np.mod(weights.astype(object), int(self.modulus)).astype(np.uint64)
+            whole = weights.astype(np.int64).astype(object) % int(self.modulus)
+            return np.asarray(whole, np.uint64)
         return weights.astype(self.dtype)
 
     def widen(self) -> None:

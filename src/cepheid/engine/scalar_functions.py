@@ -158,6 +158,10 @@ def _power(base: Vector, exponent: Vector) -> Vector:
     x, y = np.broadcast_arrays(_doubles(base), _doubles(exponent))
     # The C library tells the sign of zero apart here, and the language does not.
     data = np.where((x == 0) & (y < 0), np.inf, _arrow(pc.power, x, y))
+    if exponent.numbers.dtype == np.int64:
+        # An odd whole number beyond 2**53 is even as a double.
+        odd = exponent.numbers & 1 == 1
+        data[odd & (x < 0) & np.isfinite(x) & np.isinf(data)] = -np.inf
     return Vector(data, both_valid(base.valid, exponent.valid), ValueKind.DOUBLE)
 
 

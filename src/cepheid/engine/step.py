@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, EventArrays, KeyTable, read_bits, read_times, value_keys
-from cepheid.engine.job import Job
+from cepheid.engine.job import UNKNOWN_CODE, Job
 from cepheid.engine.program import Program
 from cepheid.engine.results import groups_of
 from cepheid.engine.retained import (
@@ -31,6 +31,7 @@ from cepheid.engine.retained import (
 from cepheid.engine.runs import LONG_AGO, Events, LinearRun, Rows
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
+from cepheid.kernels.columns import look_up, scan_times
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind
 
@@ -70,7 +71,7 @@ def step(job: Job, state: State, batch: pa.Table) -> tuple[State, list[list[Rows
     Raises
     ------
     DataError
-        E505 and E506 if a column is missing or unfit, E507 if the batch is not in order.
+        E505 and E506 if a column is missing or unfit, E509 if the batch is not in order.
     """
     state = state.copy()
     whole = batch if state.held is None else pa.concat_tables([state.held, batch])
@@ -139,13 +140,11 @@ def _process_counted(
         run_count_windows(job, program, windows, _encode(job, program, copied))
         for program in job.programs
     ]
-    dropped = (begins - state.base)[whole.key]
-    first = np.flatnonzero(np.append(True, whole.key[1:] != whole.key[:-1])) if len(whole.key) else []
-    place = np.arange(len(whole.key))
-    if len(whole.key):
-        counts = np.diff(np.append(first, len(whole.key)))
-        place = place - np.repeat(first, counts)
-    state.kept = whole.take(np.flatnonzero(place >= dropped))
+    # An event stays if its number among those of its key is not below the next window's start.
+    starts = np.flatnonzero(np.diff(whole.key, prepend=-1))
+    lengths = np.diff(starts, append=len(whole.key))
+    place = np.arange(len(whole.key)) - np.repeat(starts, lengths)
+    state.kept = whole.take(np.flatnonzero(place >= (begins - state.base)[whole.key]))
     state.base = begins
     return rows
 
@@ -180,16 +179,18 @@ def _process_trailing(
 
 def _check_order(times: NDArray[np.int64], last: int | None, name: str, held: int) -> None:
     """Report the first event that comes before its predecessor."""
-    before = times[:-1] > times[1:]
+    back, _ = scan_times(times)
     if last is not None and len(times) > held and times[held] < last:
         row = 0
-    elif before.any():
-        row = int(np.flatnonzero(before)[0]) + 1 - held
+    elif back >= 0:
+        row = int(back) - held
     else:
         return
-    message = f"the events are not in the order of `{name}`: row {row} comes before the one above it"
+    message = (
+        f"the events are not in the order of `{name}`: row {row} comes before the one above it"
+    )
     helps = ("sort the events by time, or pass them as one table, which Cepheid sorts itself",)
-    raise DataError([Diagnostic("E507", message, helps=helps)])
+    raise DataError([Diagnostic("E509", message, helps=helps)])
 
 
 # ---------------------------------------------------------------------------------------
@@ -200,42 +201,47 @@ def _read(job: Job, state: State, batch: pa.Table) -> EventArrays:
     """Return the arrays of the events that belong to a partition (§4.2)."""
     plan, columns = job.plan, Columns(batch)
     types = [job.types[name] for name in job.variables]
-    weights = [_weight(columns, part.what, part.attribute) for part in job.parts[1:]]
-    values = [
-        value_keys(columns.vector(e.attribute), largest=e.largest) for e in job.extremes
-    ]
+    weights = np.ones((len(job.parts) - 1, len(batch)))
+    for row, part in enumerate(job.parts[1:]):
+        _fill_weights(weights[row], columns, part.what, part.attribute)
+    values = np.empty((len(job.extremes), len(batch)), np.int64)
+    for row, extreme in enumerate(job.extremes):
+        values[row] = value_keys(columns.vector(extreme.attribute), largest=extreme.largest)
     arrays = EventArrays(
         read_times(columns, plan.time),
         state.keys.number(columns),
         read_bits(columns, plan, job.variables, types),
-        np.array(weights) if weights else np.zeros((0, len(batch))),
-        np.array(values, np.int64) if values else np.zeros((0, len(batch)), np.int64),
+        weights,
+        values,
     )
     if state.keys.names and (arrays.key < 0).any():
         arrays = arrays.take(np.flatnonzero(arrays.key >= 0))
     return arrays
 
 
-def _weight(columns: Columns, what: str, attribute: str | None) -> NDArray[np.float64]:
-    """Return what every event adds to a part when it is bound."""
+def _fill_weights(
+    row: NDArray[np.float64], columns: Columns, what: str, attribute: str | None
+) -> None:
+    """Put what every event adds to a part when it is bound into a row of ones."""
     if attribute is None:
-        return np.ones(len(columns.batch))
+        return
     vector = columns.vector(attribute)
-    if vector.kind is ValueKind.TEXT or vector.kind is ValueKind.BOOLEAN:
+    if vector.kind in (ValueKind.TEXT, ValueKind.BOOLEAN):
         message = f"the column `{attribute}` is of kind {vector.kind.value} and cannot be summed"
         raise DataError([Diagnostic("E506", message)])
-    valid = np.ones(len(columns.batch), np.bool_) if vector.valid is None else vector.valid
-    if what == "values":
-        return valid.astype(np.float64)
-    return np.where(valid, vector.numbers, 0).astype(np.float64)
+    if what == "sum":
+        row[:] = vector.numbers
+    if vector.valid is not None:
+        row[~vector.valid] = 0
 
 
 def _encode(job: Job, program: Program, arrays: EventArrays, *, sort: bool = True) -> Events:
     """Give every event its code and every time its letter; put ties of a key side by side."""
     grouped = False
+    tied = np.zeros(0, np.bool_)
     if job.plan.ties is tree.Ties.STRICT and len(arrays.ts) > 1:
-        tied = arrays.ts[1:] == arrays.ts[:-1]
-        if tied.any():
+        back, ties = scan_times(arrays.ts)
+        if ties or back >= 0:
             if sort:
                 arrays = arrays.take(np.lexsort((arrays.key, arrays.ts)))
             tied = (arrays.ts[1:] == arrays.ts[:-1]) & (arrays.key[1:] == arrays.key[:-1])
@@ -243,19 +249,27 @@ def _encode(job: Job, program: Program, arrays: EventArrays, *, sort: bool = Tru
     if grouped and program.guarded:
         codes = _codes_of_groups(job, program, arrays, tied)
     else:
-        seen, inverse = _distinct(arrays.bits)
-        numbers = program.number_codes([(job.class_of(int(bits)),) for bits in seen])
-        table = np.array([code for (code,) in numbers], np.int32)
-        codes = table[inverse]
-    letters = program.letters_of_codes()[codes] if len(codes) else np.zeros(0, np.int32)
-    return Events(
-        arrays.ts, arrays.key, codes, letters.astype(np.int32), arrays.weights, arrays.values, grouped
-    )
+        codes = _codes_of_events(job, program, arrays.bits)
+    return Events(arrays.ts, arrays.key, codes, arrays.weights, arrays.values, grouped)
+
+
+def _codes_of_events(job: Job, program: Program, bits: NDArray[Any]) -> NDArray[Any]:
+    """Give every event its code, through a table where the classes fit into bytes."""
+    if bits.dtype == np.uint8:
+        table = job.byte_codes(program)
+        codes = np.empty(len(bits), np.uint8)
+        look_up(bits, table, codes)
+        if len(codes) == 0 or codes.max() < UNKNOWN_CODE:
+            return codes
+    seen, inverse = _distinct(bits)
+    numbers = program.number_codes([(job.class_of(int(b)),) for b in seen])
+    codes_of_seen = np.array([code for (code,) in numbers] or [0], np.int32)
+    return np.asarray(codes_of_seen[inverse])
 
 
 def _distinct(bits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the distinct values and, for every event, the place of its value among them."""
-    if len(bits) and 0 <= bits.min() and bits.max() < 1 << 16:
+    if len(bits) and bits.min() >= 0 and bits.max() < 1 << 16:
         seen = np.flatnonzero(np.bincount(bits))
         table = np.zeros(int(seen[-1]) + 1, np.int32)
         table[seen] = np.arange(len(seen))
@@ -267,7 +281,7 @@ def _distinct(bits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]
 def _codes_of_groups(
     job: Job, program: Program, arrays: EventArrays, tied: NDArray[np.bool_]
 ) -> NDArray[np.int32]:
-    """Number events of one key and time together: with negation, what they do depends on all."""
+    """Give codes to events of one key and time together: with negation, each depends on all."""
     starts = np.flatnonzero(np.concatenate([[True], ~tied]))
     ends = np.append(starts[1:], len(arrays.ts))
     codes = np.zeros(len(arrays.ts), np.int32)

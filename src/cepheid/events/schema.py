@@ -6,6 +6,7 @@ here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
@@ -14,7 +15,7 @@ import msgspec
 
 
 class ValueKind(StrEnum):
-    """What an attribute or an expression holds; UNKNOWN where no schema was given."""
+    """What an attribute or an expression holds; UNKNOWN without a schema, or of NULLs alone."""
 
     BOOLEAN = "boolean"
     INTEGER = "integer"
@@ -33,28 +34,52 @@ TEMPORAL = frozenset({ValueKind.TIMESTAMP, ValueKind.DATE})
 
 _KINDS = {
     "bool": ValueKind.BOOLEAN,
+    "boolean": ValueKind.BOOLEAN,
     "int": ValueKind.INTEGER,
+    "integer": ValueKind.INTEGER,
     "uint": ValueKind.INTEGER,
     "bigint": ValueKind.INTEGER,
     "smallint": ValueKind.INTEGER,
     "tinyint": ValueKind.INTEGER,
     "long": ValueKind.INTEGER,
+    "short": ValueKind.INTEGER,
+    "byte": ValueKind.INTEGER,
     "double": ValueKind.DOUBLE,
     "float": ValueKind.DOUBLE,
     "halffloat": ValueKind.DOUBLE,
+    "real": ValueKind.DOUBLE,
     "decimal": ValueKind.DECIMAL,
+    "numeric": ValueKind.DECIMAL,
     "string": ValueKind.TEXT,
+    "str": ValueKind.TEXT,
+    "utf": ValueKind.TEXT,
     "large_string": ValueKind.TEXT,
     "string_view": ValueKind.TEXT,
     "text": ValueKind.TEXT,
     "char": ValueKind.TEXT,
+    "character": ValueKind.TEXT,
     "varchar": ValueKind.TEXT,
     "timestamp": ValueKind.TIMESTAMP,
+    "timestamp_ntz": ValueKind.TIMESTAMP,
+    "timestamp_ltz": ValueKind.TIMESTAMP,
+    "datetime": ValueKind.TIMESTAMP,
     "date": ValueKind.DATE,
     "duration": ValueKind.DURATION,
+    "timedelta": ValueKind.DURATION,
     "interval day": ValueKind.DURATION,
+    "interval hour": ValueKind.DURATION,
+    "interval minute": ValueKind.DURATION,
+    "interval second": ValueKind.DURATION,
+    "null": ValueKind.UNKNOWN,
+    "void": ValueKind.UNKNOWN,
 }
-"""How Arrow, Spark and people call their types; the longest beginning of a name counts."""
+"""How Arrow, Spark, pandas and people call their types, without width and parameters.
+
+An interval of months or years has no fixed length, so it is no duration.
+"""
+
+_ENCODED = re.compile(r"(?:dictionary<values=|run_end_encoded<run_ends: \w+, values: )(.*)")
+_FIRST_WORD = re.compile(r"(interval \w+|[a-z_]+)\d*(?![\w<]|\[\d*\])")
 
 
 def kind_of(type_name: str) -> ValueKind:
@@ -66,12 +91,9 @@ def kind_of(type_name: str) -> ValueKind:
     ('timestamp', 'integer', 'other')
     """
     name = type_name.strip().lower()
-    if name.startswith("dictionary<values="):
-        name = name.removeprefix("dictionary<values=")
-    fitting = [prefix for prefix in _KINDS if name.startswith(prefix)]
-    if not fitting or name.startswith("interval year"):
-        return ValueKind.OTHER
-    return _KINDS[max(fitting, key=len)]
+    encoded = _ENCODED.match(name)
+    word = _FIRST_WORD.match(encoded.group(1) if encoded else name)
+    return _KINDS.get(word.group(1), ValueKind.OTHER) if word else ValueKind.OTHER
 
 
 class Column(msgspec.Struct, frozen=True):

@@ -1,15 +1,17 @@
 """The command line: ``cepheid check``, ``explain``, ``fmt`` and ``demo``.
 
 Results go to standard output, diagnostics to standard error. Exit codes: 0, 1 for a query or data
-at fault, 2 for wrong use of the command.
+at fault or a reader that stopped early, 2 for wrong use of the command.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+import tempfile
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -59,11 +61,18 @@ _THEME = Theme(
 
 FileArgument = Annotated[str, typer.Argument(help="A query file, or - for standard input.")]
 TimeOption = Annotated[str, typer.Option(help="The column that holds an event's time.")]
-TypeOption = Annotated[str, typer.Option(help="The column that holds an event's type.")]
+TypeOption = Annotated[str, typer.Option("--type", help="The column that holds an event's type.")]
 SchemaOption = Annotated[
     Path | None,
-    typer.Option(help="A Parquet, Arrow, CSV or JSON lines file that has the events' columns."),
+    typer.Option(
+        help="A Parquet, Arrow, CSV or JSON lines file, or a folder of Parquet files, that has the "
+        "events' columns."
+    ),
 ]
+
+
+class WrongUseError(Exception):
+    """The command was given something that it cannot work with; ends with EXIT_USAGE."""
 
 
 def _console(*, stderr: bool) -> Console:
@@ -74,25 +83,41 @@ def _console(*, stderr: bool) -> Console:
 
 
 def _say(text: str) -> None:
-    _console(stderr=False).print(text, markup=False, emoji=False)
+    """Print a result as it is: Rich would expand tabs and drop control characters."""
+    sys.stdout.write(f"{text}\n")
+
+
+def _show(text: str) -> None:
+    """Print a result for people, in colours on a terminal."""
+    console = _console(stderr=False)
+    if console.is_terminal:
+        console.print(text, markup=False, emoji=False)
+    else:
+        _say(text)
 
 
 def _complain(text: str) -> None:
-    _console(stderr=True).print(text, markup=False, emoji=False)
+    """Print a message for people on standard error, in colours on a terminal."""
+    console = _console(stderr=True)
+    if console.is_terminal:
+        console.print(text, markup=False, emoji=False)
+    else:
+        sys.stderr.write(f"{text}\n")
 
 
-def _fail_usage(message: str) -> NoReturn:
-    _complain(f"cepheid: {message}")
-    raise typer.Exit(EXIT_USAGE)
+def _name_of(file: str) -> str:
+    """Return what messages call a file; a name that is no UTF-8 could not be printed."""
+    return "<stdin>" if file == "-" else os.fsencode(file).decode("utf-8", "replace")
 
 
 def _read(file: str) -> tuple[str, str]:
     """Return a query text and the name that diagnostics give it."""
-    name = "<stdin>" if file == "-" else file
+    name = _name_of(file)
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
-        _fail_usage(f"could not read {name}: {error.strerror or error}")
+        message = f"could not read {name}: {error.strerror or error}"
+        raise WrongUseError(message) from None
     try:
         return data.decode("utf-8-sig"), name
     except UnicodeDecodeError as error:
@@ -102,9 +127,8 @@ def _read(file: str) -> tuple[str, str]:
         raise DataError([Diagnostic("E502", message, helps=helps)]) from None
 
 
-def _compile(file: str, time: str, type_: str, schema: Path | None = None) -> CompiledQuery:
+def _compile(file: str, time: str, type_: str, columns: object) -> CompiledQuery:
     text, name = _read(file)
-    columns = _read_schema(schema) if schema is not None else None
     try:
         return query(text, time=time, type=type_, schema=columns)
     except CepheidError as error:
@@ -112,12 +136,15 @@ def _compile(file: str, time: str, type_: str, schema: Path | None = None) -> Co
         raise
 
 
-def _read_schema(path: Path) -> object:
+def _read_schema(path: Path | None) -> object:
+    if path is None:
+        return None
     # Arrow takes longer to load than everything else together, and few calls need it.
     from cepheid.interfaces.schema_files import read_file_schema
 
     if not path.exists():
-        _fail_usage(f"could not read {path}: no such file")
+        message = f"could not read {_name_of(str(path))}: no such file"
+        raise WrongUseError(message)
     return read_file_schema(path)
 
 
@@ -126,22 +153,23 @@ def check(
     files: Annotated[list[str], typer.Argument(help="Query files, or - for standard input.")],
     schema: SchemaOption = None,
     time: TimeOption = "ts",
-    type_: Annotated[str, typer.Option("--type", help="The column of an event's type.")] = "type",
+    type_: TypeOption = "type",
 ) -> None:
     """Check queries and print every mistake."""
-    faults = 0
+    columns = _read_schema(schema)
+    code = 0
     for file in files:
         try:
-            compiled = _compile(file, time, type_, schema)
-        except CepheidError as error:
-            _complain(str(error))
-            faults += 1
+            compiled = _compile(file, time, type_, columns)
+        except (CepheidError, WrongUseError) as error:
+            code = max(code, _report(error))
             continue
+        name = _name_of(file)
         if compiled.warnings:
-            _complain(render_diagnostics(compiled.warnings, compiled.text, file=file))
-        _say(f"{'<stdin>' if file == '-' else file}: ok")
-    if faults:
-        raise typer.Exit(EXIT_FAULT)
+            _complain(render_diagnostics(compiled.warnings, compiled.text, file=name))
+        _say(f"{name}: ok")
+    if code:
+        raise typer.Exit(code)
 
 
 @app.command()
@@ -152,18 +180,60 @@ def explain(
         str, typer.Option("--format", help="text, mermaid (a flowchart) or json (the plan).")
     ] = "text",
     time: TimeOption = "ts",
-    type_: Annotated[str, typer.Option("--type", help="The column of an event's type.")] = "type",
+    type_: TypeOption = "type",
 ) -> None:
     """Print the plan of a query with all reasons, or what a diagnostic code means."""
     if is_code(file) and not Path(file).exists():
         text = explain_code(file)
         if text is None:
-            _fail_usage(f"there is no diagnostic {file.upper()}; docs/errors.md lists all codes")
-        _say(text)
+            message = f"there is no diagnostic {file.upper()}; docs/errors.md lists all codes"
+            raise WrongUseError(message)
+        _show(text)
         return
     if format_ not in ("text", "mermaid", "json"):
-        _fail_usage(f"--format is text, mermaid or json, not {format_}")
-    _say(_compile(file, time, type_, schema).explain(format=format_))
+        message = f"--format is text, mermaid or json, not {format_}"
+        raise WrongUseError(message)
+    shown = _compile(file, time, type_, _read_schema(schema)).explain(format=format_)
+    if format_ != "text":
+        _say(shown)
+        return
+    # A plan knows no files, so its warnings speak of the query.
+    place = f"--> {_name_of(file)}:"
+    _show(re.sub(r"(?m)(?<=^ )( *)--> query:", lambda match: match[1] + place, shown))
+
+
+@app.command()
+def run(
+    file: FileArgument,
+    events: Annotated[
+        str,
+        typer.Option(
+            "--input", help="The events: a file, a folder, or a pattern: 'log/*.parquet'."
+        ),
+    ],
+    output: Annotated[Path | None, typer.Option(help="Write the result to this file.")] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="table, csv, json (lines) or parquet.")
+    ] = "",
+    time: TimeOption = "ts",
+    type_: TypeOption = "type",
+) -> None:
+    """Run a query over files and print or write its result."""
+    # Numba and Arrow take longer to load than checking a query takes.
+    from cepheid.interfaces.run_command import FORMATS, run_query, write_result
+
+    ending = output.suffix.removeprefix(".").replace("jsonl", "json") if output else ""
+    kind = format_ or (ending if ending in FORMATS else "csv" if output else "table")
+    if kind not in FORMATS or (kind == "table" and output is not None):
+        message = f"--format is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
+        raise WrongUseError(message)
+    compiled = _compile(file, time, type_, None)
+    try:
+        result = run_query(compiled, events)
+    except CepheidError as error:
+        error.file = _name_of(file)
+        raise
+    write_result(result, kind, output)
 
 
 @app.command()
@@ -174,7 +244,7 @@ def fmt(
         bool, typer.Option("--check", help="Print nothing; exit with 1 if the layout differs.")
     ] = False,
 ) -> None:
-    """Print a query in canonical layout; comments stay above the clause that they stand in."""
+    """Print a query in canonical layout; comments stay with their clauses."""
     text, name = _read(file)
     try:
         formatted = format_text(text) + "\n"
@@ -187,7 +257,8 @@ def fmt(
             raise typer.Exit(EXIT_FAULT)
     elif write:
         if file == "-":
-            _fail_usage("--write needs a file")
+            message = "--write needs a file"
+            raise WrongUseError(message)
         if formatted != text:
             _replace_file(Path(file), formatted)
     else:
@@ -195,13 +266,23 @@ def fmt(
 
 
 def _replace_file(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write a file whole or not at all; links stay links, and its mode stays."""
+    temporary = None
     try:
-        temporary.write_text(text, "utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        target = path.resolve(strict=True)
+        mode = target.stat().st_mode
+        with tempfile.NamedTemporaryFile(
+            dir=target.parent, prefix=".cepheid-", delete=False
+        ) as file:
+            temporary = Path(file.name)
+            file.write(text.encode())
+        temporary.chmod(mode)
+        temporary.replace(target)
+    except OSError as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        message = f"could not write {_name_of(str(path))}: {error.strerror or error}"
+        raise WrongUseError(message) from None
 
 
 @app.command()
@@ -218,7 +299,7 @@ def demo() -> None:
     console = _console(stderr=False)
     console.print(table)
     shown = compiled["greta-q3"]
-    _say(f"\n{shown.format()}\n\n{shown.explain()}")
+    _show(f"\n{shown.format()}\n\n{shown.explain()}")
 
 
 def _print_version(wanted: bool) -> None:
@@ -239,10 +320,26 @@ def _options(
     return
 
 
+def _report(error: CepheidError | WrongUseError) -> int:
+    """Print what went wrong and return the exit code for it."""
+    if isinstance(error, CepheidError):
+        _complain(str(error))
+        return EXIT_FAULT
+    _complain(f"cepheid: {error}")
+    return EXIT_USAGE
+
+
 def main() -> None:
     """Run the command line; a mistake in a query is a message, never a traceback."""
     try:
-        app()
-    except CepheidError as error:
-        _complain(str(error))
+        try:
+            app()
+        except (CepheidError, WrongUseError) as error:
+            sys.exit(_report(error))
+        finally:
+            # What is still buffered meets a closed pipe here, not when Python shuts down.
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would try once more when it ends, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAULT)

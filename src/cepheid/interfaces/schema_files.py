@@ -1,4 +1,7 @@
-"""File in, its columns out: Parquet, Arrow, CSV and JSON lines, by the file's ending."""
+"""File in, its columns out: Parquet, Arrow, CSV and JSON lines, by the file's ending.
+
+A folder holds Parquet files, as Spark writes them; folders such as ``day=1`` below it are columns.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import io
 from pathlib import Path
 
 import pyarrow as pa
-from pyarrow import csv, feather, json, parquet
+from pyarrow import csv, dataset, feather, ipc, json, parquet
 
 from cepheid.errors import DataError, Diagnostic
 
@@ -14,38 +17,84 @@ SAMPLE_BYTES = 1 << 20
 """How much of a JSON lines file is read to learn its columns."""
 
 
+class _UnreadableError(Exception):
+    """The reason why a file has no columns, in our words."""
+
+
 def read_file_schema(path: Path) -> pa.Schema:
-    """Return the Arrow schema of a file.
+    """Return the Arrow schema of a file, or of a folder of Parquet files.
 
     Raises
     ------
     DataError
         E501 if the file is damaged, or of a kind that Cepheid does not read.
     """
-    ending = path.suffix.lower()
     try:
-        if ending in (".parquet", ".pq"):
-            return parquet.read_schema(path)
-        if ending in (".arrow", ".feather", ".ipc"):
-            return feather.read_table(path, memory_map=True).schema
-        if ending == ".csv":
-            with csv.open_csv(path) as reader:
-                return reader.schema
-        if ending in (".jsonl", ".ndjson", ".json"):
-            return _read_json_lines(path)
+        schema = _read(path)
+        # Arrow decodes names only when somebody asks for them.
+        assert len(schema.names) == len(schema), "every column has a name"
+    except UnicodeError:
+        raise _fail(path, "its header is not UTF-8 text", "save it as UTF-8") from None
+    except _UnreadableError as error:
+        raise _fail(path, *error.args) from None
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        message = f"could not read the columns of `{path}`: {reason}"
-        raise DataError([Diagnostic("E501", message)]) from error
-    helps = ("use a file that ends in .parquet, .arrow, .csv or .jsonl",)
-    message = f"could not read the columns of `{path}`: its ending names no known kind of file"
-    raise DataError([Diagnostic("E501", message, helps=helps)])
+        raise _fail(path, reason) from error
+    return schema
+
+
+def _fail(path: Path, reason: str, *helps: str) -> DataError:
+    message = f"could not read the columns of `{path}`: {reason}"
+    return DataError([Diagnostic("E501", message, helps=helps)])
+
+
+def _read(path: Path) -> pa.Schema:
+    if path.is_dir():
+        return _read_folder(path)
+    match path.suffix.lower():
+        case ".parquet" | ".pq":
+            return parquet.read_schema(path)
+        case ".arrow" | ".arrows" | ".feather" | ".ipc":
+            return _read_arrow(path)
+        case ".csv":
+            with csv.open_csv(path) as reader:
+                return reader.schema
+        case ".jsonl" | ".ndjson" | ".json":
+            return _read_json_lines(path)
+    reason = "its ending names no known kind of file"
+    raise _UnreadableError(reason, "use a file that ends in .parquet, .arrow, .csv or .jsonl")
+
+
+def _read_folder(path: Path) -> pa.Schema:
+    """Read the first of the files; those that start with a dot or underscore are Spark's own."""
+    found = dataset.dataset(path, format="parquet", partitioning="hive")
+    if not found.files:
+        reason = "the folder holds no Parquet files"
+        raise _UnreadableError(reason, "name a file, or a folder that Spark has written as Parquet")
+    return found.schema
+
+
+def _read_arrow(path: Path) -> pa.Schema:
+    """Tell Arrow's file format, its stream format and the old Feather by their first bytes."""
+    with path.open("rb") as file:
+        start = file.read(6)
+    if start.startswith(b"FEA1"):
+        return feather.read_table(path).schema
+    # A map reads no more than the schema, whatever length a damaged file claims.
+    with pa.memory_map(str(path)) as source:
+        opened = ipc.open_file(source) if start == b"ARROW1" else ipc.open_stream(source)
+        return opened.schema
 
 
 def _read_json_lines(path: Path) -> pa.Schema:
     """Read whole lines only, so that a sample does not end inside one."""
     with path.open("rb") as file:
         sample = file.read(SAMPLE_BYTES)
-        if len(sample) == SAMPLE_BYTES:
+        if file.read(1):
             sample = sample[: sample.rfind(b"\n") + 1]
-    return json.read_json(io.BytesIO(sample)).schema
+            if not sample:
+                reason = "its first line is longer than 1 MiB"
+                raise _UnreadableError(reason, "write one event a line")
+    # One block, because Arrow joins no line that lies in more than two.
+    whole = json.ReadOptions(block_size=max(len(sample), 1))
+    return json.read_json(io.BytesIO(sample), read_options=whole).schema

@@ -1,8 +1,8 @@
 """The fast way for plain queries: skip-till-any-match, no negation, one variable an event.
 
-Then an event adds a few numbers to one: v[target] += v[source] + v[source] + ... The unit with which
-matches begin is one more number, so a start is one more source. Sources are padded with a number
-that is always zero, so no event branches on its kind.
+Then an event adds a few numbers to one: v[target] += v[source] + v[source] + ... The unit with
+which matches begin is one more number, so a start is one more source. Sources are padded with a
+number that is always zero, so no event branches on its kind.
 
     S[key, slot(, lane)]    slots 0..size-1 configurations, slot size the unit, slot size+1 zero
 
@@ -20,7 +20,7 @@ from cepheid.kernels.ring import LIMIT, SHRINK, TINY, widen
 
 
 @njit(cache=True)
-def _shrink(S, exponent, k, size):  # type: ignore[no-untyped-def]
+def _shrink(S, exponent, k, size):
     """Bring the numbers of a key below LIMIT; return False if others would be lost by it."""
     for q in range(size):
         if S[k, q] != 0.0 and abs(S[k, q]) * SHRINK < TINY:
@@ -35,7 +35,7 @@ def _shrink(S, exponent, k, size):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def count_windows(  # type: ignore[no-untyped-def]
+def count_windows(
     S, exponent, opened, target, source, counts, ts, key, codes, begin, width, out_key, out_start, R
 ):
     """Count matches in windows that do not overlap; O(sources) an event.
@@ -86,7 +86,7 @@ def count_windows(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def count_stream(S, exponent, target, source, codes, begin):  # type: ignore[no-untyped-def]
+def count_stream(S, exponent, target, source, codes, begin):
     """Count matches of one key in one window; nothing but the codes is read."""
     n = codes.shape[0]
     size = S.shape[1] - 2
@@ -110,18 +110,73 @@ def count_stream(S, exponent, target, source, codes, begin):  # type: ignore[no-
 
 
 @njit(cache=True)
-def aggregate_windows(  # type: ignore[no-untyped-def]
-    S, P, M, exponent, opened, target, source, counts, variable, ts, key, codes, W, X, wcol, xcol,
-    begin, width, out_key, out_start, R, RM,
+def _close(P, M, counts, exponent, k, R, RM, row):
+    """Add up the configurations that count; return whether there is any match."""
+    some = False
+    for a in range(P.shape[2]):
+        total = 0.0
+        for q in range(P.shape[1] - 2):
+            if counts[q]:
+                total += P[k, q, a]
+        some = some or (a == 0 and total != 0.0)
+        R[row, a] = widen(total, float(exponent[k]))
+    for a in range(M.shape[2]):
+        RM[row, a] = NO_VALUE
+        for q in range(P.shape[1] - 2):
+            if counts[q]:
+                RM[row, a] = min(RM[row, a], M[k, q, a])
+    return some
+
+
+@njit(cache=True)
+def _shrink_parts(P, exponent, k):
+    size = P.shape[1] - 2
+    for q in range(size):
+        for a in range(P.shape[2]):
+            if P[k, q, a] != 0.0 and abs(P[k, q, a]) * SHRINK < TINY:
+                return False
+    for q in range(size + 1):
+        for a in range(P.shape[2]):
+            P[k, q, a] *= SHRINK
+    if P[k, size, 0] < SHRINK:
+        P[k, size, 0] = 0.0
+    exponent[k] += 512
+    return True
+
+
+@njit(cache=True)
+def aggregate_windows(
+    P,
+    M,
+    exponent,
+    opened,
+    target,
+    source,
+    counts,
+    variable,
+    ts,
+    key,
+    codes,
+    W,
+    X,
+    wcol,
+    xcol,
+    begin,
+    width,
+    out_key,
+    out_start,
+    R,
+    RM,
 ):
     """Count, sum and find extremes in windows that do not overlap; O(sources x parts) an event.
 
-    ``P[key, slot, part]`` holds the sums, ``M[key, slot, part]`` the least value keys.
+    ``P[key, slot, part]`` holds counts and sums, ``M[key, slot, part]`` the least value keys.
     """
     rows = 0
     n = codes.shape[0]
-    size = S.shape[1] - 2
-    parts, mins, wide = P.shape[2], M.shape[2], source.shape[1]
+    size, parts, mins, wide = P.shape[1] - 2, P.shape[2], M.shape[2], source.shape[1]
+    added = np.zeros(parts)
+    least = np.zeros(mins, np.int64)
     for i in range(begin, n):
         c = codes[i]
         t = target[c]
@@ -129,70 +184,50 @@ def aggregate_windows(  # type: ignore[no-untyped-def]
             continue
         k = key[i]
         if width > 0 and ts[i] >= opened[k] + width:
-            total = 0.0
-            for q in range(size):
-                total += S[k, q] if counts[q] else 0.0
-            if total != 0.0:
-                R[rows, 0] = widen(total, float(exponent[k]))
-                for a in range(parts):
-                    part = 0.0
-                    for q in range(size):
-                        part += P[k, q, a] if counts[q] else 0.0
-                    R[rows, a + 1] = widen(part, float(exponent[k]))
-                for a in range(mins):
-                    RM[rows, a] = NO_VALUE
-                    for q in range(size):
-                        if counts[q]:
-                            RM[rows, a] = min(RM[rows, a], M[k, q, a])
+            if _close(P, M, counts, exponent, k, R, RM, rows):
                 out_key[rows] = k
                 out_start[rows] = opened[k]
                 rows += 1
-            S[k] = 0.0
             P[k] = 0.0
             M[k] = NO_VALUE
-            S[k, size] = 1.0
+            P[k, size, 0] = 1.0
             exponent[k] = 0
             opened[k] = ts[i] // width * width
-        v = variable[t]
-        inc = 0.0
-        for s in range(wide):
-            inc += S[k, source[c, s]]
-        if inc == 0.0:
-            if S[k, size] == 0.0 and S[k, t] == 0.0:
-                return NARROW, i, rows
-            if S[k, size] != 0.0:
-                continue
-        largest = S[k, t] + inc
-        S[k, t] = largest
         for a in range(parts):
-            part = 0.0
-            for s in range(wide):
-                part += P[k, source[c, s], a]
-            row = wcol[v, a + 1]
+            added[a] = 0.0
+        for a in range(mins):
+            least[a] = NO_VALUE
+        for s in range(wide):
+            r = source[c, s]
+            for a in range(parts):
+                added[a] += P[k, r, a]
+            for a in range(mins):
+                least[a] = min(least[a], M[k, r, a])
+        inc = added[0]
+        if inc == 0.0:
+            if P[k, size, 0] != 0.0:
+                continue
+            if P[k, t, 0] == 0.0:
+                return NARROW, i, rows
+        v = variable[t]
+        largest = P[k, t, 0] + inc
+        P[k, t, 0] = largest
+        for a in range(1, parts):
+            part = P[k, t, a] + added[a]
+            row = wcol[v, a]
             if row >= 0:
                 part += W[row, i] * inc
-            part += P[k, t, a]
             P[k, t, a] = part
             if abs(part) > largest and np.isfinite(part):
                 largest = abs(part)
         for a in range(mins):
-            least = M[k, t, a]
-            for s in range(wide):
-                least = min(least, M[k, source[c, s], a])
+            value = min(M[k, t, a], least[a])
             row = xcol[v, a]
             if row >= 0:
-                least = min(least, X[row, i])
-            M[k, t, a] = least
-        if largest > LIMIT:
-            for q in range(size):
-                for a in range(parts):
-                    if P[k, q, a] != 0.0 and abs(P[k, q, a]) * SHRINK < TINY:
-                        return NARROW, i + 1, rows
-            if not _shrink(S, exponent, k, size):
-                return NARROW, i + 1, rows
-            for q in range(size):
-                for a in range(parts):
-                    P[k, q, a] *= SHRINK
+                value = min(value, X[row, i])
+            M[k, t, a] = value
+        if largest > LIMIT and not _shrink_parts(P, exponent, k):
+            return NARROW, i + 1, rows
     return OK, n, rows
 
 
@@ -201,7 +236,7 @@ LANES = 4
 
 
 @njit(cache=True)
-def load_lanes(S, V, one, k):  # type: ignore[no-untyped-def]
+def load_lanes(S, V, one, k):
     """Lay the matrix of a key's pane out for ``count_panes``."""
     size, lanes = V.shape[1], V.shape[3]
     S[k] = 0.0
@@ -212,7 +247,7 @@ def load_lanes(S, V, one, k):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def save_lanes(S, V, one, k):  # type: ignore[no-untyped-def]
+def save_lanes(S, V, one, k):
     """Lay it out as ``panes.py`` wants it."""
     size, lanes = V.shape[1], V.shape[3]
     for q in range(size):
@@ -222,9 +257,29 @@ def save_lanes(S, V, one, k):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def count_panes(  # type: ignore[no-untyped-def]
-    S, V, M, start, one, exponent, pane, dirty, B, target, source, counts, ts, key, codes,
-    begin, width, slide, out_key, out_end, R, RM,
+def count_panes(
+    S,
+    V,
+    M,
+    start,
+    one,
+    exponent,
+    pane,
+    dirty,
+    B,
+    target,
+    source,
+    counts,
+    ts,
+    key,
+    codes,
+    begin,
+    width,
+    slide,
+    out_key,
+    out_end,
+    R,
+    RM,
 ):
     """Count matches in sliding windows whose matrices have at most four lanes.
 
@@ -269,7 +324,7 @@ def count_panes(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _shrink_lanes(S, exponent, k, size):  # type: ignore[no-untyped-def]
+def _shrink_lanes(S, exponent, k, size):
     for q in range(size):
         for lane in range(LANES):
             if S[k, q, lane] != 0.0 and S[k, q, lane] * SHRINK < TINY:

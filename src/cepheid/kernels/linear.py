@@ -30,7 +30,29 @@ largest number, so the run must go on with wide numbers."""
 
 
 @njit(cache=True)
-def advance(T, V, M, start, one, k, i, j, codes, letter, W, X, wcol, xcol, nV, nM, mV, mM, semantics, zero, p):  # type: ignore[no-untyped-def]
+def advance(
+    T,
+    V,
+    M,
+    start,
+    one,
+    k,
+    i,
+    j,
+    codes,
+    letter,
+    W,
+    X,
+    wcol,
+    xcol,
+    nV,
+    nM,
+    mV,
+    mM,
+    semantics,
+    zero,
+    p,
+):
     """Apply the events i to j of partition k, all of one time; O(edges x parts x lanes) an event.
 
     Parameters
@@ -118,7 +140,7 @@ def advance(T, V, M, start, one, k, i, j, codes, letter, W, X, wcol, xcol, nV, n
 
 
 @njit(cache=True)
-def _move(T, V, M, k, letter, mV, mM, zero, p):  # type: ignore[no-untyped-def]
+def _move(T, V, M, k, letter, mV, mM, zero, p):
     """Move the matches of configurations by a letter; all leave before any arrives."""
     parts, lanes, mins = V.shape[2], V.shape[3], M.shape[2]
     mV[:, :, :] = zero
@@ -145,7 +167,7 @@ def _move(T, V, M, k, letter, mV, mM, zero, p):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def close_row(T, V, M, k, exponent, R, RM, row, p):  # type: ignore[no-untyped-def]
+def close_row(T, V, M, k, exponent, R, RM, row, p):
     """Add up the configurations that count, in lane 0; return whether there is any match."""
     some = False
     for a in range(V.shape[2]):
@@ -163,7 +185,7 @@ def close_row(T, V, M, k, exponent, R, RM, row, p):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True)
-def reset(V, M, start, one, exponent, unit, zero, k):  # type: ignore[no-untyped-def]
+def reset(V, M, start, one, exponent, unit, zero, k):
     """Forget everything of a partition."""
     V[k] = zero
     M[k] = NO_VALUE
@@ -173,9 +195,33 @@ def reset(V, M, start, one, exponent, unit, zero, k):  # type: ignore[no-untyped
 
 
 @njit(cache=True)
-def aggregate_linear(  # type: ignore[no-untyped-def]
-    T, V, M, start, one, exponent, opened, ts, key, codes, letters, W, X, wcol, xcol,
-    begin, width, grouped, semantics, unit, zero, p, out_key, out_start, R, RM,
+def aggregate_linear(
+    T,
+    V,
+    M,
+    start,
+    one,
+    exponent,
+    opened,
+    ts,
+    key,
+    codes,
+    letters,
+    W,
+    X,
+    wcol,
+    xcol,
+    begin,
+    width,
+    grouped,
+    semantics,
+    unit,
+    zero,
+    p,
+    out_key,
+    out_start,
+    R,
+    RM,
 ):
     """Aggregate windows that do not overlap; O(edges) an event and memory for one vector a key.
 
@@ -214,9 +260,9 @@ def aggregate_linear(  # type: ignore[no-untyped-def]
             reset(V, M, start, one, exponent, unit, zero, k)
             opened[k] = ts[i] // width * width
         status = advance(
-            T, V, M, start, one, k, i, j, codes, letters[i], W, X, wcol, xcol,
-            nV, nM, mV, mM, semantics, zero, p,
-        )
+            T, V, M, start, one, k, i, j, codes, letters[i], W, X, wcol, xcol, nV, nM, mV, mM,
+            semantics, zero, p,
+        )  # fmt: skip
         if status != OK:
             return status, i, rows
         i = j
@@ -226,7 +272,7 @@ def aggregate_linear(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def flush_linear(  # type: ignore[no-untyped-def]
+def flush_linear(
     T, V, M, start, one, exponent, opened, until, width, unit, zero, p, out_key, out_start, R, RM
 ):
     """Close every window that ends by ``until``; return the number of rows."""

@@ -1,7 +1,7 @@
 """Aggregate sliding windows: panes become small matrices, windows products of matrices.
 
-A pane is a stretch that no window cuts. The events of a key in a pane are one linear map, kept as a
-matrix: one lane for every start configuration and every configuration that a match may come in with.
+A pane is a stretch that no window cuts. The events of a key in a pane are one linear map, kept as
+a matrix: one lane for every start configuration and every configuration that may come in.
 P panes make a window. Panes are cut into blocks of P, so a window is the end of one block and the
 beginning of the next:
 
@@ -32,7 +32,7 @@ FULL = 2
 
 
 @njit(cache=True)
-def times(xV, xM, xs, B, C, S, nS, oV, oM, p):  # type: ignore[no-untyped-def]
+def times(xV, xM, xs, B, C, S, nS, oV, oM, p):
     """Multiply a vector by a matrix: what comes in by x goes on through the matrix.
 
     Parameters
@@ -74,7 +74,7 @@ def times(xV, xM, xs, B, C, S, nS, oV, oM, p):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def identity(V, M, start, one, exponent, unit, zero, k, nS):  # type: ignore[no-untyped-def]
+def identity(V, M, start, one, exponent, unit, zero, k, nS):
     """Begin a pane: every lane holds one match, in the configuration that it stands for."""
     V[k] = zero
     M[k] = NO_VALUE
@@ -89,7 +89,7 @@ def identity(V, M, start, one, exponent, unit, zero, k, nS):  # type: ignore[no-
 
 
 @njit(cache=True)
-def _end_pane(V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, o, nS, p):  # type: ignore[no-untyped-def]
+def _end_pane(V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, o, nS, p):
     """Keep the matrix of the pane at offset o, and multiply the prefix of the block by it."""
     size, parts, lanes, mins = V.shape[1], V.shape[2], V.shape[3], M.shape[2]
     for q in range(size):
@@ -117,7 +117,7 @@ def _end_pane(V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, o, nS,
 
 
 @njit(cache=True)
-def _end_block(P, PM, PS, has, begun, A, AM, AS, tail, k, nS, p):  # type: ignore[no-untyped-def]
+def _end_block(P, PM, PS, has, begun, A, AM, AS, tail, k, nS, p):
     """Compute the suffix vectors of the block that ends, and begin the next one."""
     panes, size, parts, lanes, mins = P.shape[1], P.shape[2], P.shape[3], P.shape[4], PM.shape[3]
     G = np.zeros((size, parts, lanes), P.dtype)
@@ -155,7 +155,7 @@ def _end_block(P, PM, PS, has, begun, A, AM, AS, tail, k, nS, p):  # type: ignor
 
 
 @njit(cache=True)
-def _window(counts, F, FM, FS, begun, A, AM, AS, tail, k, o, nS, oV, oM, R, RM, row, p):  # type: ignore[no-untyped-def]
+def _window(counts, F, FM, FS, begun, A, AM, AS, tail, k, o, nS, oV, oM, R, RM, row, p):
     """Compute the result of the window that ends at offset o; return whether it has a match."""
     size, parts, mins = F.shape[1], F.shape[2], FM.shape[2]
     if o > 0 and tail[k, o]:
@@ -185,9 +185,30 @@ def _window(counts, F, FM, FS, begun, A, AM, AS, tail, k, o, nS, oV, oM, R, RM, 
 
 
 @njit(cache=True)
-def seal(  # type: ignore[no-untyped-def]
-    counts, V, M, start, one, exponent, pane, dirty, B, k, upto, slide, nS, unit, zero, p,
-    oV, oM, out_key, out_end, R, RM, rows,
+def seal(
+    counts,
+    V,
+    M,
+    start,
+    one,
+    exponent,
+    pane,
+    dirty,
+    B,
+    k,
+    upto,
+    slide,
+    nS,
+    unit,
+    zero,
+    p,
+    oV,
+    oM,
+    out_key,
+    out_end,
+    R,
+    RM,
+    rows,
 ):
     """Pass all pane boundaries of a key up to pane ``upto``; return the number of rows.
 
@@ -196,7 +217,9 @@ def seal(  # type: ignore[no-untyped-def]
     P, PM, PS, has, F, FM, FS, begun, A, AM, AS, tail = B
     panes = P.shape[1]
     if dirty[k]:
-        _end_pane(V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, pane[k] % panes, nS, p)
+        _end_pane(
+            V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, pane[k] % panes, nS, p
+        )
         identity(V, M, start, one, exponent, unit, zero, k, nS)
         dirty[k] = False
     b = pane[k] + 1
@@ -220,9 +243,37 @@ def seal(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def aggregate_panes(  # type: ignore[no-untyped-def]
-    T, V, M, start, one, exponent, pane, dirty, B, ts, key, codes, letters, W, X, wcol, xcol,
-    begin, width, slide, grouped, semantics, nS, unit, zero, p, out_key, out_end, R, RM,
+def aggregate_panes(
+    T,
+    V,
+    M,
+    start,
+    one,
+    exponent,
+    pane,
+    dirty,
+    B,
+    ts,
+    key,
+    codes,
+    letters,
+    W,
+    X,
+    wcol,
+    xcol,
+    begin,
+    width,
+    slide,
+    grouped,
+    semantics,
+    nS,
+    unit,
+    zero,
+    p,
+    out_key,
+    out_end,
+    R,
+    RM,
 ):
     """Aggregate sliding windows; see the module's docstring for the costs.
 
@@ -260,11 +311,11 @@ def aggregate_panes(  # type: ignore[no-untyped-def]
             rows = seal(
                 T.counts, V, M, start, one, exponent, pane, dirty, B, k, upto, slide, nS, unit,
                 zero, p, oV, oM, out_key, out_end, R, RM, rows,
-            )
+            )  # fmt: skip
         status = advance(
-            T, V, M, start, one, k, i, j, codes, letters[i], W, X, wcol, xcol,
-            nV, nM, mV, mM, semantics, zero, p,
-        )
+            T, V, M, start, one, k, i, j, codes, letters[i], W, X, wcol, xcol, nV, nM, mV, mM,
+            semantics, zero, p,
+        )  # fmt: skip
         if status != OK:
             return status, i, rows
         dirty[k] = True
@@ -275,9 +326,27 @@ def aggregate_panes(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def flush_panes(  # type: ignore[no-untyped-def]
-    counts, V, M, start, one, exponent, pane, dirty, B, first, upto, slide, nS, unit, zero, p,
-    out_key, out_end, R, RM,
+def flush_panes(
+    counts,
+    V,
+    M,
+    start,
+    one,
+    exponent,
+    pane,
+    dirty,
+    B,
+    first,
+    upto,
+    slide,
+    nS,
+    unit,
+    zero,
+    p,
+    out_key,
+    out_end,
+    R,
+    RM,
 ):
     """Pass the boundaries of all keys up to pane ``upto``; return next key and number of rows."""
     rows = 0
@@ -291,5 +360,5 @@ def flush_panes(  # type: ignore[no-untyped-def]
             rows = seal(
                 counts, V, M, start, one, exponent, pane, dirty, B, k, upto, slide, nS, unit,
                 zero, p, oV, oM, out_key, out_end, R, RM, rows,
-            )
+            )  # fmt: skip
     return V.shape[0], rows

@@ -3,7 +3,7 @@
 A kernel is written once in terms of these operations and compiled for the dtype of its arrays:
 
     float64      plain; the kernel shares one exponent per partition and rescales at LIMIT
-    complex128   wide: a mantissa (real) and a power of two (imag, a multiple of STEP), any magnitude
+    complex128   wide: a mantissa (real) and a power of two (imag, a multiple of STEP)
     uint64       residues modulo a prime: MERSENNE = 2^61 - 1, or a prime below 2^32
 """
 
@@ -93,7 +93,7 @@ def present(a: Any) -> Any:
 
 
 @overload(add)
-def _add(a, b, p):  # type: ignore[no-untyped-def]  # numba compares signatures
+def _add(a, b, p):
     if isinstance(a, types.Complex):
         return lambda a, b, p: _add_wide(a, b)
     if isinstance(a, types.Integer):
@@ -102,7 +102,7 @@ def _add(a, b, p):  # type: ignore[no-untyped-def]  # numba compares signatures
 
 
 @overload(mul)
-def _mul(a, b, p):  # type: ignore[no-untyped-def]  # numba compares signatures
+def _mul(a, b, p):
     if isinstance(a, types.Complex):
         return lambda a, b, p: widen(a.real * b.real, a.imag + b.imag)
     if isinstance(a, types.Integer):
@@ -111,14 +111,14 @@ def _mul(a, b, p):  # type: ignore[no-untyped-def]  # numba compares signatures
 
 
 @overload(present)
-def _present(a):  # type: ignore[no-untyped-def]  # numba compares signatures
+def _present(a):
     if isinstance(a, types.Complex):
         return lambda a: a.real != 0.0
     return lambda a: a != 0
 
 
 @overload(tiny)
-def _tiny(one):  # type: ignore[no-untyped-def]  # numba compares signatures
+def _tiny(one):
     if isinstance(one, types.Float):
         return lambda one: one < TINY
     return lambda one: False
@@ -130,13 +130,13 @@ def settle(V: Any, one: Any, exponent: Any, k: Any) -> Any:
 
 
 @overload(settle)
-def _settle(V, one, exponent, k):  # type: ignore[no-untyped-def]  # numba compares signatures
+def _settle(V, one, exponent, k):
     if isinstance(V.dtype, types.Float):
         return _settle_doubles
     return lambda V, one, exponent, k: True
 
 
-def _settle_doubles(V, one, exponent, k):  # type: ignore[no-untyped-def]
+def _settle_doubles(V, one, exponent, k):
     largest = 0.0
     for x in V[k].flat:
         if abs(x) > largest and np.isfinite(x):
@@ -161,7 +161,7 @@ def wide(x: Any, exponent: Any) -> Any:
 
 
 @overload(wide)
-def _wide(x, exponent):  # type: ignore[no-untyped-def]  # numba compares signatures
+def _wide(x, exponent):
     if isinstance(x, types.Float):
         return lambda x, exponent: widen(x, float(exponent))
     return lambda x, exponent: x

@@ -1,11 +1,11 @@
 """Aggregate the time up to now: a result whenever a match ends, over the events of (t - w, t].
 
-The events of a partition that are still in the window form two stacks. For each time in the *front*
+The events of a partition that are in the window form two stacks. For each time in the *front*
 a vector is kept: the empty match pushed through all times from there to the end of the front. The
-*back* is one matrix, the product of all later times. The result is a vector times a matrix. When the
-front runs empty, the back is turned into a new front, from its end to its beginning. Every time is
-pushed once and turned once, so an event costs O(size^2 x lanes) amortised, however many events
-the window holds; A-Seq keeps a counter for every start instead.
+*back* is one matrix, the product of all later times. The result is a vector times a matrix. When
+the front runs empty, the back is turned into a new front, from its end to its beginning. Every
+time is pushed once and turned once, so an event costs O(size^2 x lanes) amortised, however many
+events the window holds; A-Seq keeps a counter for every start instead.
 
 Source: Qi et al., "Complex Event Analytics: Online Aggregation of Stream Sequence Patterns", SIGMOD
 2014, section 3.2, for the semantics; two stacks for associative products are folklore.
@@ -24,7 +24,7 @@ ENDED, EXPIRED = 1, 2
 
 
 @njit(cache=True)
-def _total(counts, oV, oM, R, RM, row, p):  # type: ignore[no-untyped-def]
+def _total(counts, oV, oM, R, RM, row, p):
     """Add up the configurations that count."""
     for a in range(oV.shape[1]):
         R[row, a] = oV.dtype.type(0)
@@ -39,7 +39,7 @@ def _total(counts, oV, oM, R, RM, row, p):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _turn(T, first, last, at, V, M, start, one, exponent, codes, letters, W, X, wcol, xcol,  # type: ignore[no-untyped-def]
+def _turn(T, first, last, at, V, M, start, one, exponent, codes, letters, W, X, wcol, xcol,
           nV, nM, mV, mM, A, AM, AS, B, semantics, nS, unit, zero, p):  # fmt: skip
     """Make a front of the times first to last: suffix vectors, from the last one to the first.
 
@@ -81,9 +81,32 @@ def _turn(T, first, last, at, V, M, start, one, exponent, codes, letters, W, X, 
 
 
 @njit(cache=True)
-def aggregate_trailing(  # type: ignore[no-untyped-def]
-    T, ts, codes, letters, W, X, wcol, xcol, at, fresh, width, until, expiries, semantics, nS, unit,
-    zero, p, size, parts, mins, out_time, out_kind, R, RM,
+def aggregate_trailing(
+    T,
+    ts,
+    codes,
+    letters,
+    W,
+    X,
+    wcol,
+    xcol,
+    at,
+    fresh,
+    width,
+    until,
+    expiries,
+    semantics,
+    nS,
+    unit,
+    zero,
+    p,
+    size,
+    parts,
+    mins,
+    out_time,
+    out_kind,
+    R,
+    RM,
 ):
     """Aggregate the events of one partition.
 
@@ -133,8 +156,8 @@ def aggregate_trailing(  # type: ignore[no-untyped-def]
             while first < g and ts[at[first]] + width <= t:
                 if first == front:
                     _turn(
-                        T, front, g, at, V, M, start, one, exponent, codes, letters, W, X, wcol, xcol,
-                        nV, nM, mV, mM, A, AM, AS, begun, semantics, nS, unit, zero, p,
+                        T, front, g, at, V, M, start, one, exponent, codes, letters, W, X, wcol,
+                        xcol, nV, nM, mV, mM, A, AM, AS, begun, semantics, nS, unit, zero, p,
                     )  # fmt: skip
                     identity(V, M, start, one, exponent, unit, zero, 0, nS)
                     front = g
@@ -155,7 +178,7 @@ def aggregate_trailing(  # type: ignore[no-untyped-def]
                 changed = False
                 continue
         i, j = at[g], at[g + 1]
-        x, xM, xs = _front(A, AM, AS, first, front, oV, oM)
+        x, _, xs = _front(A, AM, AS, first, front, oV, oM)
         advance(
             T, V, M, start, one, 0, i, j, codes, letters[i], W, X, wcol, xcol,
             nV, nM, mV, mM, semantics, zero, p,
@@ -174,7 +197,7 @@ def aggregate_trailing(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _front(A, AM, AS, first, front, oV, oM):  # type: ignore[no-untyped-def]
+def _front(A, AM, AS, first, front, oV, oM):
     """Return the vector with which the back begins: the front's, or the empty match."""
     if first < front:
         return A[first].copy(), AM[first].copy(), AS[first]
@@ -182,7 +205,7 @@ def _front(A, AM, AS, first, front, oV, oM):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _value(counts, V, M, start, A, AM, AS, first, front, nS, oV, oM, p):  # type: ignore[no-untyped-def]
+def _value(counts, V, M, start, A, AM, AS, first, front, nS, oV, oM, p):
     """Compute the vector of the whole window; return the number of its matches."""
     x, xM, xs = _front(A, AM, AS, first, front, oV, oM)
     times(x, xM, xs, V[0], M[0], start[0], nS, oV, oM, p)
@@ -194,7 +217,7 @@ def _value(counts, V, M, start, A, AM, AS, first, front, nS, oV, oM, p):  # type
 
 
 @njit(cache=True)
-def _ends(T, nV, x, xs, nS, p):  # type: ignore[no-untyped-def]
+def _ends(T, nV, x, xs, nS, p):
     """Return whether a match ends with the events just added."""
     for q in range(nV.shape[0]):
         if not T.counts[q]:
@@ -208,9 +231,7 @@ def _ends(T, nV, x, xs, nS, p):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def add_up_partitions(  # type: ignore[no-untyped-def]
-    slot, time, kind, numbers, values, slots, wanted, fresh, p, out_time, R, RM
-):
+def add_up_partitions(slot, time, kind, numbers, values, slots, wanted, fresh, p, out_time, R, RM):
     """Add up the partitions of one group over time; O(log partitions) a change.
 
     Parameters

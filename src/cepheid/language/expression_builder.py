@@ -19,8 +19,19 @@ from cepheid.language.lexer import MistakeFoundError
 Child = Any
 """A token or a finished node."""
 
+COMPARISONS = frozenset(["=", "<>", "<", "<=", ">", ">="])
 INTEGER_MAX = 2**63 - 1
 NUMBER_LENGTH_MAX = 40
+TOO_LARGE = "this number does not fit 64 bits"
+
+OTHER_UNITS = {
+    "`m` is ambiguous: write `min` for minutes, `ms` for milliseconds": ("m",),
+    "the shortest unit is the microsecond, `us`": ("ns", "nanosecond", "nanoseconds"),
+    "write weeks as days: `7 days`": ("w", "week", "weeks"),
+    "months have no fixed length: write `30 days`": ("mo", "mon", "month", "months"),
+    "years have no fixed length: write `365 days`": ("y", "yr", "year", "years"),
+}
+"""What people mean by other units; the nearest name would be a wrong guess."""
 
 ANCHORS = {a.value: a for a in tree.Anchor if a is not tree.Anchor.EACH}
 AGGREGATES = {f.value: f for f in tree.AggregateFunction}
@@ -67,9 +78,21 @@ def whole_number(token: Token) -> int:
         reject(
             "E107", "a whole number is needed here", token_span(token), "write it without a point"
         )
-    if len(token) > len(str(INTEGER_MAX)) or int(token) > INTEGER_MAX:
-        reject("E107", "this number does not fit 64 bits", token_span(token), "write it as `1e30`")
+    if not _fits(token, INTEGER_MAX):
+        reject("E107", TOO_LARGE, token_span(token), f"the largest is {INTEGER_MAX}")
     return int(token)
+
+
+def _fits(digits: str, most: int) -> bool:
+    """Return whether a whole number is at most ``most``; Python reads no number of any length."""
+    return len(digits) <= NUMBER_LENGTH_MAX and int(digits) <= most
+
+
+def too_large(digits: str, span: Span) -> Diagnostic:
+    """Say that a constant does not fit, and offer the double next to it."""
+    double = float(digits)
+    helps = () if double == float("inf") else (f"write it as a double: `{double!r}`",)
+    return Diagnostic("E107", TOO_LARGE, span, helps=helps)
 
 
 class ExpressionBuilder:
@@ -86,7 +109,9 @@ class ExpressionBuilder:
 
     def compare(self, c: Children[Child]) -> tree.Binary:
         left, operator, right = c
-        if isinstance(left, tree.Binary) and left.operator in ("=", "<>", "<", "<=", ">", ">="):
+        compared = isinstance(left, tree.Binary) and left.operator in COMPARISONS
+        # Parentheses leave no node; they only make a span wider than what is inside.
+        if compared and left.span.start == left.left.span.start:
             reject(
                 "E110",
                 "comparisons do not chain",
@@ -143,7 +168,10 @@ class ExpressionBuilder:
     def number(self, c: Children[Child]) -> tree.Literal:
         token = c[0]
         if token.isdigit():
-            return tree.Literal(span=token_span(token), value=whole_number(token))
+            # One more than the largest is the smallest with a sign; parse() rejects it without.
+            if not _fits(token, INTEGER_MAX + 1):
+                raise MistakeFoundError(too_large(token, token_span(token)))
+            return tree.Literal(span=token_span(token), value=int(token))
         value = float(token) if len(token) <= NUMBER_LENGTH_MAX else float("inf")
         if value == float("inf"):
             reject("E107", "this number is too large or too long", token_span(token))
@@ -174,13 +202,11 @@ class ExpressionBuilder:
     def duration(self, c: Children[Child]) -> tree.Duration:
         amount, unit = c
         if unit.lower() not in UNIT_MICROSECONDS:
-            units = [name for name in UNIT_MICROSECONDS if len(name) > 1]
-            near, mark, _ = suggest_names(unit, units).partition("?")
             reject(
                 "E108",
                 f"`{unit}` is not a unit of time",
                 token_span(unit),
-                near + mark if mark else "",
+                _suggest_unit(unit),
                 "units are microseconds, milliseconds, seconds, minutes, hours and days",
             )
         plain = len(amount) <= NUMBER_LENGTH_MAX and "e" not in amount.lower()
@@ -228,6 +254,15 @@ class ExpressionBuilder:
         variable = tree.Name(span=argument.span, text=argument.text)
         anchor = ANCHORS[function]
         return tree.Attribute(span=span_of(c), variable=variable, attribute=c[-1], anchor=anchor)
+
+
+def _suggest_unit(unit: str) -> str:
+    """Return a help for a word that is no unit; a wrong guess would change what a query means."""
+    for help_, names in OTHER_UNITS.items():
+        if unit.lower() in names:
+            return help_
+    near, mark, _ = suggest_names(unit, [n for n in UNIT_MICROSECONDS if len(n) > 2]).partition("?")
+    return near + mark if mark and len(unit) > 2 else ""
 
 
 def _call(c: Children[Child], arguments: tuple[Any, ...]) -> Any:

@@ -10,7 +10,7 @@ import re
 
 from cepheid.events.temporal import format_duration
 from cepheid.language import tree
-from cepheid.language.lexer import KEYWORDS, comments_of
+from cepheid.language.lexer import KEYWORDS, Comment, comments_of
 from cepheid.language.parser import parse
 
 _PLAIN_NAME = re.compile(r"(?!\d)\w+")
@@ -38,7 +38,10 @@ def format_query(query: tree.Query) -> str:
 
 
 def format_text(text: str) -> str:
-    """Return a query text in canonical layout, comments kept above the clauses that they stand in.
+    """Return a query text in canonical layout, every comment with its clause.
+
+    A comment of one line that ends the line of a clause stays behind it; all others stand above
+    the clause that they are in or before.
 
     Raises
     ------
@@ -49,21 +52,40 @@ def format_text(text: str) -> str:
     --------
     >>> print(format_text("pattern A within 5 s -- short"))
     PATTERN A
-    WITHIN 5 seconds
-    -- short
+    WITHIN 5 seconds -- short
     """
     query = parse(text)
     clauses = _clauses(query)
-    above: dict[int, list[str]] = {}
-    for span, comment in comments_of(text):
+    clause_at = {end: idx for idx, (end, _) in enumerate(clauses)}
+    above: list[list[str]] = [[] for _ in range(len(clauses) + 1)]
+    behind: dict[int, str] = {}
+    for comment in comments_of(text):
+        lines = [f"-- {line.strip()}".rstrip() for line in comment.text.split("\n")]
+        ended = clause_at.get(comment.previous_end)
+        if ended is not None and _ends_line(text, comment):
+            # Of several comments on one line, the last stays there.
+            above[ended] += [behind.pop(ended)] if ended in behind else []
+            if len(lines) == 1:
+                behind[ended] = lines[0]
+            else:
+                above[ended] += lines
+            continue
         # The clause that ends first after the comment; what stands before all clauses stays there.
-        later = [(end, idx) for idx, (end, _) in enumerate(clauses) if end > span.start]
+        later = [(end, idx) for end, idx in clause_at.items() if end > comment.span.start]
         home = min(later)[1] if later else len(clauses)
-        lines = [f"-- {line.strip()}".rstrip() for line in comment.split("\n")]
-        above.setdefault(0 if span.end <= query.span.start else home, []).extend(lines)
-    shown = [[*above.get(idx, []), line] for idx, (_, line) in enumerate(clauses)]
-    shown.append(above.get(len(clauses), []))
-    return "\n".join(line for lines in shown for line in lines)
+        above[0 if comment.span.end <= query.span.start else home] += lines
+    shown = [
+        [*above[idx], f"{line} {behind[idx]}" if idx in behind else line]
+        for idx, (_, line) in enumerate(clauses)
+    ]
+    return "\n".join(line for lines in [*shown, above[-1]] for line in lines)
+
+
+def _ends_line(text: str, comment: Comment) -> bool:
+    """Return whether a comment stands on the line of the word before it, and no word follows."""
+    before = text[comment.previous_end : comment.span.start]
+    after = text[comment.span.end : comment.next_start]
+    return "\n" not in before and ("\n" in after or comment.next_start == len(text))
 
 
 def _clauses(query: tree.Query) -> list[tuple[int, str]]:
@@ -110,7 +132,11 @@ def format_name(text: str) -> str:
 
 
 def _format_path(text: str) -> str:
-    return ".".join(format_name(part) if part else "" for part in text.split("."))
+    parts = text.split(".")
+    if all(_PLAIN_NAME.fullmatch(part) for part in parts):
+        return ".".join(format_name(part) for part in parts)
+    # A name between backquotes may hold the dots of a path, and parts that are no names.
+    return format_name(text)
 
 
 def _format_return(returns: tree.Return) -> str:

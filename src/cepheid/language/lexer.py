@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from lark.lexer import Lexer, LexerState, Token
 
@@ -108,6 +108,7 @@ _TOKEN = re.compile(
 _MODE = re.compile(r"[^\W\d]\w*(?:-\w+)*")
 _TWO_WORDS = re.compile(r"(?:(group)(?:\s*-\s*|\s+)by|(min)\s+length)\b", re.IGNORECASE)
 _CALL = re.compile(r"\s*\(")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class MistakeFoundError(Exception):
@@ -130,6 +131,10 @@ class QueryLexer(Lexer):
         """Yield the tokens of a text; a word's kind depends on the parser's state."""
         text = lexer_state.text.text
         assert isinstance(text, str), "parse() passes text"
+        half = _SURROGATE.search(text)
+        if half is not None:
+            # Half a character cannot be written to any file, not even inside a text or comment.
+            raise MistakeFoundError(_unreadable(text, half.start()))
         states = parser_state.parse_conf.states
         offset = 0
         while offset < len(text):
@@ -187,6 +192,9 @@ def _unreadable(text: str, offset: int) -> Diagnostic:
     here = text[offset]
     line_end = text.find("\n", offset)
     rest = Span(offset, len(text) if line_end < 0 else line_end)
+    if _SURROGATE.match(here):
+        message = f"U+{ord(here):04X} is half a character"
+        return Diagnostic("E103", message, Span(offset, offset + 1), helps=("remove it",))
     if here in "'\"":
         return Diagnostic(
             "E102",
@@ -212,20 +220,46 @@ def _unreadable(text: str, offset: int) -> Diagnostic:
     )
 
 
-def comments_of(text: str) -> list[tuple[Span, str]]:
-    """Return the comments of a text that can be read, each without the marks around it.
+class Comment(NamedTuple):
+    """A comment without the marks around it, and where the words around it end and begin."""
+
+    text: str
+    span: Span
+    previous_end: int
+    next_start: int
+
+
+def comments_of(text: str) -> list[Comment]:
+    """Return the comments of a text that can be read.
 
     Examples
     --------
-    >>> comments_of("PATTERN A -- the '/* first */' one")[0][1]
+    >>> comments_of("PATTERN A -- the '/* first */' one")[0].text
     "the '/* first */' one"
     """
-    found = []
-    offset = 0
+    found: list[Comment] = []
+    waiting: list[Comment] = []
+    offset = previous_end = 0
     while (match := _TOKEN.match(text, offset)) is not None:
-        value = match.group()
-        if match.lastgroup == "SKIP" and value.startswith(("--", "/*")):
+        value, offset = match.group(), match.end()
+        if match.lastgroup != "SKIP":
+            found += [comment._replace(next_start=match.start()) for comment in waiting]
+            waiting = []
+            previous_end = offset
+        elif value.startswith(("--", "/*")):
             inner = value[2:] if value.startswith("--") else value[2:-2]
-            found.append((Span(match.start(), match.end()), inner.strip()))
-        offset = match.end()
-    return found
+            span = Span(match.start(), offset)
+            waiting.append(Comment(inner.strip(), span, previous_end, len(text)))
+    return found + waiting
+
+
+def words_before(text: str, offset: int, count: int) -> list[str]:
+    """Return the last words and marks before a place in a text, comments left out.
+
+    Examples
+    --------
+    >>> words_before("PATTERN A -- first", 18, 2)
+    ['PATTERN', 'A']
+    """
+    found = [m.group() for m in _TOKEN.finditer(text, 0, offset) if m.lastgroup != "SKIP"]
+    return found[-count:]

@@ -19,6 +19,7 @@ from lark.exceptions import UnexpectedToken
 from cepheid.errors import Diagnostic, QuerySyntaxError, Span
 from cepheid.language import tree
 from cepheid.language.builder import TreeBuilder
+from cepheid.language.expression_builder import INTEGER_MAX, too_large
 from cepheid.language.lexer import TERMINALS, MistakeFoundError, QueryLexer
 from cepheid.language.syntax_errors import explain_unexpected
 
@@ -62,14 +63,18 @@ def parse(text: str) -> tree.Query:
     except UnexpectedToken as error:
         raise QuerySyntaxError([explain_unexpected(error, text)], text) from None
     assert isinstance(query, tree.Query), "the start rule builds a query"
-    _check_nesting(query, text)
+    _check_tree(query, text)
     return query
 
 
-def _check_nesting(query: tree.Query, text: str) -> None:
-    """Reject trees that are too deep, without recursion."""
+def _check_tree(query: tree.Query, text: str) -> None:
+    """Reject trees that are too deep, without recursion, and a number that lacks its sign."""
     level: list[tree.Node] = [query]
     for _ in range(NESTING_MAX):
+        for node in level:
+            value = node.value if isinstance(node, tree.Literal) else None
+            if isinstance(value, int) and value > INTEGER_MAX:
+                raise QuerySyntaxError([too_large(str(value), node.span)], text)
         level = [child for node in level for child in tree.children_of(node)]
         if not level:
             return

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from lark.exceptions import UnexpectedToken
 from lark.lexer import Token
 
 from cepheid.errors import Diagnostic, Span, suggest_names
-from cepheid.language.lexer import KEYWORDS, PUNCTUATION
+from cepheid.language.lexer import KEYWORDS, PUNCTUATION, words_before
 
 CLAUSES = {
     "RETURN": "RETURN",
@@ -35,6 +37,8 @@ _GROUPS = {
     "UNIT": "a unit of time",
 }
 EXPECTED_SHOWN_MAX = 4
+NO_UNIT = "say what is counted: `10 minutes`, `10 EVENTS`"
+NO_ORDER = "no clause orders the results: remove `ORDER BY`, and order them where you read them"
 
 
 def explain_unexpected(error: UnexpectedToken, text: str) -> Diagnostic:
@@ -124,29 +128,58 @@ def _join(words: list[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
+_JOINING = frozenset([",", "+", "-", "/", "%", "=", "<>", "<", "<=", ">", ">=", "AND", "OR", "NOT"])
+"""After these something must follow, so a clause's keyword is read as a name."""
+
+
+def _explain_phrase(before: list[str], rest: str, accepted: set[str]) -> str:
+    """Return a help for two words that people write together, or an empty text.
+
+    A keyword where a name may stand is read as that name, so the mistake shows one word late.
+    """
+    here = re.match(r"\w*", rest)
+    words = [word.upper() for word in before]
+    last = words[-1] if words else ""
+    this = here.group().upper() if here else ""
+    if {last, this} & {"GROUPBY", "GROUP_BY"} or (last == "GROUP" and this):
+        return "write `GROUP-BY` or `GROUP BY`"
+    if {last, this} & {"ORDERBY", "ORDER_BY"} or (last, this) == ("ORDER", "BY"):
+        return NO_ORDER
+    if this == "ORDER" and re.match(r"order\s+by\b", rest, re.IGNORECASE):
+        return NO_ORDER
+    if last == "SLIDE" and words[0].isdigit():
+        return NO_UNIT
+    if this == "SLIDE" or (last == "SLIDE" and this.isdigit()):
+        return "`SLIDE` follows `WITHIN`: `WITHIN 10 minutes SLIDE 10 seconds`"
+    was_name = accepted & {"COMMA", "RPAR", "RSQB", "$END"}
+    if last in CLAUSES and was_name and words[0] in _JOINING:
+        return f"remove the `{before[0]}` before `{before[1]}`, or write what it joins"
+    return ""
+
+
 def _helps(token: Token, accepted: set[str], text: str) -> list[str]:
     """Return what people most likely meant."""
     helps = []
     word = str(token)
-    start = token.start_pos or 0
+    start = len(text) if token.type == "$END" else token.start_pos or 0
+    phrase = _explain_phrase(words_before(text, start, 2), text[start:], accepted)
+    if phrase:
+        return [phrase]
     if token.type == "NAME" and text[start : start + 1] != "`":
         clauses = accepted & set(CLAUSES)
         keywords = {CLAUSES.get(k, k) for k in (accepted & KEYWORDS) | clauses}
         near = suggest_names(word, keywords).partition("?")
-        if near[1]:
-            helps.append(near[0] + near[1])
-        elif _before(text, start).upper().endswith("GROUP"):
-            helps.append("write `GROUP-BY` or `GROUP BY`")
-        elif "AND" in accepted and "COMPARE" in accepted:
-            helps.append("join two conditions with AND")
-    if helps:
-        return helps
+        # One letter is a name: `A` is near `AS` and means something else.
+        if near[1] and len(word) > 1:
+            return [near[0] + near[1]]
+        if "AND" in accepted and "COMPARE" in accepted:
+            return ["join two conditions with AND"]
     if {"COMMA", "RPAR"} <= accepted and token.type in {"NAME", "NOT", "SEQ"}:
         helps.append("separate the parts of `SEQ` with commas: `SEQ(A, NOT B, C)`")
     elif "COMMA" not in accepted and token.type in {"NAME", "COMMA"} and "QMARK" in accepted:
         helps.append("put events that follow each other into SEQ: `SEQ(A+, B)`")
     if accepted == {"UNIT", "EVENTS"}:
-        helps.append("say what is counted: `10 minutes`, `10 EVENTS`")
+        helps.append(NO_UNIT)
     if token.type in KEYWORDS and "NAME" in accepted:
         helps.append(f"to use `{word}` as a name, put it between backquotes: `` `{word}` ``")
     return helps

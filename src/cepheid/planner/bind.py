@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cepheid.errors import Span, suggest_names
-from cepheid.events.schema import EventSchema, ValueKind
+from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression, format_literal
 from cepheid.planner.bind_pattern import Variable
@@ -87,6 +87,17 @@ class Scope:
             return ValueKind.UNKNOWN
         return kind
 
+    def check_equated(self, attribute: tree.Name, variable: tree.Name | None = None) -> None:
+        """Report an attribute whose values cannot be told to be equal, such as a list."""
+        kind = self.attribute_kind(attribute, variable.text if variable else None)
+        if kind is ValueKind.OTHER:
+            self.findings.add(
+                "E206",
+                f"`{attribute.text}` is of kind {kind.value}, and events cannot be gathered by it",
+                attribute.span,
+                "use an attribute that is a number, a text, a time or a boolean",
+            )
+
     def aggregate_kind(self, aggregate: tree.Aggregate) -> ValueKind:
         """Return the kind of an aggregate's value; report arguments that it cannot take."""
         function = aggregate.function
@@ -121,6 +132,7 @@ _SUMMABLE = frozenset(
     }
 )
 _ORDERED = frozenset({ValueKind.TIMESTAMP, ValueKind.DATE})
+_TIMES = NUMERIC | TEMPORAL | {ValueKind.UNKNOWN}
 
 
 def bind_source(scope: Scope, pattern: Span) -> bool:
@@ -138,6 +150,14 @@ def bind_source(scope: Scope, pattern: Span) -> bool:
                 f"name it: `cepheid.query(..., {'time' if role == 'time' else 'tiebreak'}=...)`",
                 suggest_names(column, source.schema.names, owner="the stream"),
             )
+    time_kind = source.schema.kind(source.time)
+    if time_kind is not None and time_kind not in _TIMES:
+        findings.add(
+            "E212",
+            f"the time column `{source.time}` is of kind {time_kind.value}, which is no time",
+            pattern,
+            "convert it to a timestamp, or name another column: `cepheid.query(..., time=...)`",
+        )
     if source.schema.kind(source.type) is not None:
         return True
     types = list(dict.fromkeys(v.event_type for v in scope.variables.values()))
@@ -166,8 +186,7 @@ def bind_where(where: tree.Expression | None, scope: Scope) -> tree.Expression |
             for item in node.items:
                 if item.variable is not None:
                     scope.variable(item.variable)
-                variable = item.variable.text if item.variable else None
-                scope.attribute_kind(item.attribute, variable)
+                scope.check_equated(item.attribute, item.variable)
     scope.typing.check_condition(bound, "WHERE")
     return bound
 
@@ -187,13 +206,23 @@ def _check_spanning(node: tree.Attribute | tree.Aggregate, scope: Scope) -> None
 
 def _words_to_text(node: tree.Node, scope: Scope) -> tree.Node:
     match node:
-        case tree.Binary(operator="=" | "<>", left=left, right=right) if not (
-            isinstance(left, tree.Word) and isinstance(right, tree.Word)
-        ):
-            return msgspec.structs.replace(node, left=_text(left, scope), right=_text(right, scope))
-        case tree.InList(items=items):
-            return msgspec.structs.replace(node, items=tuple(_text(i, scope) for i in items))
+        case tree.Binary(operator="=" | "<>", left=tree.Word() as word, right=other):
+            if _has_attribute(other):
+                return msgspec.structs.replace(node, left=_text(word, scope))
+        case tree.Binary(operator="=" | "<>", left=other, right=tree.Word() as word):
+            if _has_attribute(other):
+                return msgspec.structs.replace(node, right=_text(word, scope))
+        case tree.InList(operand=operand, items=items):
+            # A word before IN is reported itself; then its list is not worth more messages.
+            if isinstance(operand, tree.Word) or _has_attribute(operand):
+                return msgspec.structs.replace(node, items=tuple(_text(i, scope) for i in items))
     return node
+
+
+def _has_attribute(expression: tree.Expression) -> bool:
+    """Return whether an expression speaks of events: only beside such a one is a word text."""
+    nodes = tree.walk(expression)
+    return any(isinstance(node, tree.Attribute | tree.Aggregate) for node in nodes)
 
 
 def _text(node: tree.Expression, scope: Scope) -> tree.Expression:

@@ -77,8 +77,7 @@ def _check_node(node: tree.Node, findings: Findings) -> None:
                 "use it once, at the top: `PATTERN P AND Q`",
                 "for events in any order write `SEQ(A, B) OR SEQ(B, A)`",
             )
-        case tree.Repeat(least=least, most=int(most)) if most == 0:
-            del least
+        case tree.Repeat(most=0):
             message = "a repetition of zero times matches nothing"
             findings.add("E309", message, node.span, "write `?` for none or one")
         case tree.Repeat(least=least, most=int(most)) if most < least:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cepheid.errors import line_and_column
+from cepheid.errors import place_of
+from cepheid.events.schema import EventSchema, ValueKind
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression
 from cepheid.planner.adjacency import Adjacency
@@ -41,19 +42,21 @@ def compile_query(query: tree.Query, text: str, source: Source) -> Plan:
     """
     findings = Findings()
     variables = bind_pattern(query.pattern, findings)
-    min_length = _min_length(query, findings)
     # A pattern that means nothing has no template; everything else is checked all the same.
-    patterns = _build_templates(query.pattern, min_length, findings) if not findings.errors else ()
+    sound = not findings.errors
+    min_length = _min_length(query, findings)
+    patterns = _build_templates(query, min_length, findings) if sound else ()
     scope = Scope(source, variables, findings)
     typed = bind_source(scope, query.pattern.span)
     where = bind_where(query.where, scope)
     window = plan_window(query, text, findings)
-    predicates = classify_predicates(where, Adjacency(patterns), scope.typing, findings)
+    adjacency = Adjacency(patterns)
+    predicates = classify_predicates(where, adjacency, scope.typing, findings)
     partition = _plan_partition(query, text, predicates, window, findings)
-    output = OutputPlanner(query, scope, partition.attributes, _repeated(patterns)).plan()
-    _check_globals(predicates, output, findings)
+    output = OutputPlanner(query, scope, partition.attributes, adjacency).plan()
+    _check_globals(query, predicates, output, findings)
     findings.raise_errors(text)
-    choice = choose_evaluator(query, text, patterns, predicates, window, output)
+    choice = choose_evaluator(query, text, patterns, predicates, partition, window, output)
     _warn_unbounded(query, choice.evaluator, window, findings)
     return Plan(
         text=text,
@@ -72,7 +75,7 @@ def compile_query(query: tree.Query, text: str, source: Source) -> Plan:
         window=window,
         output=output,
         choice=choice,
-        columns=_columns(query, source, partition, output, predicates, typed=typed),
+        columns=_columns(source, partition, output, predicates, typed=typed),
         warnings=findings.warnings,
     )
 
@@ -88,21 +91,42 @@ def _min_length(query: tree.Query, findings: Findings) -> int:
 
 
 def _build_templates(
-    pattern: tree.Pattern, min_length: int, findings: Findings
+    query: tree.Query, min_length: int, findings: Findings
 ) -> tuple[Template, ...]:
-    simpler = rewrite_pattern(pattern)
+    simpler = rewrite_pattern(query.pattern)
     parts = simpler.patterns if isinstance(simpler, tree.Conjunction) else (simpler,)
     try:
-        return tuple(build_template(part, min_length=min_length) for part in parts)
+        templates = tuple(build_template(part, min_length=min_length) for part in parts)
     except TooLargeError as limit:
-        findings.add(
-            "E314",
-            f"the pattern needs more than {limit.limit} {limit.what}",
-            limit.span,
-            "repeat less often, use `+` for long repetitions, or give parts that can match the "
-            "same events different variables",
-        )
+        _report_size(query, parts, limit, findings)
         return ()
+    if query.min_length is not None and any(not template.finals for template in templates):
+        findings.add(
+            "W303",
+            f"no match of the pattern has {min_length} events, so nothing is found",
+            query.min_length.span,
+            "ask for fewer events, or let a part repeat: `S+`",
+        )
+    return templates
+
+
+def _report_size(
+    query: tree.Query, parts: tuple[tree.Pattern, ...], limit: TooLargeError, findings: Findings
+) -> None:
+    """Report what makes the pattern too large: MIN LENGTH, if it fits without."""
+    if query.min_length is not None:
+        try:
+            for part in parts:
+                build_template(part)
+        except TooLargeError:
+            pass
+        else:
+            message = f"`MIN LENGTH` needs more than {limit.limit:,} {limit.what}"
+            help_ = "ask for fewer events: every length up to it needs states of its own"
+            findings.add("E314", message, query.min_length.span, help_)
+            return
+    message = f"the pattern needs more than {limit.limit:,} {limit.what}"
+    findings.add("E314", message, limit.span, limit.help)
 
 
 def _plan_partition(
@@ -112,14 +136,13 @@ def _plan_partition(
     full: dict[str, str] = {}
     partial: dict[str, list[tree.EquivalenceItem]] = {}
     for item in predicates.equivalences:
-        place = "{}:{}".format(*line_and_column(text, item.span.start))
         if item.variable is None:
+            place = place_of(text, item.span)
             full.setdefault(item.attribute.text, f"[{item.attribute.text}] at {place}")
         else:
             partial.setdefault(item.attribute.text, []).append(item)
     for name in query.group_by:
-        place = "{}:{}".format(*line_and_column(text, name.span.start))
-        full.setdefault(name.text, f"GROUP-BY {name.text} at {place}")
+        full.setdefault(name.text, f"GROUP-BY {name.text} at {place_of(text, name.span)}")
     kept = tuple(
         PartialEquivalence(
             attribute,
@@ -137,27 +160,10 @@ def _plan_partition(
     return Partition(tuple(full), kept, tuple(n.text for n in query.group_by), reason)
 
 
-def _repeated(patterns: tuple[Template, ...]) -> frozenset[str]:
-    """Return the variables that one match can bind more than once."""
-    found = set()
-    for template in patterns:
-        reach: dict[int, set[int]] = {}
-        for edge in template.edges:
-            reach.setdefault(edge.source, set()).add(edge.target)
-        for start, state in enumerate(template.states):
-            seen: set[int] = set()
-            waiting = list(reach.get(start, ()))
-            while waiting:
-                here = waiting.pop()
-                if here not in seen:
-                    seen.add(here)
-                    waiting += reach.get(here, ())
-            if any(template.states[other].variable == state.variable for other in seen):
-                found.add(state.variable)
-    return frozenset(found)
-
-
-def _check_globals(predicates: Predicates, output: Output, findings: Findings) -> None:
+def _check_globals(
+    query: tree.Query, predicates: Predicates, output: Output, findings: Findings
+) -> None:
+    listable = not isinstance(query.pattern, tree.Conjunction)
     if output.kind is OutputKind.AGGREGATES:
         for predicate in predicates.globals:
             text = format_expression(predicate.expression)
@@ -165,7 +171,7 @@ def _check_globals(predicates: Predicates, output: Output, findings: Findings) -
                 "E401",
                 f"`{text}` spans the whole match, and aggregates are computed without matches",
                 predicate.expression.span,
-                "list the matches and count them: `RETURN MATCHES`",
+                "list the matches and count them: `RETURN MATCHES`" if listable else "",
                 "compare neighbours instead: `S.price > NEXT(S).price`",
             )
 
@@ -184,15 +190,16 @@ def _warn_unbounded(
 
 
 def _columns(
-    query: tree.Query,
     source: Source,
     partition: Partition,
     output: Output,
     predicates: Predicates,
     *,
     typed: bool,
-) -> tuple[str, ...]:
-    """Return the columns that must be read; listing matches shows all of them."""
+) -> tuple[str, ...] | None:
+    """Return the columns that must be read; listing matches shows all, known or not (None)."""
+    if output.kind is OutputKind.MATCHES:
+        return tuple(sorted(_top_level(source.schema))) if source.schema is not None else None
     names = {source.time, *source.tiebreak, *partition.attributes}
     names |= {source.type} if typed else set()
     names |= {p.attribute for p in partition.partial}
@@ -204,6 +211,15 @@ def _columns(
     for node in (n for expression in kept for n in tree.walk(expression)):
         if isinstance(node, tree.Attribute | tree.Aggregate) and node.attribute is not None:
             names.add(node.attribute.text)
-    if output.kind is OutputKind.MATCHES and source.schema is not None:
-        names |= {name for name in source.schema.names if "." not in name}
     return tuple(sorted(names))
+
+
+def _top_level(schema: EventSchema) -> list[str]:
+    """Return the columns that are no parts of another one; their own names may have dots."""
+    structures = {column.name for column in schema.columns if column.kind is ValueKind.OTHER}
+
+    def is_part(name: str) -> bool:
+        parts = name.split(".")
+        return any(".".join(parts[:length]) in structures for length in range(1, len(parts)))
+
+    return [name for name in schema.names if not is_part(name)]

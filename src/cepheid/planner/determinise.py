@@ -18,17 +18,44 @@ from cepheid.planner.positions import Guards, Positions, TooLargeError
 from cepheid.planner.template import START, Edge, Final, Guard, State, Template
 
 STATES_MAX = 2048
-"""States of a template; each costs a number per partition and window."""
+"""States of a template and its guards; each costs a number per partition and window."""
+
+EDGES_MAX = 20_000
+"""Edges of a template and its guards; each costs a step per event."""
 
 CHOICES_MAX = 8
 """Guards that decide together between derivations: each doubles the number of edges."""
+
+_AMBIGUOUS = "give parts that can match the same events different variables, or repeat less often"
 
 Set = frozenset[int]
 Key = tuple[Set, Set, int]
 """Free positions, alive positions, events so far (up to the minimum length)."""
 
 
-def build_template(pattern: tree.Pattern, *, min_length: int = 1) -> Template:
+class Size:
+    """How large a template and its guards have become so far."""
+
+    def __init__(self) -> None:
+        self.states = 0
+        self.edges = 0
+
+    def add_state(self, span: Span) -> None:
+        """Count a state, or raise TooLargeError."""
+        self.states += 1
+        if self.states > STATES_MAX:
+            raise TooLargeError(STATES_MAX, "states", span, _AMBIGUOUS)
+
+    def add_edge(self, span: Span) -> None:
+        """Count an edge, or raise TooLargeError."""
+        self.edges += 1
+        if self.edges > EDGES_MAX:
+            raise TooLargeError(EDGES_MAX, "edges", span, _AMBIGUOUS)
+
+
+def build_template(
+    pattern: tree.Pattern, *, min_length: int = 1, size: Size | None = None
+) -> Template:
     """Return the template of a pattern without AND.
 
     Determinising takes O(2^p) in the worst case and O(p^2) without ambiguity, for p positions.
@@ -38,18 +65,21 @@ def build_template(pattern: tree.Pattern, *, min_length: int = 1) -> Template:
     TooLargeError
         If a limit is exceeded.
     """
+    size = size or Size()
     positions = Positions.of(pattern)
     guards = tuple(
-        Guard(place, build_template(n.pattern), format_pattern(n.pattern), n.span)
+        Guard(place, build_template(n.pattern, size=size), format_pattern(n.pattern), n.span)
         for place, n in positions.negations
     )
-    return _Construction(positions, pattern.span, min_length).run(format_pattern(pattern), guards)
+    construction = _Construction(positions, pattern.span, min_length, size)
+    return construction.run(format_pattern(pattern), guards)
 
 
 class _Construction:
     """The subset construction over variables, breadth first, so states keep the pattern's order."""
 
-    def __init__(self, positions: Positions, span: Span, min_length: int) -> None:
+    def __init__(self, positions: Positions, span: Span, min_length: int, size: Size) -> None:
+        self.size = size
         self.labels = positions.labels
         self.span = span
         self.steps: dict[int, list[tuple[int, Guards]]] = {
@@ -77,10 +107,10 @@ class _Construction:
             for variable in self._allowed(key[0]):
                 for target, clear, hit in self._targets(key, variable):
                     if target not in self.states:
-                        if len(self.states) == STATES_MAX:
-                            raise TooLargeError(STATES_MAX, "states", self.span)
+                        self.size.add_state(self.span)
                         self.states[target] = len(self.states)
                         queue.append((self.states[target], target))
+                    self.size.add_edge(self.span)
                     edges.append(Edge(source, self.states[target], clear, hit))
         return Template(
             states=tuple(self._state(key) for key in self.states),
@@ -105,9 +135,17 @@ class _Construction:
         for q, guards in steps:
             ways.setdefault(q, []).append(guards)
         ways = {q: _smallest(alternatives) for q, alternatives in ways.items()}
-        deciding = sorted({g for alternatives in ways.values() for gs in alternatives for g in gs})
+        asked = [guards for alternatives in ways.values() for guards in alternatives]
+        if not asked:
+            return
+        watched = frozenset[int]().union(*asked)
+        # What all ways ask for must be clear and decides nothing.
+        deciding = sorted(watched - asked[0].intersection(*asked))
         if len(deciding) > CHOICES_MAX:
-            raise TooLargeError(CHOICES_MAX, "negations that decide together", self.span)
+            help_ = (
+                "give parts that can match the same events different variables, or use fewer `NOT`"
+            )
+            raise TooLargeError(CHOICES_MAX, "negations that decide together", self.span, help_)
         next_free = self._step_free(free, variable)
         next_length = min(length + 1, self.counted)
         for size in range(len(deciding) + 1):
@@ -118,7 +156,7 @@ class _Construction:
                     if any(not g & set(hit) for g in alternatives)
                 )
                 if reached:
-                    clear = tuple(g for g in deciding if g not in hit)
+                    clear = tuple(sorted(watched.difference(hit)))
                     yield (next_free, reached, next_length), clear, hit
 
     def _step_free(self, free: Set, variable: str) -> Set:

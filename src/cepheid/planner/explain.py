@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cepheid.errors import Span, line_and_column, render_diagnostics
+from itertools import islice
+
+from cepheid.errors import place_of, render_diagnostics
 from cepheid.events.temporal import format_duration
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression
@@ -29,6 +31,8 @@ _LOOKS = {
 
 _MEANINGS = {
     "O(log n)": ", n the kept events of a window",
+    "O(log n + candidates)": ", n the kept events of a window, candidates those that its index "
+    "leaves",
     "O(n)": ", n the kept events of a window",
     "O(matches)": " that ends matches",
 }
@@ -71,10 +75,6 @@ def _title(plan: Plan) -> str:
     return shown + by + having + limit
 
 
-def _at(plan: Plan, span: Span) -> str:
-    return "{}:{}".format(*line_and_column(plan.text, span.start))
-
-
 def _describe_template(template: Template) -> list[str]:
     lines = [template.text]
     many = len(template.states) > STATES_SHOWN_MAX
@@ -98,28 +98,27 @@ def _describe_template(template: Template) -> list[str]:
     if template.recursive:
         lines.append("matches can have any length")
     lines += [
-        f"no {guard.text} {_LOOKS[guard.place]}, {_guarded(template, guard.place)}"
-        for guard in template.guards
+        f"no {guard.text} {_LOOKS[guard.place]}, for {steps}"
+        for guard, steps in zip(template.guards, _guarded(template), strict=True)
     ]
     return lines
 
 
-def _guarded(template: Template, place: Place) -> str:
-    """Say which steps a kind of guard watches."""
+def _guarded(template: Template) -> list[str]:
+    """Return, for each guard, the steps that it watches."""
     names = state_names(template)
-    steps = []
+    steps: list[dict[str, None]] = [{} for _ in template.guards]
     for edge in template.edges:
-        watched = {template.guards[g].place for g in (*edge.clear, *edge.hit)}
-        if place in watched:
-            before = names[edge.source] if edge.source != START else "start"
-            steps.append(f"{before} → {names[edge.target]}")
-    steps += [
-        f"{names[final.state]} → end"
-        for final in template.finals
-        if any(template.guards[g].place is place for way in final.alternatives for g in way)
+        before = names[edge.source] if edge.source != START else "start"
+        for guard in (*edge.clear, *edge.hit):
+            steps[guard][f"{before} → {names[edge.target]}"] = None
+    for final in template.finals:
+        for guard in (guard for way in final.alternatives for guard in way):
+            steps[guard][f"{names[final.state]} → end"] = None
+    return [
+        ", ".join([*islice(watched, STATES_SHOWN_MAX), *["…"][: len(watched) > STATES_SHOWN_MAX]])
+        for watched in steps
     ]
-    shown = ", ".join(dict.fromkeys(steps[:STATES_SHOWN_MAX]))
-    return f"for {shown}"
 
 
 def state_names(template: Template) -> list[str]:
@@ -160,19 +159,19 @@ def _describe_predicates(plan: Plan) -> list[str]:
     lines = []
     for local in plan.local:
         whom = f"every {local.variable}" if local.variable else "every event"
-        where = _at(plan, local.expression.span)
+        where = place_of(plan.text, local.expression.span)
         lines.append(
             _predicate(PredicateKind.LOCAL, format_expression(local.expression), where, whom)
         )
     for edge in plan.edges:
-        where = _at(plan, edge.expression.span)
+        where = place_of(plan.text, edge.expression.span)
         whom = f"{edge.prev_variable} → {edge.next_variable}"
         lines.append(
             _predicate(PredicateKind.EDGE, format_expression(edge.expression), where, whom)
         )
         lines.append(f"{'':<7}{_describe_separation(edge)}")
     for spanning in plan.globals:
-        where = _at(plan, spanning.expression.span)
+        where = place_of(plan.text, spanning.expression.span)
         text = format_expression(spanning.expression)
         lines.append(_predicate(PredicateKind.GLOBAL, text, where, "the finished match"))
     return lines or ["none but equivalence" if plan.partition.attributes else "none"]
@@ -201,7 +200,7 @@ def _describe_partition(plan: Plan) -> list[str]:
     lines.append(f"because of {partition.reason}")
     for partial in partition.partial:
         whom = " and ".join(partial.variables)
-        where = _at(plan, partial.span)
+        where = place_of(plan.text, partial.span)
         lines.append(f"{partial.attribute} only among events of {whom}, because of {where}")
         free = [name for name in _all_variables(plan) if name not in partial.variables]
         if free:
@@ -239,8 +238,9 @@ def _describe_window(window: WindowPlan) -> list[str]:
 
 
 def _describe_columns(plan: Plan) -> list[str]:
-    columns = ", ".join(plan.columns)
-    return ["all columns" if plan.output.kind is OutputKind.MATCHES else columns]
+    if plan.columns is None or plan.output.kind is OutputKind.MATCHES:
+        return ["all columns"]
+    return [", ".join(plan.columns)]
 
 
 def _describe_choice(plan: Plan) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from cepheid.errors import (
     DIAGNOSTICS_MAX,
     BindError,
@@ -17,7 +19,8 @@ class Findings:
     """The mistakes and warnings found so far."""
 
     def __init__(self) -> None:
-        self._found: list[Diagnostic] = []
+        self._found: dict[Diagnostic, None] = {}
+        self._counts: Counter[str] = Counter()
 
     def add(
         self,
@@ -32,18 +35,22 @@ class Findings:
         kept = tuple(help_ for help_ in helps if help_)
         diagnostic = Diagnostic(code, message, span, label, notes, kept)
         if diagnostic not in self._found:
-            self._found.append(diagnostic)
+            self._found[diagnostic] = None
+            self._counts[code] += 1
+
+    def has_enough(self, code: str) -> bool:
+        """Return whether more findings of a code would not be shown, so need not be looked for."""
+        return self._counts[code] >= DIAGNOSTICS_MAX
 
     @property
     def errors(self) -> list[Diagnostic]:
         """Return the mistakes in the order of the text, ten at most."""
-        errors = [d for d in self._in_order() if d.severity == "error"]
-        return errors[:DIAGNOSTICS_MAX]
+        return self._in_order("error")
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """Return the warnings in the order of the text."""
-        return tuple(d for d in self._in_order() if d.severity == "warning")
+        """Return the warnings in the order of the text, ten at most."""
+        return tuple(self._in_order("warning"))
 
     def raise_errors(self, text: str) -> None:
         """Raise if there is any mistake.
@@ -62,5 +69,7 @@ class Findings:
         kind: type[QueryError] = UnsupportedError if later else BindError
         raise kind(errors, text)
 
-    def _in_order(self) -> list[Diagnostic]:
-        return sorted(self._found, key=lambda d: (d.span.start if d.span else 0, d.code))
+    def _in_order(self, severity: str) -> list[Diagnostic]:
+        found = [d for d in self._found if d.severity == severity]
+        found.sort(key=lambda d: (d.span.start if d.span else 0, d.code))
+        return found[:DIAGNOSTICS_MAX]

@@ -6,12 +6,14 @@
 | indexed   | every edge predicate separates    | O(log n)      | mixed (O(n) there)             |
 | previous  | CONT with edge predicates         | O(edges)      | pattern                        |
 | pairwise  | other edge predicates             | O(n)          | event (the GRETA graph)        |
-| enumerate | matches wanted, global predicates | the output    | none: SASE and RCEP build them |
+| enumerate | matches are wanted                | the output    | none: SASE and RCEP build them |
 """
 
 from __future__ import annotations
 
-from cepheid.errors import Span, line_and_column
+from collections import Counter
+
+from cepheid.errors import Span, place_of
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression
 from cepheid.planner.plan import (
@@ -21,6 +23,7 @@ from cepheid.planner.plan import (
     Granularity,
     Output,
     OutputKind,
+    Partition,
     WindowKind,
     WindowPlan,
 )
@@ -33,22 +36,23 @@ def choose_evaluator(
     text: str,
     patterns: tuple[Template, ...],
     predicates: Predicates,
+    partition: Partition,
     window: WindowPlan,
     output: Output,
 ) -> Choice:
     """Return the evaluator with its granularity, cost and reason."""
     semantics = query.semantics.semantics if query.semantics else tree.Semantics.ANY_MATCH
     edges = predicates.edges
-    reason, span, evaluator, granularity = _decide(query, text, semantics, predicates, output)
-    sizes = _Sizes(patterns, output, edges)
+    reason, span, evaluator, granularity = _decide(query, text, semantics, edges, output)
+    sizes = _Sizes(patterns, output, edges, partition)
     time, state = {
         Evaluator.LINEAR: (f"O({sizes.edges})", sizes.per_partition),
         Evaluator.PREVIOUS: (
             f"O({sizes.edges})",
-            f"{sizes.per_partition}, and the last event",
+            f"{sizes.per_partition}, and {_last_events(query)}",
         ),
         Evaluator.INDEXED: (
-            "O(log n)",
+            _index_time(edges),
             f"{sizes.per_event}; {sizes.per_partition} for the rest",
         ),
         Evaluator.PAIRWISE: (
@@ -69,11 +73,10 @@ def _decide(
     query: tree.Query,
     text: str,
     semantics: tree.Semantics,
-    predicates: Predicates,
+    edges: tuple[EdgePredicate, ...],
     output: Output,
 ) -> tuple[str, Span | None, Evaluator, Granularity]:
     """Walk down the decision table; the first row that fits decides."""
-    edges = predicates.edges
     if output.kind is not OutputKind.AGGREGATES:
         span = query.returns.span if query.returns else None
         why = (
@@ -82,10 +85,6 @@ def _decide(
             else "without RETURN, matches are listed"
         )
         return f"{why}, so they must be built", span, Evaluator.ENUMERATE, Granularity.EVENT
-    if predicates.globals:
-        span = predicates.globals[0].expression.span
-        why = f"the predicate at {_at(text, span)} needs the finished match"
-        return why, span, Evaluator.ENUMERATE, Granularity.EVENT
     mode = query.semantics.span if query.semantics else None
     if semantics is tree.Semantics.CONTIGUOUS:
         span = edges[0].expression.span if edges else mode
@@ -94,7 +93,8 @@ def _decide(
                 f"under {_place(text, mode)} an event extends the last one's matches or drops them"
             )
             return why, mode, Evaluator.LINEAR, Granularity.PATTERN
-        why = f"under {_place(text, mode)} only the last event can be extended, so it alone is kept"
+        last = _last_events(query)
+        why = f"under {_place(text, mode)} only {last} can be extended, so no others are kept"
         return why, span, Evaluator.PREVIOUS, Granularity.PATTERN
     if not edges:
         if semantics is tree.Semantics.NEXT_MATCH:
@@ -105,26 +105,49 @@ def _decide(
     whole = next((e for e in edges if e.separation is None), None)
     if whole is not None:
         span = whole.expression.span
-        why = f"`{_short(whole)}` at {_at(text, span)} does not separate: {whole.reason}"
+        why = f"`{_short(whole)}` at {place_of(text, span)} does not separate: {whole.reason}"
         return why, span, Evaluator.PAIRWISE, Granularity.EVENT
     span = edges[0].expression.span
     kept = " and ".join(f"`{v}`" for v in dict.fromkeys(e.prev_variable for e in edges))
-    why = f"`{_short(edges[0])}` at {_at(text, span)} separates, so an index keeps {kept} events"
+    why = (
+        f"`{_short(edges[0])}` at {place_of(text, span)} separates, so an index keeps {kept} events"
+    )
     return why, span, Evaluator.INDEXED, Granularity.MIXED
+
+
+def _last_events(query: tree.Query) -> str:
+    """Return what an event can follow under contiguous: of equal times, under strict ties, all."""
+    arrival = query.ties is not None and query.ties.ties is tree.Ties.ARRIVAL
+    return "the last event" if arrival else "the events of the last time"
+
+
+def _index_time(edges: tuple[EdgePredicate, ...]) -> str:
+    """Return the time of an index: it answers one inequality for a pair, and looks at the rest."""
+    pairs = Counter(
+        (edge.prev_variable, edge.next_variable)
+        for edge in edges
+        if edge.separation is not None and edge.separation.operator != "="
+    )
+    return "O(log n)" if max(pairs.values(), default=0) <= 1 else "O(log n + candidates)"
 
 
 class _Sizes:
     """How much state an evaluator keeps, in words."""
 
     def __init__(
-        self, patterns: tuple[Template, ...], output: Output, edges: tuple[EdgePredicate, ...]
+        self,
+        patterns: tuple[Template, ...],
+        output: Output,
+        edges: tuple[EdgePredicate, ...],
+        partition: Partition,
     ) -> None:
         self.states = sum(_total_states(template) for template in patterns)
         self.edges = sum(_total_edges(template) for template in patterns)
         self.numbers = numbers_per_state(output)
         kept = " and ".join(f"`{v}`" for v in dict.fromkeys(e.prev_variable for e in edges))
+        owner = " and ".join(["partition", *(p.attribute for p in partition.partial)])
         self.per_partition = (
-            f"{_count(self.states, 'state')} x {_count(self.numbers, 'number')} per partition"
+            f"{_count(self.states, 'state')} x {_count(self.numbers, 'number')} per {owner}"
         )
         self.per_event = f"{_count(self.numbers, 'number')} per kept {kept} event"
 
@@ -133,12 +156,11 @@ def numbers_per_state(output: Output) -> int:
     """Return how many numbers one entry holds: the count, and what each aggregate adds."""
     parts: set[tuple[str, str | None, str | None]] = {("count", None, None)}
     for column in output.aggregates:
-        function = column.function
-        if function is tree.AggregateFunction.AVG:
-            parts |= {("sum", column.variable, column.attribute)}
-            parts |= {("values", column.variable, column.attribute)}
-        else:
-            parts |= {(function.value.lower(), column.variable, column.attribute)}
+        names = [column.function.value.lower()]
+        if column.function in (tree.AggregateFunction.SUM, tree.AggregateFunction.AVG):
+            # Without a value that is not NULL a sum is NULL (§5.2), so values are counted too.
+            names = ["sum", "values"]
+        parts |= {(name, column.variable, column.attribute) for name in names}
     return len(parts)
 
 
@@ -166,13 +188,9 @@ def _short(predicate: EdgePredicate) -> str:
     return format_expression(predicate.expression)
 
 
-def _at(text: str, span: Span) -> str:
-    return "{}:{}".format(*line_and_column(text, span.start))
-
-
 def _place(text: str, span: Span | None) -> str:
     """Return a clause as the user wrote it, with its place."""
     if span is None:
         return "this query"
     words = " ".join(text[span.start : span.end].split())
-    return f"`{words if len(words) <= 40 else words[:39] + '…'}` at {_at(text, span)}"
+    return f"`{words if len(words) <= 40 else words[:39] + '…'}` at {place_of(text, span)}"

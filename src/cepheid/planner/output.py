@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cepheid.errors import Span, suggest_names
-from cepheid.events.schema import ValueKind
+from cepheid.events.schema import NUMERIC, ValueKind
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression
+from cepheid.planner.adjacency import Adjacency
 from cepheid.planner.bind import Scope
 from cepheid.planner.plan import AggregateColumn, Output, OutputKind, ResultColumn
 from cepheid.planner.value_types import Typing
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 
+_Key = tuple[tree.AggregateFunction, str | None, str | None]
+"""What an aggregate is: function, variable and attribute."""
+
 
 class OutputPlanner:
     """Collects the aggregates and columns of one query."""
 
     def __init__(
-        self, query: tree.Query, scope: Scope, partition: tuple[str, ...], repeated: frozenset[str]
+        self, query: tree.Query, scope: Scope, partition: tuple[str, ...], adjacency: Adjacency
     ) -> None:
         self._query = query
         self._scope = scope
         self._findings = scope.findings
         self._partition = partition
-        self._repeated = repeated
+        self._adjacency = adjacency
         self._group_by = tuple(name.text for name in query.group_by)
-        self._aggregates: dict[str, AggregateColumn] = {}
+        self._aggregates: dict[_Key, AggregateColumn] = {}
         self._columns: dict[str, ResultColumn] = {}
-        self._spans: dict[str, Span] = {}
+        self._spans: dict[_Key, Span] = {}
+        self._kinds: dict[str, ValueKind] = {}
 
     def plan(self) -> Output:
         """Return what leaves the query."""
-        for name in self._query.group_by:
-            self._scope.attribute_kind(name)
+        self._check_group_by()
         kind = self._output_kind()
         items = self._query.returns.items if self._query.returns else ()
         for item in items:
@@ -40,6 +46,7 @@ class OutputPlanner:
         having = self._plan_having(kind)
         self._check_conjunction(kind)
         self._check_exact()
+        self._check_expiry(kind)
         return Output(
             kind,
             tuple(self._aggregates.values()),
@@ -47,6 +54,15 @@ class OutputPlanner:
             having,
             self._plan_limit(kind),
         )
+
+    def _check_group_by(self) -> None:
+        seen: set[str] = set()
+        for name in self._query.group_by:
+            self._scope.check_equated(name)
+            if name.text in seen:
+                message = f"`{name.text}` stands twice in `GROUP-BY`"
+                self._findings.add("E209", message, name.span, "write it once")
+            seen.add(name.text)
 
     def _output_kind(self) -> OutputKind:
         if self._query.returns is None or not self._query.returns.items:
@@ -60,11 +76,12 @@ class OutputPlanner:
         match item.expression:
             case tree.Aggregate() as aggregate:
                 column = self._aggregate(aggregate)
-                self._add(item, ResultColumn(column.name, aggregate=column.name))
+                self._add(item, ResultColumn(_name_of(column), aggregate=column.name))
             case tree.Call(function="LOG2", arguments=(tree.Aggregate() as aggregate,)):
                 column = self._aggregate(aggregate)
-                log2 = ResultColumn(f"log2_{column.name}", aggregate=column.name, log2=True)
-                self._add(item, log2)
+                self._check_log2(item, column)
+                name = f"log2_{_name_of(column)}"
+                self._add(item, ResultColumn(name, aggregate=column.name, log2=True))
             case tree.Word(text=text):
                 self._plan_word(item, text, kind)
             case tree.Attribute(anchor=tree.Anchor.EACH) as attribute:
@@ -77,6 +94,15 @@ class OutputPlanner:
                     "return attributes, aggregates and LOG2 of aggregates; compute with them after",
                 )
 
+    def _check_log2(self, item: tree.ReturnItem, column: AggregateColumn) -> None:
+        if column.kind not in NUMERIC | {ValueKind.UNKNOWN}:
+            text = format_expression(item.expression)
+            self._findings.add(
+                "E206",
+                f"`LOG2` takes numbers, and `{text[5:-1]}` is of kind {column.kind.value}",
+                item.expression.span,
+            )
+
     def _plan_word(self, item: tree.ReturnItem, text: str, kind: OutputKind) -> None:
         name = tree.Name(span=item.expression.span, text=text)
         allowed = self._group_by if kind is OutputKind.AGGREGATES else self._partition
@@ -87,12 +113,18 @@ class OutputPlanner:
             where = (
                 f"add `GROUP-BY {text}`" if not self._group_by else f"add it to GROUP-BY: `{text}`"
             )
-            helps = where if kind is OutputKind.AGGREGATES else f"write its variable: `S.{text}`"
+            helps = where if kind is OutputKind.AGGREGATES else self._with_variable(text)
+            if text in WINDOW_COLUMNS:
+                helps = f"leave it out: every row of a query with `WITHIN` has `{text}`"
             message = f"`{text}` is returned, but not in {clause}"
             self._findings.add("E210", message, name.span, helps)
             return
         self._scope.attribute_kind(name)
         self._add(item, ResultColumn(text, attribute=text))
+
+    def _with_variable(self, attribute: str) -> str:
+        bound = [v.name for v in self._scope.variables.values() if v.positive]
+        return f"write its variable: `{bound[0]}.{attribute}`" if bound else ""
 
     def _plan_attribute(
         self, item: tree.ReturnItem, attribute: tree.Attribute, kind: OutputKind
@@ -110,7 +142,7 @@ class OutputPlanner:
         self._scope.positive(attribute.variable)
         self._scope.attribute_kind(attribute.attribute, attribute.variable.text)
         variable = attribute.variable.text
-        repeated = variable in self._repeated
+        repeated = variable in self._adjacency.repeated
         column = ResultColumn(
             f"{variable}_{name}", variable=variable, attribute=name, repeated=repeated
         )
@@ -120,7 +152,8 @@ class OutputPlanner:
         name = item.alias.text if item.alias else column.name
         span = item.alias.span if item.alias else item.span
         grouping = item.alias is None and column.attribute in self._group_by
-        taken = name in self._columns or name in WINDOW_COLUMNS
+        window = self._query.window is not None and name in WINDOW_COLUMNS
+        taken = name in self._columns or window
         if taken or (name in self._group_by and not grouping):
             self._findings.add(
                 "E209", f"two result columns are called `{name}`", span, "name one with AS"
@@ -136,11 +169,18 @@ class OutputPlanner:
             self._scope.positive(aggregate.variable)
         variable = aggregate.variable.text if aggregate.variable else None
         attribute = aggregate.attribute.text if aggregate.attribute else None
-        parts = [aggregate.function.value.lower(), variable, attribute]
-        name = "_".join(part for part in parts if part)
-        column = AggregateColumn(name, aggregate.function, variable, attribute, kind)
-        self._spans.setdefault(name, aggregate.span)
-        return self._aggregates.setdefault(name, column)
+        key = aggregate.function, variable, attribute
+        if key not in self._aggregates:
+            column = AggregateColumn("", *key, kind)
+            # `SUM(A.b_c)` and `SUM(A_b.c)` join to one name, and each needs its own.
+            name = base = _name_of(column)
+            number = 2
+            while name in self._kinds:
+                name, number = f"{base}_{number}", number + 1
+            self._aggregates[key] = msgspec.structs.replace(column, name=name)
+            self._spans[key] = aggregate.span
+            self._kinds[name] = kind
+        return self._aggregates[key]
 
     def _plan_having(self, kind: OutputKind) -> tree.Expression | None:
         having = self._query.having
@@ -170,17 +210,18 @@ class OutputPlanner:
             case tree.Attribute():
                 text = format_expression(node)
                 message = f"`{text}` has a value for every event, and `HAVING` filters result rows"
-                self._findings.add(
-                    "E317", message, node.span, f"aggregate it: `MAX({text})`, or move it to WHERE"
-                )
+                each = format_expression(msgspec.structs.replace(node, anchor=tree.Anchor.EACH))
+                help_ = f"aggregate it: `MAX({each})`, or move it to WHERE"
+                self._findings.add("E317", message, node.span, help_)
                 return ValueKind.UNKNOWN
 
     def _having_name(self, node: tree.Word, text: str) -> ValueKind:
         column = self._columns.get(text)
         if column is not None and column.aggregate is not None:
-            return ValueKind.DOUBLE if column.log2 else self._aggregates[column.aggregate].kind
-        if text in self._group_by:
-            return self._scope.attribute_kind(tree.Name(span=node.span, text=text))
+            return ValueKind.DOUBLE if column.log2 else self._kinds[column.aggregate]
+        attribute = column.attribute if column is not None else None
+        if attribute is not None or text in self._group_by:
+            return self._scope.attribute_kind(tree.Name(span=node.span, text=attribute or text))
         known = [*self._columns, *self._group_by]
         self._findings.add(
             "E211",
@@ -195,7 +236,7 @@ class OutputPlanner:
         pattern = self._query.pattern
         if not isinstance(pattern, tree.Conjunction):
             return
-        others = [name for name, c in self._aggregates.items() if c.variable is not None]
+        others = [key for key, c in self._aggregates.items() if c.variable is not None]
         if kind is not OutputKind.AGGREGATES or others:
             span = self._spans[others[0]] if others else pattern.span
             message = "`AND` counts pairs of matches, so only `COUNT(*)` can be returned"
@@ -206,15 +247,25 @@ class OutputPlanner:
         numbers = self._query.numbers
         if numbers is None or numbers.numbers is not tree.Numbers.EXACT:
             return
-        for name, column in self._aggregates.items():
+        for key, column in self._aggregates.items():
             whole = column.kind in (ValueKind.INTEGER, ValueKind.DURATION, ValueKind.UNKNOWN)
             if column.function is tree.AggregateFunction.SUM and not whole:
                 self._findings.add(
                     "E321",
                     f"`NUMBERS exact` cannot sum values of kind {column.kind.value}",
-                    self._spans[name],
+                    self._spans[key],
                     "leave `NUMBERS exact` out, or sum whole numbers",
                 )
+
+    def _check_expiry(self, kind: OutputKind) -> None:
+        emit = self._query.emit_on_expiry
+        if emit is not None and kind is not OutputKind.AGGREGATES:
+            self._findings.add(
+                "E316",
+                "`EMIT ON EXPIRY` adds rows of aggregates, and this query lists matches",
+                emit.span,
+                "leave it out, or return aggregates: `RETURN COUNT(*)`",
+            )
 
     def _plan_limit(self, kind: OutputKind) -> int | None:
         limit = self._query.limit
@@ -232,3 +283,9 @@ class OutputPlanner:
                 "filter result rows with HAVING",
             )
         return limit.value
+
+
+def _name_of(column: AggregateColumn) -> str:
+    """Return the documented name of an aggregate: ``sum_A_x``."""
+    parts = [column.function.value.lower(), column.variable, column.attribute]
+    return "_".join(part for part in parts if part)

@@ -20,10 +20,9 @@ PLAN_VERSION = 1
 
 
 class PredicateKind(StrEnum):
-    """What a predicate speaks of (§4)."""
+    """What a predicate speaks of (§4); equivalence predicates become partitions."""
 
     LOCAL = "local"
-    EQUIVALENCE = "equivalence"
     EDGE = "edge"
     GLOBAL = "global"
 
@@ -172,7 +171,10 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Everything that the engine needs to know about a query."""
+    """Everything that the engine needs to know about a query.
+
+    ``columns`` are those to be read; None means all, where matches are listed without a schema.
+    """
 
     text: str
     time: str
@@ -190,7 +192,7 @@ class Plan(msgspec.Struct, frozen=True):
     window: WindowPlan
     output: Output
     choice: Choice
-    columns: tuple[str, ...]
+    columns: tuple[str, ...] | None
     warnings: tuple[Diagnostic, ...]
     version: int = PLAN_VERSION
 

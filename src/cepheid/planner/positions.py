@@ -9,6 +9,7 @@ part it looks past it, and at an end of its sequence it reaches to the end of th
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from cepheid.errors import Span
@@ -17,6 +18,12 @@ from cepheid.planner.template import Place
 
 POSITIONS_MAX = 256
 """Positions of a pattern, repetitions written out."""
+
+GUARDS_MAX = 256
+"""Guards of a pattern: different negations and places."""
+
+STEPS_MAX = 2 * POSITIONS_MAX**2
+"""Steps from position to position; with different guards there can be several for each pair."""
 
 Guards = frozenset[int]
 """The guards that must all be clear; alternatives are sets of these."""
@@ -27,9 +34,9 @@ NO_GUARDS: Guards = frozenset()
 class TooLargeError(Exception):
     """A pattern exceeds a limit; the compiler turns it into E314."""
 
-    def __init__(self, limit: int, what: str, span: Span) -> None:
-        super().__init__(limit, what, span)
-        self.limit, self.what, self.span = limit, what, span
+    def __init__(self, limit: int, what: str, span: Span, help_: str) -> None:
+        super().__init__(limit, what, span, help_)
+        self.limit, self.what, self.span, self.help = limit, what, span, help_
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,9 @@ class Positions:
     labels: list[tree.EventPattern] = field(default_factory=list)
     negations: list[tuple[Place, tree.Negation]] = field(default_factory=list)
     whole: Fragment = EMPTY
+    _numbers: dict[tree.Negation, int] = field(default_factory=dict)
+    _guard_numbers: dict[tuple[Place, int], int] = field(default_factory=dict)
+    _negated: list[tree.Negation] = field(default_factory=list)
 
     @classmethod
     def of(cls, pattern: tree.Pattern) -> Positions:
@@ -60,7 +70,7 @@ class Positions:
         Raises
         ------
         TooLargeError
-            If there are more than ``POSITIONS_MAX`` positions.
+            If there are too many positions, guards or steps.
         """
         automaton = cls()
         automaton.whole = automaton._build(pattern)
@@ -70,7 +80,8 @@ class Positions:
         match pattern:
             case tree.EventPattern():
                 if len(self.labels) == POSITIONS_MAX:
-                    raise TooLargeError(POSITIONS_MAX, "events", pattern.span)
+                    help_ = "repeat less often, or use `+` for long repetitions"
+                    raise TooLargeError(POSITIONS_MAX, "events", pattern.span, help_)
                 self.labels.append(pattern)
                 here = frozenset({(len(self.labels) - 1, NO_GUARDS)})
                 return Fragment(nullable=False, first=here, last=here)
@@ -79,19 +90,30 @@ class Positions:
             case tree.Disjunction(alternatives=parts):
                 return _union([self._build(part) for part in parts])
             case tree.Repeat():
-                return self._repeat(pattern)
+                return _checked(self._repeat(pattern), pattern.span)
         message = f"{type(pattern).__name__} is rejected before positions are built"
         raise AssertionError(message)
 
-    def _guard(self, place: Place, negation: tree.Negation) -> int:
+    def _guard(self, place: Place, number: int) -> int:
         """Return the number of a guard; equal prohibitions at one kind of place are one guard."""
-        key = (place, negation)
-        if key not in self.negations:
-            self.negations.append(key)
-        return self.negations.index(key)
+        key = (place, number)
+        if key not in self._guard_numbers:
+            negation = self._negated[number]
+            if len(self.negations) == GUARDS_MAX:
+                raise TooLargeError(GUARDS_MAX, "negations", negation.span, "use fewer `NOT`")
+            self._guard_numbers[key] = len(self.negations)
+            self.negations.append((place, negation))
+        return self._guard_numbers[key]
 
-    def _guards(self, place: Place, negations: frozenset[tree.Negation]) -> Guards:
-        return frozenset(self._guard(place, negation) for negation in negations)
+    def _guards(self, place: Place, numbers: frozenset[int]) -> Guards:
+        return frozenset(self._guard(place, number) for number in sorted(numbers))
+
+    def _number(self, negation: tree.Negation) -> int:
+        """Return the number of a negation; equal ones share it."""
+        number = self._numbers.setdefault(negation, len(self._negated))
+        if number == len(self._negated):
+            self._negated.append(negation)
+        return number
 
     def _sequence(self, parts: tuple[tree.Pattern, ...]) -> Fragment:
         """Chain parts, collecting the NOTs that wait for the next part that is present."""
@@ -99,25 +121,28 @@ class Positions:
         first: set[tuple[int, Guards]] = set()
         follow: set[tuple[int, int, Guards]] = set()
         # Ends of what stands before, each with the NOTs seen since; and all NOTs seen so far.
-        ends: set[tuple[int, Guards, frozenset[tree.Negation]]] = set()
-        seen: frozenset[tree.Negation] = frozenset()
+        ends: set[tuple[int, Guards, frozenset[int]]] = set()
+        seen: frozenset[int] = frozenset()
         for part in parts:
             if isinstance(part, tree.Negation):
-                ends = {(p, guards, waiting | {part}) for p, guards, waiting in ends}
-                seen |= {part}
+                number = self._number(part)
+                ends = {(p, guards, waiting | {number}) for p, guards, waiting in ends}
+                seen |= {number}
                 continue
             fragment = self._build(part)
             follow |= fragment.follow
-            for p, guards, waiting in ends:
+            for p, guards, waiting in sorted(ends, key=_end_order):
                 between = guards | self._guards(Place.BETWEEN, waiting)
                 follow |= {(p, q, between | entering) for q, entering in fragment.first}
+            _check_steps(follow, part.span)
             if nullable:
                 leading = self._guards(Place.LEADING, seen) if fragment.first else NO_GUARDS
                 first |= {(q, entering | leading) for q, entering in fragment.first}
             kept = ends if fragment.nullable else set()
             ends = kept | {(p, guards, frozenset()) for p, guards in fragment.last}
             nullable = nullable and fragment.nullable
-        last = {(p, g | self._guards(Place.TRAILING, waiting)) for p, g, waiting in ends}
+        ordered = sorted(ends, key=_end_order)
+        last = {(p, g | self._guards(Place.TRAILING, waiting)) for p, g, waiting in ordered}
         return Fragment(nullable, frozenset(first), frozenset(last), frozenset(follow))
 
     def _repeat(self, repeat: tree.Repeat) -> Fragment:
@@ -134,6 +159,22 @@ class Positions:
         for _ in range(most - least):
             tail = _optional(_chain([self._build(repeat.pattern), tail]))
         return _chain([*(self._build(repeat.pattern) for _ in range(least)), tail])
+
+
+def _end_order(end: tuple[int, Guards, frozenset[int]]) -> tuple[int, list[int], list[int]]:
+    """Order ends, so that guards get the same numbers in every run."""
+    return end[0], sorted(end[1]), sorted(end[2])
+
+
+def _checked(fragment: Fragment, span: Span) -> Fragment:
+    _check_steps(fragment.follow, span)
+    return fragment
+
+
+def _check_steps(follow: Collection[tuple[int, int, Guards]], span: Span) -> None:
+    if len(follow) > STEPS_MAX:
+        help_ = "nest repetitions and optional parts less deeply around `NOT`"
+        raise TooLargeError(STEPS_MAX, "steps from event to event", span, help_)
 
 
 def _chain(fragments: list[Fragment]) -> Fragment:

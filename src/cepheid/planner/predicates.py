@@ -162,18 +162,30 @@ def _never_adjacent(
     prev, later = pair
     if not adjacency.known:
         return
+    message = f"`{prev}` and `{later}` are never neighbours in a match"
+    label = f"`{later}` never directly follows `{prev}` in the pattern"
     negated = [name for name in pair if name not in adjacency.positive]
     if negated and set(pair) & adjacency.positive:
         label = f"`{negated[0]}` is negated, so it is in no match"
-        helps = [f"compare `{negated[0]}` with constants, or use an equivalence predicate `[...]`"]
+        help_ = f"compare `{negated[0]}` with constants, or use an equivalence predicate `[...]`"
+    elif prev == later:
+        message = f"no `{prev}` directly follows another `{prev}` in a match"
+        help_ = f"let it repeat: `{prev}+`, or compare it with another variable"
+    elif (later, prev) in adjacency.pairs:
+        message = f"`{later}` never directly follows `{prev}` in a match"
+        label = f"`{prev}` follows `{later}`"
+        text = format_expression(_anchor_at(conjunct, (later, prev), backwards=False))
+        help_ = f"write `{text}`"
+    elif adjacency.joined:
+        help_ = (
+            "compare neighbours of one match; the two patterns of `AND` have matches of their own"
+        )
     else:
-        label = f"`{later}` never directly follows `{prev}` in the pattern"
         text = format_expression(_anchor_far(conjunct, prev))
-        helps = [
+        help_ = (
             f"to compare events farther apart, list the matches: `RETURN MATCHES ... WHERE {text}`"
-        ]
-    message = f"`{prev}` and `{later}` are never neighbours in a match"
-    findings.add("E310", message, conjunct.span, *helps, label=label)
+        )
+    findings.add("E310", message, conjunct.span, help_, label=label)
 
 
 def _warn_if_partial(
@@ -181,13 +193,17 @@ def _warn_if_partial(
 ) -> None:
     prev, later = pair
     both = (later, prev) in adjacency.pairs  # W302 has said so.
-    if prev != later and not both and not adjacency.always(prev, later):
+    if prev == later or both or findings.has_enough("W301"):
+        return
+    if not adjacency.always(prev, later):
         findings.add(
             "W301",
             f"`{later}` follows `{prev}` directly in some matches only; "
             "in the others this condition says nothing",
             conjunct.span,
-            f"to compare them in every match, list the matches and write `LAST({prev})`",
+            f"to compare them in every match, list the matches and write `LAST({prev})`"
+            if not adjacency.joined
+            else "",
         )
 
 

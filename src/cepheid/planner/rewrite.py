@@ -33,13 +33,14 @@ def flatten_disjunction(pattern: tree.Pattern) -> tree.Pattern:
     """Make ``A OR B OR C`` of ``(A OR B) OR C``; what stands twice counts once (§2.2)."""
     if not isinstance(pattern, tree.Disjunction):
         return pattern
-    parts: list[tree.Pattern] = []
+    parts: dict[tree.Pattern, None] = {}
     for part in pattern.alternatives:
         inner = part.alternatives if isinstance(part, tree.Disjunction) else (part,)
-        parts.extend(p for p in inner if p not in parts)
-    if len(parts) == 1:
-        return tree.replace_span(parts[0], pattern.span)
-    return tree.Disjunction(span=pattern.span, alternatives=tuple(parts))
+        parts |= dict.fromkeys(p for p in inner if p not in parts)
+    first, *rest = parts
+    if not rest:
+        return tree.replace_span(first, pattern.span)
+    return tree.Disjunction(span=pattern.span, alternatives=(first, *rest))
 
 
 def unwrap_single(pattern: tree.Pattern) -> tree.Pattern:

@@ -19,9 +19,15 @@ from cepheid.planner.value_types import Typing
 INVERSE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
-_EXACT = frozenset(
-    {ValueKind.INTEGER, ValueKind.TIMESTAMP, ValueKind.DATE, ValueKind.DURATION}
-)  # fmt: skip
+_TIME, _DURATION = ValueKind.TIMESTAMP, ValueKind.DURATION
+_REASONS = {
+    ValueKind.UNKNOWN: "moving terms is exact for whole numbers and times only; "
+    "a schema would tell",
+    ValueKind.DOUBLE: "doubles are not rearranged, since that would round differently",
+    ValueKind.DECIMAL: "decimals are not rearranged, since their digits are limited",
+    ValueKind.DATE: "dates are not rearranged, since a sum of them may be no date",
+}
+"""Why terms of a kind are not moved, the first that applies."""
 
 _PREV, _NEXT = "prev", "next"
 
@@ -32,6 +38,10 @@ class _Term(NamedTuple):
     positive: bool
     expression: tree.Expression
     side: frozenset[str]
+
+    def turned(self) -> _Term:
+        """Return the same summand with the other sign."""
+        return self._replace(positive=not self.positive)
 
 
 def separate_predicate(
@@ -87,25 +97,72 @@ def _move_terms(comparison: tree.Binary, typing: Typing) -> tuple[Separation | N
     if any(len(term.side) > 1 for term in terms):
         mixed = next(term.expression for term in terms if len(term.side) > 1)
         return None, f"`{format_expression(mixed)}` mixes the two events"
-    kinds = {typing.infer(term.expression) for term in terms}
-    if ValueKind.UNKNOWN in kinds:
-        return None, "moving terms is exact for whole numbers and times only; a schema would tell"
-    if not kinds <= _EXACT:
-        return None, "doubles are not rearranged, since that would round differently"
+    quiet = typing.quiet()
+    kinds = {quiet.infer(term.expression) for term in terms}
+    reason = next((_REASONS[kind] for kind in _REASONS if kind in kinds), None)
+    if reason is None and not all(_is_exact(term.expression, quiet) for term in terms):
+        reason = "moving terms is exact for whole numbers, times and their differences only"
+    if reason is not None:
+        return None, reason
+    return _rearrange(terms, comparison, quiet)
+
+
+def _is_exact(expression: tree.Expression, typing: Typing) -> bool:
+    """Return whether the value is a whole number (of microseconds) without rounding.
+
+    What has the kind INTEGER is computed from whole numbers alone. Durations can be multiplied by
+    doubles and divided, so they are looked into.
+    """
+    kind = typing.infer(expression)
+    if kind not in (_TIME, _DURATION):
+        return kind is ValueKind.INTEGER
+    match expression:
+        case tree.Binary(operator="+" | "-", left=left, right=right):
+            return _is_exact(left, typing) and _is_exact(right, typing)
+        case tree.Binary(operator="*", left=left, right=right):
+            factor, duration = (left, right) if isinstance(left, tree.Literal) else (right, left)
+            whole = isinstance(factor, tree.Literal) and type(factor.value) is int
+            return whole and _is_exact(duration, typing)
+        case tree.Unary(operand=operand):
+            return _is_exact(operand, typing)
+        case tree.Call(arguments=arguments):
+            return all(_is_exact(argument, typing) for argument in arguments)
+    return not isinstance(expression, tree.Binary)
+
+
+def _rearrange(
+    terms: list[_Term], comparison: tree.Binary, typing: Typing
+) -> tuple[Separation | None, str]:
+    """Put the terms of the earlier event on the left, in an order in which every sum has a kind."""
     prev = [term for term in terms if _NEXT not in term.side]
-    later = [term for term in terms if _NEXT in term.side]
+    later = [term.turned() for term in terms if _NEXT in term.side]
     operator = comparison.operator
+    # Times less times taken away: 0 leaves a duration, 1 a time, and anything else has no meaning.
+    # Both sides have the same number, since the comparison itself has a meaning.
+    times = [term.positive for term in prev if typing.infer(term.expression) is _TIME]
+    surplus = 2 * sum(times) - len(times)
+    if abs(surplus) > 1:
+        return None, "moving its terms would add times to times"
     own = next(term for term in prev if term.side)
-    if not own.positive:
+    if surplus < 0 or (surplus == 0 and not own.positive):
         # Turn all signs round, so that the first term of the earlier event is added.
-        prev = [term._replace(positive=not term.positive) for term in prev]
-        later = [term._replace(positive=not term.positive) for term in later]
+        prev, later = [t.turned() for t in prev], [t.turned() for t in later]
         operator = MIRRORED[operator]
     prev.sort(key=lambda term: (not term.side, not term.positive))
-    later = [term._replace(positive=not term.positive) for term in later]
     later.sort(key=lambda term: not term.positive)
-    separation = Separation(_sum(prev, comparison.span), operator, _sum(later, comparison.span))
-    return separation, "moving terms is exact for whole numbers and times"
+    left = _sum(_typed_order(prev, typing), comparison.span)
+    right = _sum(_typed_order(later, typing), comparison.span)
+    return Separation(left, operator, right), "moving terms is exact for whole numbers and times"
+
+
+def _typed_order(terms: list[_Term], typing: Typing) -> list[_Term]:
+    """Put times first, added and taken away in turn: ``a - b + c`` has a kind, ``a + c`` none."""
+    times = [term for term in terms if typing.infer(term.expression) is _TIME]
+    others = [term for term in terms if typing.infer(term.expression) is not _TIME]
+    added = [term for term in times if term.positive]
+    taken = [term for term in times if not term.positive]
+    in_turn = [term for pair in zip(added, taken, strict=False) for term in pair]
+    return [*in_turn, *added[len(taken) :], *others]
 
 
 def _terms(expression: tree.Expression, *, positive: bool) -> Iterator[_Term]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
-from cepheid.errors import line_and_column
+from cepheid.errors import place_of
 from cepheid.events.temporal import format_duration
 from cepheid.language import tree
 from cepheid.planner.findings import Findings
 from cepheid.planner.plan import WindowKind, WindowPlan
+
+PANES_MAX = 1_000_000
+"""Panes of a window; a result adds them up."""
 
 
 def plan_window(query: tree.Query, text: str, findings: Findings) -> WindowPlan:
@@ -17,15 +20,14 @@ def plan_window(query: tree.Query, text: str, findings: Findings) -> WindowPlan:
     plan = WindowPlan(WindowKind.NONE, reason="without WITHIN the whole stream is one window")
     if window is not None:
         _check(window, findings)
-        place = "{}:{}".format(*line_and_column(text, window.span.start))
+        place = place_of(text, window.span)
         plan = _plan(window, f"WITHIN at {place}", emit_on_expiry=emit is not None)
     if emit is not None and plan.kind is not WindowKind.TRAILING:
-        findings.add(
-            "E316",
-            "`EMIT ON EXPIRY` needs `WITHIN` in time and no `SLIDE`",
-            emit.span,
-            "leave it out: windows with `SLIDE` report when they close",
-        )
+        helps = "leave it out: windows with `SLIDE` report when they close"
+        if window is None:
+            helps = "add a window: `WITHIN 10 minutes`; without one, no match expires"
+        message = "`EMIT ON EXPIRY` needs `WITHIN` in time and no `SLIDE`"
+        findings.add("E316", message, emit.span, helps)
     return plan
 
 
@@ -56,6 +58,24 @@ def _check(window: tree.Window, findings: Findings) -> None:
             f"use `SLIDE {_text(within, _length(within))}` or less",
             label=f"{gap} of every {_text(slide, _length(slide))} would fall in no window",
         )
+    else:
+        _check_panes(window, _length(within), _length(slide), findings)
+
+
+def _check_panes(window: tree.Window, within: int, slide: int, findings: Findings) -> None:
+    """Report windows that are cut too finely: every pane costs state and work."""
+    pane_count = within // math.gcd(within, slide) if within else 0
+    if pane_count <= PANES_MAX:
+        return
+    most = next(count for count in range(PANES_MAX, 0, -1) if within % count == 0)
+    findings.add(
+        "E323",
+        f"this cuts every window into {pane_count:,} panes, and {PANES_MAX:,} are the most",
+        window.span,
+        f"use `SLIDE {_text(window.within, within // most)}`, or a longer one that divides "
+        "`WITHIN`",
+        label="a pane is the longest stretch that no window cuts",
+    )
 
 
 def _length(extent: tree.Duration | tree.EventCount) -> int:

@@ -15,8 +15,8 @@ from cepheid.engine.job import Job
 from cepheid.engine.results import build_table
 from cepheid.engine.step import State, finish, step
 from cepheid.errors import DataError, Diagnostic
+from cepheid.kernels.columns import scan_times
 from cepheid.planner.plan import Plan
-
 
 
 class CompiledQueryLike(Protocol):
@@ -55,7 +55,9 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
     if type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns"):
         table = pa.Table.from_pandas(events, preserve_index=False)
         return run_table(compiled.with_schema(table.schema).plan, table).to_pandas()
-    message = f"events are a pyarrow Table, RecordBatchReader or pandas DataFrame, not {type(events)}"
+    message = (
+        f"events are a pyarrow Table, RecordBatchReader or pandas DataFrame, not {type(events)}"
+    )
     raise TypeError(message)
 
 
@@ -96,20 +98,21 @@ def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
     """Return the events in the order of time; tie-breakers count, then the order of arrival."""
     columns = Columns(table)
     times = read_times(columns, plan.time)
-    ordered = bool((times[1:] >= times[:-1]).all())
+    back, _ = scan_times(times)
+    ordered = back < 0
     if ordered and not plan.tiebreak:
         return table
     if not ordered:
-        row = int(np.flatnonzero(times[1:] < times[:-1])[0]) + 1
+        row = int(back)
         if len(table) > SORT_ROWS_MAX:
-            message = f"the events are not in the order of `{plan.time}` (row {row}), and too many to sort"
+            message = f"the events are not in the order of `{plan.time}`, from row {row} on"
             helps = (f"sort them first: {len(table):,} events are more than {SORT_ROWS_MAX:,}",)
-            raise DataError([Diagnostic("E507", message, helps=helps)])
+            raise DataError([Diagnostic("E509", message, helps=helps)])
         message = f"the events are not in the order of `{plan.time}` (row {row}); they were sorted"
         warnings.warn(message, stacklevel=4)
     keys: list[Any] = [np.arange(len(table))]
     keys += [_ranks(columns.arrow(name)) for name in reversed(plan.tiebreak)]
-    return table.take(pa.array(np.lexsort([*keys, times])))
+    return table.take(np.lexsort([*keys, times]))
 
 
 def _ranks(column: pa.ChunkedArray[Any]) -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import types as spark
 
-from cepheid.events.schema import EventSchema, ValueKind, read_schema
+import cepheid
+from cepheid.events.schema import EventSchema, ValueKind, kind_of, read_schema
 
 KINDS = {
     "ts": ValueKind.TIMESTAMP,
@@ -78,3 +80,41 @@ def test_mapping() -> None:
         "c": ValueKind.OTHER,
     }
     assert read_schema(None) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (ValueKind.DURATION, "interval day to second|interval hour to second|interval minute"),
+        (ValueKind.DURATION, "interval second|duration[ns]|timedelta64[us]|INTERVAL DAY"),
+        (ValueKind.OTHER, "interval|interval year|interval month|interval year to month"),
+        (ValueKind.OTHER, "month_day_nano_interval|time64[us]|time(6)|binary|variant|object"),
+        (ValueKind.OTHER, "list<int>|array<int>|map<string,int>|int[]|varchar[3]|fixed_size_list<"),
+        (ValueKind.OTHER, "integers|internal|datum|booleans||[]|extension<arrow.json>"),
+        (ValueKind.TIMESTAMP, "timestamp[us, tz=UTC]|timestamp_ntz|timestamp_ltz|datetime"),
+        (ValueKind.TIMESTAMP, "datetime64[us]|datetime64[ns, UTC]|timestamp with time zone"),
+        (ValueKind.DATE, "date|date32[day]|date64[ms]"),
+        (
+            ValueKind.INTEGER,
+            "int|integer|bigint|smallint|tinyint|long|short|byte|int8|uint64|Int64",
+        ),
+        (ValueKind.INTEGER, "int64[pyarrow]|bigint unsigned"),
+        (ValueKind.DOUBLE, "double|float|float64|halffloat|real|double precision"),
+        (ValueKind.DECIMAL, "decimal|decimal(10,2)|decimal128(10, 2)|numeric(5)"),
+        (ValueKind.TEXT, "string|large_string|string_view|text|char(3)|varchar(10)|str|utf8"),
+        (ValueKind.TEXT, "string collate UTF8_LCASE|character varying(10)|string[python]"),
+        (ValueKind.TEXT, "dictionary<values=string, indices=int32, ordered=0>"),
+        (ValueKind.TEXT, "run_end_encoded<run_ends: int32, values: string>"),
+        (ValueKind.BOOLEAN, "bool|boolean"),
+        (ValueKind.UNKNOWN, "null|void"),
+    ],
+)
+def test_the_first_word_of_a_type_decides(kind: ValueKind, names: str) -> None:
+    for name in names.split("|"):
+        assert kind_of(name) is kind, name
+
+
+def test_a_column_of_nulls_fits_everywhere() -> None:
+    schema = pa.table({"ts": [0], "type": ["A"], "x": [None]}).schema
+    text = "RETURN COUNT(*) PATTERN A WHERE A.x > 5 AND A.x LIKE 'a%' WITHIN 5 s"
+    assert cepheid.query(text, schema=schema).plan is not None

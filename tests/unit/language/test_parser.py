@@ -181,3 +181,64 @@ def test_numbers_that_do_not_fit_are_rejected(number: str) -> None:
     with pytest.raises(QuerySyntaxError) as caught:
         where(f"A.x > {number}")
     assert caught.value.diagnostics[0].code == "E107"
+
+
+def test_the_smallest_whole_number_can_be_written() -> None:
+    assert where("A.x > -9223372036854775808") == tree.Binary(
+        span=Span(0, 0),
+        operator=">",
+        left=tree.Attribute(
+            span=Span(0, 0),
+            variable=tree.Name(span=Span(0, 0), text="A"),
+            attribute=tree.Name(span=Span(0, 0), text="x"),
+        ),
+        right=tree.Literal(span=Span(0, 0), value=-(2**63)),
+    )
+
+
+@pytest.mark.parametrize(
+    "number", ["9223372036854775808", "+9223372036854775808", "1 - 9223372036854775808"]
+)
+def test_the_whole_number_above_the_largest_cannot(number: str) -> None:
+    with pytest.raises(QuerySyntaxError) as caught:
+        where(f"A.x > {number}")
+    assert caught.value.diagnostics[0].code == "E107"
+
+
+def test_the_double_above_the_largest_whole_number_can_be_written() -> None:
+    assert where("A.x > 9223372036854775808.0") == where("A.x > 9.223372036854775808e18")
+
+
+@pytest.mark.parametrize("number", ["9223372036854775808", "99999999999999999999", "9" * 100])
+def test_the_double_that_is_offered_can_be_written(number: str) -> None:
+    with pytest.raises(QuerySyntaxError) as caught:
+        where(f"A.x > {number}")
+    offered = caught.value.diagnostics[0].helps[0].split("`")[1]
+    assert where(f"A.x > {offered}") == where(f"A.x > {float(number)!r}")
+
+
+def test_comparisons_in_parentheses_can_be_compared() -> None:
+    compared = where("(A.x > 1) = (A.y > 2)")
+    assert isinstance(compared, tree.Binary)
+    assert compared.operator == "="
+    assert where("((A.x) > 1) = TRUE") == where("(A.x > 1) = TRUE")
+
+
+@pytest.mark.parametrize("text", ["A.x > 1 = TRUE", "(A.x) > 1 = TRUE", "(A.x > 1) = TRUE = TRUE"])
+def test_comparisons_without_parentheses_do_not_chain(text: str) -> None:
+    with pytest.raises(QuerySyntaxError) as caught:
+        where(text)
+    assert caught.value.diagnostics[0].code == "E110"
+
+
+@pytest.mark.parametrize(
+    "text", ["PATTERN A WHERE A.x = '\ud800'", "PATTERN `\udfff`", "PATTERN A -- \udc80"]
+)
+def test_half_a_character_is_rejected(text: str) -> None:
+    with pytest.raises(QuerySyntaxError) as caught:
+        parse(text)
+    diagnostic = caught.value.diagnostics[0]
+    assert diagnostic.code == "E103"
+    assert diagnostic.span is not None
+    assert "\ud800" <= text[diagnostic.span.start] <= "\udfff"
+    assert str(caught.value).encode()

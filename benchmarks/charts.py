@@ -1,0 +1,101 @@
+"""Draw the experiments as the papers' figures do: measurements in, PNG files out.
+
+Needs the extra `charts` (altair and vl-convert-python).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.linear import EXPERIMENTS, METHOD_NAMES, Experiment
+from benchmarks.measure import ROOT
+from benchmarks.tasks import Measurement
+
+FOLDER = ROOT / "docs" / "img"
+MISSING = "No charts: they need the extra `charts`: pip install 'cepheid[charts]'"
+COLOURS = {
+    "ours": "#0b6e4f",
+    "cogra": "#c8553d",
+    "greta": "#28587b",
+    "aseq": "#e0a100",
+    "sase": "#7d5ba6",
+}
+WIDTH, HEIGHT, SCALE = 330, 260, 2
+
+
+def draw(measurements: Sequence[Measurement], folder: Path = FOLDER) -> list[Path]:
+    """Write one PNG per experiment and return the files.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If the extra is not installed.
+    """
+    altair = importlib.import_module("altair")
+    importlib.import_module("vl_convert")
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for experiment in EXPERIMENTS:
+        rows = [row for m in measurements for row in _rows(experiment, m)]
+        if rows:
+            files.append(folder / f"bench-{experiment.key}.png")
+            _chart(altair, experiment, rows).save(files[-1], scale_factor=SCALE)
+    return files
+
+
+def _rows(experiment: Experiment, found: Measurement) -> list[dict[str, object]]:
+    if found.task.experiment != experiment.key or found.timing is None:
+        return []
+    return [
+        {
+            "size": found.task.size,
+            "method": METHOD_NAMES[found.task.method],
+            "seconds": found.timing.seconds,
+            "megabytes": found.peak_mb,
+        }
+    ]
+
+
+def _chart(altair: Any, experiment: Experiment, rows: list[dict[str, object]]) -> Any:
+    """Return time and peak memory side by side; both axes are logarithmic."""
+    measured = {row["method"] for row in rows}
+    methods = [method for method in experiment.methods if METHOD_NAMES[method] in measured]
+    names = [METHOD_NAMES[method] for method in methods]
+    axis = altair.Axis(grid=False, **_tick_options(experiment, rows))
+    x = altair.X("size:Q", title=experiment.axis, axis=axis, scale=_scale(altair, experiment))
+    colour = altair.Color(
+        "method:N",
+        sort=names,
+        title=None,
+        scale=altair.Scale(domain=names, range=[COLOURS[method] for method in methods]),
+    )
+    panels = [
+        altair.Chart(altair.Data(values=rows), width=WIDTH, height=HEIGHT)
+        .mark_line(point=True)
+        .encode(
+            x=x,
+            y=altair.Y(
+                f"{field}:Q",
+                title=title,
+                scale=altair.Scale(type="log"),
+                axis=altair.Axis(format="~g", tickCount=6),
+            ),
+            color=colour,
+        )
+        for field, title in (("seconds", "time (s)"), ("megabytes", "peak memory (MB)"))
+    ]
+    return altair.hconcat(*panels, title=experiment.title).configure(background="white")
+
+
+def _scale(altair: Any, experiment: Experiment) -> Any:
+    kind = "linear" if experiment.key == "length" else "log"
+    return altair.Scale(type=kind, zero=False, nice=False)
+
+
+def _tick_options(experiment: Experiment, rows: list[dict[str, object]]) -> dict[str, object]:
+    if experiment.key == "length":
+        return {"values": sorted({str(row["size"]) for row in rows}), "format": "d"}
+    return {"format": "~s", "tickCount": 8}

@@ -1,0 +1,87 @@
+"""Measure one task in a process of its own: a task as JSON in, lines of JSON out.
+
+The first line says that the input is ready and everything is compiled; the time limit starts there.
+The second line is the measurement.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+from benchmarks.methods import Case, LimitReachedError, prepare, warm_up
+from benchmarks.tasks import Measurement, Task, Timing
+
+READY = "ready"
+KB_PER_MB = 1024
+
+
+def main() -> None:
+    """Measure the task that the first argument holds."""
+    task = msgspec.json.decode(sys.argv[1], type=Task)
+    # Every method gets one core: what is compared is the work, not the number of threads.
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    try:
+        measurement = _measure(task)
+    except LimitReachedError:
+        measurement = Measurement(task, "limit")
+    except Exception as error:  # The parent shows it.
+        measurement = Measurement(task, "failed", message=f"{type(error).__name__}: {error}")
+    _say(msgspec.json.encode(measurement).decode())
+
+
+def _measure(task: Task) -> Measurement:
+    warm_up(task)
+    cases = prepare(task)
+    gc.collect()
+    _forget_peak()
+    before_mb = _resident_mb()
+    _say(READY)
+    timings = _time(task, cases)
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KB_PER_MB
+    return Measurement(task, "ok", timings, peak_mb, max(peak_mb - before_mb, 0.0))
+
+
+def _time(task: Task, cases: list[Case]) -> tuple[Timing, ...]:
+    """Run the cases in turn, so that noise meets all of them, and keep the best time of each."""
+    best = [float("inf")] * len(cases)
+    checks = [0.0] * len(cases)
+    began = time.perf_counter()
+    for _ in range(task.rounds_max):
+        for i, case in enumerate(cases):
+            start = time.perf_counter()
+            checks[i] = case.run()
+            best[i] = min(best[i], time.perf_counter() - start)
+        if time.perf_counter() - began > task.budget_s:
+            break
+    return tuple(
+        Timing(case.name, case.stream.times_us.size, seconds, check)
+        for case, seconds, check in zip(cases, best, checks, strict=True)
+    )
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _forget_peak() -> None:
+    """Let the peak memory start from now, where Linux permits it."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return
+
+
+def _resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / KB_PER_MB**2
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""The benchmarks one after the other: options in, tables, files and an exit status out."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+from benchmarks import bars, charts, linear, startup
+from benchmarks.measure import ROOT
+from benchmarks.tasks import Measurement
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = ROOT / ".benchmarks" / "linear.json"
+EVENTS_MAX = 10_000_000
+QUICK_EVENTS_MAX = 100_000
+LIMIT_S = 10.0
+QUICK_LIMIT_S = 2.0
+QUICK_SHRINK = 5
+
+
+def main() -> int:
+    """Run what the command line asks for; 1 if two methods disagree."""
+    options = _options()
+    console = Console()
+    if options.only in (None, "startup"):
+        console.print(_startup_table())
+    if options.only == "charts":
+        _draw(console, msgspec.json.decode(RESULTS.read_bytes(), type=list[Measurement]))
+    if options.only in (None, "linear"):
+        return _linear(options, console)
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Run the benchmarks and print their figures.")
+    parser.add_argument("--quick", action="store_true", help="small inputs, a minute or two")
+    parser.add_argument(
+        "--only",
+        choices=("linear", "startup", "charts"),
+        help="one benchmark; `charts` draws the latest results again",
+    )
+    parser.add_argument(
+        "--experiment",
+        choices=[experiment.key for experiment in linear.EXPERIMENTS] + ["bars"],
+        help="one experiment of `linear`, or its bars",
+    )
+    parser.add_argument("--events-max", type=int, help=f"the largest window ({EVENTS_MAX:,})")
+    parser.add_argument("--limit", type=float, help=f"seconds per run ({LIMIT_S:g})")
+    options = parser.parse_args()
+    options.events_max = options.events_max or (QUICK_EVENTS_MAX if options.quick else EVENTS_MAX)
+    options.limit = options.limit or (QUICK_LIMIT_S if options.quick else LIMIT_S)
+    return options
+
+
+def _startup_table() -> Table:
+    table = Table(title="Start-up and planning, medians of 15", title_justify="left")
+    table.add_column("what")
+    table.add_column("figure", justify="right")
+    for what, figure in startup.measure():
+        table.add_row(what, figure)
+    return table
+
+
+def _linear(options: argparse.Namespace, console: Console) -> int:
+    found: list[Measurement] = []
+    for experiment in linear.EXPERIMENTS:
+        if options.experiment not in (None, experiment.key):
+            continue
+        with console.status(experiment.title) as status:
+            measured = linear.run(
+                experiment,
+                events_max=options.events_max,
+                limit_s=options.limit,
+                tell=status.update,
+            )
+        found += measured
+        console.print(linear.as_table(experiment, measured))
+    barred: list[Measurement] = []
+    if options.experiment in (None, "bars"):
+        with console.status("bars") as status:
+            table, barred = bars.run(
+                shrink=QUICK_SHRINK if options.quick else 1, tell=status.update
+            )
+        console.print(table)
+    for reason in linear.failures(found + barred):
+        console.print(f"failed: {reason}", markup=False)
+    if found and not options.quick and options.experiment is None:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_bytes(msgspec.json.encode(found))
+        _draw(console, found)
+    differences = list(linear.disagreements(found))
+    for difference in differences:
+        console.print(f"DIFFERENT ANSWERS: {difference}", markup=False)
+    return 1 if differences else 0
+
+
+def _draw(console: Console, found: list[Measurement]) -> None:
+    try:
+        files = charts.draw(found)
+    except ModuleNotFoundError:
+        console.print(charts.MISSING, markup=False)
+    else:
+        names = ", ".join(str(file.relative_to(ROOT)) for file in files)
+        console.print(f"Charts: {names}")

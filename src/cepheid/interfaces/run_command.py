@@ -1,0 +1,89 @@
+"""``cepheid run``: a query over files, with progress, and its result as a table or a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyarrow import csv, parquet
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from cepheid.api import CompiledQuery
+from cepheid.runtime.files import find_files, run_files
+
+FORMATS = ("table", "csv", "json", "parquet")
+ROWS_SHOWN_MAX = 50
+
+
+def run_query(compiled: CompiledQuery, pattern: str) -> pa.Table:
+    """Run a query over the files that a pattern names, with progress on a terminal."""
+    files = find_files(pattern)
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} events"), TimeElapsedColumn())
+    with (
+        warnings.catch_warnings(record=True) as notices,
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+    ):
+        warnings.simplefilter("always")
+        task = bar.add_task("run", total=None)
+        result = run_files(compiled, files, lambda count: bar.update(task, completed=count))
+    for notice in notices:
+        console.print(f"notice: {notice.message}", markup=False, highlight=False)
+    return result
+
+
+def write_result(table: pa.Table, kind: str, output: Path | None) -> None:
+    """Write a result to a file, whole or not at all, or to standard output."""
+    if output is None and kind == "table":
+        _print_table(table)
+        return
+    data = _encode(table, kind)
+    if output is None:
+        sys.stdout.buffer.write(data)
+        return
+    temporary = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(output)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _encode(table: pa.Table, kind: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    match kind:
+        case "parquet":
+            parquet.write_table(table, sink)
+        case "csv":
+            csv.write_csv(table, sink)
+        case _:
+            lines = (msgspec.json.encode(row, enc_hook=str) for row in table.to_pylist())
+            sink.write(b"".join(line + b"\n" for line in lines))
+    return sink.getvalue().to_pybytes()
+
+
+def _print_table(table: pa.Table) -> None:
+    shown = Table()
+    for name, kind in zip(table.column_names, table.schema.types, strict=True):
+        number = pa.types.is_floating(kind) or pa.types.is_integer(kind)
+        shown.add_column(name, justify="right" if number else "left")
+    for row in table.slice(0, ROWS_SHOWN_MAX).to_pylist():
+        shown.add_row(*(_text(value) for value in row.values()))
+    console = Console()
+    console.print(shown)
+    rest = len(table) - ROWS_SHOWN_MAX
+    count = f"{len(table):,} row{'' if len(table) == 1 else 's'}"
+    console.print(f"{count}, {rest:,} not shown" if rest > 0 else count, highlight=False)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
+    return "" if value is None else str(value)

@@ -1,0 +1,61 @@
+"""Passes over columns, O(n) each: looking up, scanning times, ordering values."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_MAGNITUDE = np.int64(2**63 - 1)
+_INFINITY = np.int64(0x7FF0000000000000)
+_NAN_KEY = np.int64(2**63 - 2)
+
+
+@njit(cache=True)
+def look_up(indices, table, out):
+    """Set out[i] = table[indices[i]]; NumPy would widen the indices first."""
+    for i in range(indices.shape[0]):
+        out[i] = table[indices[i]]
+
+
+@njit(cache=True)
+def look_up_shifted(values, lowest, table, out):
+    """Set out[i] = table[values[i] - lowest]."""
+    for i in range(values.shape[0]):
+        out[i] = table[values[i] - lowest]
+
+
+@njit(cache=True)
+def mark_shifted(values, lowest, seen):
+    """Set seen[values[i] - lowest]."""
+    for i in range(values.shape[0]):
+        seen[values[i] - lowest] = True
+
+
+@njit(cache=True)
+def scan_times(times):
+    """Return the first place where times go back (-1 for none), and whether any two are equal."""
+    ties = False
+    for i in range(1, times.shape[0]):
+        if times[i] <= times[i - 1]:
+            if times[i] < times[i - 1]:
+                return i, ties
+            ties = True
+    return -1, ties
+
+
+@njit(cache=True)
+def order_keys(bits, largest, out):
+    """Map the bits of doubles to whole numbers of the same order, NaN last and one zero.
+
+    For the largest value the order is turned round.
+    """
+    for i in range(bits.shape[0]):
+        key = bits[i]
+        magnitude = key & _MAGNITUDE
+        if magnitude > _INFINITY:
+            key = _NAN_KEY
+        elif magnitude == 0:
+            key = magnitude
+        elif key < 0:
+            key ^= _MAGNITUDE
+        out[i] = ~key if largest else key

@@ -1,0 +1,128 @@
+"""Files in, a result table out: Parquet, Arrow, CSV and JSON lines, read batch by batch.
+
+Several files are read in the order of their names, as event logs are written.
+"""
+
+from __future__ import annotations
+
+import glob
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv, json, parquet
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.runtime.local import (
+    BATCH_ROWS,
+    SORT_ROWS_MAX,
+    CompiledQueryLike,
+    run_batches,
+    run_table,
+)
+
+Progress = Callable[[int], None]
+"""Told how many events were read, again and again."""
+
+
+def find_files(pattern: str) -> list[Path]:
+    """Return the files that a path, a folder or a pattern with ``*`` names, in order.
+
+    Raises
+    ------
+    DataError
+        E501 if there are none.
+    """
+    path = Path(pattern)
+    if path.is_dir():
+        found = sorted(p for p in path.rglob("*") if p.is_file() and p.name[0] not in "._")
+    else:
+        found = [path] if path.is_file() else sorted(map(Path, glob.glob(pattern, recursive=True)))  # noqa: PTH207
+    if not found:
+        message = f"no file is called `{pattern}`"
+        helps = ("name a file, a folder, or a pattern: 'events/*.parquet'",)
+        raise DataError([Diagnostic("E501", message, helps=helps)])
+    return found
+
+
+def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress) -> pa.Table:
+    """Run a query over files; files that are not in the order of time are sorted, if they are few.
+
+    Raises
+    ------
+    DataError
+        E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
+    """
+    schema = _first(files, compiled).schema
+    planned = compiled.with_schema(schema)
+    try:
+        return run_batches(planned.plan, _counted(_read_all(files), progress), schema)
+    except DataError as error:
+        unordered = error.diagnostics[0].code == "E509"
+        if not unordered or _count(files) > SORT_ROWS_MAX:
+            raise
+    table = pa.concat_tables(list(_read_all(files)), promote_options="permissive")
+    with warnings.catch_warnings(record=True) as notices:
+        warnings.simplefilter("always")
+        result = run_table(planned.plan, table)
+    for notice in notices:
+        warnings.warn(str(notice.message), stacklevel=2)
+    return result
+
+
+def _first(files: list[Path], compiled: CompiledQueryLike) -> pa.Table:
+    del compiled
+    return next(_read_all(files[:1]))
+
+
+def _count(files: list[Path]) -> int:
+    return sum(len(batch) for batch in _read_all(files))
+
+
+def _counted(batches: Iterator[pa.Table], progress: Progress) -> Iterator[pa.Table]:
+    total = 0
+    for batch in batches:
+        total += len(batch)
+        progress(total)
+        yield batch
+
+
+def _read_all(files: list[Path]) -> Iterator[pa.Table]:
+    for file in files:
+        try:
+            yield from _read_file(file)
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            message = f"could not read `{file}`: {reason}"
+            raise DataError([Diagnostic("E501", message)]) from error
+
+
+def _read_file(file: Path) -> Iterator[pa.Table]:
+    """Yield the events of one file; a file without events yields one empty table."""
+    match file.suffix.lower():
+        case ".parquet" | ".pq":
+            source = parquet.ParquetFile(file)
+            batches: Any = source.iter_batches(BATCH_ROWS)
+            empty = source.schema_arrow.empty_table()
+        case ".csv":
+            reader = csv.open_csv(file, read_options=csv.ReadOptions(block_size=1 << 24))
+            batches, empty = reader, reader.schema.empty_table()
+        case ".jsonl" | ".ndjson" | ".json":
+            table = json.read_json(file)
+            batches, empty = table.to_batches(BATCH_ROWS), table.schema.empty_table()
+        case ".arrow" | ".feather" | ".ipc":
+            opened = pa.ipc.open_file(pa.memory_map(str(file)))
+            batches = (opened.get_batch(i) for i in range(opened.num_record_batches))
+            empty = opened.schema.empty_table()
+        case ending:
+            message = f"could not read `{file}`: `{ending}` names no known kind of file"
+            helps = ("use files that end in .parquet, .csv, .jsonl or .arrow",)
+            raise DataError([Diagnostic("E501", message, helps=helps)])
+    some = False
+    for batch in batches:
+        some = True
+        yield pa.Table.from_batches([batch])
+    if not some:
+        yield empty
