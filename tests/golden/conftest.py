@@ -22,10 +22,12 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from tests.engine.comparison import same_rows, table_of
 
 import cepheid
-from cepheid.errors import CepheidError, render_diagnostics
+from cepheid.errors import CepheidError, UnsupportedError, render_diagnostics
 from cepheid.language.tree import Duration
+from cepheid.runtime.local import run_table
 from cepheid.testing.harness import SECOND_US, stream
 from cepheid.testing.oracle import column_names, evaluate
 
@@ -151,12 +153,28 @@ def answer(section: str, inputs: dict[str, str]) -> str:
     tree = query.tree
     events = stream(" ".join(content_lines(inputs["stream"])))
     rows = evaluate(tree, events)
+    check_engine(query, events, rows)
     if section == "matches":
         return "\n".join(render_match(row["events"], events) for row in rows)
     names = column_names(tree)
     in_seconds = tree.window is not None and isinstance(tree.window.within, Duration)
     lines = [[render_cell(name, row[name], events, in_seconds) for name in names] for row in rows]
     return "\n".join(", ".join(cells) for cells in [names, *lines])
+
+
+def check_engine(
+    query: cepheid.CompiledQuery, events: list[dict[str, object]], rows: list[dict[str, object]]
+) -> None:
+    """Run what the engine can run, in batches of one event and of all, and compare."""
+    for size in (1, 1 << 20):
+        try:
+            table = table_of(events)
+            actual = run_table(query.with_schema(table.schema).plan, table, batch_rows=size)
+        except UnsupportedError as error:
+            if error.diagnostics[0].code != "E404":
+                raise
+            return
+        assert same_rows(actual.to_pylist(), rows), f"the engine gives {actual.to_pylist()}"
 
 
 def content_lines(text: str) -> list[str]:

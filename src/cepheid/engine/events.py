@@ -156,6 +156,11 @@ class KeyTable:
         other.values, other._numbers = list(self.values), dict(self._numbers)
         return other
 
+    def restore(self, values: Iterable[tuple[Any, ...]]) -> None:
+        """Give keys their numbers again, in the order in which they had them before."""
+        for key in values:
+            self._number_key(tuple(_canonical(part) for part in key))
+
     def number(self, columns: Columns) -> NDArray[np.int64]:
         """Return the number of every event's key, -1 where a value is NULL (§4.2)."""
         length = len(columns.batch)

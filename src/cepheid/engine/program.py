@@ -73,6 +73,9 @@ class Program:
         self._starts: dict[Item, int] = {self.machine.start(): 0}
         self._letters: dict[Letter, int] = {}
         self._codes: dict[tuple[Letter, Class], int] = {}
+        # What was numbered, in order: numbering it again gives the same program.
+        self.history: list[tuple[Class, ...]] = []
+        self._known: set[tuple[Class, ...]] = set()
         self._tables: Tables | None = None
 
     @property
@@ -96,6 +99,10 @@ class Program:
         New classes and letters are added to the program first.
         """
         groups = list(groups)
+        for classes in groups:
+            if classes not in self._known:
+                self._known.add(classes)
+                self.history.append(classes)
         wanted: list[tuple[Letter, Class]] = []
         for classes in groups:
             letter = letter_of(classes)

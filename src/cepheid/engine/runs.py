@@ -140,9 +140,9 @@ class LinearRun:
             ((room, size, mins, lanes), np.int64),
             ((room, lanes), np.int32),
             ((room,), np.bool_),
-            ((room, count, size, parts), wide),
-            ((room, count, size, mins), np.int64),
-            ((room, count), np.int32),
+            ((room, count, size, parts, 1), wide),
+            ((room, count, size, mins, 1), np.int64),
+            ((room, count, 1), np.int32),
             ((room, count), np.bool_),
         ]
         before, self.block = self.block, tuple(np.zeros(shape, dtype) for shape, dtype in shapes)
@@ -156,7 +156,7 @@ class LinearRun:
             elif number in (2, 6):
                 view[..., kept] = array
             elif number in (8, 9):
-                view[..., :old_size, :] = array
+                view[..., :old_size, :, :] = array
             else:
                 view[...] = array
 

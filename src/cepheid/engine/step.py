@@ -50,6 +50,8 @@ class State:
         self.kept: EventArrays | None = None
         self.base = np.zeros(0, np.int64)
         self.reported = LONG_AGO
+        # Counted windows end for each partition at its own time; groups of several wait for all.
+        self.waiting: list[list[Rows]] = [[] for _ in job.programs]
 
     def copy(self) -> State:
         """Return a state that goes on by itself."""
@@ -58,6 +60,7 @@ class State:
         other.runs = [run.copy() for run in self.runs]
         other.held, other.last = self.held, self.last
         other.kept, other.base, other.reported = self.kept, self.base.copy(), self.reported
+        other.waiting = [list(rows) for rows in self.waiting]
         return other
 
 
@@ -146,7 +149,11 @@ def _process_counted(
     place = np.arange(len(whole.key)) - np.repeat(starts, lengths)
     state.kept = whole.take(np.flatnonzero(place >= (begins - state.base)[whole.key]))
     state.base = begins
-    return rows
+    if set(job.plan.partition.attributes) == set(job.plan.partition.group_by):
+        return rows
+    for waiting, found in zip(state.waiting, rows, strict=True):
+        waiting += found
+    return state.waiting if last else [[] for _ in rows]
 
 
 def _process_trailing(

@@ -290,7 +290,8 @@ def count_panes(
     size, wide = V.shape[1], source.shape[1]
     oV = np.zeros((size, 1), B[0].dtype)
     oM = np.zeros((size, 0), np.int64)
-    one_key, unit = np.uint64(0), 1.0
+    p, unit, zero = np.uint64(0), 1.0, 0.0
+    starts = V.shape[3] - size
     for i in range(begin, n):
         k = key[i]
         if ts[i] >= (pane[k] + 1) * width:
@@ -298,8 +299,8 @@ def count_panes(
                 return FULL, i, rows
             save_lanes(S, V, one, k)
             rows = seal(
-                counts, V, M, start, one, exponent, pane, dirty, B, k, ts[i] // width, slide, 1,
-                unit, 0.0, one_key, oV, oM, out_key, out_end, R, RM, rows,
+                counts, V, M, start, one, exponent, pane, dirty, B, k, ts[i] // width, slide,
+                starts, unit, zero, p, oV, oM, out_key, out_end, R, RM, rows,
             )  # fmt: skip
             load_lanes(S, V, one, k)
         c = codes[i]

@@ -32,13 +32,13 @@ FULL = 2
 
 
 @njit(cache=True)
-def times(xV, xM, xs, B, C, S, nS, oV, oM, p):
-    """Multiply a vector by a matrix: what comes in by x goes on through the matrix.
+def times(X, XM, lane, xs, B, C, S, nS, oV, oM, p):
+    """Multiply a vector by a matrix: what comes in by the vector goes on through the matrix.
 
     Parameters
     ----------
-    xV, xM, xs
-        The vector: (configuration, part), (configuration, part) and its start configuration or -1.
+    X, XM, lane, xs
+        The vector: one lane of (configuration, part, lane) twice, and its start or -1.
     B, C, S
         The matrix: (configuration, part, lane) twice, and the start configuration of every lane.
     nS
@@ -46,41 +46,63 @@ def times(xV, xM, xs, B, C, S, nS, oV, oM, p):
 
     Returns
     -------
-    The start configuration of the product.
+    The start configuration of the product, which stands in oV, oM (configuration, part).
     """
     size, parts, mins = B.shape[0], B.shape[1], C.shape[1]
     for q in range(size):
         for a in range(parts):
-            oV[q, a] = B.dtype.type(0)
+            oV[q, a] = B[q, a, xs] if xs >= 0 else B.dtype.type(0)
         for a in range(mins):
-            oM[q, a] = NO_VALUE
-    if xs >= 0:
-        oV[:, :] = B[:, :, xs]
-        oM[:, :] = C[:, :, xs]
+            oM[q, a] = C[q, a, xs] if xs >= 0 else NO_VALUE
     for r in range(size):
-        if not present(xV[r, 0]):
+        if not present(X[r, 0, lane]):
             continue
         for q in range(size):
             count = B[q, 0, nS + r]
             if not present(count):
                 continue
-            oV[q, 0] = add(oV[q, 0], mul(xV[r, 0], count, p), p)
+            oV[q, 0] = add(oV[q, 0], mul(X[r, 0, lane], count, p), p)
             for a in range(1, parts):
-                both = add(mul(xV[r, 0], B[q, a, nS + r], p), mul(xV[r, a], count, p), p)
+                both = add(mul(X[r, 0, lane], B[q, a, nS + r], p), mul(X[r, a, lane], count, p), p)
                 oV[q, a] = add(oV[q, a], both, p)
             for a in range(mins):
-                oM[q, a] = min(oM[q, a], min(xM[r, a], C[q, a, nS + r]))
-    return S[xs] if xs >= 0 else -1
+                oM[q, a] = min(oM[q, a], min(XM[r, a, lane], C[q, a, nS + r]))
+    return S[xs] if xs >= 0 else np.int32(-1)
+
+
+@njit(cache=True)
+def put(oV, oM, D, DM, lane):
+    """Put a vector into a lane of a matrix."""
+    for q in range(oV.shape[0]):
+        for a in range(oV.shape[1]):
+            D[q, a, lane] = oV[q, a]
+        for a in range(oM.shape[1]):
+            DM[q, a, lane] = oM[q, a]
+
+
+@njit(cache=True)
+def copy_lanes(X, XM, XS, D, DM, DS, lanes):
+    """Copy the first lanes of a matrix."""
+    for lane in range(lanes):
+        for q in range(X.shape[0]):
+            for a in range(X.shape[1]):
+                D[q, a, lane] = X[q, a, lane]
+            for a in range(XM.shape[1]):
+                DM[q, a, lane] = XM[q, a, lane]
+        DS[lane] = XS[lane]
 
 
 @njit(cache=True)
 def identity(V, M, start, one, exponent, unit, zero, k, nS):
     """Begin a pane: every lane holds one match, in the configuration that it stands for."""
-    V[k] = zero
-    M[k] = NO_VALUE
     one[k] = unit
     exponent[k] = 0
     for lane in range(V.shape[3]):
+        for q in range(V.shape[1]):
+            for a in range(V.shape[2]):
+                V[k, q, a, lane] = zero
+            for a in range(M.shape[2]):
+                M[k, q, a, lane] = NO_VALUE
         if lane < nS:
             start[k, lane] = lane
         else:
@@ -89,68 +111,53 @@ def identity(V, M, start, one, exponent, unit, zero, k, nS):
 
 
 @njit(cache=True)
-def _end_pane(V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, o, nS, p):
+def _end_pane(V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, o, nS, oV, oM, p):
     """Keep the matrix of the pane at offset o, and multiply the prefix of the block by it."""
     size, parts, lanes, mins = V.shape[1], V.shape[2], V.shape[3], M.shape[2]
-    for q in range(size):
-        for a in range(parts):
-            for lane in range(lanes):
+    for lane in range(lanes):
+        for q in range(size):
+            for a in range(parts):
                 P[k, o, q, a, lane] = wide(V[k, q, a, lane], exponent[k])
-    PM[k, o] = M[k]
-    PS[k, o] = start[k]
+            for a in range(mins):
+                PM[k, o, q, a, lane] = M[k, q, a, lane]
+        PS[k, o, lane] = start[k, lane]
     has[k, o] = True
     if not begun[k]:
-        F[k] = P[k, o]
-        FM[k] = M[k]
-        FS[k] = start[k]
+        copy_lanes(P[k, o], PM[k, o], PS[k, o], F[k], FM[k], FS[k], lanes)
         begun[k] = True
         return
-    oV = np.zeros((size, parts), P.dtype)
-    oM = np.zeros((size, mins), np.int64)
     for lane in range(lanes):
         FS[k, lane] = times(
-            F[k, :, :, lane].copy(), FM[k, :, :, lane].copy(), FS[k, lane],
-            P[k, o], PM[k, o], PS[k, o], nS, oV, oM, p,
-        )  # fmt: skip
-        F[k, :, :, lane] = oV
-        FM[k, :, :, lane] = oM
+            F[k], FM[k], lane, FS[k, lane], P[k, o], PM[k, o], PS[k, o], nS, oV, oM, p
+        )
+        put(oV, oM, F[k], FM[k], lane)
 
 
 @njit(cache=True)
-def _end_block(P, PM, PS, has, begun, A, AM, AS, tail, k, nS, p):
+def _end_block(P, PM, PS, has, begun, A, AM, AS, tail, k, nS, oV, oM, p):
     """Compute the suffix vectors of the block that ends, and begin the next one."""
     panes, size, parts, lanes, mins = P.shape[1], P.shape[2], P.shape[3], P.shape[4], PM.shape[3]
     G = np.zeros((size, parts, lanes), P.dtype)
     GM = np.zeros((size, mins, lanes), np.int64)
     GS = np.zeros(lanes, np.int32)
-    H, HM, HS = G.copy(), GM.copy(), GS.copy()
-    oV = np.zeros((size, parts), P.dtype)
-    oM = np.zeros((size, mins), np.int64)
+    H, HM, HS = np.zeros_like(G), np.zeros_like(GM), np.zeros_like(GS)
     some = False
     for o in range(panes - 1, -1, -1):
         if has[k, o]:
             if some:
                 for lane in range(lanes):
                     HS[lane] = times(
-                        P[k, o, :, :, lane].copy(), PM[k, o, :, :, lane].copy(), PS[k, o, lane],
-                        G, GM, GS, nS, oV, oM, p,
-                    )  # fmt: skip
-                    H[:, :, lane] = oV
-                    HM[:, :, lane] = oM
-                G[:, :, :] = H
-                GM[:, :, :] = HM
-                GS[:] = HS
+                        P[k, o], PM[k, o], lane, PS[k, o, lane], G, GM, GS, nS, oV, oM, p
+                    )
+                    put(oV, oM, H, HM, lane)
+                copy_lanes(H, HM, HS, G, GM, GS, lanes)
             else:
-                G[:, :, :] = P[k, o]
-                GM[:, :, :] = PM[k, o]
-                GS[:] = PS[k, o]
+                copy_lanes(P[k, o], PM[k, o], PS[k, o], G, GM, GS, lanes)
             some = True
         tail[k, o] = some
+        has[k, o] = False
         if some:
-            A[k, o] = G[:, :, 0]
-            AM[k, o] = GM[:, :, 0]
-            AS[k, o] = GS[0]
-    has[k, :] = False
+            copy_lanes(G, GM, GS, A[k, o], AM[k, o], AS[k, o], 1)
     begun[k] = False
 
 
@@ -158,17 +165,17 @@ def _end_block(P, PM, PS, has, begun, A, AM, AS, tail, k, nS, p):
 def _window(counts, F, FM, FS, begun, A, AM, AS, tail, k, o, nS, oV, oM, R, RM, row, p):
     """Compute the result of the window that ends at offset o; return whether it has a match."""
     size, parts, mins = F.shape[1], F.shape[2], FM.shape[2]
-    if o > 0 and tail[k, o]:
-        if begun[k]:
-            times(A[k, o], AM[k, o], AS[k, o], F[k], FM[k], FS[k], nS, oV, oM, p)
-        else:
-            oV[:, :] = A[k, o]
-            oM[:, :] = AM[k, o]
-    elif begun[k]:
-        oV[:, :] = F[k, :, :, 0]
-        oM[:, :] = FM[k, :, :, 0]
-    else:
+    whole = o > 0 and tail[k, o]
+    if not whole and not begun[k]:
         return False
+    if whole and begun[k]:
+        times(A[k, o], AM[k, o], 0, AS[k, o, 0], F[k], FM[k], FS[k], nS, oV, oM, p)
+    else:
+        for q in range(size):
+            for a in range(parts):
+                oV[q, a] = A[k, o, q, a, 0] if whole else F[k, q, a, 0]
+            for a in range(mins):
+                oM[q, a] = AM[k, o, q, a, 0] if whole else FM[k, q, a, 0]
     some = False
     for a in range(parts):
         R[row, a] = F.dtype.type(0)
@@ -218,8 +225,9 @@ def seal(
     panes = P.shape[1]
     if dirty[k]:
         _end_pane(
-            V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, pane[k] % panes, nS, p
-        )
+            V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, pane[k] % panes, nS,
+            oV, oM, p,
+        )  # fmt: skip
         identity(V, M, start, one, exponent, unit, zero, k, nS)
         dirty[k] = False
     b = pane[k] + 1
@@ -232,10 +240,12 @@ def seal(
             out_end[rows] = b
             rows += 1
         if o == 0:
-            _end_block(P, PM, PS, has, begun, A, AM, AS, tail, k, nS, p)
-        if not begun[k] and not tail[k, o + 1 :].any():
+            _end_block(P, PM, PS, has, begun, A, AM, AS, tail, k, nS, oV, oM, p)
+        # Suffixes only get shorter: if the next one is empty, so are all that follow.
+        if not begun[k] and (o + 1 == panes or not tail[k, o + 1]):
             # Nothing is left in any window: skip the silence.
-            tail[k, :] = False
+            for left in range(panes):
+                tail[k, left] = False
             break
         b += 1
     pane[k] = upto

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from cepheid.kernels.linear import NO_VALUE, advance
-from cepheid.kernels.panes import identity, times
+from cepheid.kernels.panes import copy_lanes, identity, put, times
 from cepheid.kernels.ring import add, mul, present
 
 ENDED, EXPIRED = 1, 2
@@ -63,21 +63,14 @@ def _turn(T, first, last, at, V, M, start, one, exponent, codes, letters, W, X, 
             T, V, M, start, one, 0, i, j, codes, letters[i], W, X, wcol, xcol,
             nV, nM, mV, mM, semantics, zero, p,
         )  # fmt: skip
-        times(nV[:, :, 0].copy(), nM[:, :, 0].copy(), -1, G, GM, GS, nS, oV, oM, p)
-        B[h] = oV[:, 0]
+        times(nV, nM, 0, np.int32(-1), G, GM, GS, nS, oV, oM, p)
+        for q in range(size):
+            B[h, q] = oV[q, 0]
         for lane in range(lanes):
-            HS[lane] = times(
-                V[0, :, :, lane].copy(), M[0, :, :, lane].copy(), start[0, lane],
-                G, GM, GS, nS, oV, oM, p,
-            )  # fmt: skip
-            H[:, :, lane] = oV
-            HM[:, :, lane] = oM
-        G[:, :, :] = H
-        GM[:, :, :] = HM
-        GS[:] = HS
-        A[h] = G[:, :, 0]
-        AM[h] = GM[:, :, 0]
-        AS[h] = GS[0]
+            HS[lane] = times(V[0], M[0], lane, start[0, lane], G, GM, GS, nS, oV, oM, p)
+            put(oV, oM, H, HM, lane)
+        copy_lanes(H, HM, HS, G, GM, GS, lanes)
+        copy_lanes(G, GM, GS, A[h], AM[h], AS[h], 1)
 
 
 @njit(cache=True)
@@ -137,9 +130,10 @@ def aggregate_trailing(
     oV = np.zeros((size, parts), R.dtype)
     oM = np.zeros((size, mins), np.int64)
     n = at.shape[0] - 1
-    A = np.zeros((n, size, parts), R.dtype)
-    AM = np.zeros((n, size, mins), np.int64)
-    AS = np.zeros(n, np.int32)
+    A = np.zeros((n + 1, size, parts, 1), R.dtype)
+    AM = np.full((n + 1, size, mins, 1), NO_VALUE, np.int64)
+    # The last entry is the empty match, with which the back begins when there is no front.
+    AS = np.zeros((n + 1, 1), np.int32)
     begun = np.zeros((n, size), R.dtype)
     identity(V, M, start, one, exponent, unit, zero, 0, nS)
     first = front = rows = g = 0
@@ -151,7 +145,9 @@ def aggregate_trailing(
             return rows
         t = min(now, ts[at[first]] + width) if leaving else now
         if leaving:
-            before = _value(T.counts, V, M, start, A, AM, AS, first, front, nS, oV, oM, p)
+            before = _value(
+                T.counts, V, M, start, A, AM, AS, first if first < front else n, nS, oV, oM, p
+            )
             died = zero
             while first < g and ts[at[first]] + width <= t:
                 if first == front:
@@ -167,7 +163,9 @@ def aggregate_trailing(
                             if T.counts[r]:
                                 died = add(died, mul(begun[first, q], V[0, r, 0, nS + q], p), p)
                 first += 1
-            after = _value(T.counts, V, M, start, A, AM, AS, first, front, nS, oV, oM, p)
+            after = _value(
+                T.counts, V, M, start, A, AM, AS, first if first < front else n, nS, oV, oM, p
+            )
             changed = changed or present(died) or before != after
             if t < now or g >= n:
                 if expiries and t >= fresh:
@@ -178,17 +176,16 @@ def aggregate_trailing(
                 changed = False
                 continue
         i, j = at[g], at[g + 1]
-        x, _, xs = _front(A, AM, AS, first, front, oV, oM)
         advance(
             T, V, M, start, one, 0, i, j, codes, letters[i], W, X, wcol, xcol,
             nV, nM, mV, mM, semantics, zero, p,
         )  # fmt: skip
         g += 1
-        ended = ended or _ends(T, nV, x, xs, nS, p)
+        ended = ended or _ends(T, nV, A, AS, first if first < front else n, nS)
         if g < n and ts[at[g]] == t:
             continue  # Events of one time may stand one by one (TIES arrival); one row for all.
         if t >= fresh:
-            _value(T.counts, V, M, start, A, AM, AS, first, front, nS, oV, oM, p)
+            _value(T.counts, V, M, start, A, AM, AS, first if first < front else n, nS, oV, oM, p)
             _total(T.counts, oV, oM, R, RM, rows, p)
             out_time[rows] = t
             out_kind[rows] = (ENDED if ended else 0) | (EXPIRED if changed else 0)
@@ -197,18 +194,9 @@ def aggregate_trailing(
 
 
 @njit(cache=True)
-def _front(A, AM, AS, first, front, oV, oM):
-    """Return the vector with which the back begins: the front's, or the empty match."""
-    if first < front:
-        return A[first].copy(), AM[first].copy(), AS[first]
-    return np.zeros_like(oV), np.full_like(oM, NO_VALUE), np.int32(0)
-
-
-@njit(cache=True)
-def _value(counts, V, M, start, A, AM, AS, first, front, nS, oV, oM, p):
+def _value(counts, V, M, start, A, AM, AS, f, nS, oV, oM, p):
     """Compute the vector of the whole window; return the number of its matches."""
-    x, xM, xs = _front(A, AM, AS, first, front, oV, oM)
-    times(x, xM, xs, V[0], M[0], start[0], nS, oV, oM, p)
+    times(A[f], AM[f], 0, AS[f, 0], V[0], M[0], start[0], nS, oV, oM, p)
     total = oV.dtype.type(0)
     for q in range(oV.shape[0]):
         if counts[q]:
@@ -217,15 +205,15 @@ def _value(counts, V, M, start, A, AM, AS, first, front, nS, oV, oM, p):
 
 
 @njit(cache=True)
-def _ends(T, nV, x, xs, nS, p):
+def _ends(T, nV, A, AS, f, nS):
     """Return whether a match ends with the events just added."""
     for q in range(nV.shape[0]):
         if not T.counts[q]:
             continue
-        if xs >= 0 and present(nV[q, 0, xs]):
+        if AS[f, 0] >= 0 and present(nV[q, 0, AS[f, 0]]):
             return True
         for r in range(nV.shape[0]):
-            if present(x[r, 0]) and present(nV[q, 0, nS + r]):
+            if present(A[f, r, 0, 0]) and present(nV[q, 0, nS + r]):
                 return True
     return False
 

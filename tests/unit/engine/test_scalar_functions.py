@@ -201,6 +201,18 @@ def test_a_truth_value_counts_as_a_number() -> None:
     assert evaluate(expression_of("S.b < 0.5"), {"b": [True, False]})[1] == [False, True]
 
 
+def test_a_choice_between_kinds_takes_the_wider_one() -> None:
+    columns: Columns = {"i": [1, None], "x": [0.5, 0.25], "t": [5, None], "p": [7, 8]}
+    assert evaluate(expression_of("GREATEST(S.i, S.x)"), columns)[0] == [1.0, 0.25]
+    assert evaluate(expression_of("COALESCE(S.t, S.p)"), columns)[0] == [5, 8]
+
+
+def test_nan_in_a_list_is_found() -> None:
+    nan = "1e308 * 10 - 1e308 * 10"
+    check(expression_of(f"S.x IN (1, {nan})"), COLUMNS)
+    check(expression_of(f"S.i IN (1, {nan})"), COLUMNS)
+
+
 def test_floor_stays_a_double_where_a_value_has_no_int64() -> None:
     def kind(values: list[float | None]) -> str:
         column = vector_of(pa.array(values, pa.float64()))

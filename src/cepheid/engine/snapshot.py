@@ -1,0 +1,149 @@
+"""State to bytes and back: versioned, without pickle, for restarts and state stores.
+
+A snapshot holds arrays, keys and the classes that the programs have seen, in the order in which
+they were numbered: a program rebuilt from them numbers its configurations the same way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.engine.events import EventArrays
+from cepheid.engine.job import Job
+from cepheid.engine.runs import Rows
+from cepheid.engine.step import State
+
+SNAPSHOT_VERSION = 1
+"""Goes up whenever old bytes can no longer be read."""
+
+
+class _Array(msgspec.Struct):
+    """An array as bytes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+
+class _Run(msgspec.Struct):
+    """The numbers of one program."""
+
+    dtype: str
+    keys: int
+    shape: tuple[int, int]
+    arrays: dict[str, _Array]
+    block: tuple[_Array, ...]
+    groups: tuple[tuple[tuple[str, ...], ...], ...]
+
+
+class _Snapshot(msgspec.Struct):
+    """Everything that a state holds."""
+
+    version: int
+    text: str
+    keys: bytes
+    runs: tuple[_Run, ...]
+    held: bytes | None
+    last: int | None
+    kept: tuple[_Array, ...] | None
+    base: _Array
+    reported: int
+    waiting: tuple[tuple[tuple[_Array, ...], ...], ...]
+
+
+def state_to_bytes(job: Job, state: State) -> bytes:
+    """Return a state as bytes."""
+    runs = tuple(
+        _Run(
+            run.dtype.str,
+            run.keys,
+            run.shape,
+            {name: _pack(getattr(run, name)) for name in run.ARRAYS},
+            tuple(_pack(array) for array in run.block),
+            tuple(tuple(tuple(sorted(c)) for c in group) for group in run.program.history),
+        )
+        for run in state.runs
+    )
+    columns = list(zip(*state.keys.values, strict=True)) if state.keys.names else []
+    keys = pa.table({f"{n}": pa.array(values) for n, values in enumerate(columns)})
+    snapshot = _Snapshot(
+        SNAPSHOT_VERSION,
+        job.plan.text,
+        _table_to_bytes(keys),
+        runs,
+        None if state.held is None else _table_to_bytes(state.held),
+        state.last,
+        None if state.kept is None else tuple(_pack(array) for array in state.kept),
+        _pack(state.base),
+        state.reported,
+        tuple(
+            tuple(tuple(_pack(array) for array in rows) for rows in found)
+            for found in state.waiting
+        ),
+    )
+    return msgspec.msgpack.encode(snapshot)
+
+
+def state_from_bytes(job: Job, data: bytes) -> State:
+    """Return the state that ``state_to_bytes`` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are no state, of another version, or of another query.
+    """
+    try:
+        snapshot = msgspec.msgpack.decode(data, type=_Snapshot)
+    except msgspec.MsgspecError as error:
+        message = f"this is no state of a query: {error}"
+        raise ValueError(message) from error
+    if snapshot.version != SNAPSHOT_VERSION:
+        message = f"the state has version {snapshot.version}, this Cepheid reads {SNAPSHOT_VERSION}"
+        raise ValueError(message)
+    if snapshot.text != job.plan.text:
+        message = "the state belongs to another query"
+        raise ValueError(message)
+    state = State(job)
+    if state.keys.names:
+        table = _table_from_bytes(snapshot.keys)
+        state.keys.restore(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    for run, packed in zip(state.runs, snapshot.runs, strict=True):
+        for group in packed.groups:
+            run.program.number_codes([tuple(frozenset(c) for c in group)])
+        run.dtype, run.keys, run.shape = np.dtype(packed.dtype), packed.keys, packed.shape
+        for name, array in packed.arrays.items():
+            setattr(run, name, _unpack(array))
+        run.block = tuple(_unpack(array) for array in packed.block)
+    state.held = None if snapshot.held is None else _table_from_bytes(snapshot.held)
+    state.last = snapshot.last
+    if snapshot.kept is not None:
+        state.kept = EventArrays(*(_unpack(array) for array in snapshot.kept))
+    state.base, state.reported = _unpack(snapshot.base), snapshot.reported
+    state.waiting = [
+        [Rows(*(_unpack(array) for array in rows)) for rows in found] for found in snapshot.waiting
+    ]
+    return state
+
+
+def _pack(array: NDArray[Any]) -> _Array:
+    return _Array(array.dtype.str, array.shape, np.ascontiguousarray(array).tobytes())
+
+
+def _unpack(packed: _Array) -> NDArray[Any]:
+    return np.frombuffer(packed.data, packed.dtype).reshape(packed.shape).copy()
+
+
+def _table_to_bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _table_from_bytes(data: bytes) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()
