@@ -6,7 +6,7 @@ bindings, sum values, or count the values that are not NULL.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,7 @@ class Job:
         self.variables = list(self.types)
         self.parts, self.extremes = _parts_of(plan)
         self._classes: dict[int, frozenset[str]] = {}
+        self._rooms: dict[str, NDArray[Any]] = {}
         self._byte_codes: dict[int, tuple[int, NDArray[np.uint8]]] = {}
         self._number_known_classes()
 
@@ -64,6 +65,16 @@ class Job:
             names = [name for n, name in enumerate(self.variables) if bits >> n & 1]
             self._classes[bits] = frozenset(names)
         return self._classes[bits]
+
+    def room(self, name: str, rows: int, length: int, dtype: type) -> NDArray[Any]:
+        """Return room for a batch; steps use the same again, as fresh memory costs more than work.
+
+        What stands in it is only valid during one step.
+        """
+        buffer = self._rooms.get(name)
+        if buffer is None or buffer.size < rows * length:
+            buffer = self._rooms[name] = np.empty(rows * length, dtype)
+        return buffer[: rows * length].reshape(rows, length)
 
     def byte_codes(self, program: Program) -> NDArray[np.uint8]:
         """Return the codes of all classes that fit into a byte, UNKNOWN_CODE for the others."""

@@ -29,7 +29,10 @@ DOUBLE, WIDE, RESIDUE = np.dtype(np.float64), np.dtype(np.complex128), np.dtype(
 
 
 class Events(NamedTuple):
-    """What a kernel reads of the events of a batch."""
+    """What a kernel reads of the events of a batch.
+
+    ``weights`` and ``values`` have one more row, of zeros and of no values.
+    """
 
     ts: NDArray[np.int64]
     key: NDArray[np.int64]
@@ -245,23 +248,47 @@ class LinearRun:
                     events.ts, events.key, events.codes, begin, width, *out[:3],
                 )  # fmt: skip
         else:
-            sums = np.zeros((self.keys, size + 2, self.V.shape[2]))
-            least = np.full((self.keys, size + 2, self.M.shape[2]), NO_VALUE, np.int64)
-            sums[:, :size] = self.V[:, :, :, 0]
-            sums[:, size, 0] = self.one
-            least[:, :size] = self.M[:, :, :, 0]
-            status, begin, rows = counting.aggregate_windows(
-                sums, least, self.exponent, self.opened, plain.target, plain.source,
-                tables.counts, tables.variable, events.ts, events.key, events.codes,
-                events.weights, events.values, self.wcol, self.xcol, begin, width, *out,
-            )  # fmt: skip
-            self.V[:, :, :, 0] = sums[:, :size]
-            self.M[:, :, :, 0] = least[:, :size]
-            self.one[:] = sums[:, size, 0]
-            return status, begin, Rows(*(array[:rows] for array in out))
+            return self._call_parts(events, begin, plain, width, out)
         self.V[:, :, 0, 0] = slots[:, :size]
         self.one[:] = slots[:, size]
         return status, begin, Rows(*(array[:rows] for array in out))
+
+    def _call_parts(
+        self, events: Events, begin: int, plain: Plain, width: int, out: tuple[NDArray[Any], ...]
+    ) -> tuple[int, int, Rows]:
+        """Call the fast kernels for several aggregates; few of them fit into registers."""
+        tables, size = self.program.tables(), self.program.size
+        parts, mins = self.V.shape[2], self.M.shape[2]
+        few = parts <= counting.PARTS and mins <= counting.MINS
+        shape = (counting.PARTS, counting.MINS) if few else (parts, mins)
+        sums = np.zeros((self.keys, size + 2, shape[0]))
+        least = np.full((self.keys, size + 2, shape[1]), NO_VALUE, np.int64)
+        sums[:, :size, :parts] = self.V[:, :, :, 0]
+        sums[:, size, 0] = self.one
+        least[:, :size, :mins] = self.M[:, :, :, 0]
+        weights, values, wcol, xcol = events.weights, events.values, self.wcol, self.xcol
+        kernel, results = counting.aggregate_windows, out
+        if few:
+            # What adds nothing reads from the last row, of zeros or of no values.
+            last = len(weights) - 1, len(values) - 1
+            wcol = np.full((len(wcol), shape[0]), last[0])
+            wcol[:, :parts] = np.where(self.wcol >= 0, self.wcol, last[0])
+            xcol = np.full((len(xcol), shape[1]), last[1])
+            xcol[:, :mins] = np.where(self.xcol >= 0, self.xcol, last[1])
+            rows_room = len(out[0])
+            numbers = np.zeros((rows_room, shape[0]), WIDE)
+            results = (*out[:2], numbers, np.zeros((rows_room, shape[1]), np.int64))
+            kernel = counting.aggregate_few
+        status, begin, rows = kernel(
+            sums, least, self.exponent, self.opened, plain.target, plain.source, tables.counts,
+            tables.variable, events.ts, events.key, events.codes, weights, values, wcol, xcol,
+            begin, width, *results,
+        )  # fmt: skip
+        self.V[:, :, :, 0] = sums[:, :size, :parts]
+        self.M[:, :, :, 0] = least[:, :size, :mins]
+        self.one[:] = sums[:, size, 0]
+        key, window, numbers, found = (array[:rows] for array in results)
+        return status, begin, Rows(key, window, numbers[:, :parts], found[:, :mins])
 
     def flush(self, until: int) -> list[Rows]:
         """Close the windows of all keys that end by a time."""

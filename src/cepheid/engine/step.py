@@ -16,7 +16,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.engine.events import Columns, EventArrays, KeyTable, read_bits, read_times, value_keys
+from cepheid.engine.events import (
+    NO_VALUE,
+    Columns,
+    EventArrays,
+    KeyTable,
+    read_bits,
+    read_times,
+    value_keys,
+)
 from cepheid.engine.job import UNKNOWN_CODE, Job
 from cepheid.engine.program import Program
 from cepheid.engine.results import groups_of
@@ -208,10 +216,15 @@ def _read(job: Job, state: State, batch: pa.Table) -> EventArrays:
     """Return the arrays of the events that belong to a partition (§4.2)."""
     plan, columns = job.plan, Columns(batch)
     types = [job.types[name] for name in job.variables]
-    weights = np.ones((len(job.parts) - 1, len(batch)))
+    # One more row each, of zeros and of no values, for variables that add nothing; a query that
+    # only counts reads neither.
+    rows = len(job.parts) if len(job.parts) > 1 or job.extremes else 0
+    weights = job.room("weights", rows, len(batch), np.float64)
+    weights[rows - 1 :] = 0
     for row, part in enumerate(job.parts[1:]):
         _fill_weights(weights[row], columns, part.what, part.attribute)
-    values = np.empty((len(job.extremes), len(batch)), np.int64)
+    values = job.room("values", len(job.extremes) + 1 if rows else 0, len(batch), np.int64)
+    values[len(job.extremes) :] = NO_VALUE
     for row, extreme in enumerate(job.extremes):
         values[row] = value_keys(columns.vector(extreme.attribute), largest=extreme.largest)
     arrays = EventArrays(
@@ -229,7 +242,9 @@ def _read(job: Job, state: State, batch: pa.Table) -> EventArrays:
 def _fill_weights(
     row: NDArray[np.float64], columns: Columns, what: str, attribute: str | None
 ) -> None:
-    """Put what every event adds to a part when it is bound into a row of ones."""
+    """Put what every event adds to a part when it is bound into a row."""
+    if what != "sum":
+        row[:] = 1
     if attribute is None:
         return
     vector = columns.vector(attribute)

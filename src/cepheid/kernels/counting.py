@@ -231,6 +231,68 @@ def aggregate_windows(
     return OK, n, rows
 
 
+PARTS, MINS = 4, 2
+"""Numbers and extremes of ``aggregate_few``: fixed, so that they can stay in registers."""
+
+
+@njit(cache=True)
+def aggregate_few(
+    P, M, exponent, opened, target, source, counts, variable, ts, key, codes, W, X, wrow, xrow,
+    begin, width, out_key, out_start, R, RM,
+):  # fmt: skip
+    """As ``aggregate_windows``, for a count with at most three sums and two extremes.
+
+    ``wrow`` and ``xrow`` point to a row of zeros, or of no values, where a variable adds nothing.
+    """
+    rows = 0
+    n = codes.shape[0]
+    size, wide = P.shape[1] - 2, source.shape[1]
+    for i in range(begin, n):
+        c = codes[i]
+        t = target[c]
+        if t < 0:
+            continue
+        k = key[i]
+        if width > 0 and ts[i] >= opened[k] + width:
+            if _close(P, M, counts, exponent, k, R, RM, rows):
+                out_key[rows] = k
+                out_start[rows] = opened[k]
+                rows += 1
+            P[k] = 0.0
+            M[k] = NO_VALUE
+            P[k, size, 0] = 1.0
+            exponent[k] = 0
+            opened[k] = ts[i] // width * width
+        a, b, d, e = 0.0, 0.0, 0.0, 0.0
+        x, y = M[k, t, 0], M[k, t, 1]
+        for s in range(wide):
+            r = source[c, s]
+            a += P[k, r, 0]
+            b += P[k, r, 1]
+            d += P[k, r, 2]
+            e += P[k, r, 3]
+            x = min(x, M[k, r, 0])
+            y = min(y, M[k, r, 1])
+        if a == 0.0:
+            if P[k, size, 0] != 0.0:
+                continue
+            if P[k, t, 0] == 0.0:
+                return NARROW, i, rows
+        v = variable[t]
+        b += P[k, t, 1] + W[wrow[v, 1], i] * a
+        d += P[k, t, 2] + W[wrow[v, 2], i] * a
+        e += P[k, t, 3] + W[wrow[v, 3], i] * a
+        a += P[k, t, 0]
+        P[k, t, 0], P[k, t, 1], P[k, t, 2], P[k, t, 3] = a, b, d, e
+        M[k, t, 0] = min(x, X[xrow[v, 0], i])
+        M[k, t, 1] = min(y, X[xrow[v, 1], i])
+        # Infinite and undefined sums stay what they are; only finite ones ask for an exponent.
+        largest = max(max(a, abs(b)), max(abs(d), abs(e)))
+        if largest > LIMIT and np.isfinite(largest) and not _shrink_parts(P, exponent, k):
+            return NARROW, i + 1, rows
+    return OK, n, rows
+
+
 LANES = 4
 """Lanes of ``count_panes``: a fixed number, so that a compiler can keep them side by side."""
 

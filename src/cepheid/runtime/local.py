@@ -30,7 +30,7 @@ class CompiledQueryLike(Protocol):
         """Return the query planned for a schema."""
 
 
-BATCH_ROWS = 1 << 20
+BATCH_ROWS = 1 << 18
 """Events of one step: large enough to hide the cost of a step, small enough for the caches."""
 
 SORT_ROWS_MAX = 50_000_000
