@@ -14,6 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from cepheid.engine.events import NO_VALUE, KeyTable, values_of_keys
+from cepheid.engine.exact import exact_columns, exact_numbers
 from cepheid.engine.expression_code import true_mask
 from cepheid.engine.job import Extreme, Job, Part
 from cepheid.engine.runs import Rows
@@ -33,7 +34,9 @@ def build_table(job: Job, rows: list[list[Rows]], keys: KeyTable, schema: pa.Sch
     schema
         The schema of the events: groups and extremes keep the types of their columns.
     """
-    merged = _pairs(rows, job) if len(rows) == 3 else _merge(rows[0], job)
+    kinds_of_numbers = 1 + len(job.moduli)
+    plain = rows[::kinds_of_numbers]
+    merged = _pairs(plain, job) if len(plain) == 3 else _merge(plain[0], job)
     group_of, groups = groups_of(job, keys)
     window, group, numbers, extremes = _add_up(merged, group_of)
     columns: dict[str, Any] = {}
@@ -46,6 +49,9 @@ def build_table(job: Job, rows: list[list[Rows]], keys: KeyTable, schema: pa.Sch
         column.name: _aggregate(job, column, numbers, extremes, kinds)
         for column in job.plan.output.aggregates
     }
+    if job.plan.numbers is tree.Numbers.EXACT:
+        exact = exact_numbers(job, rows, merged)
+        aggregates |= exact_columns(job, merged, group_of, exact, numbers, window, group)
     for result in job.plan.output.columns:
         if result.aggregate is not None:
             source = next(a for a in job.plan.output.aggregates if a.name == result.aggregate)

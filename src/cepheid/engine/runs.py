@@ -169,6 +169,8 @@ class LinearRun:
         """Process events in order; return the rows of the windows that closed on the way."""
         found: list[Rows] = []
         begin = 0
+        if self.dtype == DOUBLE:
+            events = events._replace(weights=events.weights.astype(np.float64, copy=False))
         while True:
             status, begin, rows = self._call(events, begin)
             found.append(rows)
@@ -331,8 +333,8 @@ class LinearRun:
 
     def _weights(self, weights: NDArray[Any]) -> NDArray[Any]:
         if self.dtype == RESIDUE:
-            whole = weights.astype(np.int64).astype(object) % int(self.modulus)
-            return np.asarray(whole, np.uint64)
+            # Moduli fit 63 bits, so whole numbers and their remainders do.
+            return np.mod(weights, np.int64(self.modulus)).astype(np.uint64)
         return weights.astype(self.dtype)
 
     def widen(self) -> None:

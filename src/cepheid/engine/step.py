@@ -51,7 +51,12 @@ class State:
 
     def __init__(self, job: Job) -> None:
         self.keys = KeyTable(job.plan.partition.attributes)
-        self.runs = [_new_run(job, program) for program in job.programs]
+        # For each program a run in default numbers, then one for each modulus.
+        self.runs = [
+            LinearRun(program, job.plan.window, job.columns_of(program), modulus)
+            for program in job.programs
+            for modulus in (0, *job.moduli)
+        ]
         self.held: pa.Table | None = None
         self.last: int | None = None
         # Windows that keep their events: the events, and where their numbers begin.
@@ -70,10 +75,6 @@ class State:
         other.kept, other.base, other.reported = self.kept, self.base.copy(), self.reported
         other.waiting = [list(rows) for rows in self.waiting]
         return other
-
-
-def _new_run(job: Job, program: Program) -> LinearRun:
-    return LinearRun(program, job.plan.window, job.columns_of(program))
 
 
 def step(job: Job, state: State, batch: pa.Table) -> tuple[State, list[list[Rows]]]:
@@ -129,8 +130,11 @@ def _process(
     if job.plan.window.kind is WindowKind.TRAILING:
         return _process_trailing(job, state, arrays, flush_until)
     rows = []
-    for program, run in zip(job.programs, state.runs, strict=True):
-        events = _encode(job, program, arrays)
+    encoded: dict[int, Events] = {}
+    for run in state.runs:
+        if id(run.program) not in encoded:
+            encoded[id(run.program)] = _encode(job, run.program, arrays)
+        events = encoded[id(run.program)]
         run.grow(len(state.keys))
         found = run.feed(events) if len(events.ts) else []
         if flush_until is not None and job.plan.window.kind is not WindowKind.NONE:
@@ -219,7 +223,7 @@ def _read(job: Job, state: State, batch: pa.Table) -> EventArrays:
     # One more row each, of zeros and of no values, for variables that add nothing; a query that
     # only counts reads neither.
     rows = len(job.parts) if len(job.parts) > 1 or job.extremes else 0
-    weights = job.room("weights", rows, len(batch), np.float64)
+    weights = job.room("weights", rows, len(batch), np.int64 if job.moduli else np.float64)
     weights[rows - 1 :] = 0
     for row, part in enumerate(job.parts[1:]):
         _fill_weights(weights[row], columns, part.what, part.attribute)
@@ -239,9 +243,7 @@ def _read(job: Job, state: State, batch: pa.Table) -> EventArrays:
     return arrays
 
 
-def _fill_weights(
-    row: NDArray[np.float64], columns: Columns, what: str, attribute: str | None
-) -> None:
+def _fill_weights(row: NDArray[Any], columns: Columns, what: str, attribute: str | None) -> None:
     """Put what every event adds to a part when it is bound into a row."""
     if what != "sum":
         row[:] = 1

@@ -114,6 +114,9 @@ def _mul(a, b, p):
 def _present(a):
     if isinstance(a, types.Complex):
         return lambda a: a.real != 0.0
+    if isinstance(a, types.Integer):
+        # A residue of zero says nothing about the number itself.
+        return lambda a: True
     return lambda a: a != 0
 
 

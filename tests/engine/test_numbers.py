@@ -1,0 +1,73 @@
+"""Numbers at any size: exact up to 38 digits, residues against big integers, an error beyond."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.engine.comparison import table_of
+
+from cepheid.api import query
+from cepheid.engine.job import Job
+from cepheid.engine.step import State, finish, step
+from cepheid.errors import DataError
+from cepheid.kernels.ring import MERSENNE
+from cepheid.testing.harness import stream
+from cepheid.testing.oracle import evaluate
+
+
+@pytest.mark.parametrize("window", ["", "WITHIN 40 s SLIDE 40 s", "WITHIN 40 s SLIDE 10 s"])
+def test_exact_numbers_are_those_of_big_integers(window: str) -> None:
+    text = f"RETURN COUNT(*), COUNT(A), SUM(A.n) PATTERN A+ {window} NUMBERS exact"
+    events = [{"ts": i * 1_000_000, "type": "A", "n": (i * 7919) % 101 - 50} for i in range(100)]
+    result = query(text).run(table_of(events[: 100 if not window else 90])).to_pylist()
+    assert result
+    for row in result:
+        start = row.get("window_start", 0) // 1_000_000 if window else 0
+        inside = [e for e in events[: 100 if not window else 90] if _inside(e, start, window)]
+        count = 2 ** len(inside)
+        total = sum(int(str(e["n"])) for e in inside)
+        assert row["count"] == Decimal(count - 1)
+        assert row["count_A"] == Decimal(len(inside) * count // 2)
+        assert row["sum_A_n"] == Decimal(total * count // 2)
+
+
+def _inside(event: dict[str, object], start: int, window: str) -> bool:
+    return not window or start <= int(str(event["ts"])) // 1_000_000 < start + 40
+
+
+def test_exact_numbers_equal_the_oracle_on_conjunctions_and_groups() -> None:
+    text = "RETURN COUNT(*) PATTERN A+ AND SEQ(A, B) WHERE [key] GROUP-BY zone NUMBERS exact"
+    events = stream(
+        "a1(key='p', zone='x') a2(key='q', zone='x') b3(key='p', zone='x') a4(key='p', zone='x') "
+        "b5(key='q', zone='x') a6(key='q', zone='y') b7(key='q', zone='y')"
+    )
+    compiled = query(text)
+    actual = compiled.run(table_of(events)).to_pylist()
+    assert actual == evaluate(compiled.tree, events)
+
+
+def test_numbers_of_more_than_38_digits_are_an_error_that_says_where() -> None:
+    events = [{"ts": i, "type": "A"} for i in range(200)]
+    with pytest.raises(DataError, match=r"about 61 digits, more than 38, in the window at"):
+        query("RETURN COUNT(*) PATTERN A+ NUMBERS exact").run(table_of(events))
+
+
+def test_counts_modulo_a_large_prime_equal_big_integers_on_100000_events() -> None:
+    rng = random.Random(7)
+    types = [rng.choice("ABC") for _ in range(100_000)]
+    a = b = 0
+    for kind in types:
+        # The recurrence of (SEQ(A+, B))+ by hand, modulo the prime.
+        if kind == "A":
+            a = (2 * a + b + 1) % MERSENNE
+        elif kind == "B":
+            b = (b + a) % MERSENNE
+    job = Job(query("RETURN COUNT(*) PATTERN (SEQ(A+, B))+").plan, moduli=(MERSENNE,))
+    table = pa.table({"ts": np.arange(100_000), "type": types})
+    state, _ = step(job, State(job), table)
+    _, rows = finish(job, state)
+    assert int(rows[1][-1].numbers[0, 0]) == b
