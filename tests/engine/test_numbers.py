@@ -67,7 +67,7 @@ def test_counts_modulo_a_large_prime_equal_big_integers_on_100000_events() -> No
         elif kind == "B":
             b = (b + a) % MERSENNE
     job = Job(query("RETURN COUNT(*) PATTERN (SEQ(A+, B))+").plan, moduli=(MERSENNE,))
-    table = pa.table({"ts": np.arange(100_000), "type": types})
+    table = pa.table({"ts": pa.array(np.arange(100_000)), "type": pa.array(types)})
     state, _ = step(job, State(job), table)
     _, rows = finish(job, state)
     assert int(rows[1][-1].numbers[0, 0]) == b

@@ -39,7 +39,13 @@ def test_restarting_after_every_batch_changes_nothing(
         job = Job(compiled.plan)
         state, found = finish(job, state_from_bytes(job, data))
         rows += build_table(job, found, state.keys, table.schema).to_pylist()
-    assert same_rows(rows, evaluate(compiled.tree, events))
+    expected = evaluate(compiled.tree, events)
+    # Windows counted in events close when they are full, each key at its own time.
+    assert same_rows(sorted(rows, key=_place), sorted(expected, key=_place))
+
+
+def _place(row: Mapping[str, object]) -> str:
+    return f"{row.get('window_start')} {row.get('key')}"
 
 
 def test_a_step_leaves_its_state_alone() -> None:

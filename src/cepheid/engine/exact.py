@@ -1,8 +1,8 @@
 """Residues in, whole numbers of up to 38 digits out (``NUMBERS exact``, §5.5).
 
-Counts and sums are computed modulo several primes beside the default numbers. The Chinese remainder
-theorem gives the one number between -M/2 and M/2 that has all these residues, M being the product of
-the primes; the default numbers tell whether it is small enough for that to be the answer.
+Counts and sums are computed modulo several primes beside the default numbers. The Chinese
+remainder theorem gives the one number between -M/2 and M/2 that has all these residues, M being the
+product of the primes; the default numbers tell whether it is small enough to be the answer.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ class Job:
     Parameters
     ----------
     moduli
-        Primes modulo which counts and sums are computed beside the default numbers. By default none,
-        or EXACT_MODULI for ``NUMBERS exact``; tests compare at any size with 2^61 - 1.
+        Primes modulo which counts and sums are computed beside the default numbers. By default
+        none, or EXACT_MODULI for ``NUMBERS exact``; tests compare at any size with 2^61 - 1.
     """
 
     def __init__(self, plan: Plan, *, moduli: tuple[int, ...] | None = None) -> None:

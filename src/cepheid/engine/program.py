@@ -58,6 +58,16 @@ class Plain(NamedTuple):
     source: NDArray[np.int64]
 
 
+class Moving(NamedTuple):
+    """A program in which matches move: code -> slots; see ``kernels/counting.py``."""
+
+    target: NDArray[np.int64]
+    ending: NDArray[np.int64]
+    source: NDArray[np.int64]
+    clear: NDArray[np.int64]
+    begins: NDArray[np.bool_]
+
+
 class Program:
     """The linear system of one template; grows by the classes and letters of the data."""
 
@@ -143,11 +153,47 @@ class Program:
                 target[code] = tables.target[t]
                 lists[code] = list(tables.source[tables.source_ptr[t] : tables.source_ptr[t + 1]])
                 lists[code] += [unit] if tables.start[t, 0] else []
-        width = max(map(len, lists), default=0)
-        source = np.full((len(lists), max(width, 1)), zero, np.int64)
-        for code, adding in enumerate(lists):
-            source[code, : len(adding)] = adding
-        return Plain(target, source)
+        return Plain(target, _padded(lists, zero))
+
+    def moving(self) -> Moving | None:
+        """Return a program of moving matches in the form of the fast kernel, if it has one."""
+        if self.guarded or self.semantics is tree.Semantics.ANY_MATCH:
+            return None
+        tables = self.tables()
+        unit, zero, none = self.size, self.size + 1, self.size + 2
+        targets: dict[bool, list[int]] = {False: [], True: []}
+        sources: list[list[int]] = []
+        clears: list[list[int]] = []
+        staying = [q for q in range(self.size) if not tables.finished[q]]
+        for code in range(len(tables.target_ptr) - 1):
+            found = range(tables.target_ptr[code], tables.target_ptr[code + 1])
+            ways = {
+                (
+                    *tables.source[tables.source_ptr[t] : tables.source_ptr[t + 1]],
+                    tables.start[t, 0],
+                )
+                for t in found
+            }
+            ends = [bool(tables.finished[tables.target[t]]) for t in found]
+            if len(ways) > 1 or len(set(ends)) < len(ends):
+                return None
+            for kind, slots in targets.items():
+                fitting = [
+                    int(tables.target[t]) for t, e in zip(found, ends, strict=True) if e is kind
+                ]
+                slots.append(fitting[0] if fitting else none)
+            *adding, begins = next(iter(ways), (False,))
+            sources.append([*adding, *([unit] if begins else [])])
+            cleared = tables.clear[tables.clear_ptr[code] : tables.clear_ptr[code + 1]]
+            contiguous = self.semantics is tree.Semantics.CONTIGUOUS
+            clears.append(staying if contiguous else [int(q) for q in cleared])
+        return Moving(
+            np.array(targets[False], np.int64),
+            np.array(targets[True], np.int64),
+            _padded(sources, zero),
+            _padded(clears, none),
+            np.array([unit in adding for adding in sources], np.bool_),
+        )
 
     def dump(self) -> str:
         """Return the program as text: configurations, and what every code does."""
@@ -306,6 +352,14 @@ class _Csr:
 
     def values(self) -> NDArray[np.int32]:
         return np.array(self._values, np.int32)
+
+
+def _padded(lists: list[list[int]], filler: int) -> NDArray[np.int64]:
+    """Return lists of different lengths as one array."""
+    array = np.full((len(lists), max([1, *map(len, lists)])), filler, np.int64)
+    for row, values in enumerate(lists):
+        array[row, : len(values)] = values
+    return array
 
 
 def _all_variables(template: Template) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.engine.program import Plain, Program
+from cepheid.engine.program import Moving, Plain, Program
 from cepheid.kernels import counting, linear, panes
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind, WindowPlan
@@ -184,6 +184,11 @@ class LinearRun:
         plain = self.program.plain() if self.dtype == DOUBLE and not events.grouped else None
         if plain is not None and (not self.sliding or self._counts_in_lanes):
             return self._call_plain(events, begin, plain)
+        counts_only = self.V.shape[2] == 1 and self.M.shape[2] == 0
+        if self.dtype == DOUBLE and not events.grouped and not self.sliding and counts_only:
+            moving = self.program.moving()
+            if moving is not None:
+                return self._call_moving(events, begin, moving)
         count = len(events.ts) - begin
         room = count + 1 if not self.sliding else max(ROWS_ROOM, 4 * self._panes + 8)
         if not self.sliding:
@@ -251,6 +256,22 @@ class LinearRun:
                 )  # fmt: skip
         else:
             return self._call_parts(events, begin, plain, width, out)
+        self.V[:, :, 0, 0] = slots[:, :size]
+        self.one[:] = slots[:, size]
+        return status, begin, Rows(*(array[:rows] for array in out))
+
+    def _call_moving(self, events: Events, begin: int, moving: Moving) -> tuple[int, int, Rows]:
+        """Call the fast kernel for skip-till-next-match and contiguous."""
+        size = self.program.size
+        width = self.window.within if self.window.kind is WindowKind.TUMBLING else 0
+        out = self._room(len(events.ts) - begin + 1 if width else 1)
+        slots = np.zeros((self.keys, size + 3))
+        slots[:, :size] = self.V[:, :, 0, 0]
+        slots[:, size] = self.one
+        status, begin, rows = counting.count_moving(
+            slots, self.exponent, self.opened, *moving, self.program.tables().counts, events.ts,
+            events.key, events.codes, begin, width, *out[:3],
+        )  # fmt: skip
         self.V[:, :, 0, 0] = slots[:, :size]
         self.one[:] = slots[:, size]
         return status, begin, Rows(*(array[:rows] for array in out))
@@ -334,7 +355,7 @@ class LinearRun:
     def _weights(self, weights: NDArray[Any]) -> NDArray[Any]:
         if self.dtype == RESIDUE:
             # Moduli fit 63 bits, so whole numbers and their remainders do.
-            return np.mod(weights, np.int64(self.modulus)).astype(np.uint64)
+            return np.asarray(np.mod(weights, np.int64(self.modulus)), np.uint64)
         return weights.astype(self.dtype)
 
     def widen(self) -> None:

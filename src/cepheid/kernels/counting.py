@@ -231,6 +231,61 @@ def aggregate_windows(
     return OK, n, rows
 
 
+@njit(cache=True)
+def count_moving(
+    S, exponent, opened, target, ending, source, clear, begins, counts, ts, key, codes, begin,
+    width, out_key, out_start, R,
+):  # fmt: skip
+    """Count matches under skip-till-next-match and contiguous, in windows that do not overlap.
+
+    Matches move on instead of staying behind: an event empties some slots and adds what it took to
+    one slot for matches that can go on and to one for those that end; O(sources + cleared).
+
+    Parameters
+    ----------
+    target, ending
+        code -> slot for matches that can go on, and for those that end; the last slot for none.
+    clear
+        code -> slots that an event empties, padded with the last slot.
+    begins
+        Whether a match may begin with an event of a code.
+    """
+    rows = 0
+    n = codes.shape[0]
+    size = S.shape[1] - 3
+    wide, cleared = source.shape[1], clear.shape[1]
+    for i in range(begin, n):
+        c = codes[i]
+        k = key[i]
+        if width > 0 and ts[i] >= opened[k] + width:
+            total = 0.0
+            for q in range(size):
+                if counts[q]:
+                    total += S[k, q]
+                S[k, q] = 0.0
+            if total != 0.0:
+                R[rows, 0] = widen(total, float(exponent[k]))
+                out_key[rows] = k
+                out_start[rows] = opened[k]
+                rows += 1
+            S[k, size] = 1.0
+            exponent[k] = 0
+            opened[k] = ts[i] // width * width
+        inc = 0.0
+        for s in range(wide):
+            inc += S[k, source[c, s]]
+        if inc == 0.0 and begins[c] and S[k, size] == 0.0:
+            return NARROW, i, rows
+        for s in range(cleared):
+            S[k, clear[c, s]] = 0.0
+        S[k, target[c]] += inc
+        S[k, ending[c]] += inc
+        S[k, size + 2] = 0.0
+        if max(S[k, target[c]], S[k, ending[c]]) > LIMIT and not _shrink(S, exponent, k, size):
+            return NARROW, i + 1, rows
+    return OK, n, rows
+
+
 PARTS, MINS = 4, 2
 """Numbers and extremes of ``aggregate_few``: fixed, so that they can stay in registers."""
 

@@ -18,7 +18,7 @@ from numba import njit
 
 from cepheid.kernels.linear import NO_VALUE, advance
 from cepheid.kernels.panes import copy_lanes, identity, put, times
-from cepheid.kernels.ring import add, mul, present
+from cepheid.kernels.ring import add, present
 
 ENDED, EXPIRED = 1, 2
 
@@ -122,13 +122,11 @@ def aggregate_trailing(
     V = np.zeros((1, size, parts, lanes), R.dtype)
     M = np.zeros((1, size, mins, lanes), np.int64)
     start = np.zeros((1, lanes), np.int32)
-    one = np.ones(1, R.dtype)
-    exponent = np.zeros(1, np.int64)
+    one, exponent = np.ones(1, R.dtype), np.zeros(1, np.int64)
     nV = np.zeros((size, parts, lanes), R.dtype)
     nM = np.zeros((size, mins, lanes), np.int64)
     mV, mM = nV.copy(), nM.copy()
-    oV = np.zeros((size, parts), R.dtype)
-    oM = np.zeros((size, mins), np.int64)
+    oV, oM = np.zeros((size, parts), R.dtype), np.zeros((size, mins), np.int64)
     n = at.shape[0] - 1
     A = np.zeros((n + 1, size, parts, 1), R.dtype)
     AM = np.full((n + 1, size, mins, 1), NO_VALUE, np.int64)
@@ -141,14 +139,16 @@ def aggregate_trailing(
     while True:
         now = ts[at[g]] if g < n else until
         leaving = first < g and ts[at[first]] + width <= now
-        if g >= n and not leaving:
+        if g >= n and not (leaving and expiries):
             return rows
-        t = min(now, ts[at[first]] + width) if leaving else now
+        # Without rows for expiries, all that has left by now leaves at once.
+        t = ts[at[first]] + width if leaving and expiries else now
         if leaving:
-            before = _value(
-                T.counts, V, M, start, A, AM, AS, first if first < front else n, nS, oV, oM, p
-            )
-            died = zero
+            before = zero
+            if expiries:
+                f = first if first < front else n
+                before = _value(T.counts, V, M, start, A, AM, AS, f, nS, oV, oM, p)
+            died = False
             while first < g and ts[at[first]] + width <= t:
                 if first == front:
                     _turn(
@@ -157,18 +157,14 @@ def aggregate_trailing(
                     )  # fmt: skip
                     identity(V, M, start, one, exponent, unit, zero, 0, nS)
                     front = g
-                for q in range(size):
-                    if present(begun[first, q]):
-                        for r in range(size):
-                            if T.counts[r]:
-                                died = add(died, mul(begun[first, q], V[0, r, 0, nS + q], p), p)
+                died = died or (expiries and _died(T.counts, begun, V, first, nS))
                 first += 1
-            after = _value(
-                T.counts, V, M, start, A, AM, AS, first if first < front else n, nS, oV, oM, p
-            )
-            changed = changed or present(died) or before != after
+            if expiries:
+                f = first if first < front else n
+                after = _value(T.counts, V, M, start, A, AM, AS, f, nS, oV, oM, p)
+                changed = changed or died or before != after
             if t < now or g >= n:
-                if expiries and t >= fresh:
+                if t >= fresh:
                     _total(T.counts, oV, oM, R, RM, rows, p)
                     out_time[rows] = t
                     out_kind[rows] = EXPIRED if changed else 0
@@ -202,6 +198,17 @@ def _value(counts, V, M, start, A, AM, AS, f, nS, oV, oM, p):
         if counts[q]:
             total = add(total, oV[q, 0], p)
     return total
+
+
+@njit(cache=True)
+def _died(counts, begun, V, first, nS):
+    """Return whether a match that counts begins with the events that leave."""
+    for q in range(begun.shape[1]):
+        if present(begun[first, q]):
+            for r in range(begun.shape[1]):
+                if counts[r] and present(V[0, r, 0, nS + q]):
+                    return True
+    return False
 
 
 @njit(cache=True)

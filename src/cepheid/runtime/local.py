@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import Job
 from cepheid.engine.results import build_table
+from cepheid.engine.runs import Rows
 from cepheid.engine.step import State, finish, step
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import scan_times
@@ -84,14 +85,15 @@ def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> p
     """Return the result of a plan over batches in the order of time."""
     job = Job(plan)
     state = State(job)
-    tables = []
+    found: list[list[Rows]] = [[] for _ in state.runs]
     for batch in batches:
         state, rows = step(job, state, batch)
-        tables.append(build_table(job, rows, state.keys, schema))
+        for all_rows, new in zip(found, rows, strict=True):
+            all_rows += new
     state, rows = finish(job, state)
-    tables.append(build_table(job, rows, state.keys, schema))
-    filled = [t for t in tables if len(t)]
-    return pa.concat_tables(filled, promote_options="permissive") if filled else tables[-1]
+    # One table at the end, because windows counted in events close in no common order.
+    everything = [[*all_rows, *new] for all_rows, new in zip(found, rows, strict=True)]
+    return build_table(job, everything, state.keys, schema)
 
 
 def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
