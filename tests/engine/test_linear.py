@@ -86,16 +86,37 @@ def test_random_queries_equal_the_oracle(
     assert same_rows(actual, expected), f"{actual} instead of {expected}"
 
 
-SMALL_STREAMS = list(all_streams(("A", "B", "C"), 4))
+def keyed_streams(events_max: int) -> list[dict[str, object]]:
+    """Return all small streams over three types as one, each with a key of its own."""
+    found = [
+        dict(event) | {"key": f"{number:05}"}
+        for number, events in enumerate(all_streams(("A", "B", "C"), events_max))
+        for event in events
+    ]
+    return sorted(found, key=lambda event: int(str(event["ts"])))
+
+
+def check_all_streams(pattern: str, semantics: str, events: list[dict[str, object]]) -> None:
+    text = f"RETURN COUNT(*) PATTERN {pattern} SEMANTICS {semantics} GROUP-BY key"
+    compiled = query(text)
+    actual = compiled.run(table_of(events)).to_pylist()
+    assert same_rows(actual, evaluate(compiled.tree, events)), pattern
 
 
 @pytest.mark.parametrize("semantics", ["any", "next", "contiguous"])
-def test_all_small_patterns(semantics: str) -> None:
-    for number, pattern in enumerate(all_patterns(("A", "B"), 2)):
-        compiled = query(f"RETURN COUNT(*) PATTERN {pattern} SEMANTICS {semantics}")
-        for events in SMALL_STREAMS[number % 97 :: 97]:
-            actual = run_table(compiled.plan, table_of(events)).to_pylist()
-            assert same_rows(actual, evaluate(compiled.tree, events)), (pattern, events)
+def test_small_patterns_over_all_small_streams(semantics: str) -> None:
+    events = keyed_streams(3)
+    for pattern in list(all_patterns(("A", "B"), 2))[::3]:
+        check_all_streams(pattern, semantics, events)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("semantics", ["any", "next", "contiguous"])
+def test_all_patterns_of_three_operators_over_all_streams_of_five_events(semantics: str) -> None:
+    events = keyed_streams(5)
+    for pattern in all_patterns(("A", "B"), 3):
+        check_all_streams(pattern, semantics, events)
 
 
 def test_counts_beyond_the_range_of_doubles() -> None:

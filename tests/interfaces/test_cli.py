@@ -325,6 +325,8 @@ def test_demo_plans_the_queries_of_the_papers() -> None:
     for name, _ in bundled_queries():
         assert name in done.stdout
     assert "vehicle only among events of P" in done.stdout
+    assert "trends" in done.stdout
+    assert "SPY" in done.stdout
 
 
 def test_version_is_printed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib import resources
+from pathlib import Path
 
 _CODE = re.compile(r"[EW]\d{3}", re.IGNORECASE)
 
@@ -29,6 +30,12 @@ def error_pages() -> dict[str, str]:
     text = resources.files("cepheid").joinpath("data/errors.md").read_text("utf-8")
     pages = re.split(r"(?m)^### (?=[EW]\d{3})", text)[1:]
     return {page[:4]: re.split(r"(?m)^## ", page)[0].strip() for page in pages}
+
+
+def bundled_sample() -> tuple[str, Path]:
+    """Return a query over the bundled sample of trades, and where the sample is."""
+    folder = Path(str(resources.files("cepheid").joinpath("data")))
+    return (folder / "trades.cq").read_text("utf-8"), folder / "trades.parquet"
 
 
 def bundled_queries() -> list[tuple[str, str]]:
