@@ -12,7 +12,7 @@ from tests.engine.comparison import table_of
 
 from cepheid.api import query
 from cepheid.engine.job import Job
-from cepheid.engine.step import State, finish, step
+from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import DataError
 from cepheid.kernels.ring import MERSENNE
 from cepheid.testing.harness import stream
@@ -68,6 +68,6 @@ def test_counts_modulo_a_large_prime_equal_big_integers_on_100000_events() -> No
             b = (b + a) % MERSENNE
     job = Job(query("RETURN COUNT(*) PATTERN (SEQ(A+, B))+").plan, moduli=(MERSENNE,))
     table = pa.table({"ts": pa.array(np.arange(100_000)), "type": pa.array(types)})
-    state, _ = step(job, State(job), table)
+    state, _ = step(job, PartitionState(job), table)
     _, rows = finish(job, state)
     assert int(rows[1][-1].numbers[0, 0]) == b

@@ -14,7 +14,7 @@ from cepheid.api import query
 from cepheid.engine.job import Job
 from cepheid.engine.results import build_table
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
-from cepheid.engine.step import State, finish, step
+from cepheid.engine.step import PartitionState, finish, step
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import streams
@@ -31,7 +31,7 @@ def test_restarting_after_every_batch_changes_nothing(
     for offset in range(0, len(table), batch_rows):
         # Everything but the bytes is made anew, as after a crash.
         job = Job(compiled.plan)
-        state = state_from_bytes(job, data) if data else State(job)
+        state = state_from_bytes(job, data) if data else PartitionState(job)
         state, found = step(job, state, table.slice(offset, batch_rows))
         rows += build_table(job, found, state.keys, table.schema).to_pylist()
         data = state_to_bytes(job, state)
@@ -50,7 +50,9 @@ def _place(row: Mapping[str, object]) -> str:
 
 def test_a_step_leaves_its_state_alone() -> None:
     job = Job(query("RETURN COUNT(*) PATTERN A+ WHERE [key]").plan)
-    first, _ = step(job, State(job), table_of(stream("a1(key='p') a2(key='q') a3(key='p')")))
+    first, _ = step(
+        job, PartitionState(job), table_of(stream("a1(key='p') a2(key='q') a3(key='p')"))
+    )
     before = state_to_bytes(job, first)
     step(job, first, table_of(stream("a4(key='r') a5(key='p')")))
     assert state_to_bytes(job, first) == before
@@ -58,7 +60,7 @@ def test_a_step_leaves_its_state_alone() -> None:
 
 def test_bytes_of_another_query_or_version_are_rejected() -> None:
     job = Job(query("RETURN COUNT(*) PATTERN A").plan)
-    data = state_to_bytes(job, State(job))
+    data = state_to_bytes(job, PartitionState(job))
     with pytest.raises(ValueError, match="another query"):
         state_from_bytes(Job(query("RETURN COUNT(*) PATTERN B").plan), data)
     with pytest.raises(ValueError, match="no state"):

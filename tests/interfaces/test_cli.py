@@ -319,6 +319,38 @@ def test_a_reader_that_stops_early_is_no_mistake(arguments: tuple[str, ...]) -> 
     assert (done.returncode, done.stderr) == (1, b"")
 
 
+LINEAR = "RETURN COUNT(*), SUM(S.price) AS total PATTERN Stock S+"
+
+
+def test_run_prints_and_writes_results(tmp_path: Path) -> None:
+    events = tmp_path / "events.parquet"
+    parquet.write_table(EVENTS, events)
+    shown = run("run", "-", "--input", events, stdin=LINEAR)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "1 row" in shown.stdout
+    as_csv = run("run", "-", "--input", events, "--format", "csv", stdin=LINEAR)
+    assert as_csv.stdout == '"count","total"\n1,1.5\n'
+    as_json = run("run", "-", "--input", events, "--format", "json", stdin=LINEAR)
+    assert json.loads(as_json.stdout) == {"count": 1.0, "total": 1.5}
+    written = tmp_path / "result.parquet"
+    assert run("run", "-", "--input", events, "--output", written, stdin=LINEAR).stdout == ""
+    assert parquet.read_table(written).to_pylist() == [{"count": 1.0, "total": 1.5}]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["events.parquet", "result.parquet"]
+
+
+def test_run_says_what_is_wrong(tmp_path: Path) -> None:
+    events = tmp_path / "events.parquet"
+    parquet.write_table(EVENTS, events)
+    assert "E501" in run("run", "-", "--input", tmp_path / "no*", stdin=LINEAR).stderr
+    assert "E201" in run("run", "-", "--input", events, stdin=LINEAR.replace("price", "x")).stderr
+    later = run("run", "-", "--input", events, stdin=GOOD)
+    assert later.returncode == 1
+    assert "error[E404]" in later.stderr
+    assert "Traceback" not in later.stderr
+    wrong = run("run", "-", "--input", events, "--format", "xml", stdin=LINEAR)
+    assert wrong.returncode == 2
+
+
 def test_demo_plans_the_queries_of_the_papers() -> None:
     done = run("demo")
     assert done.returncode == 0

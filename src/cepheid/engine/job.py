@@ -136,6 +136,17 @@ class Job:
                 program.number_codes([(self.class_of(bits),) for bits in sorted(masks)])
 
 
+def lower(plan: Plan) -> Job:
+    """Return a plan as programs: arrays that the kernels run; ``dump`` of a program prints it.
+
+    Raises
+    ------
+    UnsupportedError
+        E404 if the plan needs an evaluator that does not exist yet.
+    """
+    return Job(plan)
+
+
 def _check_supported(plan: Plan) -> None:
     """Reject what needs evaluators that do not exist yet."""
     span = plan.choice.span

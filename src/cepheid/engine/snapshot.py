@@ -1,4 +1,4 @@
-"""State to bytes and back: versioned, without pickle, for restarts and state stores.
+"""PartitionState to bytes and back: versioned, without pickle, for restarts and state stores.
 
 A snapshot holds arrays, keys and the classes that the programs have seen, in the order in which
 they were numbered: a program rebuilt from them numbers its configurations the same way.
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cepheid.engine.events import EventArrays
 from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
-from cepheid.engine.step import State
+from cepheid.engine.step import PartitionState
 
 SNAPSHOT_VERSION = 1
 """Goes up whenever old bytes can no longer be read."""
@@ -56,7 +56,7 @@ class _Snapshot(msgspec.Struct):
     waiting: tuple[tuple[tuple[_Array, ...], ...], ...]
 
 
-def state_to_bytes(job: Job, state: State) -> bytes:
+def state_to_bytes(job: Job, state: PartitionState) -> bytes:
     """Return a state as bytes."""
     runs = tuple(
         _Run(
@@ -89,7 +89,7 @@ def state_to_bytes(job: Job, state: State) -> bytes:
     return msgspec.msgpack.encode(snapshot)
 
 
-def state_from_bytes(job: Job, data: bytes) -> State:
+def state_from_bytes(job: Job, data: bytes) -> PartitionState:
     """Return the state that ``state_to_bytes`` wrote.
 
     Raises
@@ -108,7 +108,7 @@ def state_from_bytes(job: Job, data: bytes) -> State:
     if snapshot.text != job.plan.text:
         message = "the state belongs to another query"
         raise ValueError(message)
-    state = State(job)
+    state = PartitionState(job)
     if state.keys.names:
         table = _table_from_bytes(snapshot.keys)
         state.keys.restore(zip(*(column.to_pylist() for column in table.columns), strict=True))

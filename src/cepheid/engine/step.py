@@ -46,8 +46,8 @@ from cepheid.planner.plan import WindowKind
 FOREVER = 2**61
 
 
-class State:
-    """What a job remembers between batches."""
+class PartitionState:
+    """What a job remembers between batches, for all partitions."""
 
     def __init__(self, job: Job) -> None:
         self.keys = KeyTable(job.plan.partition.attributes)
@@ -66,9 +66,9 @@ class State:
         # Counted windows end for each partition at its own time; groups of several wait for all.
         self.waiting: list[list[Rows]] = [[] for _ in job.programs]
 
-    def copy(self) -> State:
+    def copy(self) -> PartitionState:
         """Return a state that goes on by itself."""
-        other = object.__new__(State)
+        other = object.__new__(PartitionState)
         other.keys = self.keys.copy()
         other.runs = [run.copy() for run in self.runs]
         other.held, other.last = self.held, self.last
@@ -77,7 +77,9 @@ class State:
         return other
 
 
-def step(job: Job, state: State, batch: pa.Table) -> tuple[State, list[list[Rows]]]:
+def step(
+    job: Job, state: PartitionState, batch: pa.Table
+) -> tuple[PartitionState, list[list[Rows]]]:
     """Process a batch; return the new state and, for each program, the rows that are complete.
 
     Raises
@@ -100,7 +102,7 @@ def step(job: Job, state: State, batch: pa.Table) -> tuple[State, list[list[Rows
     return state, rows
 
 
-def finish(job: Job, state: State) -> tuple[State, list[list[Rows]]]:
+def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[Rows]]]:
     """Return the rows of all windows that are still open; the stream has ended."""
     state = state.copy()
     rows: list[list[Rows]] = [[] for _ in state.runs]
@@ -122,7 +124,7 @@ def finish(job: Job, state: State) -> tuple[State, list[list[Rows]]]:
 
 
 def _process(
-    job: Job, state: State, batch: pa.Table, *, flush_until: int | None
+    job: Job, state: PartitionState, batch: pa.Table, *, flush_until: int | None
 ) -> list[list[Rows]]:
     arrays = _read(job, state, batch)
     if job.plan.window.kind is WindowKind.COUNT:
@@ -144,7 +146,7 @@ def _process(
 
 
 def _process_counted(
-    job: Job, state: State, arrays: EventArrays, *, last: bool
+    job: Job, state: PartitionState, arrays: EventArrays, *, last: bool
 ) -> list[list[Rows]]:
     """Run the windows counted in events that are full, or all of them at the end (§6.6)."""
     whole = sorted_by_key(arrays if state.kept is None else join(state.kept, arrays))
@@ -169,7 +171,7 @@ def _process_counted(
 
 
 def _process_trailing(
-    job: Job, state: State, arrays: EventArrays, until: int | None
+    job: Job, state: PartitionState, arrays: EventArrays, until: int | None
 ) -> list[list[Rows]]:
     """Report the window up to now, for every time at which it changes (§6.3, §6.4)."""
     whole = sorted_by_key(arrays if state.kept is None else join(state.kept, arrays))
@@ -216,7 +218,7 @@ def _check_order(times: NDArray[np.int64], last: int | None, name: str, held: in
 # Columns to arrays
 
 
-def _read(job: Job, state: State, batch: pa.Table) -> EventArrays:
+def _read(job: Job, state: PartitionState, batch: pa.Table) -> EventArrays:
     """Return the arrays of the events that belong to a partition (§4.2)."""
     plan, columns = job.plan, Columns(batch)
     types = [job.types[name] for name in job.variables]

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.job import Job
+from cepheid.engine.job import lower
 from cepheid.engine.results import build_table
 from cepheid.engine.runs import Rows
-from cepheid.engine.step import State, finish, step
+from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import scan_times
 from cepheid.planner.plan import Plan
@@ -83,8 +83,8 @@ def run_table(plan: Plan, table: pa.Table, *, batch_rows: int = BATCH_ROWS) -> p
 
 def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
     """Return the result of a plan over batches in the order of time."""
-    job = Job(plan)
-    state = State(job)
+    job = lower(plan)
+    state = PartitionState(job)
     found: list[list[Rows]] = [[] for _ in state.runs]
     for batch in batches:
         state, rows = step(job, state, batch)
