@@ -39,6 +39,20 @@ def _inside(event: dict[str, object], start: int, window: str) -> bool:
     return not window or start <= int(str(event["ts"])) // 1_000_000 < start + 40
 
 
+@pytest.mark.parametrize(
+    "window", ["WITHIN 3 s", "WITHIN 2 s EMIT ON EXPIRY", "WITHIN 3 EVENTS SLIDE 1 EVENT"]
+)
+@pytest.mark.parametrize("where", ["", "WHERE [key]"])
+def test_exact_numbers_of_windows_that_keep_their_events(window: str, where: str) -> None:
+    text = f"RETURN COUNT(*), SUM(A.n), COUNT(A) PATTERN SEQ(A+, B) {where} {window} NUMBERS exact"
+    events = stream(
+        "a1(n=5, key='p') b2(key='p') a3(n=-7, key='q') a4(n=1, key='p') b5(key='q') b6(key='p') c7"
+    )
+    compiled = query(text)
+    actual = compiled.run(table_of(events)).to_pylist()
+    assert actual == evaluate(compiled.tree, events)
+
+
 def test_exact_numbers_equal_the_oracle_on_conjunctions_and_groups() -> None:
     text = "RETURN COUNT(*) PATTERN A+ AND SEQ(A, B) WHERE [key] GROUP-BY zone NUMBERS exact"
     events = stream(

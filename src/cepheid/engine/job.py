@@ -156,11 +156,6 @@ def _check_supported(plan: Plan) -> None:
         )
         helps = ("queries without edge predicates run; `explain` shows what forces the evaluator",)
         raise UnsupportedError([Diagnostic("E404", message, span, helps=helps)], plan.text)
-    kept = (WindowKind.TRAILING, WindowKind.COUNT)
-    if plan.numbers is tree.Numbers.EXACT and plan.window.kind in kept:
-        message = "exact numbers cannot be computed yet for windows without `SLIDE` in time"
-        helps = ("leave `NUMBERS exact` out; `LOG2(COUNT(*))` is right at any magnitude",)
-        raise UnsupportedError([Diagnostic("E404", message, span, helps=helps)], plan.text)
     if len(plan.patterns) > 1 and plan.window.kind is WindowKind.TRAILING:
         message = "`AND` with `WITHIN` and without `SLIDE` cannot be run yet"
         helps = ("add `SLIDE`",)

@@ -38,7 +38,14 @@ class Changes(NamedTuple):
 
 
 def trailing_changes(
-    job: Job, program: Program, events: Events, fresh: int, until: int, *, expiries: bool
+    job: Job,
+    program: Program,
+    events: Events,
+    fresh: int,
+    until: int,
+    *,
+    expiries: bool,
+    modulus: int = 0,
 ) -> Changes:
     """Return the changes of every partition from ``fresh`` to ``until``.
 
@@ -48,7 +55,9 @@ def trailing_changes(
     wcol, xcol = job.columns_of(program)
     tables = program.tables()
     parts, mins = len(job.parts), len(job.extremes)
-    weights = events.weights.astype(np.complex128)
+    kind_of_number: Any = np.uint64 if modulus else np.complex128
+    weights = np.mod(events.weights, np.int64(modulus)) if modulus else events.weights
+    weights = weights.astype(kind_of_number)
     codes = events.codes.astype(np.int32, copy=False)
     letters = program.letters_of_codes()[codes]
     found: list[Changes] = []
@@ -62,14 +71,14 @@ def trailing_changes(
         out = (
             np.zeros(room, np.int64),
             np.zeros(room, np.int8),
-            np.zeros((room, parts), np.complex128),
+            np.zeros((room, parts), kind_of_number),
             np.zeros((room, mins), np.int64),
         )
         rows = trailing.aggregate_trailing(
             tables, times, codes[first:last], letters[first:last],
             weights[:, first:last], events.values[:, first:last], wcol, xcol, at, fresh,
             job.plan.window.within, until, expiries, _SEMANTICS[program.semantics],
-            program.start_size, np.complex128(1), np.complex128(0), np.uint64(0),
+            program.start_size, kind_of_number(1), kind_of_number(0), np.uint64(modulus),
             program.size, parts, mins, *out,
         )  # fmt: skip
         key = np.full(rows, events.key[first], np.int64)
@@ -77,12 +86,12 @@ def trailing_changes(
     if found:
         return Changes(*(np.concatenate(column) for column in zip(*found, strict=True)))
     empty = np.zeros(0, np.int64)
-    numbers = np.zeros((0, parts), np.complex128)
+    numbers = np.zeros((0, parts), kind_of_number)
     return Changes(empty, empty, np.zeros(0, np.int8), numbers, np.zeros((0, mins), np.int64))
 
 
 def report_changes(
-    job: Job, changes: Changes, group_of: NDArray[np.int64], fresh: int
+    job: Job, changes: Changes, group_of: NDArray[np.int64], fresh: int, modulus: int = 0
 ) -> list[Rows]:
     """Return one row per group and time that asks for one; its key is one of the group's."""
     if not len(changes.key):
@@ -102,7 +111,7 @@ def report_changes(
         )
         rows = trailing.add_up_partitions(
             slot, part.time, part.kind, part.numbers, part.values, len(members), wanted, fresh,
-            np.uint64(0), *out,
+            np.uint64(modulus), *out,
         )  # fmt: skip
         key = np.full(rows, members[0], np.int64)
         found.append(Rows(key, *(array[:rows] for array in out)))
@@ -169,13 +178,13 @@ def count_windows(
 
 
 def run_count_windows(
-    job: Job, program: Program, windows: CountWindows, events: Events
+    job: Job, program: Program, windows: CountWindows, events: Events, modulus: int = 0
 ) -> list[Rows]:
     """Run every window as a partition of its own; O(windows x their events)."""
     if not len(windows.key):
         return []
     whole = WindowPlan(WindowKind.NONE)
-    run = LinearRun(program, whole, job.columns_of(program))
+    run = LinearRun(program, whole, job.columns_of(program), modulus)
     run.grow(len(windows.key))
     run.feed(events)
     found = run.flush(2**61)

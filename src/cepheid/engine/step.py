@@ -64,7 +64,7 @@ class PartitionState:
         self.base = np.zeros(0, np.int64)
         self.reported = LONG_AGO
         # Counted windows end for each partition at its own time; groups of several wait for all.
-        self.waiting: list[list[Rows]] = [[] for _ in job.programs]
+        self.waiting: list[list[Rows]] = [[] for _ in self.runs]
 
     def copy(self) -> PartitionState:
         """Return a state that goes on by itself."""
@@ -153,10 +153,10 @@ def _process_counted(
     state.base = np.append(state.base, np.zeros(len(state.keys) - len(state.base), np.int64))
     windows, begins = count_windows(whole.key, state.base, job.plan.window, last=last)
     copied = whole.take(windows.rows)._replace(key=windows.owner)
-    rows = [
-        run_count_windows(job, program, windows, _encode(job, program, copied))
-        for program in job.programs
-    ]
+    rows = []
+    for program in job.programs:
+        events = _encode(job, program, copied)
+        rows += [run_count_windows(job, program, windows, events, m) for m in (0, *job.moduli)]
     # An event stays if its number among those of its key is not below the next window's start.
     starts = np.flatnonzero(np.diff(whole.key, prepend=-1))
     lengths = np.diff(starts, append=len(whole.key))
@@ -183,15 +183,21 @@ def _process_trailing(
     rows = []
     for program in job.programs:
         events = _encode(job, program, whole, sort=False)
-        changes = trailing_changes(
-            job,
-            program,
-            events,
-            LONG_AGO if several else fresh,
-            end,
-            expiries=several or job.plan.window.emit_on_expiry,
-        )
-        rows.append(report_changes(job, changes, group_of, fresh))
+        kinds = None
+        for modulus in (0, *job.moduli):
+            changes = trailing_changes(
+                job,
+                program,
+                events,
+                LONG_AGO if several else fresh,
+                end,
+                expiries=several or job.plan.window.emit_on_expiry,
+                modulus=modulus,
+            )
+            # Residues cannot tell whether a match ended; the default numbers do.
+            kinds = changes.kind if kinds is None else kinds
+            changes = changes._replace(kind=kinds)
+            rows.append(report_changes(job, changes, group_of, fresh, modulus))
     if until is not None:
         state.kept = whole.take(np.flatnonzero(whole.ts >= until - width))
         state.reported = until
