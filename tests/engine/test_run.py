@@ -76,6 +76,15 @@ def test_times_that_are_null_are_an_error() -> None:
         query("RETURN COUNT(*) PATTERN A").run(events)
 
 
+def test_windows_that_would_need_too_much_memory_are_refused() -> None:
+    events = pa.table(
+        {"ts": np.arange(1000).tolist(), "type": ["A"] * 1000, "k": list(range(1000))}
+    )
+    text = "RETURN COUNT(*) PATTERN SEQ(A+, B) WHERE [k] WITHIN 1 day SLIDE 1 second"
+    with pytest.raises(DataError, match=r"error\[E511\]: 86,400 panes a window and 999 keys"):
+        query(text).run(events)
+
+
 def test_no_events_give_no_rows() -> None:
     assert QUERY.run(EVENTS.slice(0, 0)).num_rows == 0
 

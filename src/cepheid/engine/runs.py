@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.engine.program import Moving, Plain, Program
+from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels import counting, linear, panes
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind, WindowPlan
@@ -19,6 +20,8 @@ from cepheid.planner.plan import WindowKind, WindowPlan
 NO_VALUE = np.iinfo(np.int64).max
 LONG_AGO = -(2**61)
 ROWS_ROOM = 1 << 14
+BLOCK_BYTES_MAX = 8 << 30
+"""What the panes of sliding windows may take."""
 
 _SEMANTICS = {
     tree.Semantics.ANY_MATCH: linear.ANY,
@@ -133,6 +136,14 @@ class LinearRun:
         parts: int, mins: int, lanes: int, size: int,
     ) -> None:  # fmt: skip
         count = self.window.within // self.window.pane
+        # Matrices of panes, and the suffix vectors made of them; 16 bytes a wide number.
+        needed = room * count * size * (16 * parts + 8 * mins) * (lanes + 1)
+        if needed > BLOCK_BYTES_MAX:
+            message = (
+                f"{count:,} panes a window and {room:,} keys need about {needed / 2**30:.0f} GiB"
+            )
+            helps = ("use a longer SLIDE, fewer keys, or a shorter WITHIN",)
+            raise DataError([Diagnostic("E511", message, helps=helps)])
         wide = RESIDUE if self.dtype == RESIDUE else WIDE
         shapes: list[tuple[tuple[int, ...], Any]] = [
             ((room, count, size, parts, lanes), wide),
