@@ -86,6 +86,31 @@ def test_random_queries_equal_the_oracle(
     assert same_rows(actual, expected), f"{actual} instead of {expected}"
 
 
+@st.composite
+def conjunctions(draw: st.DrawFn) -> str:
+    """Draw a query that counts pairs of matches."""
+    small = patterns(leaves_max=2)
+    windows = [window for window in WINDOWS if "EXPIRY" not in window]
+    parts = [
+        f"RETURN COUNT(*) PATTERN {draw(small)} AND {draw(small)}",
+        f"SEMANTICS {draw(st.sampled_from(['any', 'next', 'contiguous']))}",
+        draw(st.sampled_from(["", "WHERE [key]", "GROUP-BY key"])),
+        draw(st.sampled_from(windows)),
+        draw(st.sampled_from(["", "TIES arrival"])),
+    ]
+    return " ".join(part for part in parts if part)
+
+
+@given(conjunctions(), streams(SCHEMA, events_max=6), st.integers(1, 7))
+def test_random_conjunctions_equal_the_oracle(
+    text: str, events: list[Mapping[str, object]], batch_rows: int
+) -> None:
+    compiled = query(text, schema=SCHEMA)
+    actual = run_table(compiled.plan, table_of(events), batch_rows=batch_rows).to_pylist()
+    expected = evaluate(compiled.tree, events)
+    assert same_rows(actual, expected), f"{actual} instead of {expected}"
+
+
 def keyed_streams(events_max: int) -> list[dict[str, object]]:
     """Return all small streams over three types as one, each with a key of its own."""
     found = [

@@ -156,8 +156,9 @@ def _check_supported(plan: Plan) -> None:
         )
         helps = ("queries without edge predicates run; `explain` shows what forces the evaluator",)
         raise UnsupportedError([Diagnostic("E404", message, span, helps=helps)], plan.text)
-    if len(plan.patterns) > 1 and plan.window.kind is WindowKind.TRAILING:
-        message = "`AND` with `WITHIN` and without `SLIDE` cannot be run yet"
+    trailing = len(plan.patterns) > 1 and plan.window.kind is WindowKind.TRAILING
+    if trailing and (plan.window.emit_on_expiry or plan.numbers is tree.Numbers.EXACT):
+        message = "`AND` without `SLIDE` cannot be run yet with `EMIT ON EXPIRY` or exact numbers"
         helps = ("add `SLIDE`",)
         raise UnsupportedError(
             [Diagnostic("E404", message, plan.patterns[0].span, helps=helps)], plan.text

@@ -19,7 +19,8 @@ from cepheid.engine.expression_code import true_mask
 from cepheid.engine.job import Extreme, Job, Part
 from cepheid.engine.runs import Rows
 from cepheid.engine.vectors import Vector, vector_of
-from cepheid.kernels.ring import add, mul, widen
+from cepheid.engine.wide import count_pairs, steps, to_double
+from cepheid.kernels.ring import add
 from cepheid.language import tree
 from cepheid.planner.plan import AggregateColumn, WindowKind
 
@@ -36,7 +37,8 @@ def build_table(job: Job, rows: list[list[Rows]], keys: KeyTable, schema: pa.Sch
     """
     kinds_of_numbers = 1 + len(job.moduli)
     plain = rows[::kinds_of_numbers]
-    merged = _pairs(plain, job) if len(plain) == 3 else _merge(plain[0], job)
+    combine = len(plain) == 3 and job.plan.window.kind is not WindowKind.TRAILING
+    merged = _pairs(plain, job) if combine else _merge(plain[0], job)
     group_of, groups = groups_of(job, keys)
     window, group, numbers, extremes = _add_up(merged, group_of)
     columns: dict[str, Any] = {}
@@ -89,7 +91,8 @@ def _pairs(rows: list[list[Rows]], job: Job) -> Rows:
     for i, name in enumerate(zip(p.key.tolist(), p.window.tolist(), strict=True)):
         if name in place:
             c = both.numbers[common[name], 0] if name in common else np.complex128(0)
-            pairs = _count_pairs(p.numbers[i, 0], q.numbers[place[name], 0], c)
+            columns = (p.numbers[i, :1], q.numbers[place[name], :1], np.array([c]))
+            pairs = count_pairs(*columns)[0]
             if pairs.real > 0:
                 kept.append(i)
                 numbers.append([pairs])
@@ -99,14 +102,6 @@ def _pairs(rows: list[list[Rows]], job: Job) -> Rows:
         np.array(numbers, np.complex128).reshape(-1, 1),
         np.zeros((len(kept), 0), np.int64),
     )
-
-
-@njit(cache=True)
-def _count_pairs(p, q, c):  # type: ignore[no-untyped-def]
-    one = np.uint64(1)
-    square = mul(c, c, one)
-    half = widen(-(square.real * 0.5), square.imag)
-    return add(add(mul(p, q, one), half, one), widen(-(c.real * 0.5), c.imag), one)
 
 
 def groups_of(job: Job, keys: KeyTable) -> tuple[NDArray[np.int64], list[tuple[Any, ...]]]:
@@ -200,7 +195,7 @@ def _aggregate(
     if column.function is function.SUM:
         return pa.array(to_double(total), mask=none)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.ldexp(total.real / values.real, _steps(total.imag - values.imag))
+        mean = np.ldexp(total.real / values.real, steps(total.imag - values.imag))
     return pa.array(mean, mask=none)
 
 
@@ -214,17 +209,6 @@ def _extreme(keys: NDArray[np.int64], kind: pa.DataType, *, largest: bool) -> An
     if pa.types.is_date(kind):
         return array.cast(pa.timestamp("us")).cast(pa.date32())
     return array.cast(pa.duration("us")) if pa.types.is_duration(kind) else array
-
-
-def _steps(powers: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Return powers of two that ldexp takes; beyond them everything is infinite or zero."""
-    return np.clip(powers, -100_000, 100_000).astype(np.int32)
-
-
-def to_double(numbers: NDArray[Any]) -> NDArray[np.float64]:
-    """Return wide numbers as doubles, infinite beyond their range."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.ldexp(numbers.real, _steps(numbers.imag)), np.float64)
 
 
 def _log2(job: Job, column: AggregateColumn, numbers: NDArray[Any]) -> Any:

@@ -16,6 +16,7 @@ from cepheid.engine.events import EventArrays
 from cepheid.engine.job import Job
 from cepheid.engine.program import Program
 from cepheid.engine.runs import Events, LinearRun, Rows
+from cepheid.engine.wide import count_pairs, to_double
 from cepheid.kernels import linear, trailing
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind, WindowPlan
@@ -33,6 +34,7 @@ class Changes(NamedTuple):
     key: NDArray[Any]
     time: NDArray[Any]
     kind: NDArray[Any]
+    ended: NDArray[Any]
     numbers: NDArray[Any]
     values: NDArray[Any]
 
@@ -71,6 +73,7 @@ def trailing_changes(
         out = (
             np.zeros(room, np.int64),
             np.zeros(room, np.int8),
+            np.zeros(room, kind_of_number),
             np.zeros((room, parts), kind_of_number),
             np.zeros((room, mins), np.int64),
         )
@@ -87,7 +90,37 @@ def trailing_changes(
         return Changes(*(np.concatenate(column) for column in zip(*found, strict=True)))
     empty = np.zeros(0, np.int64)
     numbers = np.zeros((0, parts), kind_of_number)
-    return Changes(empty, empty, np.zeros(0, np.int8), numbers, np.zeros((0, mins), np.int64))
+    ended = np.zeros(0, kind_of_number)
+    return Changes(
+        empty, empty, np.zeros(0, np.int8), ended, numbers, np.zeros((0, mins), np.int64)
+    )
+
+
+def pair_changes(p: Changes, q: Changes, both: Changes) -> Changes:
+    """Return how the pairs of ``P AND Q`` change; a pair ends with its later match (§2.10)."""
+    found = []
+    for key in np.union1d(p.key, q.key):
+        sides = [Changes(*(column[c.key == key] for column in c)) for c in (p, q, both)]
+        times = np.unique(np.concatenate([side.time for side in sides]))
+        counts = np.zeros((3, len(times)), np.complex128)
+        ended = np.zeros((3, len(times)))
+        for row, side in enumerate(sides):
+            last = np.searchsorted(side.time, times, side="right") - 1
+            counts[row, last >= 0] = side.numbers[last[last >= 0], 0]
+            at = np.searchsorted(times, side.time)
+            ended[row, at] = to_double(side.ended)
+        pairs = count_pairs(*counts)
+        number = np.array([to_double(side) for side in counts])
+        # A match that ends makes a pair with any other one of the other side.
+        alone = (ended[2] == 1) & (ended[0] == 1)
+        first = (ended[0] > 0) & ((number[1] > 1) | ((number[1] == 1) & ~alone))
+        alone = (ended[2] == 1) & (ended[1] == 1)
+        second = (ended[1] > 0) & ((number[0] > 1) | ((number[0] == 1) & ~alone))
+        kind = np.where(first | second, trailing.ENDED, 0).astype(np.int8)
+        nothing = np.zeros((len(times), 0), np.int64)
+        keys = np.full(len(times), key, np.int64)
+        found.append(Changes(keys, times, kind, pairs, pairs[:, None], nothing))
+    return Changes(*(np.concatenate(c) for c in zip(*found, strict=True))) if found else p
 
 
 def report_changes(

@@ -31,6 +31,7 @@ from cepheid.engine.results import groups_of
 from cepheid.engine.retained import (
     count_windows,
     join,
+    pair_changes,
     report_changes,
     run_count_windows,
     sorted_by_key,
@@ -181,6 +182,8 @@ def _process_trailing(
     group_of, _ = groups_of(job, state.keys)
     several = len(np.unique(group_of)) < len(group_of)
     rows = []
+    pairs = len(job.programs) > 1
+    sides = []
     for program in job.programs:
         events = _encode(job, program, whole, sort=False)
         kinds = None
@@ -189,15 +192,19 @@ def _process_trailing(
                 job,
                 program,
                 events,
-                LONG_AGO if several else fresh,
+                LONG_AGO if several or pairs else fresh,
                 end,
-                expiries=several or job.plan.window.emit_on_expiry,
+                expiries=several or pairs or job.plan.window.emit_on_expiry,
                 modulus=modulus,
             )
+            sides.append(changes)
             # Residues cannot tell whether a match ended; the default numbers do.
             kinds = changes.kind if kinds is None else kinds
             changes = changes._replace(kind=kinds)
             rows.append(report_changes(job, changes, group_of, fresh, modulus))
+    if pairs:
+        # Pairs stand in the place of the first program's matches; nothing is left to combine.
+        rows = [report_changes(job, pair_changes(*sides), group_of, fresh), [], []]
     if until is not None:
         state.kept = whole.take(np.flatnonzero(whole.ts >= until - width))
         state.reported = until

@@ -18,7 +18,7 @@ from numba import njit
 
 from cepheid.kernels.linear import NO_VALUE, advance
 from cepheid.kernels.panes import copy_lanes, identity, put, times
-from cepheid.kernels.ring import add, present
+from cepheid.kernels.ring import add, mul, present
 
 ENDED, EXPIRED = 1, 2
 
@@ -98,6 +98,7 @@ def aggregate_trailing(
     mins,
     out_time,
     out_kind,
+    out_ended,
     R,
     RM,
 ):
@@ -116,7 +117,7 @@ def aggregate_trailing(
 
     Returns
     -------
-    The number of rows: (time, ENDED | EXPIRED or 0, aggregates).
+    The number of rows: (time, ENDED | EXPIRED or 0, matches that end, aggregates).
     """
     lanes = nS + size
     V = np.zeros((1, size, parts, lanes), R.dtype)
@@ -135,7 +136,7 @@ def aggregate_trailing(
     begun = np.zeros((n, size), R.dtype)
     identity(V, M, start, one, exponent, unit, zero, 0, nS)
     first = front = rows = g = 0
-    ended = changed = False
+    ended, changed = zero, False
     while True:
         now = ts[at[g]] if g < n else until
         leaving = first < g and ts[at[first]] + width <= now
@@ -144,11 +145,10 @@ def aggregate_trailing(
         # Without rows for expiries, all that has left by now leaves at once.
         t = ts[at[first]] + width if leaving and expiries else now
         if leaving:
-            before = zero
+            before, died = zero, False
             if expiries:
                 f = first if first < front else n
                 before = _value(T.counts, V, M, start, A, AM, AS, f, nS, oV, oM, p)
-            died = False
             while first < g and ts[at[first]] + width <= t:
                 if first == front:
                     _turn(
@@ -177,16 +177,18 @@ def aggregate_trailing(
             nV, nM, mV, mM, semantics, zero, p,
         )  # fmt: skip
         g += 1
-        ended = ended or _ends(T, nV, A, AS, first if first < front else n, nS)
+        f = first if first < front else n
+        ended = add(ended, _ending(T, nV, A, AS, f, nS, p), p)
         if g < n and ts[at[g]] == t:
             continue  # Events of one time may stand one by one (TIES arrival); one row for all.
         if t >= fresh:
             _value(T.counts, V, M, start, A, AM, AS, first if first < front else n, nS, oV, oM, p)
             _total(T.counts, oV, oM, R, RM, rows, p)
             out_time[rows] = t
-            out_kind[rows] = (ENDED if ended else 0) | (EXPIRED if changed else 0)
+            out_kind[rows] = (ENDED if present(ended) else 0) | (EXPIRED if changed else 0)
+            out_ended[rows] = ended
             rows += 1
-        ended = changed = False
+        ended, changed = zero, False
 
 
 @njit(cache=True)
@@ -212,17 +214,18 @@ def _died(counts, begun, V, first, nS):
 
 
 @njit(cache=True)
-def _ends(T, nV, A, AS, f, nS):
-    """Return whether a match ends with the events just added."""
+def _ending(T, nV, A, AS, f, nS, p):
+    """Return how many matches end with the events just added."""
+    total = nV.dtype.type(0)
     for q in range(nV.shape[0]):
         if not T.counts[q]:
             continue
-        if AS[f, 0] >= 0 and present(nV[q, 0, AS[f, 0]]):
-            return True
+        if AS[f, 0] >= 0:
+            total = add(total, nV[q, 0, AS[f, 0]], p)
         for r in range(nV.shape[0]):
-            if present(A[f, r, 0, 0]) and present(nV[q, 0, nS + r]):
-                return True
-    return False
+            if present(A[f, r, 0, 0]):
+                total = add(total, mul(A[f, r, 0, 0], nV[q, 0, nS + r], p), p)
+    return total
 
 
 @njit(cache=True)
