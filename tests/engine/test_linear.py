@@ -37,6 +37,14 @@ WINDOWS = [
 ]
 
 
+def check(text: str, events: list[Mapping[str, object]], batch_rows: int) -> None:
+    """Compare engine and oracle, the stream cut into batches."""
+    compiled = query(text, schema=SCHEMA)
+    actual = run_table(compiled.plan, table_of(events), batch_rows=batch_rows).to_pylist()
+    expected = evaluate(compiled.tree, events)
+    assert same_rows(actual, expected), f"{actual} instead of {expected}"
+
+
 def bound_variables(pattern: str) -> list[str]:
     """Return the variables that a match can bind."""
     compiled = query(f"RETURN COUNT(*) PATTERN {pattern}")
@@ -80,10 +88,7 @@ def linear_queries(draw: st.DrawFn) -> str:
 def test_random_queries_equal_the_oracle(
     text: str, events: list[Mapping[str, object]], batch_rows: int
 ) -> None:
-    compiled = query(text, schema=SCHEMA)
-    actual = run_table(compiled.plan, table_of(events), batch_rows=batch_rows).to_pylist()
-    expected = evaluate(compiled.tree, events)
-    assert same_rows(actual, expected), f"{actual} instead of {expected}"
+    check(text, events, batch_rows)
 
 
 @st.composite
@@ -105,10 +110,7 @@ def conjunctions(draw: st.DrawFn) -> str:
 def test_random_conjunctions_equal_the_oracle(
     text: str, events: list[Mapping[str, object]], batch_rows: int
 ) -> None:
-    compiled = query(text, schema=SCHEMA)
-    actual = run_table(compiled.plan, table_of(events), batch_rows=batch_rows).to_pylist()
-    expected = evaluate(compiled.tree, events)
-    assert same_rows(actual, expected), f"{actual} instead of {expected}"
+    check(text, events, batch_rows)
 
 
 def keyed_streams(events_max: int) -> list[dict[str, object]]:

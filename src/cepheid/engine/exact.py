@@ -104,7 +104,7 @@ def exact_columns(
         what = "sum" if column.attribute else "bindings"
         part = Part(what, column.variable, column.attribute) if column.variable else Part("count")
         a = job.parts.index(part)
-        _check_size(job, column.name, numbers[:, a], window, group)
+        _check_size(column.name, numbers[:, a], window, group)
         empty = [False] * len(totals)
         if what == "sum":
             values_part = job.parts.index(Part("values", column.variable, column.attribute))
@@ -115,7 +115,7 @@ def exact_columns(
 
 
 def _check_size(
-    job: Job, name: str, numbers: NDArray[Any], window: NDArray[np.int64], group: NDArray[np.int64]
+    name: str, numbers: NDArray[Any], window: NDArray[np.int64], group: NDArray[np.int64]
 ) -> None:
     with np.errstate(divide="ignore"):
         digits = (np.log2(np.abs(numbers.real)) + numbers.imag) * np.log10(2)
@@ -128,4 +128,3 @@ def _check_size(
         )
         helps = ("leave `NUMBERS exact` out, or return LOG2 of it",)
         raise DataError([Diagnostic("E510", message, helps=helps)])
-    del job

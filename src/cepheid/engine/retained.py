@@ -15,17 +15,10 @@ from numpy.typing import NDArray
 from cepheid.engine.events import EventArrays
 from cepheid.engine.job import Job
 from cepheid.engine.program import Program
-from cepheid.engine.runs import Events, LinearRun, Rows
+from cepheid.engine.runs import SEMANTICS_CODES, Events, LinearRun, Rows
 from cepheid.engine.wide import count_pairs, to_double
-from cepheid.kernels import linear, trailing
-from cepheid.language import tree
+from cepheid.kernels import trailing
 from cepheid.planner.plan import WindowKind, WindowPlan
-
-_SEMANTICS = {
-    tree.Semantics.ANY_MATCH: linear.ANY,
-    tree.Semantics.NEXT_MATCH: linear.NEXT,
-    tree.Semantics.CONTIGUOUS: linear.CONTIGUOUS,
-}
 
 
 class Changes(NamedTuple):
@@ -80,7 +73,7 @@ def trailing_changes(
         rows = trailing.aggregate_trailing(
             tables, times, codes[first:last], letters[first:last],
             weights[:, first:last], events.values[:, first:last], wcol, xcol, at, fresh,
-            job.plan.window.within, until, expiries, _SEMANTICS[program.semantics],
+            job.plan.window.within, until, expiries, SEMANTICS_CODES[program.semantics],
             program.start_size, kind_of_number(1), kind_of_number(0), np.uint64(modulus),
             program.size, parts, mins, *out,
         )  # fmt: skip

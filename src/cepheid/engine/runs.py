@@ -23,7 +23,7 @@ ROWS_ROOM = 1 << 14
 BLOCK_BYTES_MAX = 8 << 30
 """What the panes of sliding windows may take."""
 
-_SEMANTICS = {
+SEMANTICS_CODES = {
     tree.Semantics.ANY_MATCH: linear.ANY,
     tree.Semantics.NEXT_MATCH: linear.NEXT,
     tree.Semantics.CONTIGUOUS: linear.CONTIGUOUS,
@@ -207,7 +207,7 @@ class LinearRun:
         out = self._room(room)
         weights = self._weights(events.weights)
         unit, zero = self.dtype.type(1), self.dtype.type(0)
-        semantics = _SEMANTICS[self.program.semantics]
+        semantics = SEMANTICS_CODES[self.program.semantics]
         letters = self.program.letters_of_codes()[events.codes]
         codes = events.codes.astype(np.int32, copy=False)
         common = (events.ts, events.key, codes, letters, weights, events.values)

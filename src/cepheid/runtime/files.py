@@ -55,7 +55,7 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
     DataError
         E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
     """
-    schema = _first(files, compiled).schema
+    schema = next(_read_all(files[:1])).schema
     planned = compiled.with_schema(schema)
     try:
         return run_batches(planned.plan, _counted(_read_all(files), progress), schema)
@@ -70,11 +70,6 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
     for notice in notices:
         warnings.warn(str(notice.message), stacklevel=2)
     return result
-
-
-def _first(files: list[Path], compiled: CompiledQueryLike) -> pa.Table:
-    del compiled
-    return next(_read_all(files[:1]))
 
 
 def _count(files: list[Path]) -> int:
