@@ -16,7 +16,8 @@ from cepheid.language.parser import parse
 from cepheid.planner.bind import Source
 from cepheid.planner.compile import compile_query
 from cepheid.planner.explain import explain_mermaid, explain_plan
-from cepheid.planner.plan import Plan
+from cepheid.planner.granularity import force_evaluator
+from cepheid.planner.plan import Evaluator, Plan
 
 
 class CompiledQuery(msgspec.Struct, frozen=True):
@@ -25,6 +26,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
     tree: tree.Query
     plan: Plan
     source: Source
+    evaluator: str | None = None
 
     @property
     def text(self) -> str:
@@ -102,7 +104,26 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         """Return the query planned for events with these columns."""
         source = msgspec.structs.replace(self.source, schema=read_schema(schema))
         plan = compile_query(self.tree, self.text, source)
-        return CompiledQuery(self.tree, plan, source)
+        if self.evaluator is not None:
+            plan = force_evaluator(plan, Evaluator(self.evaluator))
+        return CompiledQuery(self.tree, plan, source, self.evaluator)
+
+    def with_evaluator(self, evaluator: str) -> CompiledQuery:
+        """Return the query with another evaluator, to compare or to measure them.
+
+        Parameters
+        ----------
+        evaluator
+            ``"linear"``, ``"indexed"``, ``"previous"`` or ``"pairwise"``; all that can answer the
+            query give the same answer.
+
+        Raises
+        ------
+        ValueError
+            If this evaluator cannot answer the query.
+        """
+        plan = force_evaluator(self.plan, Evaluator(evaluator))
+        return CompiledQuery(self.tree, plan, self.source, evaluator)
 
     def format(self) -> str:
         """Return the query in canonical layout."""

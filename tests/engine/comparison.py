@@ -22,6 +22,8 @@ KINDS = {
 def table_of(events: Sequence[Mapping[str, object]]) -> pa.Table:
     """Return events of the oracle as a table."""
     names = dict.fromkeys(["ts", "type", *(name for event in events for name in event)])
+    if events and not any(event.get("type") for event in events):
+        del names["type"]  # Data without types (§1.2).
     return pa.table({name: _array([event.get(name) for event in events], name) for name in names})
 
 

@@ -89,11 +89,15 @@ def test_no_events_give_no_rows() -> None:
     assert QUERY.run(EVENTS.slice(0, 0)).num_rows == 0
 
 
-def test_queries_that_cannot_run_yet_say_so() -> None:
-    with pytest.raises(UnsupportedError, match=r"error\[E404\].*indexed evaluator"):
-        query("RETURN COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x").run(EVENTS)
+def test_queries_that_cannot_run_say_so() -> None:
+    with pytest.raises(UnsupportedError, match=r"error\[E404\].*listing matches"):
+        query("RETURN MATCHES PATTERN A+").run(EVENTS)
+    text = "RETURN COUNT(*) PATTERN SEQ(A x, A y) SEMANTICS contiguous WHERE [x.x]"
     with pytest.raises(UnsupportedError, match=r"error\[E404\].*some variables only"):
-        query("RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [A.x]").run(EVENTS)
+        query(text).run(EVENTS)
+    text = "RETURN COUNT(*) PATTERN SEQ(A, B) SEMANTICS next WHERE [A.x, B.ts]"
+    with pytest.raises(UnsupportedError, match=r"error\[E404\].*two partial"):
+        query(text).run(EVENTS)
 
 
 def test_files_are_read_in_order_and_sorted_if_they_must_be(tmp_path: Path) -> None:

@@ -343,7 +343,7 @@ def test_run_says_what_is_wrong(tmp_path: Path) -> None:
     parquet.write_table(EVENTS, events)
     assert "E501" in run("run", "-", "--input", tmp_path / "no*", stdin=LINEAR).stderr
     assert "E201" in run("run", "-", "--input", events, stdin=LINEAR.replace("price", "x")).stderr
-    later = run("run", "-", "--input", events, stdin=GOOD)
+    later = run("run", "-", "--input", events, stdin="RETURN MATCHES PATTERN Stock S+")
     assert later.returncode == 1
     assert "error[E404]" in later.stderr
     assert "Traceback" not in later.stderr

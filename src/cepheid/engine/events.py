@@ -98,7 +98,7 @@ def read_bits(columns: Columns, plan: Plan, variables: list[str], types: list[st
     for predicate in plan.local:
         for name in [predicate.variable] if predicate.variable else variables:
             local[name].append(predicate.expression)
-    bits = _type_bits(columns, plan.type, types, length)
+    bits = type_bits(columns, plan.type, types, length)
     masks: dict[tree.Expression, NDArray[np.bool_]] = {}
 
     def lookup(attribute: tree.Attribute) -> Vector:
@@ -112,7 +112,7 @@ def read_bits(columns: Columns, plan: Plan, variables: list[str], types: list[st
     return bits
 
 
-def _type_bits(
+def type_bits(
     columns: Columns, type_column: str | None, types: list[str], length: int
 ) -> NDArray[Any]:
     """Return the variables that fit an event's type; without types, all of them (§1.2)."""

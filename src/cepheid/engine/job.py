@@ -6,11 +6,13 @@ bindings, sum values, or count the values that are not NULL.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.engine.events import Columns, read_bits
 from cepheid.engine.intersection import intersect
 from cepheid.engine.program import Program
 from cepheid.errors import Diagnostic, UnsupportedError
@@ -63,7 +65,14 @@ class Job:
         templates = list(plan.patterns)
         if len(templates) == 2:
             templates.append(intersect(*templates))
-        self.programs = [Program(t, plan.semantics, plan.text) for t in templates]
+        self.templates = templates
+        self.looks_back = plan.choice.evaluator is not Evaluator.LINEAR or bool(
+            plan.partition.partial
+        )
+        self.programs = (
+            [] if self.looks_back else [Program(t, plan.semantics, plan.text) for t in templates]
+        )
+        self.outputs = len(templates) * (1 + len(self.moduli))
         self.types = _types_of(plan.patterns)
         self.variables = list(self.types)
         self.parts, self.extremes = _parts_of(plan)
@@ -101,11 +110,20 @@ class Job:
             self._byte_codes[id(program)] = (known, table)
         return self._byte_codes[id(program)][1]
 
+    def bits_of(self, columns: Columns) -> NDArray[Any]:
+        """Return for every event the variables that it may take, as bits."""
+        types = [self.types[name] for name in self.variables]
+        return read_bits(columns, self.plan, self.variables, types)
+
     def columns_of(self, program: Program) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return what the variables of a program add; see ``columns_for``."""
+        return self.columns_for(program.variables)
+
+    def columns_for(self, variables: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return which row of weights and of values a variable adds to a part, -1 for none."""
-        wcol = np.full((len(program.variables), len(self.parts)), -1, np.int32)
-        xcol = np.full((len(program.variables), len(self.extremes)), -1, np.int32)
-        for v, name in enumerate(program.variables):
+        wcol = np.full((len(variables), len(self.parts)), -1, np.int32)
+        xcol = np.full((len(variables), len(self.extremes)), -1, np.int32)
+        for v, name in enumerate(variables):
             for a, part in enumerate(self.parts):
                 wcol[v, a] = a - 1 if part.variable == name else -1
             for a, extreme in enumerate(self.extremes):
@@ -148,14 +166,14 @@ def lower(plan: Plan) -> Job:
 
 
 def _check_supported(plan: Plan) -> None:
-    """Reject what needs evaluators that do not exist yet."""
-    span = plan.choice.span
-    if plan.choice.evaluator is not Evaluator.LINEAR:
-        message = (
-            f"this query needs the {plan.choice.evaluator.value} evaluator, which is not there yet"
-        )
-        helps = ("queries without edge predicates run; `explain` shows what forces the evaluator",)
-        raise UnsupportedError([Diagnostic("E404", message, span, helps=helps)], plan.text)
+    """Reject what cannot be run."""
+    if plan.choice.evaluator is Evaluator.ENUMERATE:
+        message = "listing matches is not there yet"
+        helps = ("return aggregates: `RETURN COUNT(*)`",)
+        diagnostic = Diagnostic("E404", message, plan.choice.span, helps=helps)
+        raise UnsupportedError([diagnostic], plan.text)
+    if plan.partition.partial:
+        _check_partial(plan)
     trailing = len(plan.patterns) > 1 and plan.window.kind is WindowKind.TRAILING
     if trailing and (plan.window.emit_on_expiry or plan.numbers is tree.Numbers.EXACT):
         message = "`AND` without `SLIDE` cannot be run yet with `EMIT ON EXPIRY` or exact numbers"
@@ -163,11 +181,28 @@ def _check_supported(plan: Plan) -> None:
         raise UnsupportedError(
             [Diagnostic("E404", message, plan.patterns[0].span, helps=helps)], plan.text
         )
-    if plan.partition.partial:
-        message = "equivalence of some variables only cannot be run yet"
-        partial = plan.partition.partial[0]
-        helps = (f"write `[{partial.attribute}]` if all events have it",)
-        raise UnsupportedError([Diagnostic("E404", message, partial.span, helps=helps)], plan.text)
+
+
+def _check_partial(plan: Plan) -> None:
+    """Reject two uses of partial equivalence in which sub-partitions depend on each other."""
+    partial = plan.partition.partial
+    types = _types_of(plan.patterns)
+    contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
+    for entry in partial:
+        typed = {types[name] for name in entry.variables}
+        others = [name for name in types if name not in entry.variables]
+        shared = [name for name in others if plan.type is None or types[name] in typed]
+        message = ""
+        if contiguous and shared:
+            # An event of another vehicle would be bound as the one and be absent as the other.
+            message = f"contiguous with `{entry.attribute}` of some variables only, whose type "
+            message += f"`{shared[0]}` has too, cannot be run"
+        if plan.semantics is tree.Semantics.NEXT_MATCH and len(partial) > 1:
+            message = "skip-till-next-match with two partial equivalences cannot be run"
+        if message:
+            helps = (f"write `[{entry.attribute}]` if all events have it",)
+            diagnostic = Diagnostic("E404", message, entry.span, helps=helps)
+            raise UnsupportedError([diagnostic], plan.text)
 
 
 def _types_of(patterns: tuple[Template, ...]) -> dict[str, str]:

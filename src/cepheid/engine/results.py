@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 from numpy.typing import NDArray
 
 from cepheid.engine.events import NO_VALUE, KeyTable, values_of_keys
@@ -19,8 +18,7 @@ from cepheid.engine.expression_code import true_mask
 from cepheid.engine.job import Extreme, Job, Part
 from cepheid.engine.runs import Rows
 from cepheid.engine.vectors import Vector, vector_of
-from cepheid.engine.wide import count_pairs, steps, to_double
-from cepheid.kernels.ring import add
+from cepheid.engine.wide import count_pairs, steps, sum_rows, to_double
 from cepheid.language import tree
 from cepheid.planner.plan import AggregateColumn, WindowKind
 
@@ -134,17 +132,8 @@ def _add_up(
     count = int(new.sum())
     numbers = np.zeros((count, rows.numbers.shape[1]), rows.numbers.dtype)
     extremes = np.full((count, rows.values.shape[1]), NO_VALUE, np.int64)
-    _sum_rows(rows.numbers[order], rows.values[order], place, numbers, extremes)
+    sum_rows(rows.numbers[order], rows.values[order], place, numbers, extremes, np.uint64(1))
     return window[new], group[new], numbers, extremes
-
-
-@njit(cache=True)
-def _sum_rows(numbers, values, place, total, least):  # type: ignore[no-untyped-def]
-    for row in range(len(place)):
-        for a in range(numbers.shape[1]):
-            total[place[row], a] = add(total[place[row], a], numbers[row, a], np.uint64(1))
-        for a in range(values.shape[1]):
-            least[place[row], a] = min(least[place[row], a], values[row, a])
 
 
 def _window_columns(job: Job, window: NDArray[np.int64], schema: pa.Schema) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 """Goes up whenever old bytes can no longer be read."""
 
 
@@ -49,6 +49,7 @@ class _Snapshot(msgspec.Struct):
     keys: bytes
     runs: tuple[_Run, ...]
     held: bytes | None
+    events: bytes | None
     last: int | None
     kept: tuple[_Array, ...] | None
     base: _Array
@@ -77,6 +78,7 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
         _table_to_bytes(keys),
         runs,
         None if state.held is None else _table_to_bytes(state.held),
+        None if state.events is None else _table_to_bytes(state.events),
         state.last,
         None if state.kept is None else tuple(_pack(array) for array in state.kept),
         _pack(state.base),
@@ -120,6 +122,7 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
             setattr(run, name, _unpack(array))
         run.block = tuple(_unpack(array) for array in packed.block)
     state.held = None if snapshot.held is None else _table_from_bytes(snapshot.held)
+    state.events = None if snapshot.events is None else _table_from_bytes(snapshot.events)
     state.last = snapshot.last
     if snapshot.kept is not None:
         state.kept = EventArrays(*(_unpack(array) for array in snapshot.kept))

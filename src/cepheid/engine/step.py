@@ -16,17 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.engine.events import (
-    NO_VALUE,
-    Columns,
-    EventArrays,
-    KeyTable,
-    read_bits,
-    read_times,
-    value_keys,
-)
+from cepheid.engine.events import Columns, EventArrays, KeyTable, read_times
 from cepheid.engine.job import UNKNOWN_CODE, Job
+from cepheid.engine.open_windows import process_open_windows
 from cepheid.engine.program import Program
+from cepheid.engine.reading import read_arrays
 from cepheid.engine.results import groups_of
 from cepheid.engine.retained import (
     count_windows,
@@ -39,7 +33,6 @@ from cepheid.engine.retained import (
 )
 from cepheid.engine.runs import LONG_AGO, Events, LinearRun, Rows
 from cepheid.errors import DataError, Diagnostic
-from cepheid.events.schema import ValueKind
 from cepheid.kernels.columns import look_up, scan_times
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind
@@ -59,20 +52,22 @@ class PartitionState:
             for modulus in (0, *job.moduli)
         ]
         self.held: pa.Table | None = None
+        # Queries that look back event by event: the events of open windows.
+        self.events: pa.Table | None = None
         self.last: int | None = None
         # Windows that keep their events: the events, and where their numbers begin.
         self.kept: EventArrays | None = None
         self.base = np.zeros(0, np.int64)
         self.reported = LONG_AGO
         # Counted windows end for each partition at its own time; groups of several wait for all.
-        self.waiting: list[list[Rows]] = [[] for _ in self.runs]
+        self.waiting: list[list[Rows]] = [[] for _ in range(job.outputs)]
 
     def copy(self) -> PartitionState:
         """Return a state that goes on by itself."""
         other = object.__new__(PartitionState)
         other.keys = self.keys.copy()
         other.runs = [run.copy() for run in self.runs]
-        other.held, other.last = self.held, self.last
+        other.held, other.events, other.last = self.held, self.events, self.last
         other.kept, other.base, other.reported = self.kept, self.base.copy(), self.reported
         other.waiting = [list(rows) for rows in self.waiting]
         return other
@@ -93,7 +88,7 @@ def step(
     times = read_times(Columns(whole), job.plan.time)
     _check_order(times, state.last, job.plan.time, 0 if state.held is None else len(state.held))
     if not len(times):
-        return state, [[] for _ in state.runs]
+        return state, [[] for _ in range(job.outputs)]
     state.last = int(times[-1])
     ready = len(times)
     if job.plan.ties is tree.Ties.STRICT or job.plan.window.kind is WindowKind.TRAILING:
@@ -106,7 +101,14 @@ def step(
 def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[Rows]]]:
     """Return the rows of all windows that are still open; the stream has ended."""
     state = state.copy()
-    rows: list[list[Rows]] = [[] for _ in state.runs]
+    rows: list[list[Rows]] = [[] for _ in range(job.outputs)]
+    if job.looks_back:
+        last = state.held
+        if last is None and state.events is not None:
+            last = state.events.slice(0, 0)
+        if last is not None:
+            rows = process_open_windows(job, state, last, None)
+        return state, rows
     if state.held is not None:
         rows = _process(job, state, state.held, flush_until=None)
     elif state.kept is not None and job.plan.window.kind in (WindowKind.COUNT, WindowKind.TRAILING):
@@ -127,7 +129,9 @@ def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[R
 def _process(
     job: Job, state: PartitionState, batch: pa.Table, *, flush_until: int | None
 ) -> list[list[Rows]]:
-    arrays = _read(job, state, batch)
+    if job.looks_back:
+        return process_open_windows(job, state, batch, flush_until)
+    arrays = read_arrays(job, state.keys, Columns(batch))
     if job.plan.window.kind is WindowKind.COUNT:
         return _process_counted(job, state, arrays, last=flush_until is None)
     if job.plan.window.kind is WindowKind.TRAILING:
@@ -229,49 +233,6 @@ def _check_order(times: NDArray[np.int64], last: int | None, name: str, held: in
 
 # ---------------------------------------------------------------------------------------
 # Columns to arrays
-
-
-def _read(job: Job, state: PartitionState, batch: pa.Table) -> EventArrays:
-    """Return the arrays of the events that belong to a partition (§4.2)."""
-    plan, columns = job.plan, Columns(batch)
-    types = [job.types[name] for name in job.variables]
-    # One more row each, of zeros and of no values, for variables that add nothing; a query that
-    # only counts reads neither.
-    rows = len(job.parts) if len(job.parts) > 1 or job.extremes else 0
-    weights = job.room("weights", rows, len(batch), np.int64 if job.moduli else np.float64)
-    weights[rows - 1 :] = 0
-    for row, part in enumerate(job.parts[1:]):
-        _fill_weights(weights[row], columns, part.what, part.attribute)
-    values = job.room("values", len(job.extremes) + 1 if rows else 0, len(batch), np.int64)
-    values[len(job.extremes) :] = NO_VALUE
-    for row, extreme in enumerate(job.extremes):
-        values[row] = value_keys(columns.vector(extreme.attribute), largest=extreme.largest)
-    arrays = EventArrays(
-        read_times(columns, plan.time),
-        state.keys.number(columns),
-        read_bits(columns, plan, job.variables, types),
-        weights,
-        values,
-    )
-    if state.keys.names and (arrays.key < 0).any():
-        arrays = arrays.take(np.flatnonzero(arrays.key >= 0))
-    return arrays
-
-
-def _fill_weights(row: NDArray[Any], columns: Columns, what: str, attribute: str | None) -> None:
-    """Put what every event adds to a part when it is bound into a row."""
-    if what != "sum":
-        row[:] = 1
-    if attribute is None:
-        return
-    vector = columns.vector(attribute)
-    if vector.kind in (ValueKind.TEXT, ValueKind.BOOLEAN):
-        message = f"the column `{attribute}` is of kind {vector.kind.value} and cannot be summed"
-        raise DataError([Diagnostic("E506", message)])
-    if what == "sum":
-        row[:] = vector.numbers
-    if vector.valid is not None:
-        row[~vector.valid] = 0
 
 
 def _encode(job: Job, program: Program, arrays: EventArrays, *, sort: bool = True) -> Events:

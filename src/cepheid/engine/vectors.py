@@ -271,7 +271,7 @@ def map_texts(texts: Texts, function: Callable[[Texts], Numbers | Texts]) -> Num
     return looked_up
 
 
-def _times_of(texts: Vector) -> Vector:
+def times_of(texts: Vector) -> Vector:
     """Return text as times: ISO 8601, in UTC if it names no zone (§4.6)."""
     encoded = plain_texts(texts.texts).dictionary_encode()
     times = np.zeros(len(encoded.dictionary), np.int64)
@@ -318,8 +318,8 @@ def compare(operator: str, left: Vector, right: Vector) -> Vector:
     if {left.kind, right.kind} == {ValueKind.TEXT}:
         texts = _compare_texts(operator, left.texts, right.texts)
         return Vector(texts, valid, ValueKind.BOOLEAN)
-    left = _times_of(left) if left.kind is ValueKind.TEXT else left
-    right = _times_of(right) if right.kind is ValueKind.TEXT else right
+    left = times_of(left) if left.kind is ValueKind.TEXT else left
+    right = times_of(right) if right.kind is ValueKind.TEXT else right
     a, b = left.numbers, right.numbers
     match a.dtype == np.float64, b.dtype == np.float64:
         case True, True:

@@ -34,3 +34,13 @@ def count_pairs(p, q, both):  # type: ignore[no-untyped-def]
         whole = add(mul(p[i], q[i], modulus), half, modulus)
         pairs[i] = add(whole, widen(-(c.real * 0.5), c.imag), modulus)
     return pairs
+
+
+@njit(cache=True)
+def sum_rows(numbers, values, place, total, least, modulus):  # type: ignore[no-untyped-def]
+    """Add rows up at their places: numbers to totals, and the least of values."""
+    for row in range(len(place)):
+        for a in range(numbers.shape[1]):
+            total[place[row], a] = add(total[place[row], a], numbers[row, a], modulus)
+        for a in range(values.shape[1]):
+            least[place[row], a] = min(least[place[row], a], values[row, a])

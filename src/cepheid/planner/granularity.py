@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
+
 from cepheid.errors import Span, place_of
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression
@@ -24,6 +26,7 @@ from cepheid.planner.plan import (
     Output,
     OutputKind,
     Partition,
+    Plan,
     WindowKind,
     WindowPlan,
 )
@@ -67,6 +70,36 @@ def choose_evaluator(
     return Choice(
         evaluator, granularity, reason, span, time, state + _per_window(window, evaluator)
     )
+
+
+def legal_evaluators(plan: Plan) -> tuple[Evaluator, ...]:
+    """Return the evaluators that can answer a query; all of them give the same answer."""
+    if plan.output.kind is not OutputKind.AGGREGATES or plan.globals:
+        return (Evaluator.ENUMERATE,)
+    found = []
+    if not plan.edges and not plan.partition.partial:
+        found.append(Evaluator.LINEAR)
+    if plan.semantics is tree.Semantics.CONTIGUOUS:
+        found.append(Evaluator.PREVIOUS)
+    elif all(edge.separation is not None for edge in plan.edges):
+        found.append(Evaluator.INDEXED)
+    return (*found, Evaluator.PAIRWISE)
+
+
+def force_evaluator(plan: Plan, evaluator: Evaluator) -> Plan:
+    """Return a plan for another evaluator, for tests and measurements.
+
+    Raises
+    ------
+    ValueError
+        If this evaluator cannot answer the query.
+    """
+    legal = legal_evaluators(plan)
+    if evaluator not in legal:
+        message = f"the evaluators for this query are {', '.join(legal)}, not {evaluator}"
+        raise ValueError(message)
+    choice = msgspec.structs.replace(plan.choice, evaluator=evaluator, reason="it was asked for")
+    return msgspec.structs.replace(plan, choice=choice)
 
 
 def _decide(

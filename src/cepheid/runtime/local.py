@@ -85,7 +85,7 @@ def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> p
     """Return the result of a plan over batches in the order of time."""
     job = lower(plan)
     state = PartitionState(job)
-    found: list[list[Rows]] = [[] for _ in state.runs]
+    found: list[list[Rows]] = [[] for _ in range(job.outputs)]
     for batch in batches:
         state, rows = step(job, state, batch)
         for all_rows, new in zip(found, rows, strict=True):

@@ -90,6 +90,10 @@ def edge_predicates(names: Names) -> st.SearchStrategy[str]:
         return st.nothing()
     offsets = ("", " + 1") if names.numbers else ("",)
     forms = ["{u}.{a} {op} NEXT({v}).{b}{plus}", "PREV({u}).{a}{plus} {op} {v}.{b}"]
+    if names.numbers:
+        # These do not separate, or only for whole numbers.
+        forms += ["NEXT({v}).{b} - {u}.{a} {op} 1", "{u}.{a} * NEXT({v}).{b} {op} 2"]
+        forms += ["({u}.{a} {op} NEXT({v}).{b} OR {u}.{a} = 2)"]
 
     def fill(pair: tuple[str, str], form: str, op: str, ab: tuple[str, str], plus: str) -> str:
         plain = form.replace("NEXT({v})", "{v}") if pair[0] != pair[1] and plus else form

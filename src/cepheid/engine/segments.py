@@ -1,0 +1,158 @@
+"""Events in, segments out: the events of one partition in one window, side by side.
+
+A segment is all that a match can be made of, so segments are evaluated one by one. Overlapping
+windows repeat events; at most EXPANDED_ROWS are made at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+EXPANDED_ROWS = 1 << 21
+
+
+class Segments(NamedTuple):
+    """Segments: their keys and windows, and the rows of each, one after the other.
+
+    ``bits`` are the variables that a row may take in its segment, ``blocked`` those that it only
+    keeps from others, ``chosen`` the attributes of which a segment stands for one value (§4.3), and
+    ``base`` the number of the segment that it is a part of.
+    """
+
+    key: NDArray[np.int64]
+    window: NDArray[np.int64]
+    ptr: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    bits: NDArray[np.int64]
+    blocked: NDArray[np.int64]
+    chosen: NDArray[np.int64]
+    base: NDArray[np.int64]
+
+    @property
+    def longest(self) -> int:
+        """Return the number of rows of the longest segment."""
+        return int(np.diff(self.ptr).max()) if len(self.key) else 0
+
+    def take(self, wanted: NDArray[np.int64]) -> Segments:
+        """Return some of the segments."""
+        lengths = np.diff(self.ptr)[wanted]
+        ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        at = np.repeat(self.ptr[wanted] - ptr[:-1], lengths) + np.arange(ptr[-1])
+        return Segments(
+            self.key[wanted], self.window[wanted], ptr, self.rows[at], self.bits[at],
+            self.blocked[at], self.chosen[wanted], self.base[wanted],
+        )  # fmt: skip
+
+
+def gather_segments(
+    key: NDArray[np.int64],
+    window: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    bits: NDArray[np.int64],
+) -> Segments:
+    """Return the segments of rows that know their keys and windows; rows keep their order."""
+    order = np.lexsort((rows, window, key))
+    key, window, rows = key[order], window[order], rows[order]
+    new = np.ones(len(rows), np.bool_)
+    new[1:] = (key[1:] != key[:-1]) | (window[1:] != window[:-1])
+    starts = np.flatnonzero(new)
+    ptr = np.append(starts, len(rows)).astype(np.int64)
+    none = np.zeros(len(rows), np.int64)
+    chosen, base = np.zeros(len(starts), np.int64), np.arange(len(starts))
+    return Segments(key[starts], window[starts], ptr, rows, bits[rows], none, chosen, base)
+
+
+def tumbling_segments(
+    key: NDArray[np.int64], ts: NDArray[np.int64], bits: NDArray[np.int64], width: int
+) -> Segments:
+    """Return one segment for each key and window that does not overlap; width 0: one for all."""
+    window = ts // width * width if width else np.zeros(len(ts), np.int64)
+    if len(key) and not width and (key[0] == key).all():
+        # Already side by side; sorting would cost more than the rest.
+        rows = np.arange(len(key))
+        none = np.zeros(len(key), np.int64)
+        ptr = np.array([0, len(key)], np.int64)
+        return Segments(key[:1], window[:1], ptr, rows, bits, none, none[:1], none[:1])
+    return gather_segments(key, window, np.arange(len(key)), bits)
+
+
+def sliding_segments(
+    key: NDArray[np.int64],
+    ts: NDArray[np.int64],
+    bits: NDArray[np.int64],
+    within: int,
+    slide: int,
+    first: int,
+    last: int,
+) -> Iterator[Segments]:
+    """Yield the segments of the windows with numbers [first, last), a share of them at a time."""
+    while first < last:
+        upto, total = first, 0
+        while upto < last and (upto == first or total < EXPANDED_ROWS):
+            begin, end = np.searchsorted(ts, [upto * slide, upto * slide + within])
+            total += int(end - begin)
+            upto += 1
+        low = np.maximum((ts - within) // slide + 1, first)
+        high = np.minimum(ts // slide + 1, upto)
+        counts = np.maximum(high - low, 0)
+        rows = np.repeat(np.arange(len(ts)), counts)
+        ends = np.cumsum(counts)
+        number = np.arange(len(rows)) - np.repeat(ends - counts, counts) + low[rows]
+        yield gather_segments(key[rows], number, rows, bits)
+        first = upto
+
+
+def trailing_segments(
+    key: NDArray[np.int64],
+    ts: NDArray[np.int64],
+    bits: NDArray[np.int64],
+    asked: NDArray[np.int64],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+) -> Iterator[tuple[NDArray[np.int64], Segments]]:
+    """Yield the segments (low, high] of some keys, a share of them at a time, with their numbers.
+
+    ``key`` and ``ts`` are sorted by key, then time. Segments without rows are left out.
+    """
+    starts = np.searchsorted(key, asked, side="left")
+    stops = np.searchsorted(key, asked, side="right")
+    begins = _search_within(ts, starts, stops, low)
+    ends = _search_within(ts, starts, stops, high)
+    counts = ends - begins
+    first = 0
+    while first < len(asked):
+        upto = first + max(int(np.searchsorted(np.cumsum(counts[first:]), EXPANDED_ROWS)), 1)
+        mine = np.arange(first, min(upto, len(asked)))
+        mine = mine[counts[mine] > 0]
+        lengths = counts[mine]
+        ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        rows = np.repeat(begins[mine] - ptr[:-1], lengths) + np.arange(ptr[-1])
+        none = np.zeros(len(rows), np.int64)
+        chosen = np.zeros(len(mine), np.int64)
+        base = np.arange(len(mine))
+        segments = Segments(asked[mine], high[mine], ptr, rows, bits[rows], none, chosen, base)
+        if len(mine):
+            yield mine, segments
+        first = upto
+
+
+def _search_within(
+    ts: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the first place in each slice with a time above a bound; vectorised bisection."""
+    low, high = starts.copy(), stops.copy()
+    while True:
+        open_ = low < high
+        if not open_.any():
+            return low
+        middle = (low + high) // 2
+        right = open_ & (ts[np.minimum(middle, max(len(ts) - 1, 0))] <= bounds)
+        low = np.where(right, middle + 1, low)
+        high = np.where(open_ & ~right, middle, high)
