@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, EventArrays
 from cepheid.engine.graph import GraphBuilder, GraphTables
+from cepheid.engine.prefix_sums import PrefixEvaluation, has_prefix_form
 from cepheid.engine.relations import MASK_CELLS, Relation, mask_block, rank_relations
 from cepheid.engine.segments import Segments, gather_segments
 from cepheid.engine.sub_partitions import require_values, split_segments
@@ -41,6 +42,7 @@ class Question(NamedTuple):
     semantics: tree.Semantics
     evaluator: Evaluator
     together: bool
+    ending: bool
     weight_of: NDArray[np.int32]
     value_of: NDArray[np.int32]
     listed: tuple[frozenset[str], ...]
@@ -68,6 +70,7 @@ class _Data(NamedTuple):
     """What the kernels read; see ``kernels/graph.py``."""
 
     segment_ptr: NDArray[np.int64]
+    ts: NDArray[np.int64]
     order: NDArray[np.int64]
     bits: NDArray[np.int64]
     block: NDArray[np.int64]
@@ -111,18 +114,33 @@ def answer_segments(
     """Return the aggregates of segments: in wide numbers, then modulo each prime."""
     everything = (0, *moduli)
     if not question.listed:
-        evaluation = Evaluation(question, segments, template, [1] * len(template.states))
-        return [evaluation.run(modulus) for modulus in everything]
+        return _answer_part(question, template, segments, [1] * len(template.states), everything)
     answers = [_nothing(question, len(segments.key), modulus) for modulus in everything]
     for part, required, seen in split_by_value(question, template, segments):
-        evaluation = Evaluation(question, part, required, seen)
-        for total, modulus in zip(answers, everything, strict=True):
-            found = evaluation.run(modulus)
+        parts = _answer_part(question, required, part, seen, everything)
+        for total, found, modulus in zip(answers, parts, everything, strict=True):
             sum_rows(found.numbers, found.values, part.base, *total[:2], np.uint64(modulus))
             ended = (found.ended[:, None], found.values[:, :0])
             room = (total.ended[:, None], total.values[:, :0])
             sum_rows(*ended, part.base, *room, np.uint64(modulus))
     return answers
+
+
+def _answer_part(
+    question: Question,
+    template: Template,
+    segments: Segments,
+    seen: list[int],
+    moduli: tuple[int, ...],
+) -> list[Answer]:
+    """Answer in the fast way what it can, and the rest in the general one."""
+    found = None
+    if has_prefix_form(question, template) and not question.ending and len(moduli) == 1:
+        found = PrefixEvaluation(question, segments, template).run()
+    if found is not None:
+        return [Answer(*found, np.zeros(len(segments.key), np.complex128))]
+    evaluation = Evaluation(question, segments, template, seen)
+    return [evaluation.run(modulus) for modulus in moduli]
 
 
 def fingerprint_segments(
@@ -290,7 +308,8 @@ class Evaluation:
             shape = (len(question.variables), len(arrays.ts))
             salt = generator.integers(1, MERSENNE, shape, np.uint64)[:, segments.rows]
         return _Data(
-            segments.ptr, self.order, segments.bits, segments.blocked, weights.astype(dtype),
+            segments.ptr, arrays.ts[segments.rows], self.order, segments.bits, segments.blocked,
+            weights.astype(dtype),
             arrays.values[:, segments.rows], question.weight_of, question.value_of, *ranks,
             getattr(self, "_latest", np.zeros((0, 0), np.int64)),
             getattr(self, "_latest_of_all", np.zeros((0, 0), np.int64)),

@@ -66,9 +66,7 @@ class Job:
         if len(templates) == 2:
             templates.append(intersect(*templates))
         self.templates = templates
-        self.looks_back = plan.choice.evaluator is not Evaluator.LINEAR or bool(
-            plan.partition.partial
-        )
+        self.looks_back = looks_back(plan)
         self.programs = (
             [] if self.looks_back else [Program(t, plan.semantics, plan.text) for t in templates]
         )
@@ -152,6 +150,11 @@ class Job:
         if len(masks) <= CLASSES_MAX:
             for program in self.programs:
                 program.number_codes([(self.class_of(bits),) for bits in sorted(masks)])
+
+
+def looks_back(plan: Plan) -> bool:
+    """Return whether events look at single events before them, so that these are kept."""
+    return plan.choice.evaluator is not Evaluator.LINEAR or bool(plan.partition.partial)
 
 
 def lower(plan: Plan) -> Job:

@@ -22,6 +22,7 @@ from cepheid.engine.evaluate import (
 )
 from cepheid.engine.events import Columns, EventArrays, KeyTable, read_times, type_bits
 from cepheid.engine.job import Job
+from cepheid.engine.overlapping import run_overlapping
 from cepheid.engine.reading import read_arrays
 from cepheid.engine.relations import read_relations
 from cepheid.engine.results import groups_of
@@ -76,8 +77,12 @@ def process_open_windows(
     state.events = table.slice(kept)
     arrays = question.arrays
     rows: list[list[Rows]] = nothing
-    for segments in _segments_of(job, arrays, first, last):
-        _answer(job, question, segments, rows)
+    fast = _overlapping(job, question, first, last)
+    if fast is not None:
+        rows = fast
+    else:
+        for segments in _segments_of(job, arrays, first, last):
+            _answer(job, question, segments, rows)
     if kind is WindowKind.SLIDING:
         state.reported = last
         window = job.plan.window
@@ -87,6 +92,19 @@ def process_open_windows(
         renamed = iter(ends)
         rows = [[next(renamed) for _ in found] for found in rows]
     return rows
+
+
+def _overlapping(job: Job, question: Question, first: int, last: int) -> list[list[Rows]] | None:
+    """Answer sliding windows in one pass, where that can be done."""
+    if job.plan.window.kind is not WindowKind.SLIDING or job.moduli:
+        return None
+    found: list[list[Rows]] = []
+    for template in job.templates:
+        rows = run_overlapping(question, template, job.plan.window, first, last)
+        if rows is None:
+            return None
+        found.append(rows)
+    return found
 
 
 def ask(job: Job, state: PartitionState, table: pa.Table) -> Question:
@@ -107,7 +125,8 @@ def ask(job: Job, state: PartitionState, table: pa.Table) -> Question:
     return Question(
         arrays, columns, read_relations(job.plan.edges, columns), job.variables,
         job.plan.semantics, job.plan.choice.evaluator, job.plan.ties is tree.Ties.STRICT,
-        weight_of, value_of, listed, codes, apart,
+        job.plan.window.kind is WindowKind.TRAILING,
+                weight_of, value_of, listed, codes, apart,
     )  # fmt: skip
 
 

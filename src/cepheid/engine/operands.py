@@ -23,6 +23,10 @@ def common_keys(left: Vector, right: Vector) -> Keys | None:
 
     None means that there are no such keys: whole numbers beyond 2^53 beside doubles.
     """
+    if left is right and left.kind not in (ValueKind.UNKNOWN, ValueKind.TEXT):
+        keys = _double_keys(left.numbers) if left.numbers.dtype == np.float64 else left.numbers
+        whole = keys.astype(np.int64, copy=False)
+        return whole, whole
     if ValueKind.UNKNOWN in (left.kind, right.kind):
         return np.zeros(len(left.data), np.int64), np.zeros(len(right.data), np.int64)
     if {left.kind, right.kind} == {ValueKind.TEXT}:

@@ -13,9 +13,10 @@ from cepheid.engine.events import Columns
 from cepheid.engine.expression_code import evaluate_vector, true_mask
 from cepheid.engine.graph import Pair
 from cepheid.engine.operands import common_keys
+from cepheid.engine.segments import take
 from cepheid.engine.vectors import Vector
 from cepheid.events.schema import ValueKind
-from cepheid.kernels.ranks import OPERATORS, rank_segments
+from cepheid.kernels.ranks import OPERATORS, place_segments, rank_segments
 from cepheid.language import tree
 from cepheid.planner.plan import EdgePredicate
 
@@ -119,9 +120,11 @@ def rank_relations(
         places: dict[tree.Expression, int] = {}
         mine: list[int] = []
         earlier = bits >> variables.index(relation.prev) & 1 == 1
-        later = bits >> variables.index(relation.next) & 1 == 1
+        later = earlier
+        if relation.next != relation.prev:
+            later = bits >> variables.index(relation.next) & 1 == 1
         for comparison in relation.comparisons:
-            ranked = _rank(comparison, rows, segment_ptr, earlier, later)
+            ranked = rank_rows(comparison, rows, segment_ptr, earlier, later)
             unequal = comparison.operator == "<>"
             known = places.get(comparison.prev)
             if known is not None and not unequal:
@@ -140,21 +143,63 @@ def rank_relations(
     return Ranks(*columns), pairs, outside
 
 
-def _rank(
+def rank_rows(
     comparison: Comparison,
     rows: NDArray[np.int64],
     segment_ptr: NDArray[np.int64],
     earlier: NDArray[np.bool_],
     later: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int32], ...]:
-    prev = earlier if comparison.prev_valid is None else earlier & comparison.prev_valid[rows]
-    nxt = later if comparison.next_valid is None else later & comparison.next_valid[rows]
+    """Return rank, first, last and ranks of the rows; see ``kernels/ranks.py``.
+
+    ``earlier`` and ``later`` say which rows may be the one or the other; one array, if both are
+    the same.
+    """
     ranked = tuple(np.empty(len(rows), np.int32) for _ in range(4))
-    rank_segments(
-        segment_ptr, comparison.prev_keys[rows], prev, comparison.next_keys[rows], nxt,
-        OPERATORS[comparison.operator], *ranked,
-    )  # fmt: skip
+    sides = _sides(comparison, rows, segment_ptr, earlier, later, both=True)[:-1]
+    arguments: list[Any] = [segment_ptr, *sides, *ranked]
+    rank_segments(*arguments)
     return ranked
+
+
+def place_rows(
+    comparison: Comparison,
+    rows: NDArray[np.int64],
+    segment_ptr: NDArray[np.int64],
+    earlier: NDArray[np.bool_],
+    later: NDArray[np.bool_],
+) -> tuple[NDArray[np.int32], ...]:
+    """Return place and upto of the rows, for every comparison but <>; see ``kernels/ranks.py``."""
+    placed = np.empty((2, len(rows)), np.int32)
+    place_segments(segment_ptr, *_sides(comparison, rows, segment_ptr, earlier, later), placed)
+    return placed[0], placed[1]
+
+
+def _sides(
+    comparison: Comparison,
+    rows: NDArray[np.int64],
+    segment_ptr: NDArray[np.int64],
+    earlier: NDArray[np.bool_],
+    later: NDArray[np.bool_],
+    *,
+    both: bool = False,
+) -> tuple[Any, ...]:
+    """Return keys and validity of both sides, the operator, room, and whether both are the same."""
+    prev = earlier if comparison.prev_valid is None else earlier & comparison.prev_valid[rows]
+    same = not both and comparison.prev_keys is comparison.next_keys and earlier is later
+    prev_keys = take(comparison.prev_keys, rows)
+    operator = OPERATORS[comparison.operator]
+    longest = int(np.diff(segment_ptr).max()) if len(segment_ptr) > 1 else 0
+    sides = 1 if same else 2
+    room = (
+        np.empty((sides, longest), np.int64),
+        np.empty((sides, longest), np.int32),
+        np.empty((1 + sides, longest), np.uint64),
+    )
+    if same:
+        return prev_keys, prev, prev_keys, prev, operator, *room, True
+    nxt = later if comparison.next_valid is None else later & comparison.next_valid[rows]
+    return prev_keys, prev, take(comparison.next_keys, rows), nxt, operator, *room, False
 
 
 def _both(

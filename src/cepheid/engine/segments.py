@@ -7,10 +7,12 @@ windows repeat events; at most EXPANDED_ROWS are made at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cepheid.kernels.columns import is_counting
 
 EXPANDED_ROWS = 1 << 21
 
@@ -46,6 +48,13 @@ class Segments(NamedTuple):
             self.key[wanted], self.window[wanted], ptr, self.rows[at], self.bits[at],
             self.blocked[at], self.chosen[wanted], self.base[wanted],
         )  # fmt: skip
+
+
+def take(array: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the rows of an array, without a copy where they are all rows in order."""
+    count = len(rows)
+    whole = count == array.shape[-1] and is_counting(rows)
+    return array if whole else array[..., rows]
 
 
 def gather_segments(

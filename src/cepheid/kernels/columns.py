@@ -59,3 +59,12 @@ def order_keys(bits, largest, out):
         elif key < 0:
             key ^= _MAGNITUDE
         out[i] = ~key if largest else key
+
+
+@njit(cache=True)
+def is_counting(numbers):
+    """Return whether numbers are 0, 1, 2 and so on."""
+    i = 0
+    while i < numbers.shape[0] and numbers[i] == i:
+        i += 1
+    return i == numbers.shape[0]

@@ -17,52 +17,127 @@ OPERATORS = {
     "=": EQUAL,
     "<>": UNEQUAL,
 }
-_DIGIT = 11
-_PASSES = 6
-_SMALL = 256
-_SIGN = np.uint64(2**63)
-_LOW = np.uint64(2**_DIGIT - 1)
+NO_LIMIT = 2**62
+_ONE = np.uint64(1)
+_DIGIT, _TWO_DIGITS = np.uint64(11), np.uint64(22)
+_DIGIT_SIZE = 2**11
+_LOW = np.uint64(_DIGIT_SIZE - 1)
+_SMALL = 48
+_MOVES = 8
 
 
 @njit(cache=True)
-def sort_keys(keys, rows, count, keys_room, rows_room):
-    """Sort the first ``count`` rows by their keys, in place; O(n), six passes at most."""
-    if count < _SMALL:
-        order = np.argsort(keys[:count], kind="mergesort")
-        for n in range(count):
-            rows_room[n] = rows[order[n]]
-            keys_room[n] = keys[order[n]]
-        rows[:count] = rows_room[:count]
-        keys[:count] = keys_room[:count]
-        return
-    counts = np.zeros((_PASSES, 1 << _DIGIT), np.int64)
+def sort_keys(keys, count, packed, room):
+    """Sort numbers 0 to count - 1 by their keys, into ``packed``; return a mask for these numbers.
+
+    Keys are cut to as many bits as stand beside a number in one word, and words are put into four
+    million buckets of equal width; what is still out of order then is close to its place. Where
+    buckets are too uneven for that, all digits of the keys are sorted. O(n).
+    """
+    bits = np.uint64(1)
+    while count >> np.int64(bits):
+        bits += _ONE
+    mask = (_ONE << bits) - _ONE
+    if count == 0:
+        return mask
+    lowest, highest = keys[0], keys[0]
     for n in range(count):
-        value = np.uint64(keys[n]) ^ _SIGN
-        for digit in range(_PASSES):
-            counts[digit, (value >> np.uint64(_DIGIT * digit)) & _LOW] += 1
-    from_keys, from_rows, to_keys, to_rows = keys, rows, keys_room, rows_room
-    moved = 0
-    for digit in range(_PASSES):
-        shift = np.uint64(_DIGIT * digit)
-        first = ((np.uint64(from_keys[0]) ^ _SIGN) >> shift) & _LOW
-        if counts[digit, first] == count:
-            continue  # All have the same digit here.
+        lowest, highest = min(lowest, keys[n]), max(highest, keys[n])
+    # Differences of signed numbers are right as unsigned ones.
+    base = np.uint64(lowest)
+    width, shift = np.uint64(highest) - base, np.uint64(0)
+    while (width >> shift) >> (np.uint64(64) - bits):
+        shift += _ONE
+    length = np.uint64(0)
+    while (width >> shift) >> length:
+        length += _ONE
+    for n in range(count):
+        packed[n] = (((np.uint64(keys[n]) - base) >> shift) << bits) | np.uint64(n)
+    if count >= _SMALL:
+        cut = length - _TWO_DIGITS if length > _TWO_DIGITS else np.uint64(0)
+        _sort_digit(packed, count, bits + cut, room)
+        _sort_digit(room, count, bits + cut + _DIGIT, packed)
+    sorted_ = _insert(packed, count, NO_LIMIT if count < _SMALL else _MOVES * count)
+    if sorted_ and shift:
+        sorted_ = _insert_by_keys(keys, packed, count, bits, mask, _MOVES * count)
+    if not sorted_:
+        _sort_all_digits(keys, packed, count, base, room)
+    return mask
+
+
+@njit(cache=True)
+def _insert(packed, count, moves):
+    """Sort words that are nearly in order; return False after too many moves."""
+    for n in range(1, count):
+        word = packed[n]
+        m = n
+        while m > 0 and packed[m - 1] > word:
+            packed[m] = packed[m - 1]
+            m -= 1
+        packed[m] = word
+        moves -= n - m
+        if moves < 0:
+            return False
+    return True
+
+
+@njit(cache=True)
+def _insert_by_keys(keys, packed, count, bits, mask, moves):
+    """Put right what differs only in the bits that were cut off."""
+    for n in range(1, count):
+        word = packed[n]
+        if packed[n - 1] >> bits != word >> bits:
+            continue
+        key = keys[word & mask]
+        m = n
+        while m > 0 and packed[m - 1] >> bits == word >> bits and keys[packed[m - 1] & mask] > key:
+            packed[m] = packed[m - 1]
+            m -= 1
+        packed[m] = word
+        moves -= n - m
+        if moves < 0:
+            return False
+    return True
+
+
+@njit(cache=True)
+def _sort_digit(packed, count, shift, to):
+    """Sort words by one digit, those of one digit in the order in which they came."""
+    counts = np.zeros(_DIGIT_SIZE, np.int64)
+    for n in range(count):
+        counts[(packed[n] >> shift) & _LOW] += 1
+    total = np.int64(0)
+    for digit in range(_DIGIT_SIZE):
+        here = counts[digit]
+        counts[digit] = total
+        total += here
+    for n in range(count):
+        digit = (packed[n] >> shift) & _LOW
+        to[counts[digit]] = packed[n]
+        counts[digit] += 1
+
+
+@njit(cache=True)
+def _sort_all_digits(keys, packed, count, base, room):
+    """Sort numbers by all digits of their keys; six passes."""
+    for n in range(count):
+        packed[n] = np.uint64(n)
+    source, to = packed, room
+    for digit in range(6):
+        shift = np.uint64(digit) * _DIGIT
+        counts = np.zeros(_DIGIT_SIZE, np.int64)
+        for n in range(count):
+            counts[((np.uint64(keys[n]) - base) >> shift) & _LOW] += 1
         total = np.int64(0)
-        for n in range(1 << _DIGIT):
-            here = counts[digit, n]
-            counts[digit, n] = total
+        for value in range(_DIGIT_SIZE):
+            here = counts[value]
+            counts[value] = total
             total += here
         for n in range(count):
-            place = ((np.uint64(from_keys[n]) ^ _SIGN) >> shift) & _LOW
-            to = counts[digit, place]
-            counts[digit, place] = to + 1
-            to_keys[to] = from_keys[n]
-            to_rows[to] = from_rows[n]
-        from_keys, from_rows, to_keys, to_rows = to_keys, to_rows, from_keys, from_rows
-        moved += 1
-    if moved % 2:
-        keys[:count] = from_keys[:count]
-        rows[:count] = from_rows[:count]
+            value = ((np.uint64(keys[source[n]]) - base) >> shift) & _LOW
+            to[counts[value]] = source[n]
+            counts[value] += 1
+        source, to = to, source
 
 
 @njit(cache=True)
@@ -81,8 +156,9 @@ def _range(operator, below, upto, count):
 
 @njit(cache=True)
 def rank_segments(
-    segment_ptr, prev_keys, prev_valid, next_keys, next_valid, operator, rank, first, last, ranks
-):
+    segment_ptr, prev_keys, prev_valid, next_keys, next_valid, operator, keys_room,
+    rows_room, words_room, rank, first, last, ranks,
+):  # fmt: skip
     """Give every row its rank, and the range of ranks that it may follow; O(n).
 
     Parameters
@@ -91,55 +167,133 @@ def rank_segments(
         f and g of every row, as whole numbers of the same order.
     prev_valid, next_valid
         Where there is a value, and the row may be the earlier or the later one.
+    keys_room, rows_room, words_room
+        Room for two or three times the longest segment. Memory that NumPy allocates comes in large
+        pages, which saves half of the time.
     rank, first, last, ranks
         Filled: the rank of f (-1: none), the range (first -1: none), how many ranks there are.
     """
-    longest = 0
-    for segment in range(segment_ptr.shape[0] - 1):
-        longest = max(longest, segment_ptr[segment + 1] - segment_ptr[segment])
-    keys, keys_room = np.empty(longest, np.int64), np.empty(longest, np.int64)
-    rows, rows_room = np.empty(longest, np.int32), np.empty(longest, np.int32)
-    others, other_rows = np.empty(longest, np.int64), np.empty(longest, np.int32)
+    keys, others = keys_room[0], keys_room[1]
+    rows, other_rows = rows_room[0], rows_room[1]
+    packed, asked, room = words_room[0], words_room[1], words_room[2]
     for segment in range(segment_ptr.shape[0] - 1):
         begin, end = segment_ptr[segment], segment_ptr[segment + 1]
-        count = 0
-        for row in range(begin, end):
-            rank[row] = -1
-            if prev_valid[row]:
-                keys[count] = prev_keys[row]
-                rows[count] = row
-                count += 1
-        sort_keys(keys, rows, count, keys_room, rows_room)
+        rank[begin:end] = -1
+        first[begin:end] = -1
+        last[begin:end] = -1
+        count = _collect(begin, end, prev_keys, prev_valid, keys, rows)
+        mask = sort_keys(keys, count, packed, room)
         for n in range(count):
-            rank[rows[n]] = n
-        asking = 0
-        for row in range(begin, end):
-            first[row] = -1
-            last[row] = -1
-            ranks[row] = count
-            if next_valid[row]:
-                others[asking] = next_keys[row]
-                other_rows[asking] = row
-                asking += 1
-        sort_keys(others, other_rows, asking, keys_room, rows_room)
+            rank[rows[packed[n] & mask]] = n
+        ranks[begin:end] = count
+        asking = _collect(begin, end, next_keys, next_valid, others, other_rows)
+        other_mask = sort_keys(others, asking, asked, room)
         below, upto = 0, 0
         for n in range(asking):
-            while below < count and keys[below] < others[n]:
+            key = others[asked[n] & other_mask]
+            while below < count and keys[packed[below] & mask] < key:
                 below += 1
             upto = max(upto, below)
-            while upto < count and keys[upto] == others[n]:
+            while upto < count and keys[packed[upto] & mask] == key:
                 upto += 1
-            row = other_rows[n]
+            row = other_rows[asked[n] & other_mask]
             first[row], last[row] = _range(operator, below, upto, count)
 
 
 @njit(cache=True)
+def _collect(begin, end, keys, valid, to_keys, to_rows):
+    """Gather the keys that are there, and their rows; return how many."""
+    count = 0
+    for row in range(begin, end):
+        if valid[row]:
+            to_keys[count] = keys[row]
+            to_rows[count] = row
+            count += 1
+    return count
+
+
+@njit(cache=True)
+def _prefix(operator, below, upto, count):
+    """Return how many places fulfil a comparison; for > and >= they are counted backwards."""
+    if operator == LESS:
+        return below
+    if operator == LESS_EQUAL:
+        return upto
+    if operator == GREATER:
+        return count - upto
+    if operator == GREATER_EQUAL:
+        return count - below
+    return below if below < upto else -1
+
+
+@njit(cache=True)
+def place_segments(
+    segment_ptr, prev_keys, prev_valid, next_keys, next_valid, operator, keys_room, rows_room,
+    words_room, same, placed,
+):  # fmt: skip
+    """Give every row a place, such that those that it may follow have the places below a number.
+
+    ``placed`` gets places and numbers, -1 for none.
+
+    As ``rank_segments``, for comparisons whose ranges begin at one end. For equality, rows of one
+    value share a place, and ``upto`` is that place. ``same`` says that f and g are the same for all
+    rows, so that sorting once is enough.
+    """
+    # Where both sides are the same, there is room for one only.
+    keys, others = keys_room[0], keys_room[-1]
+    rows, other_rows = rows_room[0], rows_room[-1]
+    room, packed, asked = words_room[0], words_room[1], words_room[-1]
+    backwards, equal = operator in (GREATER, GREATER_EQUAL), operator == EQUAL
+    for segment in range(segment_ptr.shape[0] - 1):
+        begin, end = segment_ptr[segment], segment_ptr[segment + 1]
+        placed[:, begin:end] = -1
+        count = _collect(begin, end, prev_keys, prev_valid, keys, rows)
+        mask = sort_keys(keys, count, packed, room)
+        if not same:
+            asking = _collect(begin, end, next_keys, next_valid, others, other_rows)
+            other_mask = sort_keys(others, asking, asked, room)
+            below, above = 0, 0
+            for n in range(asking):
+                key = others[asked[n] & other_mask]
+                while below < count and keys[packed[below] & mask] < key:
+                    below += 1
+                above = max(above, below)
+                while above < count and keys[packed[above] & mask] == key:
+                    above += 1
+                row = other_rows[asked[n] & other_mask]
+                placed[1, row] = _prefix(operator, below, above, count)
+        start, whole = 0, count == end - begin
+        for n in range(count):
+            # Most neighbours differ in the part of the key that stands in the word.
+            if n + 1 < count and (packed[n + 1] ^ packed[n]) <= mask:
+                if keys[packed[n + 1] & mask] == keys[packed[n] & mask]:
+                    continue
+            bound = _prefix(operator, start, n + 1, count)
+            for k in range(start, n + 1):
+                row = np.int64(packed[k] & mask)
+                row = row + begin if whole else np.int64(rows[row])
+                placed[0, row] = start if equal else (count - 1 - k if backwards else k)
+                if same:
+                    placed[1, row] = bound
+            start = n + 1
+
+
+@njit(cache=True)
 def order_rows(segment_ptr, times, together, order):
-    """Give numbers to the times of every segment, or to its rows where each stands for itself."""
+    """Give numbers to the times of every segment, or to its rows where each stands for itself.
+
+    Return the largest number of rows of one time.
+    """
+    widest = 1
     for segment in range(segment_ptr.shape[0] - 1):
         begin, end = segment_ptr[segment], segment_ptr[segment + 1]
         number = np.int64(-1)
+        alike = 0
         for row in range(begin, end):
             if row == begin or not together or times[row] != times[row - 1]:
                 number += 1
+                alike = 0
+            alike += 1
+            widest = max(widest, alike)
             order[row] = number
+    return widest

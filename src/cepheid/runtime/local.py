@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.job import lower
+from cepheid.engine.job import looks_back, lower
 from cepheid.engine.results import build_table
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState, finish, step
@@ -33,6 +33,9 @@ class CompiledQueryLike(Protocol):
 
 BATCH_ROWS = 1 << 18
 """Events of one step: large enough to hide the cost of a step, small enough for the caches."""
+
+LOOK_BACK_ROWS = 1 << 22
+"""The same for queries that keep the events of open windows, which each step reads again."""
 
 SORT_ROWS_MAX = 50_000_000
 """Unordered tables up to here are sorted in memory, with a notice."""
@@ -74,11 +77,12 @@ def _tables(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def run_table(plan: Plan, table: pa.Table, *, batch_rows: int = BATCH_ROWS) -> pa.Table:
+def run_table(plan: Plan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:
     """Return the result of a plan over a table; an unordered table is sorted first."""
     ordered = sort_events(table, plan)
-    schema = table.schema
-    return run_batches(plan, _slices(ordered, batch_rows), schema)
+    if batch_rows is None:
+        batch_rows = LOOK_BACK_ROWS if looks_back(plan) else BATCH_ROWS
+    return run_batches(plan, _slices(ordered, batch_rows), table.schema)
 
 
 def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:

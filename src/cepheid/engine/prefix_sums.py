@@ -1,0 +1,232 @@
+"""Segments that prefix sums can answer: which they are, and the call of the kernel.
+
+See ``kernels/prefix.py``. What it cannot do is left to ``evaluate.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.engine.relations import Comparison, place_rows, rank_rows
+from cepheid.engine.segments import Segments, take
+from cepheid.kernels import prefix as kernel
+from cepheid.kernels.ranks import order_rows
+from cepheid.language import tree
+from cepheid.planner.plan import Evaluator
+from cepheid.planner.template import START, Template
+
+if TYPE_CHECKING:
+    from cepheid.engine.evaluate import Question
+
+NO_VALUE = np.iinfo(np.int64).max
+WEIGHT_RANGE = (2.0**-300, 2.0**100)
+"""What ``weights_fit`` allows."""
+
+
+class PrefixTables(NamedTuple):
+    """How states look things up and enter themselves; see ``kernels/prefix.py``."""
+
+    variable: NDArray[np.int64]
+    begins: NDArray[np.bool_]
+    ends: NDArray[np.bool_]
+    edge_ptr: NDArray[np.int64]
+    source: NDArray[np.int64]
+    query_ptr: NDArray[np.int64]
+    query: NDArray[np.int64]
+    query_index: NDArray[np.int64]
+    enter_ptr: NDArray[np.int64]
+    enter: NDArray[np.int64]
+    index_kind: NDArray[np.int64]
+
+
+class _Data(NamedTuple):
+    segment_ptr: NDArray[np.int64]
+    order: NDArray[np.int64]
+    bits: NDArray[np.int64]
+    place: NDArray[np.int32]
+    upto: NDArray[np.int32]
+    weights: NDArray[Any]
+    values: NDArray[np.int64]
+    weight_of: NDArray[np.int32]
+    value_of: NDArray[np.int32]
+
+
+class Lookup(NamedTuple):
+    """One prefix of one index: where rows enter it, and how far they look."""
+
+    kind: int
+    place: NDArray[np.int32]
+    upto: NDArray[np.int32]
+
+
+def has_prefix_form(question: Question, template: Template) -> bool:
+    """Return whether a template can be answered through prefix sums."""
+    if question.semantics is not tree.Semantics.ANY_MATCH or template.guards:
+        return False
+    if question.evaluator is Evaluator.PAIRWISE:
+        return False
+    return all(not r.rest and len(r.comparisons) == 1 for r in question.relations)
+
+
+def lookups_of(
+    comparison: Comparison,
+    rows: NDArray[np.int64],
+    segment_ptr: NDArray[np.int64],
+    earlier: NDArray[np.bool_],
+    later: NDArray[np.bool_],
+) -> list[Lookup]:
+    """Return a predicate as prefixes of an index; <> needs two of them."""
+    if comparison.operator != "<>":
+        kind = kernel.EQUAL if comparison.operator == "=" else kernel.PREFIX
+        return [Lookup(kind, *place_rows(comparison, rows, segment_ptr, earlier, later))]
+    rank, first, last, ranks = rank_rows(comparison, rows, segment_ptr, earlier, later)
+    back = np.where(rank < 0, -1, ranks - 1 - rank).astype(np.int32)
+    above = np.where(first < 0, -1, ranks - last).astype(np.int32)
+    return [Lookup(kernel.PREFIX, rank, first), Lookup(kernel.PREFIX, back, above)]
+
+
+def build_tables(
+    template: Template, variables: list[str], lookups: dict[tuple[str, str], list[int]]
+) -> tuple[PrefixTables, list[tuple[int, int]]]:
+    """Return the tables of a template, and the (state, lookup) pair of every index."""
+    states = template.states
+    indexes: dict[tuple[int, int], int] = {}
+    sources: list[list[int]] = []
+    queries: list[list[tuple[int, int]]] = []
+    for q, state in enumerate(states):
+        mine = [e.source for e in template.edges if e.target == q and e.source != START]
+        sources.append(mine)
+        for source in mine:
+            asked = lookups.get((states[source].variable, state.variable), [])
+            places = [(n, indexes.setdefault((source, n), len(indexes))) for n in asked]
+            queries.append(places)
+    enters = [[i for (source, _), i in indexes.items() if source == q] for q in range(len(states))]
+    finals = {final.state for final in template.finals}
+    starts = set(template.starts)
+    tables = PrefixTables(
+        _whole([variables.index(state.variable) for state in states]),
+        np.array([q in starts for q in range(len(states))], np.bool_),
+        np.array([q in finals for q in range(len(states))], np.bool_),
+        _pointers(sources),
+        _whole([source for found in sources for source in found]),
+        _pointers(queries),
+        _whole([n for found in queries for n, _ in found]),
+        _whole([i for found in queries for _, i in found]),
+        _pointers(enters),
+        _whole([i for found in enters for i in found]),
+        _whole([0] * len(indexes)),
+    )
+    return tables, list(indexes)
+
+
+def _whole(values: list[int]) -> NDArray[np.int64]:
+    return np.array(values, np.int64)
+
+
+def _pointers(rows: list[Any]) -> NDArray[np.int64]:
+    return np.cumsum([0, *(len(row) for row in rows)]).astype(np.int64)
+
+
+def _stacked(rows: list[NDArray[np.int32]], none: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return rows as one array, without a copy of a single one."""
+    return rows[0][None, :] if len(rows) == 1 else np.stack(rows) if rows else none
+
+
+def prepare(
+    question: Question,
+    template: Template,
+    rows: NDArray[np.int64],
+    segment_ptr: NDArray[np.int64],
+    bits: NDArray[np.int64],
+) -> tuple[PrefixTables, NDArray[np.int32], NDArray[np.int32]]:
+    """Return the tables of a template, and places and prefixes of all rows."""
+    lookups: list[Lookup] = []
+    numbers: dict[tuple[str, str], list[int]] = {}
+    for relation in question.relations:
+        names = [question.variables.index(name) for name in (relation.prev, relation.next)]
+        earlier = bits >> names[0] & 1 == 1
+        later = earlier if names[0] == names[1] else bits >> names[1] & 1 == 1
+        found = lookups_of(relation.comparisons[0], rows, segment_ptr, earlier, later)
+        first = len(lookups)
+        lookups += found
+        numbers[relation.prev, relation.next] = [first + n for n in range(len(found))]
+    tables, indexes = build_tables(template, question.variables, numbers)
+    none = np.zeros((0, len(rows)), np.int32)
+    return (
+        tables._replace(index_kind=_whole([lookups[n].kind for _, n in indexes])),
+        _stacked([lookups[n].place for _, n in indexes], none),
+        _stacked([lookup.upto for lookup in lookups], none),
+    )
+
+
+def is_chain(tables: PrefixTables, upto: NDArray[np.int32], bits: NDArray[np.int64]) -> bool:
+    """Return whether the pattern is one variable with Kleene plus, and its edge one prefix."""
+    one = len(tables.variable) == 1 and tables.begins.all() and tables.ends.all()
+    only_prefix = len(upto) == 1 and tables.index_kind.tolist() == [kernel.PREFIX]
+    return bool(one and only_prefix and bits.all())
+
+
+def weights_fit(weights: NDArray[Any]) -> bool:
+    """Return whether values can be multiplied with any amount of a plane."""
+    size = np.abs(weights)
+    return not ((size > 0) & ((size < WEIGHT_RANGE[0]) | (size > WEIGHT_RANGE[1]))).any()
+
+
+class PrefixEvaluation:
+    """Segments in prefix form, ready to be run."""
+
+    def __init__(self, question: Question, segments: Segments, template: Template) -> None:
+        self._question, self._segments = question, segments
+        rows, bits = segments.rows, segments.bits
+        self._tables, place, upto = prepare(question, template, rows, segments.ptr, bits)
+        self._chain = is_chain(self._tables, upto, bits)
+        order = np.empty(len(rows), np.int64)
+        times = take(question.arrays.ts, rows)
+        self._widest = order_rows(segments.ptr, times, question.together, order)
+        self._data = _Data(
+            segments.ptr, order, bits, place, upto,
+            take(question.arrays.weights, rows).astype(np.float64, copy=False),
+            take(question.arrays.values, rows), question.weight_of, question.value_of,
+        )  # fmt: skip
+
+    def run(self) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
+        """Return wide numbers and least values of every segment, or None for values out of range.
+
+        A plane is added when some segment needs one more (``kernels/prefix.py``).
+        """
+        parts, mins = self._question.weight_of.shape[1], self._question.value_of.shape[1]
+        if not weights_fit(self._data.weights[: parts - 1]):
+            return None
+        counting = parts == 1 and mins == 0
+        states, indexes = len(self._tables.variable), len(self._tables.index_kind)
+        count, room = len(self._segments.key), kernel.room_of(self._segments.longest)
+        numbers = np.zeros((count, parts), np.complex128)
+        values = np.full((count, mins), NO_VALUE, np.int64)
+        # Kernels want arrays without gaps, so counting has no axis for parts.
+        shape = () if counting else (parts,)
+        sums = np.zeros((indexes, *shape, 1, room))
+        total = np.zeros((states + 1, *shape, 1))
+        held = np.zeros((self._widest, states, *shape))
+        planes = np.zeros(held.shape, np.int64)
+        least = np.zeros((indexes, mins, room), np.int64)
+        total_least = np.zeros((states + 1, mins), np.int64)
+        held_least = np.zeros((self._widest, states, mins), np.int64)
+        segment = first = 0
+        while True:
+            if counting:
+                segment, first = kernel.run_count(
+                    self._tables, self._data, self._chain, sums.reshape(-1), room, total, held,
+                    planes, segment, first, numbers,
+                )  # fmt: skip
+            else:
+                segment, first = kernel.run_aggregates(
+                    self._tables, self._data, sums.reshape(-1), least.reshape(-1), room, total,
+                    total_least, held, planes, held_least, segment, first, numbers, values,
+                )  # fmt: skip
+            if segment == count:
+                return numbers, values
+            sums = np.concatenate([sums, np.zeros((indexes, *shape, 1, room))], axis=-2)
+            total = np.concatenate([total, np.zeros((states + 1, *shape, 1))], axis=-1)

@@ -1,0 +1,486 @@
+"""Aggregate matches through prefix sums over ranks: the fast way for separated predicates.
+
+Serves skip-till-any-match without guards where every edge has at most one predicate of the form
+f(prev) < g(next) (or <=, >, >=, =, <>): an event adds the prefix sum below its bound and enters its
+own aggregates at its rank. Everything else runs in ``graph.py``.
+
+The sums stand in a tree of 16 children a node. A node holds the sums of its children to the left of
+each child, so a look-up reads one number per level and an update adds to 16 neighbours, which one
+or two vector instructions do: O(log n / 4) each, and two or three cache lines that are not at hand.
+
+    tree[index, plane, node]   the nodes of all levels, leaves first; flat, ``room`` nodes each
+    place[index, row]          where a row enters, -1 for nowhere
+    upto[query, row]           how many places a row looks up, -1 for none
+
+Numbers of matches outgrow doubles, so they stand in *planes*: plane p holds amounts between 2^-1000
+and 2^930, times 2^(1900 p) (where values are multiplied with counts, a little less). An amount
+enters the tree of its plane only; a look-up reads the planes from above. There is one, or two,
+unless a window holds millions of events that can follow each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cepheid.kernels.prefetch import prefetch
+from cepheid.kernels.ring import SHRINK, STEP, widen
+
+NO_VALUE = np.iinfo(np.int64).max
+PREFIX, EQUAL = 0, 1
+FANOUT = 16
+LEVELS_MAX = 8
+AHEAD = 8
+"""How many rows ahead memory is asked for."""
+
+# Counts: the power of two of one match, the powers between planes, the largest amount that stays in
+# a plane, and the smallest one below which the planes below count: a sum of 2^30 largest amounts
+# there is still beyond its last digit. Half a plane's step, up and down.
+COUNT_POWER, COUNT_PLANE = -1000.0, 1900.0
+COUNT_UNIT, COUNT_LARGE, COUNT_SMALL = 2.0**-1000, 2.0**930, 2.0**-880
+COUNT_UP, COUNT_DOWN = 2.0**950, 2.0**-950
+
+# The same for sums, with room for values between 2^-300 and 2^100.
+UNIT_POWER, PLANE = -700.0, 1600.0
+UNIT, LARGE, SMALL = 2.0**-700, 2.0**900, 2.0**-600
+_UP, _DOWN = 2.0**800, 2.0**-800
+
+_RIGHT = np.tril(np.ones((FANOUT, FANOUT)), -1).T.ravel().copy()
+"""_RIGHT[16 k + j] is 1 where child j is to the right of child k."""
+
+
+@njit(cache=True)
+def room_of(size):
+    """Return how many nodes a tree over places 0 to size needs."""
+    nodes, width = 0, size + 1
+    while True:
+        width = (width + FANOUT - 1) // FANOUT
+        nodes += width * FANOUT
+        if width == 1:
+            return nodes
+
+
+@njit(cache=True)
+def _levels(size, starts):
+    """Set where the levels of a tree begin, and the fanout after them; return their number."""
+    starts[LEVELS_MAX] = FANOUT
+    count, at, width = 0, 0, size + 1
+    while True:
+        starts[count] = at
+        count += 1
+        width = (width + FANOUT - 1) // FANOUT
+        at += width * FANOUT
+        if width == 1:
+            return count
+
+
+@njit(cache=True, inline="always")
+def _enter(tree, at, starts, levels, place, amount):
+    """Add an amount to the sums right of a place; the tree begins at ``at``.
+
+    Trees stand in one flat array: a view for each would cost more than the sums.
+    """
+    # Read from memory, or the compiler would unroll the loop instead of using vectors.
+    width = starts[LEVELS_MAX]
+    for level in range(levels):
+        base, right = at + starts[level] + (place & ~15), (place & 15) * 16
+        node, mask = tree[base : base + width], _RIGHT[right : right + width]
+        for j in range(width):
+            node[j] += amount * mask[j]
+        place >>= 4
+
+
+@njit(cache=True, inline="always")
+def _look_up(tree, at, starts, levels, upto):
+    """Return the sum of all amounts at places below a number."""
+    total = 0.0
+    for level in range(levels):
+        total += tree[at + starts[level] + upto]
+        upto >>= 4
+    return total
+
+
+@njit(cache=True)
+def _enter_least(tree, at, starts, levels, place, value):
+    for level in range(levels):
+        base = at + starts[level] + (place & ~15)
+        for j in range(base + (place & 15) + 1, base + 16):
+            tree[j] = min(tree[j], value)
+        place >>= 4
+
+
+@njit(cache=True)
+def _look_up_least(tree, at, starts, levels, upto):
+    least = NO_VALUE
+    for level in range(levels):
+        least = min(least, tree[at + starts[level] + upto])
+        upto >>= 4
+    return least
+
+
+@njit(cache=True)
+def _settle(amounts, small, large, up, down):
+    """Add up amounts of all planes; return the sum in the plane where it belongs, and the plane."""
+    plane = amounts.shape[0] - 1
+    total = amounts[plane]
+    while plane > 0 and abs(total) < small:
+        plane -= 1
+        total = total * up * up + amounts[plane]
+    if abs(total) >= large:
+        total = total * down * down
+        plane += 1
+    return total, plane
+
+
+@njit(cache=True)
+def count_prefix(G, D, tree, room, total, held, planes_held, amounts, begin, end, first):
+    """Count the matches of a segment; return its end, or the row that needs one plane more.
+
+    ``total`` (states + 1, planes) ends with the result; the other arrays are room for one time.
+    """
+    starts = np.zeros(LEVELS_MAX + 1, np.int64)
+    levels = _levels(end - begin, starts)
+    states, planes = G.variable.shape[0], total.shape[1]
+    i = first
+    while i < end:
+        j = i + 1
+        while j < end and D.order[j] == D.order[i]:
+            j += 1
+        for row in range(i, j):
+            bits = D.bits[row]
+            for q in range(states):
+                if not bits >> G.variable[q] & 1:
+                    continue
+                for plane in range(planes):
+                    amount = 0.0
+                    for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
+                        if G.query_ptr[edge] == G.query_ptr[edge + 1]:
+                            amount += total[G.source[edge], plane]
+                        for n in range(G.query_ptr[edge], G.query_ptr[edge + 1]):
+                            upto = D.upto[G.query[n], row]
+                            if upto < 0:
+                                continue
+                            index = G.query_index[n]
+                            at = (index * planes + plane) * room
+                            if G.index_kind[index] == PREFIX:
+                                amount += _look_up(tree, at, starts, levels, upto)
+                            else:
+                                amount += tree[at + upto]
+                    amounts[plane] = amount
+                if G.begins[q]:
+                    amounts[0] += COUNT_UNIT
+                amount, plane = _settle(amounts, COUNT_SMALL, COUNT_LARGE, COUNT_UP, COUNT_DOWN)
+                if plane == planes:
+                    return i
+                held[row - i, q] = amount
+                planes_held[row - i, q] = plane
+        for row in range(i, j):
+            bits = D.bits[row]
+            for q in range(states):
+                if not bits >> G.variable[q] & 1:
+                    continue
+                amount, plane = held[row - i, q], planes_held[row - i, q]
+                total[q, plane] += amount
+                if G.ends[q]:
+                    total[states, plane] += amount
+                for n in range(G.enter_ptr[q], G.enter_ptr[q + 1]):
+                    index = G.enter[n]
+                    place = D.place[index, row]
+                    if place < 0:
+                        continue
+                    at = (index * planes + plane) * room
+                    if G.index_kind[index] == PREFIX:
+                        _enter(tree, at, starts, levels, place, amount)
+                    else:
+                        tree[at + place] += amount
+        i = j
+    return end
+
+
+@njit(cache=True, inline="always")
+def _ask_for(tree, room, planes, starts, place):
+    """Prefetch the two lowest nodes of a place in every plane; those above are always at hand."""
+    leaf, node = place & ~15, starts[1] + (place >> 4 & ~15)
+    for plane in range(planes):
+        at = plane * room
+        prefetch(tree, at + leaf)
+        prefetch(tree, at + leaf + 8)
+        prefetch(tree, at + node)
+        prefetch(tree, at + node + 8)
+
+
+@njit(cache=True, inline="always")
+def _chain_amount(tree, room, planes, starts, levels, upto):
+    """Return what a row adds, and its plane.
+
+    The highest plane comes first: if it has something, the others are beyond the last digit. These
+    are branches rather than choices of numbers, so that the processor can look ahead.
+    """
+    amount, plane = 0.0, planes - 1
+    if upto < 0:
+        return COUNT_UNIT, 0
+    amount = _look_up(tree, plane * room, starts, levels, upto)
+    while plane > 0 and amount < COUNT_SMALL:
+        plane -= 1
+        below = _look_up(tree, plane * room, starts, levels, upto)
+        amount = amount * COUNT_UP * COUNT_UP + below
+    if plane == 0:
+        amount += COUNT_UNIT
+    if amount >= COUNT_LARGE:
+        return amount * COUNT_DOWN * COUNT_DOWN, plane + 1
+    return amount, plane
+
+
+@njit(cache=True)
+def count_chain(place, upto, order, tree, room, total, held, planes_held, begin, end, first):
+    """Count as ``count_prefix`` does where the pattern is one variable with Kleene plus, ``S+``.
+
+    The same without loops over states and edges, which would take half of the time.
+    """
+    starts = np.zeros(LEVELS_MAX + 1, np.int64)
+    levels = _levels(end - begin, starts)
+    planes = total.shape[1]
+    i = first
+    while i < end:
+        if i + AHEAD < end:
+            _ask_for(tree, room, planes, starts, place[i + AHEAD])
+        if i + 1 == end or order[i + 1] != order[i]:
+            amount, where = _chain_amount(tree, room, planes, starts, levels, upto[i])
+            if where == planes:
+                return i
+            for plane in range(planes):
+                if plane == where:
+                    total[1, plane] += amount
+                    if place[i] >= 0:
+                        _enter(tree, plane * room, starts, levels, place[i], amount)
+            i += 1
+            continue
+        j = i
+        while j < end and order[j] == order[i]:
+            amount, where = _chain_amount(tree, room, planes, starts, levels, upto[j])
+            if where == planes:
+                return i
+            held[j - i, 0] = amount
+            planes_held[j - i, 0] = where
+            j += 1
+        for row in range(i, j):
+            where = planes_held[row - i, 0]
+            total[1, where] += held[row - i, 0]
+            if place[row] >= 0:
+                _enter(tree, where * room, starts, levels, place[row], held[row - i, 0])
+        i = j
+    return end
+
+
+@njit(cache=True)
+def aggregate_prefix(
+    G, D, tree, least, room, total, total_least, held, planes_held, held_least, amounts, begin,
+    end, first,
+):  # fmt: skip
+    """Aggregate a segment as ``count_prefix`` does, with sums and smallest values.
+
+    tree[index, part, plane, node] (flat), total[state, part, plane]; a part has planes of its own.
+    """
+    starts = np.zeros(LEVELS_MAX + 1, np.int64)
+    levels = _levels(end - begin, starts)
+    states, parts, planes = G.variable.shape[0], total.shape[1], total.shape[2]
+    mins = total_least.shape[1]
+    i = first
+    while i < end:
+        j = i + 1
+        while j < end and D.order[j] == D.order[i]:
+            j += 1
+        for row in range(i, j):
+            for q in range(states):
+                if not D.bits[row] >> G.variable[q] & 1:
+                    continue
+                smallest = held_least[row - i, q]
+                smallest[:] = NO_VALUE
+                amounts[:] = 0.0
+                for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
+                    if G.query_ptr[edge] == G.query_ptr[edge + 1]:
+                        source = G.source[edge]
+                        for a in range(parts):
+                            for plane in range(planes):
+                                amounts[a, plane] += total[source, a, plane]
+                        for a in range(mins):
+                            smallest[a] = min(smallest[a], total_least[source, a])
+                    for n in range(G.query_ptr[edge], G.query_ptr[edge + 1]):
+                        upto = D.upto[G.query[n], row]
+                        if upto < 0:
+                            continue
+                        index = G.query_index[n]
+                        prefix = G.index_kind[index] == PREFIX
+                        for a in range(parts):
+                            for plane in range(planes):
+                                at = ((index * parts + a) * planes + plane) * room
+                                if prefix:
+                                    amounts[a, plane] += _look_up(tree, at, starts, levels, upto)
+                                else:
+                                    amounts[a, plane] += tree[at + upto]
+                        for a in range(mins):
+                            at = (index * mins + a) * room
+                            below = least[at + upto]
+                            if prefix:
+                                below = _look_up_least(least, at, starts, levels, upto)
+                            smallest[a] = min(smallest[a], below)
+                if G.begins[q]:
+                    amounts[0, 0] += UNIT
+                count, plane = _settle(amounts[0], SMALL, LARGE, _UP, _DOWN)
+                if plane == planes:
+                    return i
+                held[row - i, q, 0] = count
+                planes_held[row - i, q, 0] = plane
+                variable = G.variable[q]
+                for a in range(1, parts):
+                    if D.weight_of[variable, a] >= 0:
+                        amounts[a, plane] += D.weights[D.weight_of[variable, a], row] * count
+                    part, where = _settle(amounts[a], SMALL, LARGE, _UP, _DOWN)
+                    if where == planes:
+                        return i
+                    held[row - i, q, a] = part
+                    planes_held[row - i, q, a] = where
+                if count > 0.0:
+                    for a in range(mins):
+                        if D.value_of[variable, a] >= 0:
+                            smallest[a] = min(smallest[a], D.values[D.value_of[variable, a], row])
+        for row in range(i, j):
+            for q in range(states):
+                if not D.bits[row] >> G.variable[q] & 1:
+                    continue
+                smallest = held_least[row - i, q]
+                for a in range(parts):
+                    amount, plane = held[row - i, q, a], planes_held[row - i, q, a]
+                    total[q, a, plane] += amount
+                    if G.ends[q]:
+                        total[states, a, plane] += amount
+                for a in range(mins):
+                    total_least[q, a] = min(total_least[q, a], smallest[a])
+                    if G.ends[q]:
+                        total_least[states, a] = min(total_least[states, a], smallest[a])
+                for n in range(G.enter_ptr[q], G.enter_ptr[q + 1]):
+                    index = G.enter[n]
+                    place = D.place[index, row]
+                    if place < 0:
+                        continue
+                    prefix = G.index_kind[index] == PREFIX
+                    for a in range(parts):
+                        amount, plane = held[row - i, q, a], planes_held[row - i, q, a]
+                        at = ((index * parts + a) * planes + plane) * room
+                        if prefix:
+                            _enter(tree, at, starts, levels, place, amount)
+                        else:
+                            tree[at + place] += amount
+                    for a in range(mins):
+                        at = (index * mins + a) * room
+                        if prefix:
+                            _enter_least(least, at, starts, levels, place, smallest[a])
+                        else:
+                            least[at + place] = min(least[at + place], smallest[a])
+        i = j
+    return end
+
+
+@njit(cache=True)
+def result_of(amounts, step, power):
+    """Return the sum of the amounts of all planes as a wide number."""
+    total = complex(0.0, 0.0)
+    for plane in range(amounts.shape[0]):
+        total = _plus(total, shifted(amounts[plane], plane * step - power))
+    return total
+
+
+@njit(cache=True)
+def _plus(a, b):
+    if b.real == 0.0:
+        return a
+    if a.real == 0.0 or b.imag - a.imag > 2 * STEP:
+        return b
+    if a.imag - b.imag > 2 * STEP:
+        return a
+    while a.imag > b.imag:
+        b = complex(b.real * SHRINK, b.imag + STEP)
+    while b.imag > a.imag:
+        a = complex(a.real * SHRINK, a.imag + STEP)
+    return widen(a.real + b.real, a.imag)
+
+
+@njit(cache=True)
+def shifted(amount, power):
+    """Return a double times a power of two as a wide number."""
+    if amount == 0.0:
+        return complex(0.0, 0.0)
+    number = widen(amount, 0.0)
+    steps = np.floor(power / STEP)
+    return widen(number.real * 2.0 ** (power - steps * STEP), number.imag + steps * STEP)
+
+
+@njit(cache=True)
+def _clear(tree, count, room, used, value):
+    """Empty the used part of every tree."""
+    for n in range(count):
+        tree[n * room : n * room + used] = value
+
+
+@njit(cache=True)
+def run_count(G, D, chain, tree, room, total, held, planes_held, segment, first, numbers):
+    """Count segments from a row of one on; return the segment and row that need one plane more.
+
+    ``chain`` says whether the pattern is one variable with Kleene plus, and its edge a prefix.
+    """
+    states, planes = G.variable.shape[0], total.shape[1]
+    amounts = np.zeros(planes)
+    count = D.segment_ptr.shape[0] - 1
+    while segment < count:
+        begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
+        if first <= begin:
+            _clear(tree, G.index_kind.shape[0] * planes, room, room_of(end - begin), 0.0)
+            total[:] = 0.0
+            first = begin
+        if chain:
+            first = count_chain(
+                D.place[0], D.upto[0], D.order, tree, room, total, held, planes_held, begin, end,
+                first,
+            )  # fmt: skip
+        else:
+            first = count_prefix(
+                G, D, tree, room, total, held, planes_held, amounts, begin, end, first
+            )
+        if first < end:
+            return segment, first
+        numbers[segment, 0] = result_of(total[states], COUNT_PLANE, COUNT_POWER)
+        segment += 1
+    return count, 0
+
+
+@njit(cache=True)
+def run_aggregates(
+    G, D, tree, least, room, total, total_least, held, planes_held, held_least, segment, first,
+    numbers, values,
+):  # fmt: skip
+    """Aggregate segments as ``run_count`` does."""
+    states, parts, mins = G.variable.shape[0], numbers.shape[1], values.shape[1]
+    indexes, planes = G.index_kind.shape[0], total.shape[2]
+    amounts = np.zeros((parts, planes))
+    count = D.segment_ptr.shape[0] - 1
+    while segment < count:
+        begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
+        if first <= begin:
+            used = room_of(end - begin)
+            _clear(tree, indexes * parts * planes, room, used, 0.0)
+            _clear(least, indexes * mins, room, used, NO_VALUE)
+            total[:] = 0.0
+            total_least[:] = NO_VALUE
+            first = begin
+        first = aggregate_prefix(
+            G, D, tree, least, room, total, total_least, held, planes_held, held_least, amounts,
+            begin, end, first,
+        )  # fmt: skip
+        if first < end:
+            return segment, first
+        for a in range(parts):
+            numbers[segment, a] = result_of(total[states, a], PLANE, UNIT_POWER)
+        for a in range(mins):
+            values[segment, a] = total_least[states, a]
+        segment += 1
+    return count, 0
