@@ -95,13 +95,15 @@ def test_random_queries_equal_the_oracle(
 def conjunctions(draw: st.DrawFn) -> str:
     """Draw a query that counts pairs of matches."""
     small = patterns(leaves_max=2)
-    windows = [window for window in WINDOWS if "EXPIRY" not in window]
+    groups = ["", "WHERE [key]", "GROUP-BY key", "WHERE [key] GROUP-BY zone"]
     parts = [
         f"RETURN COUNT(*) PATTERN {draw(small)} AND {draw(small)}",
         f"SEMANTICS {draw(st.sampled_from(['any', 'next', 'contiguous']))}",
-        draw(st.sampled_from(["", "WHERE [key]", "GROUP-BY key"])),
-        draw(st.sampled_from(windows)),
+        draw(st.sampled_from(groups)),
+        draw(st.sampled_from(WINDOWS)),
         draw(st.sampled_from(["", "TIES arrival"])),
+        draw(st.sampled_from(["", "", "MIN LENGTH 2"])),
+        draw(st.sampled_from(["", "", "NUMBERS exact"])),
     ]
     return " ".join(part for part in parts if part)
 

@@ -11,8 +11,9 @@ import pytest
 from tests.engine.comparison import table_of
 
 from cepheid.api import query
-from cepheid.engine.job import Job
+from cepheid.engine.job import EXACT_MODULI, Job
 from cepheid.engine.step import PartitionState, finish, step
+from cepheid.engine.wide import count_pairs
 from cepheid.errors import DataError
 from cepheid.kernels.ring import MERSENNE
 from cepheid.testing.harness import stream
@@ -62,6 +63,54 @@ def test_exact_numbers_equal_the_oracle_on_conjunctions_and_groups() -> None:
     compiled = query(text)
     actual = compiled.run(table_of(events)).to_pylist()
     assert actual == evaluate(compiled.tree, events)
+
+
+@pytest.mark.parametrize("where", ["", "WHERE [key]", "WHERE [key] GROUP-BY zone"])
+@pytest.mark.parametrize("expiry", ["", "EMIT ON EXPIRY"])
+def test_exact_pairs_of_the_time_up_to_now_equal_the_oracle(where: str, expiry: str) -> None:
+    pattern = "SEQ(NOT C, A+) AND SEQ(A, B?)"
+    text = f"RETURN COUNT(*) PATTERN {pattern} {where} WITHIN 4 s {expiry} NUMBERS exact"
+    events = stream(
+        "c1(key='p', zone='x') a2(key='p', zone='x') a3(key='q', zone='x') a3(key='p', zone='x') "
+        "b4(key='p', zone='x') a5(key='q', zone='x') a6(key='p', zone='y') b7(key='p', zone='x') "
+        "a8(key='p', zone='x') b9(key='q', zone='x')"
+    )
+    compiled = query(text)
+    actual = compiled.run(table_of(events)).to_pylist()
+    assert actual
+    assert actual == evaluate(compiled.tree, events)
+
+
+def test_exact_pairs_beyond_doubles() -> None:
+    text = "RETURN COUNT(*) PATTERN A+ AND A+ WITHIN 60 s EMIT ON EXPIRY NUMBERS exact"
+    rows = query(text).run(table_of(stream(" ".join(f"a{i}" for i in range(1, 101))))).to_pylist()
+    for row in rows:
+        end = row["window_end"] // 1_000_000
+        trends = 2 ** (min(end, 100) - max(end - 60, 0)) - 1
+        assert row["count"] == Decimal(trends * (trends - 1) // 2)
+    # One A is no pair, so neither the first one nor the last one that leaves changes anything.
+    assert [row["window_end"] // 1_000_000 for row in rows] == list(range(2, 160))
+
+
+@pytest.mark.parametrize("modulus", [MERSENNE, *EXACT_MODULI])
+def test_residues_of_pairs_are_those_of_big_integers(modulus: int) -> None:
+    rng = random.Random(modulus)
+    both = [0, 1, 2, *(rng.randrange(2**200) for _ in range(50))]
+    first = [c + rng.randrange(2**200) for c in both]
+    second = [c + rng.randrange(2**200) for c in both]
+    columns = (np.array([n % modulus for n in side], np.uint64) for side in (first, second, both))
+    expected = [p * q - c - c * (c - 1) // 2 for p, q, c in zip(first, second, both, strict=True)]
+    assert count_pairs(*columns, modulus=modulus).tolist() == [n % modulus for n in expected]
+
+
+def test_what_no_match_begins_with_leaves_without_a_row_at_any_size() -> None:
+    # Bs and Zs begin no match; that counts beyond 2^53 are rounded is no change.
+    events = stream(" ".join(f"{'zab'[i % 3]}{i}" for i in range(1, 400)))
+    text = "RETURN COUNT(*) PATTERN (SEQ(A+, B))+ WITHIN 300 s EMIT ON EXPIRY"
+    rows = query(text).run(table_of(events)).to_pylist()
+    ends = [i for i in range(1, 400) if i % 3 == 2]
+    leaves = [i + 300 for i in range(1, 398) if i % 3 == 1]
+    assert [row["window_end"] // 1_000_000 for row in rows] == sorted({*ends, *leaves})
 
 
 def test_numbers_of_more_than_38_digits_are_an_error_that_says_where() -> None:

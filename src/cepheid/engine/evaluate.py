@@ -144,15 +144,16 @@ def _answer_part(
 
 
 def fingerprint_segments(
-    question: Question, template: Template, segments: Segments
+    question: Question, template: Template, segments: Segments, *, power: int = 1
 ) -> NDArray[np.uint64]:
     """Return numbers that are equal where segments have the same matches, and else hardly ever."""
     if not question.listed:
-        return Evaluation(question, segments, template, [1] * len(template.states)).fingerprint()
+        seen = [1] * len(template.states)
+        return Evaluation(question, segments, template, seen).fingerprint(power)
     total = np.zeros((len(segments.key), 1), np.uint64)
     least = np.zeros((len(segments.key), 0), np.int64)
     for part, required, seen in split_by_value(question, template, segments):
-        found = Evaluation(question, part, required, seen).fingerprint()[:, None]
+        found = Evaluation(question, part, required, seen).fingerprint(power)[:, None]
         sum_rows(found, least[part.base], part.base, total, least, np.uint64(MERSENNE))
     return total[:, 0]
 
@@ -197,13 +198,13 @@ class Evaluation:
         self._graph = self._tables(template, question.semantics, lambda q: bool(~seen[q] & 1))
         self._latest, self._latest_of_all = self._guards(template)
 
-    def run(self, modulus: int = 0, *, salted: bool = False) -> Answer:
+    def run(self, modulus: int = 0, *, salt: int = 0) -> Answer:
         """Aggregate all segments, in wide numbers or modulo a prime."""
         question, count = self.question, len(self.segments.key)
         dtype: Any = np.uint64 if modulus else np.complex128
-        parts = 1 if salted else question.weight_of.shape[1]
-        mins = 0 if salted else question.value_of.shape[1]
-        data = self._data(dtype, modulus, salted=salted)
+        parts = 1 if salt else question.weight_of.shape[1]
+        mins = 0 if salt else question.value_of.shape[1]
+        data = self._data(dtype, modulus, power=salt)
         room = self._room(dtype, parts, mins)
         numbers = np.zeros((count, parts), dtype)
         values = np.full((count, mins), NO_VALUE, np.int64)
@@ -220,9 +221,12 @@ class Evaluation:
             kernel.run_segments(self._graph, data, room, contiguous, *last)
         return Answer(numbers, values, ended)
 
-    def fingerprint(self) -> NDArray[np.uint64]:
-        """Return numbers that tell sets of matches apart: a random product for every match."""
-        return self.run(MERSENNE, salted=True).numbers[:, 0]
+    def fingerprint(self, power: int) -> NDArray[np.uint64]:
+        """Return numbers that tell sets of matches apart: a random product for every match.
+
+        With power 2, the sum of the squares of these products.
+        """
+        return self.run(MERSENNE, salt=power).numbers[:, 0]
 
     # Negation ------------------------------------------------------------------------------------
 
@@ -296,17 +300,19 @@ class Evaluation:
             template, question.variables, pairs, outside, semantics, question.evaluator, unsettled
         ).build()
 
-    def _data(self, dtype: Any, modulus: int, *, salted: bool = False) -> _Data:
+    def _data(self, dtype: Any, modulus: int, *, power: int = 0) -> _Data:
         question, segments = self.question, self.segments
         arrays, ranks = question.arrays, self._ranked[0]
         weights = arrays.weights[:, segments.rows]
         if modulus and weights.dtype == np.int64:
             weights = np.mod(weights, np.int64(modulus))
-        salt = np.zeros((0, 0), np.uint64 if modulus else np.complex128)
-        if salted:
+        salt: NDArray[Any] = np.zeros((0, 0), np.uint64 if modulus else np.complex128)
+        if power:
             generator = np.random.default_rng(2**31 - 1)
             shape = (len(question.variables), len(arrays.ts))
-            salt = generator.integers(1, MERSENNE, shape, np.uint64)[:, segments.rows]
+            drawn = generator.integers(1, MERSENNE, shape, np.uint64)[:, segments.rows]
+            powers = [[pow(int(x), power, MERSENNE) for x in row] for row in drawn]
+            salt = np.array(powers, np.uint64).reshape(drawn.shape)
         return _Data(
             segments.ptr, arrays.ts[segments.rows], self.order, segments.bits, segments.blocked,
             weights.astype(dtype),

@@ -17,7 +17,7 @@ from cepheid.engine.intersection import intersect
 from cepheid.engine.program import Program
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.language import tree
-from cepheid.planner.plan import Evaluator, Plan, WindowKind
+from cepheid.planner.plan import Evaluator, Plan
 from cepheid.planner.template import Template
 
 UNKNOWN_CODE = 255
@@ -177,13 +177,6 @@ def _check_supported(plan: Plan) -> None:
         raise UnsupportedError([diagnostic], plan.text)
     if plan.partition.partial:
         _check_partial(plan)
-    trailing = len(plan.patterns) > 1 and plan.window.kind is WindowKind.TRAILING
-    if trailing and (plan.window.emit_on_expiry or plan.numbers is tree.Numbers.EXACT):
-        message = "`AND` without `SLIDE` cannot be run yet with `EMIT ON EXPIRY` or exact numbers"
-        helps = ("add `SLIDE`",)
-        raise UnsupportedError(
-            [Diagnostic("E404", message, plan.patterns[0].span, helps=helps)], plan.text
-        )
 
 
 def _check_partial(plan: Plan) -> None:

@@ -41,6 +41,7 @@ from cepheid.engine.segments import (
     tumbling_segments,
 )
 from cepheid.kernels import trailing
+from cepheid.kernels.ring import MERSENNE
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind
 from cepheid.planner.template import Template
@@ -244,15 +245,25 @@ def _answer_trailing(
     several = len(np.unique(group_of)) < len(group_of)
     expiries = several or pairs or job.plan.window.emit_on_expiry
     begin = LONG_AGO if several or pairs else fresh
-    rows: list[list[Rows]] = []
-    sides = []
-    for template in job.templates:
-        changes = _changes(job, question, template, begin, end, expiries=expiries)
-        sides.append(changes[0])
-        for change, modulus in zip(changes, (0, *job.moduli), strict=True):
-            rows.append(report_changes(job, change, group_of, fresh, modulus))
+    sides = [
+        _changes(job, question, template, begin, end, expiries=expiries)
+        for template in job.templates
+    ]
+    moduli = (0, *job.moduli)
     if pairs:
-        rows = [report_changes(job, pair_changes(*sides), group_of, fresh), [], []]
+        # Pairs stand in the place of the first program's matches; nothing is left to combine.
+        found = [pair_changes(*s, modulus=m) for *s, m in zip(*sides, moduli, strict=True)]
+    else:
+        (found,) = sides
+    if job.plan.window.emit_on_expiry:
+        found[0].kind[_leaving(job, question, found[0])] |= trailing.EXPIRED
+    # Residues cannot tell whether a match ended; the default numbers do.
+    found = [changes._replace(kind=found[0].kind) for changes in found]
+    rows = [
+        report_changes(job, changes, group_of, fresh, modulus)
+        for changes, modulus in zip(found, moduli, strict=True)
+    ]
+    rows += [[] for _ in range(job.outputs - len(rows))]
     if until is not None:
         times = read_times(columns, job.plan.time)
         state.events = table.slice(int(np.searchsorted(times, until - job.plan.window.within)))
@@ -278,14 +289,40 @@ def _changes(
         ended = (answers[0].ended.real > 0) & latest
         for change, answer in zip(changes, answers, strict=True):
             _fill(change, mine, answer, ended)
-    if job.plan.window.emit_on_expiry:
-        before, after = np.zeros(len(time), np.uint64), np.zeros(len(time), np.uint64)
-        for prints, low in ((before, time - width - 1), (after, time - width)):
-            for mine, segments in trailing_segments(*now, low, time - 1):
-                prints[mine] = fingerprint_segments(question, template, segments)
-        for change in changes:
-            change.kind[before != after] |= trailing.EXPIRED
     return changes
+
+
+def _leaving(job: Job, question: Question, changes: Changes) -> NDArray[np.bool_]:
+    """Return at which times the set of matches, or of pairs, changes by what leaves (§6.4)."""
+    arrays, width = question.arrays, job.plan.window.within
+    now = (arrays.key, arrays.ts, arrays.bits, changes.key)
+    prints = []
+    for low in (changes.time - width - 1, changes.time - width):
+        sides = np.zeros((len(job.templates) + 1, len(changes.time)), np.uint64)
+        for mine, segments in trailing_segments(*now, low, changes.time - 1):
+            for n, template in enumerate(job.templates):
+                sides[n, mine] = fingerprint_segments(question, template, segments)
+            if len(job.templates) > 1:
+                both = fingerprint_segments(question, job.templates[-1], segments, power=2)
+                sides[-1, mine] = both
+        prints.append(sides[0] if len(job.templates) == 1 else _prints_of_pairs(sides))
+    return np.asarray(prints[0] != prints[1])
+
+
+def _prints_of_pairs(sides: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return fingerprints of sets of pairs: the sum over all pairs of the products of two matches.
+
+    P Q has every pair, those of two matches of both sides twice, and each match of both sides with
+    itself; the sum of their squares is the last of the sides.
+    """
+    half = (MERSENNE + 1) // 2
+    return np.array(
+        [
+            (p * q - squares - (c * c - squares) * half) % MERSENNE
+            for p, q, c, squares in sides.T.tolist()
+        ],
+        np.uint64,
+    )
 
 
 def _no_change(job: Job, key: NDArray[np.int64], time: NDArray[np.int64], modulus: int) -> Changes:

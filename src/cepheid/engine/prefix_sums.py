@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cepheid.engine.relations import Comparison, place_rows, rank_rows
 from cepheid.engine.segments import Segments, take
 from cepheid.kernels import prefix as kernel
+from cepheid.kernels import prefix_aggregates as aggregates
 from cepheid.kernels.ranks import order_rows
 from cepheid.language import tree
 from cepheid.planner.plan import Evaluator
@@ -163,10 +164,10 @@ def prepare(
 
 
 def is_chain(tables: PrefixTables, upto: NDArray[np.int32], bits: NDArray[np.int64]) -> bool:
-    """Return whether the pattern is one variable with Kleene plus, and its edge one prefix."""
+    """Return whether all rows fit a pattern ``S+`` whose edge is one prefix."""
     one = len(tables.variable) == 1 and tables.begins.all() and tables.ends.all()
     only_prefix = len(upto) == 1 and tables.index_kind.tolist() == [kernel.PREFIX]
-    return bool(one and only_prefix and bits.all())
+    return bool(one and only_prefix and (bits >> tables.variable[0] & 1).all())
 
 
 def weights_fit(weights: NDArray[Any]) -> bool:
@@ -222,7 +223,7 @@ class PrefixEvaluation:
                     planes, segment, first, numbers,
                 )  # fmt: skip
             else:
-                segment, first = kernel.run_aggregates(
+                segment, first = aggregates.run_aggregates(
                     self._tables, self._data, sums.reshape(-1), least.reshape(-1), room, total,
                     total_least, held, planes, held_least, segment, first, numbers, values,
                 )  # fmt: skip

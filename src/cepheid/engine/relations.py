@@ -157,8 +157,7 @@ def rank_rows(
     """
     ranked = tuple(np.empty(len(rows), np.int32) for _ in range(4))
     sides = _sides(comparison, rows, segment_ptr, earlier, later, both=True)[:-1]
-    arguments: list[Any] = [segment_ptr, *sides, *ranked]
-    rank_segments(*arguments)
+    rank_segments(segment_ptr, *sides, *ranked)
     return ranked
 
 
@@ -171,7 +170,8 @@ def place_rows(
 ) -> tuple[NDArray[np.int32], ...]:
     """Return place and upto of the rows, for every comparison but <>; see ``kernels/ranks.py``."""
     placed = np.empty((2, len(rows)), np.int32)
-    place_segments(segment_ptr, *_sides(comparison, rows, segment_ptr, earlier, later), placed)
+    kernel: Any = place_segments  # The checker loses count of unpacked arguments.
+    kernel(segment_ptr, *_sides(comparison, rows, segment_ptr, earlier, later), placed)
     return placed[0], placed[1]
 
 

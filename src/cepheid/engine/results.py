@@ -50,7 +50,7 @@ def build_table(job: Job, rows: list[list[Rows]], keys: KeyTable, schema: pa.Sch
         for column in job.plan.output.aggregates
     }
     if job.plan.numbers is tree.Numbers.EXACT:
-        exact = exact_numbers(job, rows, merged)
+        exact = exact_numbers(job, rows if combine else rows[:kinds_of_numbers], merged)
         aggregates |= exact_columns(job, merged, group_of, exact, numbers, window, group)
     for result in job.plan.output.columns:
         if result.aggregate is not None:
@@ -79,7 +79,7 @@ def _merge(rows: list[Rows], job: Job) -> Rows:
 
 
 def _pairs(rows: list[list[Rows]], job: Job) -> Rows:
-    """Return the number of pairs of matches: PQ - c - c(c-1)/2, c those of both (§2.10)."""
+    """Return the number of pairs of matches (§2.10)."""
     p, q, both = (_merge(found, job) for found in rows)
     place = {(int(k), int(w)): i for i, (k, w) in enumerate(zip(q.key, q.window, strict=True))}
     common = {

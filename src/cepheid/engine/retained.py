@@ -22,7 +22,10 @@ from cepheid.planner.plan import WindowKind, WindowPlan
 
 
 class Changes(NamedTuple):
-    """What a partition counts from a time on: its number, when, why, and the aggregates."""
+    """What a partition counts from a time on: its number, when, why, and the aggregates.
+
+    ``ended`` counts the matches that end, or that leave with their first events.
+    """
 
     key: NDArray[Any]
     time: NDArray[Any]
@@ -89,31 +92,31 @@ def trailing_changes(
     )
 
 
-def pair_changes(p: Changes, q: Changes, both: Changes) -> Changes:
-    """Return how the pairs of ``P AND Q`` change; a pair ends with its later match (§2.10)."""
-    found = []
-    for key in np.union1d(p.key, q.key):
-        sides = [Changes(*(column[c.key == key] for column in c)) for c in (p, q, both)]
-        times = np.unique(np.concatenate([side.time for side in sides]))
-        counts = np.zeros((3, len(times)), np.complex128)
-        ended = np.zeros((3, len(times)))
-        for row, side in enumerate(sides):
-            last = np.searchsorted(side.time, times, side="right") - 1
-            counts[row, last >= 0] = side.numbers[last[last >= 0], 0]
-            at = np.searchsorted(times, side.time)
-            ended[row, at] = to_double(side.ended)
-        pairs = count_pairs(*counts)
-        number = np.array([to_double(side) for side in counts])
-        # A match that ends makes a pair with any other one of the other side.
-        alone = (ended[2] == 1) & (ended[0] == 1)
-        first = (ended[0] > 0) & ((number[1] > 1) | ((number[1] == 1) & ~alone))
-        alone = (ended[2] == 1) & (ended[1] == 1)
-        second = (ended[1] > 0) & ((number[0] > 1) | ((number[0] == 1) & ~alone))
-        kind = np.where(first | second, trailing.ENDED, 0).astype(np.int8)
-        nothing = np.zeros((len(times), 0), np.int64)
-        keys = np.full(len(times), key, np.int64)
-        found.append(Changes(keys, times, kind, pairs, pairs[:, None], nothing))
-    return Changes(*(np.concatenate(c) for c in zip(*found, strict=True))) if found else p
+def pair_changes(p: Changes, q: Changes, both: Changes, *, modulus: int = 0) -> Changes:
+    """Return how the pairs of ``P AND Q`` change; a pair ends with its later match (§2.10).
+
+    The three sides saw the same events, so their rows belong together one by one.
+    """
+    pairs = count_pairs(p.numbers[:, 0], q.numbers[:, 0], both.numbers[:, 0], modulus=modulus)
+    changes = p._replace(numbers=pairs[:, None])
+    return changes if modulus else changes._replace(kind=_kinds_of_pairs(p, q, both, pairs))
+
+
+def _kinds_of_pairs(p: Changes, q: Changes, both: Changes, pairs: NDArray[Any]) -> NDArray[np.int8]:
+    """Return whether pairs end (§6.3), or leave or come by what leaves (§6.4)."""
+    left = p.kind & trailing.LEFT != 0
+    counts = [to_double(side.numbers[:, 0]) for side in (p, q)]
+    # Matches leave from among those of the row before; a key's first row is never of that kind.
+    there = [np.where(left, np.roll(count, 1), count) for count in counts]
+    first, second, common = (to_double(side.ended) for side in (p, q, both))
+    changed = np.zeros(len(left), np.bool_)
+    for ended, others in ((first, there[1]), (second, there[0])):
+        # A match that ends or leaves takes part in a pair with any other one of the other side.
+        alone = (common == 1) & (ended == 1)
+        changed |= (ended > 0) & ((others > 1) | ((others == 1) & ~alone))
+    # Matches that a leading NOT rejected until now come without any that leaves.
+    changed |= left & ((p.kind | q.kind) & trailing.EXPIRED != 0) & (pairs != np.roll(pairs, 1))
+    return np.where(changed, np.where(left, trailing.EXPIRED, trailing.ENDED), 0).astype(np.int8)
 
 
 def report_changes(

@@ -185,14 +185,13 @@ def _process_trailing(
     end = FOREVER if until is None else until - 1
     group_of, _ = groups_of(job, state.keys)
     several = len(np.unique(group_of)) < len(group_of)
-    rows = []
     pairs = len(job.programs) > 1
+    moduli = (0, *job.moduli)
     sides = []
     for program in job.programs:
         events = _encode(job, program, whole, sort=False)
-        kinds = None
-        for modulus in (0, *job.moduli):
-            changes = trailing_changes(
+        side = [
+            trailing_changes(
                 job,
                 program,
                 events,
@@ -201,14 +200,21 @@ def _process_trailing(
                 expiries=several or pairs or job.plan.window.emit_on_expiry,
                 modulus=modulus,
             )
-            sides.append(changes)
-            # Residues cannot tell whether a match ended; the default numbers do.
-            kinds = changes.kind if kinds is None else kinds
-            changes = changes._replace(kind=kinds)
-            rows.append(report_changes(job, changes, group_of, fresh, modulus))
+            for modulus in moduli
+        ]
+        sides.append(side)
     if pairs:
         # Pairs stand in the place of the first program's matches; nothing is left to combine.
-        rows = [report_changes(job, pair_changes(*sides), group_of, fresh), [], []]
+        found = [pair_changes(*s, modulus=m) for *s, m in zip(*sides, moduli, strict=True)]
+    else:
+        (found,) = sides
+    # Residues cannot tell whether a match ended; the default numbers do.
+    found = [changes._replace(kind=found[0].kind) for changes in found]
+    rows = [
+        report_changes(job, changes, group_of, fresh, modulus)
+        for changes, modulus in zip(found, moduli, strict=True)
+    ]
+    rows += [[] for _ in state.runs[len(rows) :]]
     if until is not None:
         state.kept = whole.take(np.flatnonzero(whole.ts >= until - width))
         state.reported = until

@@ -1,4 +1,4 @@
-"""Wide numbers outside the kernels: to doubles, and pairs of matches."""
+"""Numbers outside the kernels: wide ones to doubles, and pairs of matches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from cepheid.kernels.ring import add, mul, widen
+from cepheid.kernels.ring import add, mul
 
 
 def steps(powers: NDArray[np.float64]) -> NDArray[np.int32]:
@@ -22,17 +22,16 @@ def to_double(numbers: NDArray[Any]) -> NDArray[np.float64]:
         return np.asarray(np.ldexp(numbers.real, steps(numbers.imag)), np.float64)
 
 
-@njit(cache=True)
-def count_pairs(p, q, both):  # type: ignore[no-untyped-def]
-    """Return PQ - c - c(c-1)/2 for columns of wide numbers, c the matches of both (§2.10)."""
+def count_pairs(
+    p: NDArray[Any], q: NDArray[Any], both: NDArray[Any], *, modulus: int = 0
+) -> NDArray[Any]:
+    """Return PQ - c(c+1)/2 for columns of numbers, c the matches of both (§2.10).
+
+    Wide numbers, or residues of an odd modulus.
+    """
+    minus_half = np.uint64((modulus - 1) // 2) if modulus else np.complex128(-0.5)
     pairs = np.zeros_like(p)
-    modulus = np.uint64(0)
-    for i in range(len(p)):
-        c = both[i]
-        square = mul(c, c, modulus)
-        half = widen(-(square.real * 0.5), square.imag)
-        whole = add(mul(p[i], q[i], modulus), half, modulus)
-        pairs[i] = add(whole, widen(-(c.real * 0.5), c.imag), modulus)
+    _count_pairs(p, q, both, p.dtype.type(1), minus_half, np.uint64(modulus), pairs)
     return pairs
 
 
@@ -44,3 +43,10 @@ def sum_rows(numbers, values, place, total, least, modulus):  # type: ignore[no-
             total[place[row], a] = add(total[place[row], a], numbers[row, a], modulus)
         for a in range(values.shape[1]):
             least[place[row], a] = min(least[place[row], a], values[row, a])
+
+
+@njit(cache=True)
+def _count_pairs(p, q, both, one, minus_half, modulus, pairs):  # type: ignore[no-untyped-def]
+    for i in range(len(p)):
+        square = mul(both[i], add(both[i], one, modulus), modulus)
+        pairs[i] = add(mul(p[i], q[i], modulus), mul(minus_half, square, modulus), modulus)

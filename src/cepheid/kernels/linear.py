@@ -125,7 +125,7 @@ def advance(
                 V[k, T.clear[t]] = zero
                 M[k, T.clear[t]] = NO_VALUE
     if T.move_ptr[letter + 1] > T.move_ptr[letter]:
-        _move(T, V, M, k, letter, mV, mM, zero, p)
+        move(T, V, M, k, letter, mV, mM, zero, p)
     for lane in range(lanes):
         if start[k, lane] >= 0:
             start[k, lane] = T.start_next[letter, start[k, lane]]
@@ -140,7 +140,7 @@ def advance(
 
 
 @njit(cache=True)
-def _move(T, V, M, k, letter, mV, mM, zero, p):
+def move(T, V, M, k, letter, mV, mM, zero, p):
     """Move the matches of configurations by a letter; all leave before any arrives."""
     parts, lanes, mins = V.shape[2], V.shape[3], M.shape[2]
     mV[:, :, :] = zero

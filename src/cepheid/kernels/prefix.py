@@ -43,7 +43,7 @@ COUNT_UP, COUNT_DOWN = 2.0**950, 2.0**-950
 # The same for sums, with room for values between 2^-300 and 2^100.
 UNIT_POWER, PLANE = -700.0, 1600.0
 UNIT, LARGE, SMALL = 2.0**-700, 2.0**900, 2.0**-600
-_UP, _DOWN = 2.0**800, 2.0**-800
+UP, DOWN = 2.0**800, 2.0**-800
 
 _RIGHT = np.tril(np.ones((FANOUT, FANOUT)), -1).T.ravel().copy()
 """_RIGHT[16 k + j] is 1 where child j is to the right of child k."""
@@ -61,7 +61,7 @@ def room_of(size):
 
 
 @njit(cache=True)
-def _levels(size, starts):
+def set_levels(size, starts):
     """Set where the levels of a tree begin, and the fanout after them; return their number."""
     starts[LEVELS_MAX] = FANOUT
     count, at, width = 0, 0, size + 1
@@ -75,7 +75,7 @@ def _levels(size, starts):
 
 
 @njit(cache=True, inline="always")
-def _enter(tree, at, starts, levels, place, amount):
+def enter(tree, at, starts, levels, place, amount):
     """Add an amount to the sums right of a place; the tree begins at ``at``.
 
     Trees stand in one flat array: a view for each would cost more than the sums.
@@ -91,7 +91,7 @@ def _enter(tree, at, starts, levels, place, amount):
 
 
 @njit(cache=True, inline="always")
-def _look_up(tree, at, starts, levels, upto):
+def look_up(tree, at, starts, levels, upto):
     """Return the sum of all amounts at places below a number."""
     total = 0.0
     for level in range(levels):
@@ -101,25 +101,7 @@ def _look_up(tree, at, starts, levels, upto):
 
 
 @njit(cache=True)
-def _enter_least(tree, at, starts, levels, place, value):
-    for level in range(levels):
-        base = at + starts[level] + (place & ~15)
-        for j in range(base + (place & 15) + 1, base + 16):
-            tree[j] = min(tree[j], value)
-        place >>= 4
-
-
-@njit(cache=True)
-def _look_up_least(tree, at, starts, levels, upto):
-    least = NO_VALUE
-    for level in range(levels):
-        least = min(least, tree[at + starts[level] + upto])
-        upto >>= 4
-    return least
-
-
-@njit(cache=True)
-def _settle(amounts, small, large, up, down):
+def settle(amounts, small, large, up, down):
     """Add up amounts of all planes; return the sum in the plane where it belongs, and the plane."""
     plane = amounts.shape[0] - 1
     total = amounts[plane]
@@ -139,7 +121,7 @@ def count_prefix(G, D, tree, room, total, held, planes_held, amounts, begin, end
     ``total`` (states + 1, planes) ends with the result; the other arrays are room for one time.
     """
     starts = np.zeros(LEVELS_MAX + 1, np.int64)
-    levels = _levels(end - begin, starts)
+    levels = set_levels(end - begin, starts)
     states, planes = G.variable.shape[0], total.shape[1]
     i = first
     while i < end:
@@ -163,13 +145,13 @@ def count_prefix(G, D, tree, room, total, held, planes_held, amounts, begin, end
                             index = G.query_index[n]
                             at = (index * planes + plane) * room
                             if G.index_kind[index] == PREFIX:
-                                amount += _look_up(tree, at, starts, levels, upto)
+                                amount += look_up(tree, at, starts, levels, upto)
                             else:
                                 amount += tree[at + upto]
                     amounts[plane] = amount
                 if G.begins[q]:
                     amounts[0] += COUNT_UNIT
-                amount, plane = _settle(amounts, COUNT_SMALL, COUNT_LARGE, COUNT_UP, COUNT_DOWN)
+                amount, plane = settle(amounts, COUNT_SMALL, COUNT_LARGE, COUNT_UP, COUNT_DOWN)
                 if plane == planes:
                     return i
                 held[row - i, q] = amount
@@ -190,7 +172,7 @@ def count_prefix(G, D, tree, room, total, held, planes_held, amounts, begin, end
                         continue
                     at = (index * planes + plane) * room
                     if G.index_kind[index] == PREFIX:
-                        _enter(tree, at, starts, levels, place, amount)
+                        enter(tree, at, starts, levels, place, amount)
                     else:
                         tree[at + place] += amount
         i = j
@@ -219,10 +201,10 @@ def _chain_amount(tree, room, planes, starts, levels, upto):
     amount, plane = 0.0, planes - 1
     if upto < 0:
         return COUNT_UNIT, 0
-    amount = _look_up(tree, plane * room, starts, levels, upto)
+    amount = look_up(tree, plane * room, starts, levels, upto)
     while plane > 0 and amount < COUNT_SMALL:
         plane -= 1
-        below = _look_up(tree, plane * room, starts, levels, upto)
+        below = look_up(tree, plane * room, starts, levels, upto)
         amount = amount * COUNT_UP * COUNT_UP + below
     if plane == 0:
         amount += COUNT_UNIT
@@ -238,7 +220,7 @@ def count_chain(place, upto, order, tree, room, total, held, planes_held, begin,
     The same without loops over states and edges, which would take half of the time.
     """
     starts = np.zeros(LEVELS_MAX + 1, np.int64)
-    levels = _levels(end - begin, starts)
+    levels = set_levels(end - begin, starts)
     planes = total.shape[1]
     i = first
     while i < end:
@@ -252,7 +234,7 @@ def count_chain(place, upto, order, tree, room, total, held, planes_held, begin,
                 if plane == where:
                     total[1, plane] += amount
                     if place[i] >= 0:
-                        _enter(tree, plane * room, starts, levels, place[i], amount)
+                        enter(tree, plane * room, starts, levels, place[i], amount)
             i += 1
             continue
         j = i
@@ -267,116 +249,7 @@ def count_chain(place, upto, order, tree, room, total, held, planes_held, begin,
             where = planes_held[row - i, 0]
             total[1, where] += held[row - i, 0]
             if place[row] >= 0:
-                _enter(tree, where * room, starts, levels, place[row], held[row - i, 0])
-        i = j
-    return end
-
-
-@njit(cache=True)
-def aggregate_prefix(
-    G, D, tree, least, room, total, total_least, held, planes_held, held_least, amounts, begin,
-    end, first,
-):  # fmt: skip
-    """Aggregate a segment as ``count_prefix`` does, with sums and smallest values.
-
-    tree[index, part, plane, node] (flat), total[state, part, plane]; a part has planes of its own.
-    """
-    starts = np.zeros(LEVELS_MAX + 1, np.int64)
-    levels = _levels(end - begin, starts)
-    states, parts, planes = G.variable.shape[0], total.shape[1], total.shape[2]
-    mins = total_least.shape[1]
-    i = first
-    while i < end:
-        j = i + 1
-        while j < end and D.order[j] == D.order[i]:
-            j += 1
-        for row in range(i, j):
-            for q in range(states):
-                if not D.bits[row] >> G.variable[q] & 1:
-                    continue
-                smallest = held_least[row - i, q]
-                smallest[:] = NO_VALUE
-                amounts[:] = 0.0
-                for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
-                    if G.query_ptr[edge] == G.query_ptr[edge + 1]:
-                        source = G.source[edge]
-                        for a in range(parts):
-                            for plane in range(planes):
-                                amounts[a, plane] += total[source, a, plane]
-                        for a in range(mins):
-                            smallest[a] = min(smallest[a], total_least[source, a])
-                    for n in range(G.query_ptr[edge], G.query_ptr[edge + 1]):
-                        upto = D.upto[G.query[n], row]
-                        if upto < 0:
-                            continue
-                        index = G.query_index[n]
-                        prefix = G.index_kind[index] == PREFIX
-                        for a in range(parts):
-                            for plane in range(planes):
-                                at = ((index * parts + a) * planes + plane) * room
-                                if prefix:
-                                    amounts[a, plane] += _look_up(tree, at, starts, levels, upto)
-                                else:
-                                    amounts[a, plane] += tree[at + upto]
-                        for a in range(mins):
-                            at = (index * mins + a) * room
-                            below = least[at + upto]
-                            if prefix:
-                                below = _look_up_least(least, at, starts, levels, upto)
-                            smallest[a] = min(smallest[a], below)
-                if G.begins[q]:
-                    amounts[0, 0] += UNIT
-                count, plane = _settle(amounts[0], SMALL, LARGE, _UP, _DOWN)
-                if plane == planes:
-                    return i
-                held[row - i, q, 0] = count
-                planes_held[row - i, q, 0] = plane
-                variable = G.variable[q]
-                for a in range(1, parts):
-                    if D.weight_of[variable, a] >= 0:
-                        amounts[a, plane] += D.weights[D.weight_of[variable, a], row] * count
-                    part, where = _settle(amounts[a], SMALL, LARGE, _UP, _DOWN)
-                    if where == planes:
-                        return i
-                    held[row - i, q, a] = part
-                    planes_held[row - i, q, a] = where
-                if count > 0.0:
-                    for a in range(mins):
-                        if D.value_of[variable, a] >= 0:
-                            smallest[a] = min(smallest[a], D.values[D.value_of[variable, a], row])
-        for row in range(i, j):
-            for q in range(states):
-                if not D.bits[row] >> G.variable[q] & 1:
-                    continue
-                smallest = held_least[row - i, q]
-                for a in range(parts):
-                    amount, plane = held[row - i, q, a], planes_held[row - i, q, a]
-                    total[q, a, plane] += amount
-                    if G.ends[q]:
-                        total[states, a, plane] += amount
-                for a in range(mins):
-                    total_least[q, a] = min(total_least[q, a], smallest[a])
-                    if G.ends[q]:
-                        total_least[states, a] = min(total_least[states, a], smallest[a])
-                for n in range(G.enter_ptr[q], G.enter_ptr[q + 1]):
-                    index = G.enter[n]
-                    place = D.place[index, row]
-                    if place < 0:
-                        continue
-                    prefix = G.index_kind[index] == PREFIX
-                    for a in range(parts):
-                        amount, plane = held[row - i, q, a], planes_held[row - i, q, a]
-                        at = ((index * parts + a) * planes + plane) * room
-                        if prefix:
-                            _enter(tree, at, starts, levels, place, amount)
-                        else:
-                            tree[at + place] += amount
-                    for a in range(mins):
-                        at = (index * mins + a) * room
-                        if prefix:
-                            _enter_least(least, at, starts, levels, place, smallest[a])
-                        else:
-                            least[at + place] = min(least[at + place], smallest[a])
+                enter(tree, where * room, starts, levels, place[row], held[row - i, 0])
         i = j
     return end
 
@@ -416,7 +289,7 @@ def shifted(amount, power):
 
 
 @njit(cache=True)
-def _clear(tree, count, room, used, value):
+def clear(tree, count, room, used, value):
     """Empty the used part of every tree."""
     for n in range(count):
         tree[n * room : n * room + used] = value
@@ -434,7 +307,7 @@ def run_count(G, D, chain, tree, room, total, held, planes_held, segment, first,
     while segment < count:
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
         if first <= begin:
-            _clear(tree, G.index_kind.shape[0] * planes, room, room_of(end - begin), 0.0)
+            clear(tree, G.index_kind.shape[0] * planes, room, room_of(end - begin), 0.0)
             total[:] = 0.0
             first = begin
         if chain:
@@ -449,38 +322,5 @@ def run_count(G, D, chain, tree, room, total, held, planes_held, segment, first,
         if first < end:
             return segment, first
         numbers[segment, 0] = result_of(total[states], COUNT_PLANE, COUNT_POWER)
-        segment += 1
-    return count, 0
-
-
-@njit(cache=True)
-def run_aggregates(
-    G, D, tree, least, room, total, total_least, held, planes_held, held_least, segment, first,
-    numbers, values,
-):  # fmt: skip
-    """Aggregate segments as ``run_count`` does."""
-    states, parts, mins = G.variable.shape[0], numbers.shape[1], values.shape[1]
-    indexes, planes = G.index_kind.shape[0], total.shape[2]
-    amounts = np.zeros((parts, planes))
-    count = D.segment_ptr.shape[0] - 1
-    while segment < count:
-        begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
-        if first <= begin:
-            used = room_of(end - begin)
-            _clear(tree, indexes * parts * planes, room, used, 0.0)
-            _clear(least, indexes * mins, room, used, NO_VALUE)
-            total[:] = 0.0
-            total_least[:] = NO_VALUE
-            first = begin
-        first = aggregate_prefix(
-            G, D, tree, least, room, total, total_least, held, planes_held, held_least, amounts,
-            begin, end, first,
-        )  # fmt: skip
-        if first < end:
-            return segment, first
-        for a in range(parts):
-            numbers[segment, a] = result_of(total[states, a], PLANE, UNIT_POWER)
-        for a in range(mins):
-            values[segment, a] = total_least[states, a]
         segment += 1
     return count, 0

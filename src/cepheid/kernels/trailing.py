@@ -16,16 +16,18 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cepheid.kernels.linear import NO_VALUE, advance
+from cepheid.kernels.linear import NO_VALUE, advance, move
 from cepheid.kernels.panes import copy_lanes, identity, put, times
 from cepheid.kernels.ring import add, mul, present
 
-ENDED, EXPIRED = 1, 2
+ENDED, EXPIRED, LEFT = 1, 2, 4
+"""Why a row is there: matches ended, the matches changed as events left, or events left at all."""
 
 
 @njit(cache=True)
-def _total(counts, oV, oM, R, RM, row, p):
-    """Add up the configurations that count."""
+def _write(counts, oV, oM, t, kind, moved, row, p, out_time, out_kind, out_ended, R, RM):
+    """Write a row, adding up the configurations that count; return the number of the next one."""
+    out_time[row], out_kind[row], out_ended[row] = t, kind, moved
     for a in range(oV.shape[1]):
         R[row, a] = oV.dtype.type(0)
     for a in range(oM.shape[1]):
@@ -36,14 +38,16 @@ def _total(counts, oV, oM, R, RM, row, p):
                 R[row, a] = add(R[row, a], oV[q, a], p)
             for a in range(oM.shape[1]):
                 RM[row, a] = min(RM[row, a], oM[q, a])
+    return row + 1
 
 
 @njit(cache=True)
 def _turn(T, first, last, at, V, M, start, one, exponent, codes, letters, W, X, wcol, xcol,
-          nV, nM, mV, mM, A, AM, AS, B, semantics, nS, unit, zero, p):  # fmt: skip
+          nV, nM, mV, mM, A, AM, AS, B, BS, semantics, nS, unit, zero, p):  # fmt: skip
     """Make a front of the times first to last: suffix vectors, from the last one to the first.
 
-    ``A[h]`` begins with the empty match before time h; ``B[h]`` with the matches that begin at h.
+    ``A[h]`` begins with the empty match before time h; ``B[h, s]`` with the matches that begin at h
+    in the start configuration s, which h turns into ``BS[h, s]``.
     """
     size, parts, lanes, mins = V.shape[1], V.shape[2], V.shape[3], M.shape[2]
     G = np.zeros((size, parts, lanes), V.dtype)
@@ -63,9 +67,11 @@ def _turn(T, first, last, at, V, M, start, one, exponent, codes, letters, W, X, 
             T, V, M, start, one, 0, i, j, codes, letters[i], W, X, wcol, xcol,
             nV, nM, mV, mM, semantics, zero, p,
         )  # fmt: skip
-        times(nV, nM, 0, np.int32(-1), G, GM, GS, nS, oV, oM, p)
-        for q in range(size):
-            B[h, q] = oV[q, 0]
+        for s in range(B.shape[1]):
+            times(nV, nM, s, np.int32(-1), G, GM, GS, nS, oV, oM, p)
+            for q in range(size):
+                B[h, s, q] = oV[q, 0]
+            BS[h, s] = start[0, s]
         for lane in range(lanes):
             HS[lane] = times(V[0], M[0], lane, start[0, lane], G, GM, GS, nS, oV, oM, p)
             put(oV, oM, H, HM, lane)
@@ -117,7 +123,8 @@ def aggregate_trailing(
 
     Returns
     -------
-    The number of rows: (time, ENDED | EXPIRED or 0, matches that end, aggregates).
+    The number of rows: (time, kind, matches that end or that leave, aggregates). Where events leave
+    and others come at one time, the row of those that leave stands first.
     """
     lanes = nS + size
     V = np.zeros((1, size, parts, lanes), R.dtype)
@@ -133,10 +140,13 @@ def aggregate_trailing(
     AM = np.full((n + 1, size, mins, 1), NO_VALUE, np.int64)
     # The last entry is the empty match, with which the back begins when there is no front.
     AS = np.zeros((n + 1, 1), np.int32)
-    begun = np.zeros((n, size), R.dtype)
+    # Only what leaves together with events before it begins in another start configuration than 0.
+    starts = nS if _tied(ts, at) else 1
+    begun, after = np.zeros((n, starts, size), R.dtype), np.zeros((n, starts), np.int32)
+    E, EM = np.zeros((1, size, 1, 1), R.dtype), np.zeros((1, size, 0, 1), np.int64)
     identity(V, M, start, one, exponent, unit, zero, 0, nS)
-    first = front = rows = g = 0
-    ended, changed = zero, False
+    out = (out_time, out_kind, out_ended, R, RM)
+    first, front, rows, g, f = 0, 0, 0, 0, n
     while True:
         now = ts[at[g]] if g < n else until
         leaving = first < g and ts[at[first]] + width <= now
@@ -145,50 +155,64 @@ def aggregate_trailing(
         # Without rows for expiries, all that has left by now leaves at once.
         t = ts[at[first]] + width if leaving and expiries else now
         if leaving:
-            before, died = zero, False
+            before, died, s = zero, zero, np.int32(0)
             if expiries:
-                f = first if first < front else n
                 before = _value(T.counts, V, M, start, A, AM, AS, f, nS, oV, oM, p)
             while first < g and ts[at[first]] + width <= t:
                 if first == front:
                     _turn(
                         T, front, g, at, V, M, start, one, exponent, codes, letters, W, X, wcol,
-                        xcol, nV, nM, mV, mM, A, AM, AS, begun, semantics, nS, unit, zero, p,
+                        xcol, nV, nM, mV, mM, A, AM, AS, begun, after, semantics, nS, unit, zero, p,
                     )  # fmt: skip
                     identity(V, M, start, one, exponent, unit, zero, 0, nS)
                     front = g
-                died = died or (expiries and _died(T.counts, begun, V, first, nS))
+                if expiries and s >= 0:
+                    died = add(died, _dying(T.counts, begun, V, first, s, nS, p), p)
+                    s = after[first, s]
                 first += 1
+            f = first if first < front else n
             if expiries:
-                f = first if first < front else n
-                after = _value(T.counts, V, M, start, A, AM, AS, f, nS, oV, oM, p)
-                changed = changed or died or before != after
-            if t < now or g >= n:
+                rest = _value(T.counts, V, M, start, A, AM, AS, f, nS, oV, oM, p)
+                # Later matches can tell that events left only by their start configuration.
+                changed = present(died) or (s != 0 and before != rest)
+                kind = LEFT | EXPIRED if changed else LEFT
                 if t >= fresh:
-                    _total(T.counts, oV, oM, R, RM, rows, p)
-                    out_time[rows] = t
-                    out_kind[rows] = EXPIRED if changed else 0
-                    rows += 1
-                changed = False
+                    rows = _write(T.counts, oV, oM, t, kind, died, rows, p, *out)
                 continue
         i, j = at[g], at[g + 1]
         advance(
             T, V, M, start, one, 0, i, j, codes, letters[i], W, X, wcol, xcol,
             nV, nM, mV, mM, semantics, zero, p,
         )  # fmt: skip
+        # TIES arrival: one row for all events of a time; one may forbid what ended with another.
+        if g > 0 and ts[at[g - 1]] == t:
+            move(T, E, EM, 0, letters[i], mV[:, :1, :1], mM[:, :0, :1], zero, p)
         g += 1
-        f = first if first < front else n
-        ended = add(ended, _ending(T, nV, A, AS, f, nS, p), p)
+        _end(nV, A, AS, f, nS, E, p)
         if g < n and ts[at[g]] == t:
-            continue  # Events of one time may stand one by one (TIES arrival); one row for all.
+            continue
         if t >= fresh:
-            _value(T.counts, V, M, start, A, AM, AS, first if first < front else n, nS, oV, oM, p)
-            _total(T.counts, oV, oM, R, RM, rows, p)
-            out_time[rows] = t
-            out_kind[rows] = (ENDED if present(ended) else 0) | (EXPIRED if changed else 0)
-            out_ended[rows] = ended
-            rows += 1
-        ended, changed = zero, False
+            _value(T.counts, V, M, start, A, AM, AS, f, nS, oV, oM, p)
+            ended = _counted(T.counts, E, p)
+            rows = _write(T.counts, oV, oM, t, int(present(ended)) * ENDED, ended, rows, p, *out)
+        E[:] = zero
+
+
+@njit(cache=True)
+def _tied(ts, at):
+    """Return whether events of one time are processed one by one."""
+    starts = ts[at[:-1]]
+    return (starts[1:] == starts[:-1]).any()
+
+
+@njit(cache=True)
+def _counted(counts, E, p):
+    """Return how many of the matches that ended count."""
+    total = E.dtype.type(0)
+    for q in range(E.shape[1]):
+        if counts[q]:
+            total = add(total, E[0, q, 0, 0], p)
+    return total
 
 
 @njit(cache=True)
@@ -203,29 +227,28 @@ def _value(counts, V, M, start, A, AM, AS, f, nS, oV, oM, p):
 
 
 @njit(cache=True)
-def _died(counts, begun, V, first, nS):
-    """Return whether a match that counts begins with the events that leave."""
-    for q in range(begun.shape[1]):
-        if present(begun[first, q]):
-            for r in range(begun.shape[1]):
-                if counts[r] and present(V[0, r, 0, nS + q]):
-                    return True
-    return False
+def _dying(counts, begun, V, first, s, nS, p):
+    """Return how many matches that count begin with the events that leave."""
+    total = begun.dtype.type(0)
+    for q in range(begun.shape[2]):
+        if present(begun[first, s, q]):
+            for r in range(begun.shape[2]):
+                if counts[r]:
+                    total = add(total, mul(begun[first, s, q], V[0, r, 0, nS + q], p), p)
+    return total
 
 
 @njit(cache=True)
-def _ending(T, nV, A, AS, f, nS, p):
-    """Return how many matches end with the events just added."""
-    total = nV.dtype.type(0)
+def _end(nV, A, AS, f, nS, E, p):
+    """Add what ends with the events just added, configuration by configuration."""
     for q in range(nV.shape[0]):
-        if not T.counts[q]:
-            continue
+        total = E[0, q, 0, 0]
         if AS[f, 0] >= 0:
             total = add(total, nV[q, 0, AS[f, 0]], p)
         for r in range(nV.shape[0]):
             if present(A[f, r, 0, 0]):
                 total = add(total, mul(A[f, r, 0, 0], nV[q, 0, nS + r], p), p)
-    return total
+        E[0, q, 0, 0] = total
 
 
 @njit(cache=True)
