@@ -136,11 +136,24 @@ def _answer_part(
     """Answer in the fast way what it can, and the rest in the general one."""
     found = None
     if has_prefix_form(question, template) and not question.ending and len(moduli) == 1:
-        found = PrefixEvaluation(question, segments, template).run()
+        latest = _latest_of_guards(question, template, segments)
+        found = PrefixEvaluation(question, segments, template, latest).run()
     if found is not None:
         return [Answer(*found, np.zeros(len(segments.key), np.complex128))]
     evaluation = Evaluation(question, segments, template, seen)
     return [evaluation.run(modulus) for modulus in moduli]
+
+
+def _latest_of_guards(
+    question: Question, template: Template, segments: Segments
+) -> NDArray[np.int64]:
+    """Return what the guards of a template say of rows, without ranks that only it needs."""
+    if not template.guards:
+        return np.zeros((0, 0), np.int64)
+    names = frozenset[str]().union(*(_all_variables(g.template) for g in template.guards))
+    mine = [relation for relation in question.relations if relation.prev in names]
+    inner = Evaluation(question._replace(relations=mine), segments, _without_guards(template), [])
+    return inner.guards_of(template)[0]
 
 
 def fingerprint_segments(
@@ -196,7 +209,7 @@ class Evaluation:
             question.relations, segments.rows, segments.ptr, segments.bits, question.variables
         )
         self._graph = self._tables(template, question.semantics, lambda q: bool(~seen[q] & 1))
-        self._latest, self._latest_of_all = self._guards(template)
+        self._latest, self._latest_of_all = self.guards_of(template)
 
     def run(self, modulus: int = 0, *, salt: int = 0) -> Answer:
         """Aggregate all segments, in wide numbers or modulo a prime."""
@@ -230,7 +243,7 @@ class Evaluation:
 
     # Negation ------------------------------------------------------------------------------------
 
-    def _guards(self, template: Template) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def guards_of(self, template: Template) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return what every guard of a template says of rows and of segments."""
         count = len(template.guards)
         latest = np.full((count, len(self.order)), -1, np.int64)
@@ -254,7 +267,7 @@ class Evaluation:
 
     def _find(self, template: Template, where: Evaluation, found: NDArray[np.int64]) -> None:
         graph = where._tables(template, tree.Semantics.ANY_MATCH, lambda _: False)
-        guards = where._guards(template)
+        guards = where.guards_of(template)
         data = where._data(np.complex128, 0)._replace(latest=guards[0], latest_of_all=guards[1])
         states, rows = len(template.states), len(where.order)
         room = where._room(np.complex128, 1, 1, states=states, graph=graph)

@@ -38,7 +38,9 @@ def run_overlapping(
 ) -> list[Rows] | None:
     """Return the rows of the windows [first, last), or None if they must be run one by one."""
     parts = question.weight_of.shape[1]
-    if question.value_of.shape[1] or question.listed or not has_prefix_form(question, template):
+    if question.value_of.shape[1] or question.listed or template.guards:
+        return None
+    if not has_prefix_form(question, template):
         return None
     if not weights_fit(question.arrays.weights[: parts - 1]):
         return None

@@ -53,6 +53,7 @@ class _Data(NamedTuple):
     values: NDArray[np.int64]
     weight_of: NDArray[np.int32]
     value_of: NDArray[np.int32]
+    barred: NDArray[np.bool_]
 
 
 class Lookup(NamedTuple):
@@ -65,7 +66,13 @@ class Lookup(NamedTuple):
 
 def has_prefix_form(question: Question, template: Template) -> bool:
     """Return whether a template can be answered through prefix sums."""
-    if question.semantics is not tree.Semantics.ANY_MATCH or template.guards:
+    if question.semantics is not tree.Semantics.ANY_MATCH:
+        return False
+    guarded = [edge for edge in template.edges if edge.clear or edge.hit]
+    if any(edge.source != START or edge.hit for edge in guarded):
+        return False
+    starts = [edge.target for edge in template.edges if edge.source == START]
+    if len(set(starts)) < len(starts) or any(f.alternatives != ((),) for f in template.finals):
         return False
     if question.evaluator is Evaluator.PAIRWISE:
         return False
@@ -163,6 +170,17 @@ def prepare(
     )
 
 
+def _barred(template: Template, latest: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return where a leading NOT keeps a row from beginning a match in a state."""
+    if not template.guards:
+        return np.zeros((0, 0), np.bool_)
+    barred = np.zeros((len(template.states), latest.shape[1]), np.bool_)
+    for edge in template.edges:
+        for guard in edge.clear:
+            barred[edge.target] |= latest[guard] >= 0
+    return barred
+
+
 def is_chain(tables: PrefixTables, upto: NDArray[np.int32], bits: NDArray[np.int64]) -> bool:
     """Return whether all rows fit a pattern ``S+`` whose edge is one prefix."""
     one = len(tables.variable) == 1 and tables.begins.all() and tables.ends.all()
@@ -179,11 +197,18 @@ def weights_fit(weights: NDArray[Any]) -> bool:
 class PrefixEvaluation:
     """Segments in prefix form, ready to be run."""
 
-    def __init__(self, question: Question, segments: Segments, template: Template) -> None:
+    def __init__(
+        self,
+        question: Question,
+        segments: Segments,
+        template: Template,
+        latest: NDArray[np.int64],
+    ) -> None:
+        """Rank the rows; ``latest`` says for each guard what ended before each row."""
         self._question, self._segments = question, segments
         rows, bits = segments.rows, segments.bits
         self._tables, place, upto = prepare(question, template, rows, segments.ptr, bits)
-        self._chain = is_chain(self._tables, upto, bits)
+        self._chain = is_chain(self._tables, upto, bits) and not template.guards
         order = np.empty(len(rows), np.int64)
         times = take(question.arrays.ts, rows)
         self._widest = order_rows(segments.ptr, times, question.together, order)
@@ -191,6 +216,7 @@ class PrefixEvaluation:
             segments.ptr, order, bits, place, upto,
             take(question.arrays.weights, rows).astype(np.float64, copy=False),
             take(question.arrays.values, rows), question.weight_of, question.value_of,
+            _barred(template, latest),
         )  # fmt: skip
 
     def run(self) -> tuple[NDArray[Any], NDArray[np.int64]] | None:

@@ -1,8 +1,9 @@
 """Aggregate matches through prefix sums over ranks: the fast way for separated predicates.
 
-Serves skip-till-any-match without guards where every edge has at most one predicate of the form
-f(prev) < g(next) (or <=, >, >=, =, <>): an event adds the prefix sum below its bound and enters its
-own aggregates at its rank. Everything else runs in ``graph.py``.
+Serves skip-till-any-match where every edge has at most one predicate of the form f(prev) < g(next)
+(or <=, >, >=, =, <>): an event adds the prefix sum below its bound and enters its own aggregates at
+its rank. Leading NOT keeps rows from beginning a match (``barred``); other guards, and everything
+else, run in ``graph.py``.
 
 The sums stand in a tree of 16 children a node. A node holds the sums of its children to the left of
 each child, so a look-up reads one number per level and an update adds to 16 neighbours, which one
@@ -149,7 +150,7 @@ def count_prefix(G, D, tree, room, total, held, planes_held, amounts, begin, end
                             else:
                                 amount += tree[at + upto]
                     amounts[plane] = amount
-                if G.begins[q]:
+                if G.begins[q] and not (D.barred.shape[0] and D.barred[q, row]):
                     amounts[0] += COUNT_UNIT
                 amount, plane = settle(amounts, COUNT_SMALL, COUNT_LARGE, COUNT_UP, COUNT_DOWN)
                 if plane == planes:

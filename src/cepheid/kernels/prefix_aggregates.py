@@ -85,7 +85,7 @@ def _gather_row(
 def _bind_row(G, D, row, q, amounts, smallest, held, planes_held):
     """Add what a row itself brings; return False if an amount needs one plane more."""
     parts, planes = amounts.shape
-    if G.begins[q]:
+    if G.begins[q] and not (D.barred.shape[0] and D.barred[q, row]):
         amounts[0, 0] += UNIT
     count, plane = settle(amounts[0], SMALL, LARGE, UP, DOWN)
     if plane == planes:
