@@ -177,7 +177,10 @@ def split_by_value(
     """Yield the segments of every choice of values, with the template that belongs to it."""
     for number, listed in enumerate(question.listed_bits):
         apart = question.apart[number] if question.apart else None
-        segments = split_segments(segments, number, listed, question.codes[number], apart)
+        blocking = question.semantics is tree.Semantics.NEXT_MATCH
+        segments = split_segments(
+            segments, number, listed, question.codes[number], apart, blocking=blocking
+        )
     for chosen in range(1 << len(question.listed)):
         required, seen = require_values(template, question.listed, chosen)
         mine = np.flatnonzero(segments.chosen == chosen)

@@ -22,8 +22,10 @@ def split_segments(
     listed: int,
     codes: NDArray[np.int64],
     apart: NDArray[np.bool_] | None,
+    *,
+    blocking: bool,
 ) -> Segments:
-    """Return the segments of every value of an attribute, and those of none.
+    """Return the segments of no value of an attribute, and then those of every value.
 
     Parameters
     ----------
@@ -36,41 +38,55 @@ def split_segments(
     apart
         Under contiguous: events that belong to one value only, since their type is a listed
         variable's. Others, and all under the other semantics, belong to all.
+    blocking
+        Whether events of other values matter because they end the waiting of a match that has no
+        value yet (skip-till-next-match).
     """
     owner = np.repeat(np.arange(len(segments.key)), np.diff(segments.ptr))
     code = codes[segments.rows]
     bits = np.where(code < 0, segments.bits & ~listed, segments.bits)
-    values = bits & listed != 0 if apart is None else apart[segments.rows]
-    values &= code >= 0
-    # One sub-segment for every (segment, value), after those of no value, one for every segment.
-    pairs = np.unique(np.stack([owner[values], code[values]]), axis=1)
+    away = bits & listed | segments.blocked
+    if apart is None:
+        valued = (bits & listed != 0) & (code >= 0)
+        shared = bits & ~listed != 0
+        if blocking:
+            shared |= away != 0
+        alone = np.ones(len(owner), np.bool_)
+    else:
+        valued = apart[segments.rows] & (code >= 0)
+        shared = ~apart[segments.rows]
+        alone = shared | (code >= 0)
+    # A part for every (segment, value), after those of no value, one for every segment.
+    width = int(code.max()) + 2 if len(code) else 1
+    pairs, mine = np.unique(owner[valued] * width + code[valued], return_inverse=True)
+    parent = pairs // width
     count = len(segments.key)
-    first = np.searchsorted(pairs[0], np.arange(count))
-    number = np.searchsorted(pairs[0], np.arange(count), side="right") - first
-    place = np.repeat(np.arange(len(owner)), number[owner])
-    within = np.arange(len(place)) - np.repeat(
-        np.cumsum(number[owner]) - number[owner], number[owner]
-    )
-    sub = first[owner[place]] + within
-    own = code[place] == pairs[1][sub] if len(sub) else np.zeros(0, np.bool_)
-    here = np.where(own, bits[place], bits[place] & ~listed)
-    away = np.where(own, 0, bits[place] & listed) | segments.blocked[place]
-    kept = (here != 0) | (away != 0) if apart is None else own | ~apart[segments.rows[place]]
-    alone = np.ones(len(owner), np.bool_) if apart is None else ~apart[segments.rows] | (code >= 0)
-    at = np.concatenate([np.flatnonzero(alone), place[kept]])
-    target = np.concatenate([owner[alone], count + sub[kept]])
-    new_bits = np.concatenate([bits[alone] & ~listed, here[kept]])
-    blocked = np.concatenate([(bits & listed | segments.blocked)[alone], away[kept]])
+    first = np.searchsorted(parent, np.arange(count))
+    number = np.searchsorted(parent, np.arange(count), side="right") - first
+    own = np.full(len(owner), -1, np.int64)
+    own[valued] = mine
+    # Shared events belong to all parts of their segment.
+    common = np.flatnonzero(shared)
+    repeats = number[owner[common]]
+    place = np.repeat(common, repeats)
+    part = np.arange(len(place)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    part += first[owner[place]]
+    foreign = part != own[place]
+    place, part = place[foreign], part[foreign]
+    sole = np.flatnonzero(valued)
+    at = np.concatenate([np.flatnonzero(alone), sole, place])
+    target = np.concatenate([owner[alone], count + mine, count + part])
+    here = np.concatenate([bits[alone] & ~listed, bits[sole], bits[place] & ~listed])
+    blocked = np.concatenate([away[alone], segments.blocked[sole], away[place]])
     order = np.lexsort((at, target))
     at, target = at[order], target[order]
-    total = count + pairs.shape[1]
-    ptr = np.searchsorted(target, np.arange(total + 1)).astype(np.int64)
-    parent = np.concatenate([np.arange(count), pairs[0]])
-    chosen = segments.chosen[parent]
+    ptr = np.searchsorted(target, np.arange(count + len(pairs) + 1)).astype(np.int64)
+    source = np.concatenate([np.arange(count), parent])
+    chosen = segments.chosen[source]
     chosen[count:] |= 1 << attribute
     return Segments(
-        segments.key[parent], segments.window[parent], ptr, segments.rows[at], new_bits[order],
-        blocked[order], chosen, segments.base[parent],
+        segments.key[source], segments.window[source], ptr, segments.rows[at], here[order],
+        blocked[order], chosen, segments.base[source],
     )  # fmt: skip
 
 

@@ -46,6 +46,9 @@ UNIT_POWER, PLANE = -700.0, 1600.0
 UNIT, LARGE, SMALL = 2.0**-700, 2.0**900, 2.0**-600
 UP, DOWN = 2.0**800, 2.0**-800
 
+_PLAIN = 2.0**-100
+"""Amounts below it are plain doubles after their unit is taken out."""
+
 _RIGHT = np.tril(np.ones((FANOUT, FANOUT)), -1).T.ravel().copy()
 """_RIGHT[16 k + j] is 1 where child j is to the right of child k."""
 
@@ -116,12 +119,11 @@ def settle(amounts, small, large, up, down):
 
 
 @njit(cache=True)
-def count_prefix(G, D, tree, room, total, held, planes_held, amounts, begin, end, first):
+def count_prefix(G, D, tree, room, total, held, planes_held, amounts, starts, begin, end, first):
     """Count the matches of a segment; return its end, or the row that needs one plane more.
 
     ``total`` (states + 1, planes) ends with the result; the other arrays are room for one time.
     """
-    starts = np.zeros(LEVELS_MAX + 1, np.int64)
     levels = set_levels(end - begin, starts)
     states, planes = G.variable.shape[0], total.shape[1]
     i = first
@@ -215,12 +217,13 @@ def _chain_amount(tree, room, planes, starts, levels, upto):
 
 
 @njit(cache=True)
-def count_chain(place, upto, order, tree, room, total, held, planes_held, begin, end, first):
+def count_chain(
+    place, upto, order, tree, room, total, held, planes_held, starts, begin, end, first
+):
     """Count as ``count_prefix`` does where the pattern is one variable with Kleene plus, ``S+``.
 
     The same without loops over states and edges, which would take half of the time.
     """
-    starts = np.zeros(LEVELS_MAX + 1, np.int64)
     levels = set_levels(end - begin, starts)
     planes = total.shape[1]
     i = first
@@ -258,6 +261,9 @@ def count_chain(place, upto, order, tree, room, total, held, planes_held, begin,
 @njit(cache=True)
 def result_of(amounts, step, power):
     """Return the sum of the amounts of all planes as a wide number."""
+    # Nearly all windows have few matches, and there may be millions of windows.
+    if amounts.shape[0] == 1 and abs(amounts[0]) < _PLAIN:
+        return widen(amounts[0] * 2.0 ** (-power), 0.0)
     total = complex(0.0, 0.0)
     for plane in range(amounts.shape[0]):
         total = _plus(total, shifted(amounts[plane], plane * step - power))
@@ -303,7 +309,7 @@ def run_count(G, D, chain, tree, room, total, held, planes_held, segment, first,
     ``chain`` says whether the pattern is one variable with Kleene plus, and its edge a prefix.
     """
     states, planes = G.variable.shape[0], total.shape[1]
-    amounts = np.zeros(planes)
+    amounts, starts = np.zeros(planes), np.zeros(LEVELS_MAX + 1, np.int64)
     count = D.segment_ptr.shape[0] - 1
     while segment < count:
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
@@ -313,12 +319,12 @@ def run_count(G, D, chain, tree, room, total, held, planes_held, segment, first,
             first = begin
         if chain:
             first = count_chain(
-                D.place[0], D.upto[0], D.order, tree, room, total, held, planes_held, begin, end,
-                first,
+                D.place[0], D.upto[0], D.order, tree, room, total, held, planes_held, starts,
+                begin, end, first,
             )  # fmt: skip
         else:
             first = count_prefix(
-                G, D, tree, room, total, held, planes_held, amounts, begin, end, first
+                G, D, tree, room, total, held, planes_held, amounts, starts, begin, end, first
             )
         if first < end:
             return segment, first

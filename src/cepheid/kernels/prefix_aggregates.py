@@ -44,7 +44,7 @@ def _look_up_least(tree, at, starts, levels, upto):
     return least
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _gather_row(
     G, D, tree, least, room, total, total_least, starts, levels, row, q, amounts, smallest
 ):
@@ -81,7 +81,7 @@ def _gather_row(
                 smallest[a] = min(smallest[a], below)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _bind_row(G, D, row, q, amounts, smallest, held, planes_held):
     """Add what a row itself brings; return False if an amount needs one plane more."""
     parts, planes = amounts.shape
@@ -108,7 +108,7 @@ def _bind_row(G, D, row, q, amounts, smallest, held, planes_held):
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _enter_row(
     G, D, tree, least, room, total, total_least, starts, levels, row, q, held, planes_held,
     smallest,
@@ -146,14 +146,13 @@ def _enter_row(
 
 @njit(cache=True)
 def aggregate_prefix(
-    G, D, tree, least, room, total, total_least, held, planes_held, held_least, amounts, begin,
-    end, first,
+    G, D, tree, least, room, total, total_least, held, planes_held, held_least, amounts, starts,
+    begin, end, first,
 ):  # fmt: skip
     """Aggregate a segment as ``count_prefix`` does, with sums and smallest values.
 
     tree[index, part, plane, node] (flat), total[state, part, plane]; a part has planes of its own.
     """
-    starts = np.zeros(LEVELS_MAX + 1, np.int64)
     levels = set_levels(end - begin, starts)
     states = G.variable.shape[0]
     i = first
@@ -192,7 +191,7 @@ def run_aggregates(
     """Aggregate segments as ``run_count`` does."""
     states, parts, mins = G.variable.shape[0], numbers.shape[1], values.shape[1]
     indexes, planes = G.index_kind.shape[0], total.shape[2]
-    amounts = np.zeros((parts, planes))
+    amounts, starts = np.zeros((parts, planes)), np.zeros(LEVELS_MAX + 1, np.int64)
     count = D.segment_ptr.shape[0] - 1
     while segment < count:
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
@@ -205,7 +204,7 @@ def run_aggregates(
             first = begin
         first = aggregate_prefix(
             G, D, tree, least, room, total, total_least, held, planes_held, held_least, amounts,
-            begin, end, first,
+            starts, begin, end, first,
         )  # fmt: skip
         if first < end:
             return segment, first

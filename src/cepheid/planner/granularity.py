@@ -47,21 +47,15 @@ def choose_evaluator(
     semantics = query.semantics.semantics if query.semantics else tree.Semantics.ANY_MATCH
     edges = predicates.edges
     reason, span, evaluator, granularity = _decide(query, text, semantics, edges, output)
-    sizes = _Sizes(patterns, output, edges, partition)
+    sizes = _Sizes(patterns, output, partition)
     time, state = {
         Evaluator.LINEAR: (f"O({sizes.edges})", sizes.per_partition),
         Evaluator.PREVIOUS: (
             f"O({sizes.edges})",
-            f"{sizes.per_partition}, and {_last_events(query)}",
+            "the events of open windows",
         ),
-        Evaluator.INDEXED: (
-            _index_time(edges),
-            f"{sizes.per_event}; {sizes.per_partition} for the rest",
-        ),
-        Evaluator.PAIRWISE: (
-            "O(n)",
-            f"{sizes.per_event}; {sizes.per_partition} for the rest",
-        ),
+        Evaluator.INDEXED: (_index_time(edges), _FITTING),
+        Evaluator.PAIRWISE: ("O(n)", _FITTING),
         Evaluator.ENUMERATE: (
             "O(matches)",
             "the events of a window; matches leave as they are built",
@@ -70,6 +64,10 @@ def choose_evaluator(
     return Choice(
         evaluator, granularity, reason, span, time, state + _per_window(window, evaluator)
     )
+
+
+_FITTING = "the events of open windows that fit a variable"
+"""What evaluators keep that look at single events: windows are answered when they close."""
 
 
 def legal_evaluators(plan: Plan) -> tuple[Evaluator, ...]:
@@ -171,18 +169,15 @@ class _Sizes:
         self,
         patterns: tuple[Template, ...],
         output: Output,
-        edges: tuple[EdgePredicate, ...],
         partition: Partition,
     ) -> None:
         self.states = sum(_total_states(template) for template in patterns)
         self.edges = sum(_total_edges(template) for template in patterns)
         self.numbers = numbers_per_state(output)
-        kept = " and ".join(f"`{v}`" for v in dict.fromkeys(e.prev_variable for e in edges))
         owner = " and ".join(["partition", *(p.attribute for p in partition.partial)])
         self.per_partition = (
             f"{_count(self.states, 'state')} x {_count(self.numbers, 'number')} per {owner}"
         )
-        self.per_event = f"{_count(self.numbers, 'number')} per kept {kept} event"
 
 
 def numbers_per_state(output: Output) -> int:
@@ -210,7 +205,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _per_window(window: WindowPlan, evaluator: Evaluator) -> str:
-    if evaluator is Evaluator.ENUMERATE or window.kind in (WindowKind.NONE, WindowKind.TUMBLING):
+    if evaluator is not Evaluator.LINEAR or window.kind in (WindowKind.NONE, WindowKind.TUMBLING):
         return ""
     if window.kind is WindowKind.TRAILING:
         return ", for every start that the window still holds"
