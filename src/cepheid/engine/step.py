@@ -337,3 +337,7 @@ def _codes_of_groups(
             (known[bits],) = program.number_codes([tuple(job.class_of(b) for b in bits)])
         codes[first:last] = known[bits]
     return codes
+
+
+# What summaries of stretches need too (``summaries.py``).
+read_events, encode_events = _read, _encode
