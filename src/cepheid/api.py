@@ -37,7 +37,13 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         """Return what is allowed and perhaps not meant."""
         return self.plan.warnings
 
-    def explain(self, *, schema: object = None, format: str = "text") -> str:  # noqa: A002  # fixed name
+    def explain(
+        self,
+        *,
+        schema: object = None,
+        format: str = "text",  # noqa: A002  # fixed name
+        engine: str = "local",
+    ) -> str:
         """Return the plan in words, every choice with its reason.
 
         Parameters
@@ -47,6 +53,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             :func:`query`.
         format
             ``"text"``, ``"mermaid"`` (a flowchart of the pattern) or ``"json"`` (the plan itself).
+        engine
+            ``"spark"`` adds to the text how Spark cuts the work into tasks.
 
         Examples
         --------
@@ -55,7 +63,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         """
         plan = self.plan if schema is None else self.with_schema(schema).plan
         formats = {
-            "text": lambda: explain_plan(plan),
+            "text": lambda: explain_plan(plan, spark=engine == "spark"),
             "mermaid": lambda: explain_mermaid(plan),
             "json": lambda: msgspec.json.format(plan.to_json(), indent=2).decode(),
         }

@@ -115,10 +115,12 @@ class Summariser:
 
     def _feed_run(self, run: LinearRun, events: Events, found: list[Summary]) -> None:
         if self.job.plan.window.kind is WindowKind.NONE:
-            # One pane: times only tell which events are tied.
+            # One pane, which begins at 0: times only tell which events are tied.
             run.opened[:] = 0
-            run.feed(events._replace(ts=events.ts - events.ts[0]))
-            run.dirty[events.key] = True
+            if events.ts[0] < 0:
+                events = events._replace(ts=events.ts - events.ts[0])
+            run.feed(events)
+            run.dirty[events.key if run.keys > 1 else 0] = True
             return
         pane = events.ts // run.window.pane
         cuts = np.flatnonzero(np.diff(pane)) + 1

@@ -71,8 +71,18 @@ SchemaOption = Annotated[
 ]
 
 
+EngineOption = Annotated[str, typer.Option(help="What runs the query: local or spark.")]
+ENGINES = ("local", "spark")
+
+
 class WrongUseError(Exception):
     """The command was given something that it cannot work with; ends with EXIT_USAGE."""
+
+
+def _check_engine(engine: str) -> None:
+    if engine not in ENGINES:
+        message = f"--engine is {' or '.join(ENGINES)}, not {engine}"
+        raise WrongUseError(message)
 
 
 def _console(*, stderr: bool) -> Console:
@@ -179,10 +189,12 @@ def explain(
     format_: Annotated[
         str, typer.Option("--format", help="text, mermaid (a flowchart) or json (the plan).")
     ] = "text",
+    engine: EngineOption = "local",
     time: TimeOption = "ts",
     type_: TypeOption = "type",
 ) -> None:
     """Print the plan of a query with all reasons, or what a diagnostic code means."""
+    _check_engine(engine)
     if is_code(file) and not Path(file).exists():
         text = explain_code(file)
         if text is None:
@@ -193,7 +205,8 @@ def explain(
     if format_ not in ("text", "mermaid", "json"):
         message = f"--format is text, mermaid or json, not {format_}"
         raise WrongUseError(message)
-    shown = _compile(file, time, type_, _read_schema(schema)).explain(format=format_)
+    compiled = _compile(file, time, type_, _read_schema(schema))
+    shown = compiled.explain(format=format_, engine=engine)
     if format_ != "text":
         _say(shown)
         return
@@ -215,13 +228,21 @@ def run(
     format_: Annotated[
         str, typer.Option("--format", help="table, csv, json (lines) or parquet.")
     ] = "",
+    engine: EngineOption = "local",
+    master: Annotated[
+        str | None, typer.Option(help="The Spark cluster, for --engine spark: local[*], spark://…")
+    ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
 ) -> None:
     """Run a query over files and print or write its result."""
     # Numba and Arrow take longer to load than checking a query takes.
-    from cepheid.interfaces.run_command import FORMATS, run_query, write_result
+    from cepheid.interfaces.run_command import FORMATS, run_query, run_with_spark, write_result
 
+    _check_engine(engine)
+    if master is not None and engine != "spark":
+        message = "--master names a Spark cluster: add --engine spark"
+        raise WrongUseError(message)
     ending = output.suffix.removeprefix(".").replace("jsonl", "json") if output else ""
     kind = format_ or (ending if ending in FORMATS else "csv" if output else "table")
     if kind not in FORMATS or (kind == "table" and output is not None):
@@ -229,7 +250,10 @@ def run(
         raise WrongUseError(message)
     compiled = _compile(file, time, type_, None)
     try:
-        result = run_query(compiled, events)
+        if engine == "spark":
+            result = run_with_spark(compiled, events, master)
+        else:
+            result = run_query(compiled, events)
     except CepheidError as error:
         error.file = _name_of(file)
         raise

@@ -34,18 +34,11 @@ class Reader:
         lowest = None if piece.begin is None else piece.begin - before
         highest = None if piece.end is None else piece.end + after
         for unit in piece.units:
-            for table in self._unit(unit):
-                trimmed = self._trim(table, lowest, highest)
-                if len(trimmed):
-                    yield trimmed
-
-    def _unit(self, unit: Unit) -> Iterator[pa.Table]:
-        if len(unit.groups) > 1:
-            whole = pa.concat_tables([self._read(group) for group in unit.groups])
-            yield from slices(ordered(whole, self._plan), STEP_ROWS)
-            return
-        # A row group that is not in order is sorted; statistics say that none is before or after.
-        yield from slices(ordered(self._read(unit.groups[0]), self._plan), STEP_ROWS)
+            # Row groups that overlap, or that are not in order, are sorted; no event of another
+            # unit lies between theirs.
+            tables = [self._read(group) for group in unit.groups]
+            whole = ordered(pa.concat_tables(tables), self._plan)
+            yield from slices(self._trim(whole, unit, lowest, highest), STEP_ROWS)
 
     def _read(self, group: RowGroup) -> pa.Table:
         try:
@@ -60,20 +53,17 @@ class Reader:
             raise DataError([Diagnostic("E501", message)]) from error
         columns = Columns(table)
         arrays: list[Any] = [columns.arrow(name) for name in self._names]
-        flat = pa.table(arrays, names=self._names)
-        self._check(flat, group)
-        return flat
+        return pa.table(arrays, names=self._names)
 
-    def _check(self, table: pa.Table, group: RowGroup) -> None:
-        """Compare with the statistics that the cut relies on."""
+    def _trim(
+        self, table: pa.Table, unit: Unit, lowest: int | None, highest: int | None
+    ) -> pa.Table:
+        """Return the events of a range, and check that the statistics were right about them."""
         times = read_times(Columns(table), self._plan.time)
-        if len(times) and (times.min() < group.first or times.max() > group.last):
-            message = f"`{group.path}` has times that its own statistics do not tell of"
+        if len(times) and (times[0] < unit.first or times[-1] > unit.last):
+            message = f"`{unit.groups[0].path}` has times that its own statistics do not tell of"
             helps = ("write the file again, or pass strategy='key shuffle'",)
             raise DataError([Diagnostic("E501", message, helps=helps)])
-
-    def _trim(self, table: pa.Table, lowest: int | None, highest: int | None) -> pa.Table:
-        times = read_times(Columns(table), self._plan.time)
         begin = 0 if lowest is None else int(np.searchsorted(times, lowest, side="left"))
         end = len(times)
         if highest is not None:

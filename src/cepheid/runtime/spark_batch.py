@@ -23,8 +23,10 @@ from cepheid.runtime.blobs import BLOB_DDL
 from cepheid.runtime.spark_filters import event_filter
 from cepheid.runtime.spark_profile import BLOCK_ROWS, Profile, profile_partitions
 from cepheid.runtime.spark_schema import (
+    alias_of,
     arrow_schema_of,
     columns_of,
+    names_of,
     result_schema_of,
     spark_schema_of,
 )
@@ -99,19 +101,17 @@ def project(frame: DataFrame, plan: Plan) -> DataFrame:
     columns = columns_of(frame, plan)
     condition = event_filter(plan, columns)
     kept = frame if condition is None else frame.filter(condition)
-    return kept.select(*(column.alias(name) for name, (column, _) in columns.items()))
+    return kept.select(*(column.alias(alias_of(name)) for name, (column, _) in columns.items()))
 
 
 def work_of(plan: Plan, schema: pa.Schema, buckets: int) -> tuple[tasks.Work, Any]:
     """Return what tasks need to know, and the Spark schema of their results."""
     results = result_schema_of(plan, schema)
-    work = tasks.Work(
-        plan.to_json(),
-        schema.serialize().to_pybytes(),
-        results.serialize().to_pybytes(),
-        buckets,
-    )
-    return work, spark_schema_of(results)
+    return tasks.Work.of(plan, schema, results, buckets), spark_schema_of(results)
+
+
+def _schema_of(projected: DataFrame, plan: Plan) -> pa.Schema:
+    return arrow_schema_of(projected, names_of(plan, projected.columns))
 
 
 def exchange(blobs: DataFrame, buckets: int) -> DataFrame:
@@ -124,7 +124,7 @@ def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
     """Shuffle the events by key and run the query on every bucket."""
     names = shuffle_attributes(plan)
     buckets = count if names else 1
-    work, schema = work_of(plan, arrow_schema_of(projected), buckets)
+    work, schema = work_of(plan, _schema_of(projected, plan), buckets)
     routed = projected
     if names:
         number = sf.pmod(sf.hash(*(_canonical(projected, name) for name in names)), sf.lit(buckets))
@@ -139,8 +139,8 @@ def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
 
 def _canonical(frame: DataFrame, name: str) -> Column:
     """Return a column in which equal keys have equal bits: one NaN, one zero (§4.6)."""
-    column = sf.col(f"`{name.replace('`', '``')}`")
-    if dict(frame.dtypes)[name] in ("double", "float"):
+    column = sf.col(alias_of(name))
+    if dict(frame.dtypes)[alias_of(name)] in ("double", "float"):
         zero = sf.lit(0.0)
         return sf.when(sf.isnan(column), sf.lit(float("nan"))).otherwise(column + zero)
     return column
@@ -149,7 +149,7 @@ def _canonical(frame: DataFrame, name: str) -> Column:
 def run_combine(projected: DataFrame, plan: Plan, profile: Profile, count: int) -> DataFrame:
     """Summarise every partition, which is a range of time, and multiply the summaries."""
     assert profile.ranges is not None, "partitions that are ranges of time"
-    work, schema = work_of(plan, arrow_schema_of(projected), _composers(plan, count))
+    work, schema = work_of(plan, _schema_of(projected, plan), _composers(plan, count))
     summarise = tasks.summarise_partition(work, profile.ranges, BLOCK_ROWS)
     stretches = projected.mapInArrow(summarise, BLOB_DDL)
     arrived = exchange(stretches, work.buckets)
@@ -159,9 +159,9 @@ def run_combine(projected: DataFrame, plan: Plan, profile: Profile, count: int) 
 def run_time_shuffle(projected: DataFrame, plan: Plan, profile: Profile, count: int) -> DataFrame:
     """Shuffle the events by time, summarise every range, and multiply the summaries."""
     edges = profile.edges
-    work, schema = work_of(plan, arrow_schema_of(projected), len(edges) + 1)
+    work, schema = work_of(plan, _schema_of(projected, plan), len(edges) + 1)
     sent = projected.mapInArrow(tasks.send_events(work, edges), BLOB_DDL)
-    composing, _ = work_of(plan, arrow_schema_of(projected), _composers(plan, count))
+    composing, _ = work_of(plan, _schema_of(projected, plan), _composers(plan, count))
     stretches = exchange(sent, work.buckets).mapInArrow(tasks.summarise_bucket(composing), BLOB_DDL)
     arrived = exchange(stretches, composing.buckets)
     return arrived.mapInArrow(tasks.compose_stretches(composing), schema)

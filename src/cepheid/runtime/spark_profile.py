@@ -6,16 +6,15 @@ the order of time can be sorted one by one while they are read.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pyspark.sql import functions as sf
 
 from cepheid.language import tree
 from cepheid.planner.strategies import shuffle_attributes
+from cepheid.runtime.spark_schema import alias_of
 from cepheid.runtime.spark_tasks import Ranges
 
 if TYPE_CHECKING:
@@ -39,9 +38,10 @@ UNSTABLE = ("Exchange", "LocalTableScan")
 
 def has_fixed_partitions(frame: DataFrame) -> bool:
     """Return whether the partitions of a DataFrame are the same whenever it is read."""
-    with contextlib.redirect_stdout(io.StringIO()) as shown:
-        frame.explain()
-    return not any(word in shown.getvalue() for word in UNSTABLE)
+    remote: Any = getattr(frame, "_explain_string", None)
+    local: Any = getattr(frame, "_jdf", None)
+    shown = remote() if remote else local.queryExecution().executedPlan().toString()
+    return not any(word in shown for word in UNSTABLE)
 
 
 class _Block(NamedTuple):
@@ -64,7 +64,7 @@ class Profile(NamedTuple):
 def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
     """Return what the partitions of a DataFrame are, for ``count`` tasks."""
     names = shuffle_attributes(plan)
-    keys = [sf.col(f"`{name.replace('`', '``')}`") for name in names]
+    keys = [sf.col(alias_of(name)) for name in names]
     bucket = sf.pmod(sf.hash(*keys), sf.lit(count)) if keys else sf.lit(0)
     facts = (
         projected.select(
@@ -97,8 +97,8 @@ def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
 
 def _microseconds(frame: DataFrame, name: str) -> Column:
     """Return a time column as whole microseconds, as the engine reads it."""
-    column = sf.col(f"`{name.replace('`', '``')}`")
-    kind = dict(frame.dtypes)[name]
+    column = sf.col(alias_of(name))
+    kind = dict(frame.dtypes)[alias_of(name)]
     if kind == "timestamp_ntz":
         # Without a zone the clock's reading counts, as if it were UTC; no zone may come in here.
         seconds = sf.date_part(sf.lit("SECOND"), column) * sf.lit(1_000_000)

@@ -10,12 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from cepheid.engine.job import Job, lower
-from cepheid.engine.partials import RowsOfRuns
-from cepheid.engine.runs import Rows
-from cepheid.engine.step import PartitionState, finish, step
+from cepheid.engine.job import lower
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.planner.strategies import Strategy, choose_for_files, why_not_composed
 from cepheid.runtime import spark_tasks as tasks
@@ -33,6 +28,7 @@ from cepheid.runtime.scan import (
 from cepheid.runtime.scan_read import Reader
 from cepheid.runtime.spark_batch import exchange, parallelism, run_frame, work_of
 from cepheid.runtime.spark_schema import plain_schema
+from cepheid.runtime.spark_slices import reach, run_slice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,7 +111,7 @@ def _fall_back(
 
 def _scan(spark: SparkSession, plan: Plan, units: list[Unit], schema: Any) -> DataFrame:
     count = parallelism(spark)
-    before, after = _reach(plan)
+    before, after = reach(plan)
     span = units[-1].last - units[0].first + 1 if units else 0
     composed = plan.window.kind is WindowKind.NONE or (
         # Windows as long as the files would make every task read everything.
@@ -132,34 +128,16 @@ def _scan(spark: SparkSession, plan: Plan, units: list[Unit], schema: Any) -> Da
         arrived = exchange(stretches, work.buckets)
         return arrived.mapInArrow(tasks.compose_stretches(work), results)
     work, results = work_of(plan, schema, 1)
-    return numbers.mapInArrow(_run_slice(work, slices, before, after), results)
-
-
-def _reach(plan: Plan) -> tuple[int, int]:
-    """Return how far a task reads before and after its range, to own windows as a whole."""
-    if plan.window.kind is WindowKind.TRAILING:
-        return plan.window.within, 0
-    return 0, plan.window.within
+    return numbers.mapInArrow(_run_slices(work, slices), results)
 
 
 Task = Callable[[tasks.Batches], tasks.Batches]
 
 
-def _run_slice(work: tasks.Work, slices: list[Slice], before: int, after: int) -> Task:
+def _run_slices(work: tasks.Work, slices: list[Slice]) -> Task:
     def run(batches: tasks.Batches) -> tasks.Batches:
         for number in _numbers(batches):
-            job = work.job()
-            piece = slices[number]
-            report = tasks.Report(work, job)
-            report.final = True
-            state = PartitionState(job)
-            reader = Reader(job.plan, work.schema)
-            for table in reader.events(piece, before=before, after=after):
-                state, rows = step(job, state, table)
-                yield from report.add(owned(job, rows, piece), state.keys)
-            state, rows = finish(job, state)
-            yield from report.add(owned(job, rows, piece), state.keys)
-            yield from report.close(state.keys)
+            yield from run_slice(work, slices[number])
 
     return tasks.in_task(run)
 
@@ -176,21 +154,3 @@ def _summarise_slice(work: tasks.Work, slices: list[Slice]) -> Task:
 
 def _numbers(batches: tasks.Batches) -> list[int]:
     return [int(n) for batch in batches for n in batch.column(0).to_numpy()]
-
-
-def owned(job: Job, rows: RowsOfRuns, piece: Slice) -> RowsOfRuns:
-    """Return the rows of windows that start in a slice, or, without SLIDE, that end in it."""
-    return [[_owned(job, part, piece) for part in found] for found in rows]
-
-
-def _owned(job: Job, rows: Rows, piece: Slice) -> Rows:
-    window = job.plan.window
-    place = rows.window
-    if window.kind is WindowKind.SLIDING:
-        place = rows.window * window.pane - window.within
-    kept = np.ones(len(place), np.bool_)
-    if piece.begin is not None:
-        kept &= place >= piece.begin
-    if piece.end is not None:
-        kept &= place < piece.end
-    return rows if kept.all() else Rows(*(column[kept] for column in rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,9 +21,14 @@ if TYPE_CHECKING:
     from cepheid.planner.plan import Plan
 
 
+def names_of(plan: Plan, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns that a plan reads; None in a plan means all of them."""
+    return plan.columns if plan.columns is not None else tuple(columns)
+
+
 def columns_of(frame: DataFrame, plan: Plan) -> dict[str, tuple[Column, ValueKind]]:
     """Return the columns that a plan reads; parts of structures become columns of their own."""
-    names = plan.columns if plan.columns is not None else tuple(frame.columns)
+    names = names_of(plan, frame.columns)
     schema = read_schema(frame.schema)
     assert schema is not None, "a DataFrame has a schema"
     found = {}
@@ -33,9 +39,15 @@ def columns_of(frame: DataFrame, plan: Plan) -> dict[str, tuple[Column, ValueKin
     return found
 
 
-def arrow_schema_of(frame: DataFrame) -> pa.Schema:
-    """Return the Arrow schema in which Spark hands the rows of a DataFrame over."""
-    return to_arrow_schema(frame.schema, timezone="UTC")
+def alias_of(name: str) -> str:
+    """Return what a column is called on its way to a task; Spark takes dots for structures."""
+    return f"__{name.encode().hex()}" if "." in name or "`" in name else name
+
+
+def arrow_schema_of(frame: DataFrame, names: Iterable[str]) -> pa.Schema:
+    """Return the Arrow schema in which Spark hands columns over, with their names in the query."""
+    kinds = to_arrow_schema(frame.schema, timezone="UTC")
+    return pa.schema([(name, kinds.field(alias_of(name)).type) for name in names])
 
 
 def result_schema_of(plan: Plan, schema: pa.Schema) -> pa.Schema:

@@ -34,6 +34,7 @@ from cepheid.engine.summaries import (
 from cepheid.errors import CepheidError, DataError, Diagnostic
 from cepheid.language import tree
 from cepheid.planner.plan import Plan
+from cepheid.planner.strategies import shuffle_attributes
 from cepheid.runtime.blobs import (
     EVENTS,
     ROWS,
@@ -63,6 +64,16 @@ class Work(msgspec.Struct, frozen=True):
     events: bytes
     results: bytes
     buckets: int
+
+    @staticmethod
+    def of(plan: Plan, schema: pa.Schema, results: pa.Schema, buckets: int) -> Work:
+        """Return the work of a plan over events of a schema."""
+        return Work(
+            plan.to_json(),
+            schema.serialize().to_pybytes(),
+            results.serialize().to_pybytes(),
+            buckets,
+        )
 
     def job(self) -> Job:
         """Return the job of the plan."""
@@ -124,7 +135,7 @@ def send_events(work: Work, edges: tuple[int, ...] | None = None) -> Callable[[B
         plan = Plan.from_json(work.plan)
         seq = _partition() << 32
         for chunk in chunks(batches):
-            table = ordered(chunk, plan)
+            table = ordered(_named(chunk, work.schema), plan)
             times = read_times(Columns(table), plan.time)
             bucket = np.zeros(len(table), np.int64)
             if edges is not None:
@@ -140,6 +151,12 @@ def send_events(work: Work, edges: tuple[int, ...] | None = None) -> Callable[[B
             yield blobs_to_batch(blobs)
 
     return in_task(run)
+
+
+def _named(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table of Spark with the names that the query gives its columns."""
+    more = [BUCKET] if table.num_columns > len(schema) else []
+    return table.rename_columns([*schema.names, *more])
 
 
 def _begin(table: pa.Table, plan: Plan) -> int:
@@ -161,7 +178,7 @@ def run_events(work: Work) -> Callable[[Batches], Batches]:
 
     def run(batches: Batches) -> Batches:
         job = work.job()
-        report = Report(work, job)
+        report = Report(work, job, final=not needs_merge(job))
         state = PartitionState(job)
         for table in _merged(job.plan, blobs_of(batches)):
             state, rows = step(job, state, table)
@@ -176,9 +193,8 @@ def run_events(work: Work) -> Callable[[Batches], Batches]:
 class Report:
     """Collects the rows of complete windows and lets them go: final, or to be added up."""
 
-    def __init__(self, work: Work, job: Job) -> None:
-        self.work, self.job = work, job
-        self.final = not needs_merge(job)
+    def __init__(self, work: Work, job: Job, *, final: bool) -> None:
+        self.work, self.job, self.final = work, job, final
         # Rows of other partitions, programs and kinds of numbers may still come for a window.
         self._early = is_whole(job) and len(job.programs) == 1 and not job.moduli
         self._rows: RowsOfRuns = [[] for _ in range(len(job.programs) * (1 + len(job.moduli)))]
@@ -222,8 +238,6 @@ def needs_merge(job: Job) -> bool:
 
 
 def _by_group(job: Job) -> bool:
-    from cepheid.planner.strategies import shuffle_attributes
-
     return set(shuffle_attributes(job.plan)) == set(job.plan.partition.group_by)
 
 
@@ -269,7 +283,8 @@ def summarise_partition(work: Work, ranges: Ranges, block: int) -> Callable[[Bat
 
         def checked() -> Iterator[pa.Table]:
             for chunk in chunks(_in_blocks(batches, rows)):
-                for table in (ordered(part, plan) for part in _blocks(chunk, rows)):
+                named = _named(chunk, work.schema)
+                for table in (ordered(part, plan) for part in slices(named, rows)):
                     found = read_times(Columns(table), plan.time)
                     times.extend((int(found[0]), int(found[-1])))
                     yield table
@@ -298,10 +313,6 @@ def _in_blocks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Reco
                 waiting, place = [], 0
     if waiting:
         yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
-
-
-def _blocks(table: pa.Table, rows: int) -> Iterator[pa.Table]:
-    yield from slices(table, rows)
 
 
 def summarise_bucket(work: Work) -> Callable[[Batches], Batches]:
