@@ -1,4 +1,4 @@
-"""The command line: ``cepheid check``, ``explain``, ``fmt`` and ``demo``.
+"""The command line: ``cepheid check``, ``explain``, ``run``, ``fmt`` and ``demo``.
 
 Results go to standard output, diagnostics to standard error. Exit codes: 0, 1 for a query or data
 at fault or a reader that stopped early, 2 for wrong use of the command.
@@ -311,7 +311,7 @@ def _replace_file(path: Path, text: str) -> None:
 
 @app.command()
 def demo() -> None:
-    """Plan the queries of the papers, explain one, and run one over a sample of real trades."""
+    """Plan the queries of the papers, explain one, and run one on Spark over real trades."""
     table = Table(title="The papers' queries, as Cepheid plans them", title_justify="left")
     for heading in ("query", "semantics", "evaluator", "granularity", "per event"):
         table.add_column(heading, no_wrap=True)
@@ -324,12 +324,17 @@ def demo() -> None:
     console.print(table)
     shown = compiled["greta-q3"]
     _show(f"\n{shown.format()}\n\n{shown.explain()}")
-    # Numba and Arrow take longer to load than everything above.
-    from cepheid.interfaces.run_command import run_query, write_result
+    # Spark, numba and Arrow take longer to load than everything above.
+    from cepheid.interfaces.chart import bar_chart
+    from cepheid.interfaces.run_command import run_with_spark, write_result
 
     text, trades = bundled_sample()
-    _show(f"\n{text.strip()}\n\nover 3,280 real trades (QuantConnect/Lean, Apache-2.0):")
-    write_result(run_query(query(text), str(trades)), "table", None)
+    source = "3,280 real trades (QuantConnect/Lean, Apache-2.0), on Spark"
+    _show(f"\n{text.strip()}\n\nover {source}:")
+    result = run_with_spark(query(text), str(trades), "local[2]")
+    write_result(result, "table", None)
+    numbers = [name for name in result.column_names if name in ("trends", "count")]
+    _show(f"\n{bar_chart(result, numbers[0])}" if numbers else "")
 
 
 def _print_version(wanted: bool) -> None:

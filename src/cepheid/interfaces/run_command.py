@@ -43,7 +43,9 @@ def run_with_spark(compiled: CompiledQuery, pattern: str, master: str | None) ->
     """Run a query over files with Spark, with progress on a terminal."""
     # Spark takes a second to load, and most commands do not need it.
     from cepheid.runtime import spark_session
+    from cepheid.runtime.scan import find_paths
 
+    find_paths(pattern)  # Starting Spark to find no file would take seconds.
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with (

@@ -92,7 +92,8 @@ def session(master: str | None = None) -> Iterator[SparkSession]:
     for name, value in (START_SETTINGS | SETTINGS).items():
         builder = builder.config(name, value)
     try:
-        spark = builder.getOrCreate()
+        with _silence():
+            spark = builder.getOrCreate()
         if not type(spark).__module__.startswith("pyspark.sql.connect"):
             spark.sparkContext.setLogLevel("OFF")
     except Exception as error:
@@ -102,6 +103,21 @@ def session(master: str | None = None) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Let processes that start here say nothing: what matters arrives as an exception."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def collect(frame: DataFrame, plan: Plan) -> pa.Table:
