@@ -24,16 +24,16 @@ WINDOWED = f"{KEYED} WITHIN 10 minutes SLIDE 10 minutes"
 PAIRS = "RETURN key, COUNT(*) AS n PATTERN SEQ(A, B) GROUP-BY key WITHIN 1 minute SLIDE 1 minute"
 
 SELF_JOIN = """
-SELECT a.key, window(a.ts, '1 minute').start AS window_start, count(*) AS n
-FROM events a JOIN events b
-  ON a.key = b.key AND window(a.ts, '1 minute') = window(b.ts, '1 minute') AND a.ts < b.ts
-WHERE a.type = 'A' AND b.type = 'B' GROUP BY 1, 2
+WITH cut AS (SELECT *, date_trunc('MINUTE', ts) AS w FROM events)
+SELECT a.key, a.w AS window_start, CAST(count(*) AS DOUBLE) AS n
+FROM cut a JOIN cut b ON a.key = b.key AND a.w = b.w AND a.ts < b.ts
+WHERE a.type = 'A' AND b.type = 'B' GROUP BY a.key, a.w
 """
 WINDOW_FUNCTION = """
 SELECT key, w AS window_start, CAST(sum(n) AS DOUBLE) AS n FROM (
   SELECT key, w, type, sum(CASE WHEN type = 'A' THEN 1 ELSE 0 END)
     OVER (PARTITION BY key, w ORDER BY ts ROWS UNBOUNDED PRECEDING) AS n
-  FROM (SELECT *, window(ts, '1 minute').start AS w FROM events WHERE type IN ('A', 'B'))
+  FROM (SELECT *, date_trunc('MINUTE', ts) AS w FROM events WHERE type IN ('A', 'B'))
 ) WHERE type = 'B' AND n > 0 GROUP BY key, w
 """
 
@@ -100,17 +100,35 @@ def measure(case: str, event_count: int, key_count: int, cores: int, rounds: int
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     CASES[case](spark, small).toArrow()
-    seconds, check = [], 0.0
+    seconds, cpu, check = [], [], 0.0
     for _ in range(rounds):
-        begin = time.perf_counter()
+        begin, worked = time.perf_counter(), cpu_seconds()
         table = CASES[case](spark, folder).toArrow()
         seconds.append(time.perf_counter() - begin)
+        cpu.append(cpu_seconds() - worked)
         check = sum(float(v or 0) for v in table.column(table.num_columns - 1).to_pylist())
     peak = max(
         row[0] for row in spark.range(0, 8, 1, cores).mapInArrow(_peak, "mb double").collect()
     )
     spark.stop()
-    return {"seconds": min(seconds), "check": check, "worker_mb": peak}
+    return {"seconds": min(seconds), "cpu_s": min(cpu), "check": check, "worker_mb": peak}
+
+
+def cpu_seconds() -> float:
+    """Return the time that this process, its JVM and all workers have used cores for."""
+    parents, used = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # It has just ended.
+            parents[int(entry.name)] = int(fields[1])
+            used[int(entry.name)] = sum(map(int, fields[11:15]))
+    ours = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    return sum(used.get(pid, 0) for pid in ours) / os.sysconf("SC_CLK_TCK")
 
 
 def _peak(batches: Any) -> Any:

@@ -11,7 +11,7 @@ from benchmarks.streams import uniform
 from pyarrow import parquet
 
 FOLDER = ROOT / ".benchmarks" / "events"
-FILE_EVENTS = 10_000_000
+FILE_EVENTS = 2_500_000
 ROW_GROUP_EVENTS = 1 << 20
 
 

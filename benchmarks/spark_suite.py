@@ -64,7 +64,7 @@ def run(*, shrink: int, only: str | None, tell: Callable[[str], None]) -> list[T
         if only not in (None, title[0]):
             continue
         table = Table(title=title, title_justify="left")
-        for name in ("what", "events", "seconds", "events/s", "peak of a worker", "check"):
+        for name in ("what", "events", "seconds", "cpu s", "events/s", "peak MB", "check"):
             table.add_column(name, justify="left" if name == "what" else "right")
         for case in part:
             tell(f"{title}: {case.what}")
@@ -74,8 +74,9 @@ def run(*, shrink: int, only: str | None, tell: Callable[[str], None]) -> list[T
                 case.what,
                 f"{case.event_count:,}",
                 f"{found['seconds']:.2f}",
+                f"{found['cpu_s']:.2f}",
                 rate_text(rate) if math.isfinite(rate) and rate else "-",
-                f"{found['worker_mb']:.0f} MB",
+                f"{found['worker_mb']:.0f}",
                 f"{found['check']:.8g}",
             )
         tables.append(table)
@@ -99,6 +100,6 @@ def _measure(case: Case) -> dict[str, Any]:
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:
         sys.stderr.write(done.stderr[-2000:])
-        return {"seconds": math.nan, "check": math.nan, "worker_mb": math.nan}
+        return {"seconds": math.nan, "cpu_s": math.nan, "check": math.nan, "worker_mb": math.nan}
     found: dict[str, Any] = json.loads(lines[-1])
     return found
