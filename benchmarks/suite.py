@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 import msgspec
-from benchmarks import bars, charts, linear, startup
+from benchmarks import bars, charts, linear, spark_suite, startup
 from benchmarks.measure import ROOT
 from benchmarks.tasks import Measurement
 from rich.console import Console
@@ -27,6 +27,15 @@ def main() -> int:
         console.print(_startup_table())
     if options.only == "charts":
         _draw(console, msgspec.json.decode(RESULTS.read_bytes(), type=list[Measurement]))
+    if options.only in (None, "spark"):
+        with console.status("spark") as status:
+            tables = spark_suite.run(
+                shrink=QUICK_SHRINK * 10 if options.quick else 1,
+                only=options.part,
+                tell=status.update,
+            )
+        for table in tables:
+            console.print(table)
     if options.only in (None, "linear"):
         return _linear(options, console)
     return 0
@@ -37,7 +46,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small inputs, a minute or two")
     parser.add_argument(
         "--only",
-        choices=("linear", "startup", "charts"),
+        choices=("linear", "spark", "startup", "charts"),
         help="one benchmark; `charts` draws the latest results again",
     )
     parser.add_argument(
@@ -45,6 +54,7 @@ def _options() -> argparse.Namespace:
         choices=[experiment.key for experiment in linear.EXPERIMENTS] + ["bars"],
         help="one experiment of `linear`, or its bars",
     )
+    parser.add_argument("--part", choices=list("abcd"), help="one part of `spark`")
     parser.add_argument("--events-max", type=int, help=f"the largest window ({EVENTS_MAX:,})")
     parser.add_argument("--limit", type=float, help=f"seconds per run ({LIMIT_S:g})")
     options = parser.parse_args()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from cepheid.planner.plan import Plan
+    from cepheid.runtime.spark_sql import register
 
 __version__ = "0.1.0.dev0"
 
@@ -39,6 +40,7 @@ _HOME = {
     "BindError": "cepheid.errors",
     "UnsupportedError": "cepheid.errors",
     "DataError": "cepheid.errors",
+    "register": "cepheid.runtime.spark_sql",
 }
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "QuerySyntaxError",
     "UnsupportedError",
     "query",
+    "register",
 ]
 
 

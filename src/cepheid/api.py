@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
+from os import PathLike, fspath
 from typing import Any
 
 import msgspec
@@ -38,7 +39,13 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         """Return what is allowed and perhaps not meant."""
         return self.plan.warnings
 
-    def explain(self, *, schema: object = None, format: str = "text") -> str:  # noqa: A002  # fixed name
+    def explain(
+        self,
+        *,
+        schema: object = None,
+        format: str = "text",  # noqa: A002  # fixed name
+        engine: str = "local",
+    ) -> str:
         """Return the plan in words, every choice with its reason.
 
         Parameters
@@ -48,6 +55,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             :func:`query`.
         format
             ``"text"``, ``"mermaid"`` (a flowchart of the pattern) or ``"json"`` (the plan itself).
+        engine
+            ``"spark"`` adds to the text how Spark cuts the work into tasks.
 
         Examples
         --------
@@ -56,7 +65,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         """
         plan = self.plan if schema is None else self.with_schema(schema).plan
         formats = {
-            "text": lambda: explain_plan(plan),
+            "text": lambda: explain_plan(plan, spark=engine == "spark"),
             "mermaid": lambda: explain_mermaid(plan),
             "json": lambda: msgspec.json.format(plan.to_json(), indent=2).decode(),
         }
@@ -65,20 +74,27 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             raise ValueError(message)
         return formats[format]()
 
-    def run(self, events: object) -> Any:
+    def run(self, events: object, *, spark: object = None, strategy: str | None = None) -> Any:
         """Run the query over events and return its result.
 
         Parameters
         ----------
         events
-            A pyarrow Table, RecordBatch or RecordBatchReader, or a pandas DataFrame. Tables and
-            data frames that are not in the order of time are sorted, with a warning; readers must
-            be in order.
+            A pyarrow Table, RecordBatch or RecordBatchReader, a pandas DataFrame, a Spark
+            DataFrame, or the path of files: one, a folder, or a pattern such as
+            ``"events/*.parquet"``. Tables and data frames that are not in the order of time are
+            sorted, with a warning; readers must be in order.
+        spark
+            A Spark session that reads the files; without one they are read in this process.
+        strategy
+            How Spark cuts the work into tasks: ``"combine"`` or ``"key shuffle"``, for files also
+            ``"scan slices"``. Without it the plan decides; ``explain(engine="spark")`` says how.
 
         Returns
         -------
-        pyarrow.Table or pandas.DataFrame
-            Arrow gives Arrow, pandas gives pandas. Rows are sorted by window and group.
+        pyarrow.Table, pandas.DataFrame or pyspark.sql.DataFrame
+            Arrow and paths give Arrow, pandas gives pandas, Spark gives Spark. Rows are sorted by
+            window and group, but for Spark.
 
         Raises
         ------
@@ -97,8 +113,16 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         [{'count': 3.0}]
         """
         # Loaded on first use: reading and explaining a query needs neither numba nor Arrow.
-        local = importlib.import_module("cepheid.runtime.local")
-        return local.run_events(self, events)
+        if isinstance(events, str | PathLike):
+            path = fspath(events)
+            if spark is None:
+                return importlib.import_module("cepheid.runtime.files").run_path(self, path)
+            scan = importlib.import_module("cepheid.runtime.spark_scan")
+            return scan.run_path(self, path, spark, strategy=strategy)
+        if type(events).__module__.partition(".")[0] == "pyspark":
+            batch = importlib.import_module("cepheid.runtime.spark_batch")
+            return batch.run_frame(self, events, strategy=strategy)
+        return importlib.import_module("cepheid.runtime.local").run_events(self, events)
 
     def with_schema(self, schema: object) -> CompiledQuery:
         """Return the query planned for events with these columns."""

@@ -134,3 +134,10 @@ def test_counts_modulo_a_large_prime_equal_big_integers_on_100000_events() -> No
     state, _ = step(job, PartitionState(job), table)
     _, rows = finish(job, state)
     assert int(rows[1][-1].numbers[0, 0]) == b
+
+
+def test_exact_numbers_of_a_partition_that_falls_silent() -> None:
+    # The window of key 1 is closed by an event of key 2, and closed again at the end.
+    events = pa.table({"ts": [1, 2, 30], "type": ["A", "B", "A"], "key": [1, 1, 2]})
+    text = "RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [key] NUMBERS exact WITHIN 9 us SLIDE 9 us"
+    assert query(text).run(events)["count"].to_pylist() == [1]

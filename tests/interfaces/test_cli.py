@@ -351,6 +351,36 @@ def test_run_says_what_is_wrong(tmp_path: Path) -> None:
     assert wrong.returncode == 2
 
 
+@pytest.mark.spark
+def test_run_with_spark_gives_the_same(tmp_path: Path) -> None:
+    events = tmp_path / "events.parquet"
+    parquet.write_table(EVENTS, events)
+    spark = ("--engine", "spark", "--master", "local[1]")
+    shown = run("run", "-", "--input", events, "--format", "csv", *spark, stdin=LINEAR)
+    assert (shown.stderr, shown.stdout) == ("", '"count","total"\n1,1.5\n')
+    nothing = tmp_path / "nothing.parquet"
+    wrong = run("run", "-", "--input", nothing, *spark, stdin=LINEAR)
+    assert wrong.stderr.startswith("error[E501]: no file is called")
+    assert run("run", "-", "--input", events, "--master", "x", stdin=LINEAR).returncode == 2
+    assert run("run", "-", "--input", events, "--engine", "x", stdin=LINEAR).returncode == 2
+
+
+def test_a_missing_java_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = tmp_path / "events.parquet"
+    parquet.write_table(EVENTS, events)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    shown = run("run", "-", "--input", events, "--engine", "spark", stdin=LINEAR)
+    assert shown.returncode == 1
+    assert "error[E522]: Spark needs Java 17 or newer, and there is no Java" in shown.stderr
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_412\"' >&2\n", encoding="utf-8")
+    java.chmod(0o755)
+    shown = run("run", "-", "--input", events, "--engine", "spark", stdin=LINEAR)
+    assert "and Java 8 is too old" in shown.stderr
+
+
+@pytest.mark.spark
 def test_demo_plans_the_queries_of_the_papers() -> None:
     done = run("demo")
     assert done.returncode == 0
@@ -359,6 +389,8 @@ def test_demo_plans_the_queries_of_the_papers() -> None:
     assert "vehicle only among events of P" in done.stdout
     assert "trends" in done.stdout
     assert "SPY" in done.stdout
+    assert "█" in done.stdout
+    assert done.stderr == ""
 
 
 def test_version_is_printed() -> None:

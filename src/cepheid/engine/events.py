@@ -243,6 +243,8 @@ def _codes_of(
 
 def _one_array(column: pa.ChunkedArray[Any]) -> Any:
     """Return a column as one array; Arrow gives a chunked one back where there is no chunk."""
+    if column.num_chunks == 1:
+        return column.chunk(0)  # Combining one chunk would copy it.
     array: Any = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         return array.chunk(0) if array.num_chunks else pa.array([], column.type)

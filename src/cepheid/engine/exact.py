@@ -49,7 +49,8 @@ def _residues(rows: list[Rows], wanted: Rows, parts: int) -> NDArray[np.uint64]:
     residues = np.zeros((len(place), parts), np.uint64)
     for part in rows:
         for i, name in enumerate(zip(part.key.tolist(), part.window.tolist(), strict=True)):
-            if name in place:
+            # A window that was closed before may come again, empty.
+            if name in place and part.numbers[i].any():
                 residues[place[name]] = part.numbers[i]
     return residues
 

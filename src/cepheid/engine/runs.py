@@ -205,7 +205,7 @@ class LinearRun:
         if not self.sliding:
             room = min(room, count + 1) if self.window.kind is not WindowKind.NONE else 1
         out = self._room(room)
-        weights = self._weights(events.weights)
+        weights = self.weights(events.weights)
         unit, zero = self.dtype.type(1), self.dtype.type(0)
         semantics = SEMANTICS_CODES[self.program.semantics]
         letters = self.program.letters_of_codes()[events.codes]
@@ -354,6 +354,10 @@ class LinearRun:
     def _panes(self) -> int:
         return self.window.within // self.window.pane
 
+    def rows_room(self) -> tuple[NDArray[Any], ...]:
+        """Return room for the rows of sliding windows."""
+        return self._room(max(ROWS_ROOM, 4 * self._panes + 8))
+
     def _room(self, rows: int) -> tuple[NDArray[Any], ...]:
         wide = RESIDUE if self.dtype == RESIDUE else WIDE
         return (
@@ -363,7 +367,8 @@ class LinearRun:
             np.zeros((rows, self.M.shape[2]), np.int64),
         )
 
-    def _weights(self, weights: NDArray[Any]) -> NDArray[Any]:
+    def weights(self, weights: NDArray[Any]) -> NDArray[Any]:
+        """Return weights in the numbers of the run."""
         if self.dtype == RESIDUE:
             # Moduli fit 63 bits, so whole numbers and their remainders do.
             return np.asarray(np.mod(weights, np.int64(self.modulus)), np.uint64)

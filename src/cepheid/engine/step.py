@@ -140,7 +140,7 @@ def _process(
     encoded: dict[int, Events] = {}
     for run in state.runs:
         if id(run.program) not in encoded:
-            encoded[id(run.program)] = _encode(job, run.program, arrays)
+            encoded[id(run.program)] = encode_events(job, run.program, arrays)
         events = encoded[id(run.program)]
         run.grow(len(state.keys))
         found = run.feed(events) if len(events.ts) else []
@@ -160,7 +160,7 @@ def _process_counted(
     copied = whole.take(windows.rows)._replace(key=windows.owner)
     rows = []
     for program in job.programs:
-        events = _encode(job, program, copied)
+        events = encode_events(job, program, copied)
         rows += [run_count_windows(job, program, windows, events, m) for m in (0, *job.moduli)]
     # An event stays if its number among those of its key is not below the next window's start.
     starts = np.flatnonzero(np.diff(whole.key, prepend=-1))
@@ -189,7 +189,7 @@ def _process_trailing(
     moduli = (0, *job.moduli)
     sides = []
     for program in job.programs:
-        events = _encode(job, program, whole, sort=False)
+        events = encode_events(job, program, whole, sort=False)
         side = [
             trailing_changes(
                 job,
@@ -241,7 +241,7 @@ def _check_order(times: NDArray[np.int64], last: int | None, name: str, held: in
 # Columns to arrays
 
 
-def _encode(job: Job, program: Program, arrays: EventArrays, *, sort: bool = True) -> Events:
+def encode_events(job: Job, program: Program, arrays: EventArrays, *, sort: bool = True) -> Events:
     """Give every event its code and every time its letter; put ties of a key side by side."""
     grouped = False
     tied = np.zeros(0, np.bool_)

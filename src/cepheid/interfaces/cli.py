@@ -1,4 +1,4 @@
-"""The command line: ``cepheid check``, ``explain``, ``fmt`` and ``demo``.
+"""The command line: ``cepheid check``, ``explain``, ``run``, ``fmt`` and ``demo``.
 
 Results go to standard output, diagnostics to standard error. Exit codes: 0, 1 for a query or data
 at fault or a reader that stopped early, 2 for wrong use of the command.
@@ -71,8 +71,18 @@ SchemaOption = Annotated[
 ]
 
 
+EngineOption = Annotated[str, typer.Option(help="What runs the query: local or spark.")]
+ENGINES = ("local", "spark")
+
+
 class WrongUseError(Exception):
     """The command was given something that it cannot work with; ends with EXIT_USAGE."""
+
+
+def _check_engine(engine: str) -> None:
+    if engine not in ENGINES:
+        message = f"--engine is {' or '.join(ENGINES)}, not {engine}"
+        raise WrongUseError(message)
 
 
 def _console(*, stderr: bool) -> Console:
@@ -179,10 +189,12 @@ def explain(
     format_: Annotated[
         str, typer.Option("--format", help="text, mermaid (a flowchart) or json (the plan).")
     ] = "text",
+    engine: EngineOption = "local",
     time: TimeOption = "ts",
     type_: TypeOption = "type",
 ) -> None:
     """Print the plan of a query with all reasons, or what a diagnostic code means."""
+    _check_engine(engine)
     if is_code(file) and not Path(file).exists():
         text = explain_code(file)
         if text is None:
@@ -193,7 +205,8 @@ def explain(
     if format_ not in ("text", "mermaid", "json"):
         message = f"--format is text, mermaid or json, not {format_}"
         raise WrongUseError(message)
-    shown = _compile(file, time, type_, _read_schema(schema)).explain(format=format_)
+    compiled = _compile(file, time, type_, _read_schema(schema))
+    shown = compiled.explain(format=format_, engine=engine)
     if format_ != "text":
         _say(shown)
         return
@@ -215,13 +228,21 @@ def run(
     format_: Annotated[
         str, typer.Option("--format", help="table, csv, json (lines) or parquet.")
     ] = "",
+    engine: EngineOption = "local",
+    master: Annotated[
+        str | None, typer.Option(help="The Spark cluster, for --engine spark: local[*], spark://…")
+    ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
 ) -> None:
     """Run a query over files and print or write its result."""
     # Numba and Arrow take longer to load than checking a query takes.
-    from cepheid.interfaces.run_command import FORMATS, run_query, write_result
+    from cepheid.interfaces.run_command import FORMATS, run_query, run_with_spark, write_result
 
+    _check_engine(engine)
+    if master is not None and engine != "spark":
+        message = "--master names a Spark cluster: add --engine spark"
+        raise WrongUseError(message)
     ending = output.suffix.removeprefix(".").replace("jsonl", "json") if output else ""
     kind = format_ or (ending if ending in FORMATS else "csv" if output else "table")
     if kind not in FORMATS or (kind == "table" and output is not None):
@@ -229,7 +250,10 @@ def run(
         raise WrongUseError(message)
     compiled = _compile(file, time, type_, None)
     try:
-        result = run_query(compiled, events)
+        if engine == "spark":
+            result = run_with_spark(compiled, events, master)
+        else:
+            result = run_query(compiled, events)
     except CepheidError as error:
         error.file = _name_of(file)
         raise
@@ -287,7 +311,7 @@ def _replace_file(path: Path, text: str) -> None:
 
 @app.command()
 def demo() -> None:
-    """Plan the queries of the papers, explain one, and run one over a sample of real trades."""
+    """Plan the queries of the papers, explain one, and run one on Spark over real trades."""
     table = Table(title="The papers' queries, as Cepheid plans them", title_justify="left")
     for heading in ("query", "semantics", "evaluator", "granularity", "per event"):
         table.add_column(heading, no_wrap=True)
@@ -300,12 +324,17 @@ def demo() -> None:
     console.print(table)
     shown = compiled["greta-q3"]
     _show(f"\n{shown.format()}\n\n{shown.explain()}")
-    # Numba and Arrow take longer to load than everything above.
-    from cepheid.interfaces.run_command import run_query, write_result
+    # Spark, numba and Arrow take longer to load than everything above.
+    from cepheid.interfaces.chart import bar_chart
+    from cepheid.interfaces.run_command import run_with_spark, write_result
 
     text, trades = bundled_sample()
-    _show(f"\n{text.strip()}\n\nover 3,280 real trades (QuantConnect/Lean, Apache-2.0):")
-    write_result(run_query(query(text), str(trades)), "table", None)
+    source = "3,280 real trades (QuantConnect/Lean, Apache-2.0), on Spark"
+    _show(f"\n{text.strip()}\n\nover {source}:")
+    result = run_with_spark(query(text), str(trades), "local[2]")
+    write_result(result, "table", None)
+    numbers = [name for name in result.column_names if name in ("trends", "count")]
+    _show(f"\n{bar_chart(result, numbers[0])}" if numbers else "")
 
 
 def _print_version(wanted: bool) -> None:

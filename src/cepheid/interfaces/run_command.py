@@ -39,6 +39,33 @@ def run_query(compiled: CompiledQuery, pattern: str) -> pa.Table:
     return result
 
 
+def run_with_spark(compiled: CompiledQuery, pattern: str, master: str | None) -> pa.Table:
+    """Run a query over files with Spark, with progress on a terminal."""
+    # Spark takes a second to load, and most commands do not need it.
+    from cepheid.runtime import spark_session
+    from cepheid.runtime.scan import find_paths
+
+    find_paths(pattern)  # Starting Spark to find no file would take seconds.
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with (
+        warnings.catch_warnings(record=True) as notices,
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+    ):
+        warnings.simplefilter("always")
+        task = bar.add_task("starting Spark")
+        with spark_session.session(master) as spark:
+            bar.update(task, description="running")
+            frame = compiled.run(pattern, spark=spark)
+            watched = spark_session.watch(spark, lambda text: bar.update(task, description=text))
+            with watched:
+                result = spark_session.collect(frame, compiled.plan)
+    for notice in notices:
+        if issubclass(notice.category, UserWarning):
+            console.print(f"notice: {notice.message}", markup=False, highlight=False)
+    return result
+
+
 def write_result(table: pa.Table, kind: str, output: Path | None) -> None:
     """Write a result to a file, whole or not at all, or to standard output."""
     if output is None and kind == "table":

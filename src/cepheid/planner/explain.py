@@ -17,6 +17,12 @@ from cepheid.planner.plan import (
     WindowKind,
     WindowPlan,
 )
+from cepheid.planner.strategies import (
+    Strategy,
+    choose_for_files,
+    choose_for_frames,
+    shuffle_attributes,
+)
 from cepheid.planner.template import START, Final, Place, Template
 
 STATES_SHOWN_MAX = 12
@@ -38,8 +44,8 @@ _MEANINGS = {
 }
 
 
-def explain_plan(plan: Plan) -> str:
-    """Return the plan as a tree of lines."""
+def explain_plan(plan: Plan, *, spark: bool = False) -> str:
+    """Return the plan as a tree of lines, with ``spark`` also how it runs there."""
     sections = [("pattern", _describe_template(template)) for template in plan.patterns]
     sections += [
         ("semantics", _describe_semantics(plan)),
@@ -49,6 +55,8 @@ def explain_plan(plan: Plan) -> str:
         ("evaluator", _describe_choice(plan)),
         ("reads", _describe_columns(plan)),
     ]
+    if spark:
+        sections.append(("on Spark", _describe_strategies(plan)))
     lines = [f"plan  {_title(plan)}"]
     for idx, (title, texts) in enumerate(sections):
         last = idx == len(sections) - 1
@@ -57,6 +65,17 @@ def explain_plan(plan: Plan) -> str:
     if plan.warnings:
         lines += ["", render_diagnostics(plan.warnings, plan.text)]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _describe_strategies(plan: Plan) -> list[str]:
+    files, frames = choose_for_files(plan), choose_for_frames(plan)
+    lines = [f"files in order: {files.strategy.value}", f"  because {files.reason}"]
+    lines += [f"DataFrames: {frames.strategy.value}", f"  because {frames.reason}"]
+    if frames.strategy is Strategy.COMBINE:
+        otherwise = "events go by time where partitions overlap and a key is heavy"
+        names = shuffle_attributes(plan)
+        lines.append(f"  {otherwise}" + (f", else by {', '.join(names)}" if names else ""))
+    return lines
 
 
 def _title(plan: Plan) -> str:

@@ -47,6 +47,11 @@ def find_files(pattern: str) -> list[Path]:
     return found
 
 
+def run_path(compiled: CompiledQueryLike, pattern: str) -> pa.Table:
+    """Run a query over the files that a path, a folder or a pattern names."""
+    return run_files(compiled, find_files(pattern), lambda _: None)
+
+
 def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress) -> pa.Table:
     """Run a query over files; files that are not in the order of time are sorted, if they are few.
 

@@ -6,9 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import looks_back, lower
@@ -18,6 +16,7 @@ from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import scan_times
 from cepheid.planner.plan import Plan
+from cepheid.runtime.ordering import order_of
 
 
 class CompiledQueryLike(Protocol):
@@ -102,13 +101,11 @@ def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> p
 
 def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
     """Return the events in the order of time; tie-breakers count, then the order of arrival."""
-    columns = Columns(table)
-    times = read_times(columns, plan.time)
-    back, _ = scan_times(times)
-    ordered = back < 0
-    if ordered and not plan.tiebreak:
+    rows = order_of(table, plan)
+    if rows is None:
         return table
-    if not ordered:
+    back, _ = scan_times(read_times(Columns(table), plan.time))
+    if back >= 0:
         row = int(back)
         if len(table) > SORT_ROWS_MAX:
             message = f"the events are not in the order of `{plan.time}`, from row {row} on"
@@ -116,14 +113,7 @@ def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
             raise DataError([Diagnostic("E509", message, helps=helps)])
         message = f"the events are not in the order of `{plan.time}` (row {row}); they were sorted"
         warnings.warn(message, stacklevel=4)
-    keys: list[Any] = [np.arange(len(table))]
-    keys += [_ranks(columns.arrow(name)) for name in reversed(plan.tiebreak)]
-    return table.take(np.lexsort([*keys, times]))
-
-
-def _ranks(column: pa.ChunkedArray[Any]) -> Any:
-    """Return numbers in the order of a column's values."""
-    return np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense"))
+    return table.take(rows)
 
 
 def _slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:

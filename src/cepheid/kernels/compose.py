@@ -1,0 +1,134 @@
+"""Summaries of stretches of events: matrices of panes out, and matrices in again, elsewhere.
+
+A stretch is summarised by one matrix per key and pane (``panes.py``): one lane for every start
+configuration and every configuration that may come in. Matrices of stretches that follow each
+other are multiplied, so a stream can be cut anywhere and its pieces worked off side by side.
+
+    V, start    [row, configuration, part, lane] and [row, lane]; M likewise, for extremes
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cepheid.kernels.linear import NARROW, OK, advance
+from cepheid.kernels.panes import FULL, identity, put, seal, times
+from cepheid.kernels.ring import add, settle, wide
+
+
+@njit(cache=True)
+def add_rows(numbers, values, place, total, least, p):
+    """Add rows to the places where they belong; numbers by addition, value keys by the least."""
+    for row in range(len(place)):
+        for a in range(numbers.shape[1]):
+            total[place[row], a] = add(total[place[row], a], numbers[row, a], p)
+        for a in range(values.shape[1]):
+            least[place[row], a] = min(least[place[row], a], values[row, a])
+
+
+@njit(cache=True)
+def take_pane(V, M, start, exponent, k, D, DM, DS, row):
+    """Put the matrix of a key's open pane into a row of wide numbers or residues."""
+    for lane in range(V.shape[3]):
+        for q in range(V.shape[1]):
+            for a in range(V.shape[2]):
+                D[row, q, a, lane] = wide(V[k, q, a, lane], exponent[k])
+            for a in range(M.shape[2]):
+                DM[row, q, a, lane] = M[k, q, a, lane]
+        DS[row, lane] = start[k, lane]
+
+
+@njit(cache=True)
+def take_panes(V, M, start, one, exponent, keys, nS, unit, zero, D, DM, DS):
+    """Take the matrices of several keys, and begin their panes again."""
+    for row in range(len(keys)):
+        take_pane(V, M, start, exponent, keys[row], D, DM, DS, row)
+        identity(V, M, start, one, exponent, unit, zero, keys[row], nS)
+
+
+@njit(cache=True)
+def summarise_panes(
+    T, V, M, start, one, exponent, pane, dirty, ts, key, codes, letters, W, X, wcol, xcol, begin,
+    width, grouped, semantics, nS, unit, zero, p, out_key, out_pane, D, DM, DS,
+):  # fmt: skip
+    """Summarise events pane by pane; O(edges x lanes) an event.
+
+    Parameters
+    ----------
+    pane, dirty
+        (keys,) the open pane of each key, and whether it has events.
+    out_key, out_pane, D, DM, DS
+        Room for matrices of panes that are left; the caller takes what is still open.
+
+    Returns
+    -------
+    status, next event, number of matrices
+    """
+    rows = 0
+    n = ts.shape[0]
+    nV = np.zeros((V.shape[1], V.shape[2], V.shape[3]), V.dtype)
+    nM = np.zeros((M.shape[1], M.shape[2], M.shape[3]), np.int64)
+    mV, mM = nV.copy(), nM.copy()
+    i = begin
+    while i < n:
+        k = key[i]
+        j = i + 1
+        if grouped:
+            while j < n and ts[j] == ts[i] and key[j] == k:
+                j += 1
+        here = ts[i] // width
+        if here != pane[k]:
+            if dirty[k]:
+                if rows == out_key.shape[0]:
+                    return FULL, i, rows
+                take_pane(V, M, start, exponent, k, D, DM, DS, rows)
+                out_key[rows], out_pane[rows] = k, pane[k]
+                rows += 1
+                identity(V, M, start, one, exponent, unit, zero, k, nS)
+                dirty[k] = False
+            pane[k] = here
+        status = advance(
+            T, V, M, start, one, k, i, j, codes, letters[i], W, X, wcol, xcol, nV, nM, mV, mM,
+            semantics, zero, p,
+        )  # fmt: skip
+        if status != OK:
+            return status, i, rows
+        dirty[k] = True
+        i = j
+        if not settle(V, one, exponent, k):
+            return NARROW, i, rows
+    return OK, n, rows
+
+
+@njit(cache=True)
+def compose_panes(
+    counts, V, M, start, one, exponent, pane, dirty, B, key, panes_in, D, DM, DS, begin, slide, nS,
+    unit, zero, p, out_key, out_end, R, RM,
+):  # fmt: skip
+    """Multiply matrices into the panes of their keys; close the windows that end before them.
+
+    ``D``, ``DM``, ``DS`` are the matrices, in the order of time for every key; numbers are wide or
+    residues. Returns status, next matrix and number of rows, as ``panes.aggregate_panes``.
+    """
+    rows = 0
+    room = out_key.shape[0]
+    panes = B[0].shape[1]
+    oV = np.zeros((V.shape[1], V.shape[2]), V.dtype)
+    oM = np.zeros((M.shape[1], M.shape[2]), np.int64)
+    for i in range(begin, key.shape[0]):
+        k = key[i]
+        if panes_in[i] > pane[k]:
+            if rows + 2 * panes + 2 > room:
+                return FULL, i, rows
+            rows = seal(
+                counts, V, M, start, one, exponent, pane, dirty, B, k, panes_in[i], slide, nS,
+                unit, zero, p, oV, oM, out_key, out_end, R, RM, rows,
+            )  # fmt: skip
+        for lane in range(V.shape[3]):
+            start[k, lane] = times(
+                V[k], M[k], lane, start[k, lane], D[i], DM[i], DS[i], nS, oV, oM, p
+            )
+            put(oV, oM, V[k], M[k], lane)
+        dirty[k] = True
+    return OK, key.shape[0], rows

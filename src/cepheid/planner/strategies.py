@@ -1,0 +1,121 @@
+"""How a plan runs on Spark: plan and facts about the events in, a strategy with its reason out.
+
+scan slices   files in the order of time: tasks read time ranges and own the windows in them
+combine       stretches of events become matrices where they lie; only these are shuffled
+key shuffle   events are shuffled by the partition attributes
+one task      nothing cuts the query: one task does everything
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from cepheid.language import tree
+from cepheid.planner.plan import Evaluator, Plan, WindowKind
+from cepheid.planner.template import Template
+
+CLASSES_MAX = 256
+MATRIX_NUMBERS_MAX = 4096
+"""Numbers of one matrix; beyond, summaries would weigh more than events."""
+
+
+class Strategy(StrEnum):
+    """How work is cut into tasks."""
+
+    SCAN_SLICES = "scan slices"
+    COMBINE = "combine"
+    KEY_SHUFFLE = "key shuffle"
+    ONE_TASK = "one task"
+
+
+class StrategyChoice(msgspec.Struct, frozen=True):
+    """A strategy and why."""
+
+    strategy: Strategy
+    reason: str
+
+
+def why_not_composed(plan: Plan) -> str:
+    """Return why stretches of events cannot be summarised by matrices, or nothing if they can."""
+    if plan.choice.evaluator is not Evaluator.LINEAR:
+        return f"the {plan.choice.evaluator.value} evaluator keeps events"
+    if plan.window.kind is WindowKind.COUNT:
+        return "windows counted in events begin where the stream begins"
+    if plan.window.kind is WindowKind.TRAILING:
+        return "a window without SLIDE moves with every event"
+    if plan.partition.partial:
+        return "some variables only have an equivalence"
+    if plan.ties is tree.Ties.STRICT and any(template.guards for template in plan.patterns):
+        return "with NOT, events of one time must be seen together"
+    variables = {name: kind for t in plan.patterns for name, kind in _variables(t)}
+    states = sum(len(template.states) for template in plan.patterns)
+    parts = 1 + 2 * len(plan.output.aggregates)
+    if 2 * states * (2 * states + 1) * parts > MATRIX_NUMBERS_MAX:
+        return f"a matrix of {states} states is larger than the events that it stands for"
+    if _classes(plan, variables) > CLASSES_MAX:
+        return "the local predicates make too many classes of events"
+    return ""
+
+
+def _variables(template: Template) -> list[tuple[str, str]]:
+    names = [(state.variable, state.event_type) for state in template.states]
+    for guard in template.guards:
+        names += _variables(guard.template)
+    return names
+
+
+def _classes(plan: Plan, variables: dict[str, str]) -> int:
+    """Return how many sets of variables an event may fit, at most."""
+    conditional = {p.variable for p in plan.local}
+    total = 1
+    for kind in set(variables.values()) if plan.type is not None else {None}:
+        mine = [name for name, own in variables.items() if kind in (None, own)]
+        free = sum(name in conditional or None in conditional for name in mine)
+        total += 1 << min(free, 9)
+    return total
+
+
+def choose_for_files(plan: Plan) -> StrategyChoice:
+    """Choose how a plan runs over files whose events are in the order of time."""
+    if plan.window.kind is WindowKind.COUNT:
+        return _shuffle(plan, "windows counted in events do not begin at a time")
+    if plan.window.kind is not WindowKind.NONE:
+        reason = "a task reads a range of time and owns the windows that start in it"
+        return StrategyChoice(Strategy.SCAN_SLICES, reason)
+    why = why_not_composed(plan)
+    if not why:
+        reason = "a task reads a range of time and summarises it; summaries are multiplied"
+        return StrategyChoice(Strategy.SCAN_SLICES, reason)
+    return _shuffle(plan, f"the whole stream is one window, and {why}")
+
+
+def choose_for_frames(plan: Plan) -> StrategyChoice:
+    """Choose how a plan runs over any DataFrame, as long as nothing is known of its partitions."""
+    why = why_not_composed(plan)
+    if not why:
+        reason = "no event looks at another one, so stretches of time are summarised where they lie"
+        return StrategyChoice(Strategy.COMBINE, reason)
+    return _shuffle(plan, why)
+
+
+def _shuffle(plan: Plan, why: str) -> StrategyChoice:
+    names = shuffle_attributes(plan)
+    if names:
+        return StrategyChoice(Strategy.KEY_SHUFFLE, f"{why}; events go by {', '.join(names)}")
+    whole = "a window without SLIDE adds up the partitions of a group at every time"
+    unpartitioned = "the query has no equivalence predicate and no GROUP-BY"
+    cause = whole if plan.partition.attributes else unpartitioned
+    return StrategyChoice(Strategy.ONE_TASK, f"{why}; {cause}")
+
+
+def shuffle_attributes(plan: Plan) -> tuple[str, ...]:
+    """Return the attributes that events are shuffled by.
+
+    Partitions of one group may be apart and are added up later, but for windows without SLIDE,
+    whose rows depend on all partitions of a group.
+    """
+    if plan.window.kind is WindowKind.TRAILING:
+        return plan.partition.group_by
+    return plan.partition.attributes

@@ -1,0 +1,171 @@
+"""Queries over Spark DataFrames: a DataFrame in, a DataFrame out, nothing collected.
+
+``planner/strategies.py`` says which ways there are; what is known of the partitions decides.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sf
+
+from cepheid.engine.job import lower
+from cepheid.planner.strategies import (
+    Strategy,
+    StrategyChoice,
+    choose_for_frames,
+    shuffle_attributes,
+    why_not_composed,
+)
+from cepheid.runtime import spark_tasks as tasks
+from cepheid.runtime.blobs import BLOB_DDL
+from cepheid.runtime.spark_filters import event_filter
+from cepheid.runtime.spark_profile import BLOCK_ROWS, Profile, profile_partitions
+from cepheid.runtime.spark_schema import (
+    alias_of,
+    arrow_schema_of,
+    columns_of,
+    names_of,
+    result_schema_of,
+    spark_schema_of,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from cepheid.planner.plan import Plan
+    from cepheid.runtime.local import CompiledQueryLike
+
+SHUFFLE_PARTITIONS_DEFAULT = "200"
+
+
+def run_frame(
+    compiled: CompiledQueryLike, frame: DataFrame, *, strategy: str | None = None
+) -> DataFrame:
+    """Run a query over a DataFrame and return its result, which Spark computes when asked to.
+
+    Raises
+    ------
+    ValueError
+        If the strategy is unknown, or does not serve the query.
+    """
+    plan = compiled.with_schema(frame.schema).plan
+    lower(plan)  # What cannot be run is said now, not by a task.
+    choice = _choose(plan, strategy)
+    projected = project(frame, plan)
+    count = parallelism(frame.sparkSession)
+    if choice.strategy is Strategy.COMBINE:
+        profile = profile_partitions(projected, plan, count)
+        if profile.is_empty:
+            return run_key_shuffle(projected, plan, 1)
+        if profile.ranges is not None:
+            return run_combine(projected, plan, profile, count)
+        if strategy is None and plan.partition.attributes and not profile.skewed:
+            return run_key_shuffle(projected, plan, count)
+        return run_time_shuffle(projected, plan, profile, count)
+    return run_key_shuffle(projected, plan, count)
+
+
+def _choose(plan: Plan, strategy: str | None) -> StrategyChoice:
+    if strategy is None:
+        choice = choose_for_frames(plan)
+        if choice.strategy is Strategy.ONE_TASK:
+            warnings.warn(f"one task runs the whole query: {choice.reason}", stacklevel=5)
+        return choice
+    wanted = Strategy(strategy)
+    if wanted is Strategy.COMBINE and (why := why_not_composed(plan)):
+        message = f"the strategy `{wanted.value}` does not serve this query: {why}"
+        raise ValueError(message)
+    if wanted is Strategy.SCAN_SLICES:
+        message = "the strategy `scan slices` reads files: pass their path in place of a DataFrame"
+        raise ValueError(message)
+    return StrategyChoice(wanted, "asked for")
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Return how many tasks work side by side: the shuffle partitions, if somebody set them."""
+    wanted = spark.conf.get("spark.sql.shuffle.partitions", SHUFFLE_PARTITIONS_DEFAULT)
+    if wanted is not None and wanted != SHUFFLE_PARTITIONS_DEFAULT:
+        return int(wanted)
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        # Spark Connect shows no context; a range has as many partitions as there are cores.
+        numbers = spark.range(1 << 20).select(sf.spark_partition_id().alias("n"))
+        return max(1, numbers.distinct().count())
+    return int(spark.sparkContext.defaultParallelism)
+
+
+def project(frame: DataFrame, plan: Plan) -> DataFrame:
+    """Return the columns that a plan reads, without events of no consequence."""
+    columns = columns_of(frame, plan)
+    condition = event_filter(plan, columns)
+    kept = frame if condition is None else frame.filter(condition)
+    return kept.select(*(column.alias(alias_of(name)) for name, (column, _) in columns.items()))
+
+
+def work_of(plan: Plan, schema: pa.Schema, buckets: int) -> tuple[tasks.Work, Any]:
+    """Return what tasks need to know, and the Spark schema of their results."""
+    results = result_schema_of(plan, schema)
+    return tasks.Work.of(plan, schema, results, buckets), spark_schema_of(results)
+
+
+def _schema_of(projected: DataFrame, plan: Plan) -> pa.Schema:
+    return arrow_schema_of(projected, names_of(plan, projected.columns))
+
+
+def exchange(blobs: DataFrame, buckets: int) -> DataFrame:
+    """Send blobs to their tasks, each in the order of time."""
+    there = blobs.repartitionById(buckets, "bucket")
+    return there.sortWithinPartitions("begin", "seq")
+
+
+def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
+    """Shuffle the events by key and run the query on every bucket."""
+    names = shuffle_attributes(plan)
+    buckets = count if names else 1
+    work, schema = work_of(plan, _schema_of(projected, plan), buckets)
+    routed = projected
+    if names:
+        number = sf.pmod(sf.hash(*(_canonical(projected, name) for name in names)), sf.lit(buckets))
+        routed = projected.withColumn(tasks.BUCKET, number)
+    sent = routed.mapInArrow(tasks.send_events(work), BLOB_DDL)
+    arrived = exchange(sent, buckets)
+    if not tasks.needs_merge(lower(plan)):
+        return arrived.mapInArrow(tasks.run_events(work), schema)
+    partial = arrived.mapInArrow(tasks.run_events(work), BLOB_DDL)
+    return exchange(partial, buckets).mapInArrow(tasks.merge_rows(work), schema)
+
+
+def _canonical(frame: DataFrame, name: str) -> Column:
+    """Return a column in which equal keys have equal bits: one NaN, one zero (§4.6)."""
+    column = sf.col(alias_of(name))
+    if dict(frame.dtypes)[alias_of(name)] in ("double", "float"):
+        zero = sf.lit(0.0)
+        return sf.when(sf.isnan(column), sf.lit(float("nan"))).otherwise(column + zero)
+    return column
+
+
+def run_combine(projected: DataFrame, plan: Plan, profile: Profile, count: int) -> DataFrame:
+    """Summarise every partition, which is a range of time, and multiply the summaries."""
+    assert profile.ranges is not None, "partitions that are ranges of time"
+    work, schema = work_of(plan, _schema_of(projected, plan), _composers(plan, count))
+    summarise = tasks.summarise_partition(work, profile.ranges, BLOCK_ROWS)
+    stretches = projected.mapInArrow(summarise, BLOB_DDL)
+    arrived = exchange(stretches, work.buckets)
+    return arrived.mapInArrow(tasks.compose_stretches(work), schema)
+
+
+def run_time_shuffle(projected: DataFrame, plan: Plan, profile: Profile, count: int) -> DataFrame:
+    """Shuffle the events by time, summarise every range, and multiply the summaries."""
+    edges = profile.edges
+    work, schema = work_of(plan, _schema_of(projected, plan), len(edges) + 1)
+    sent = projected.mapInArrow(tasks.send_events(work, edges), BLOB_DDL)
+    composing, _ = work_of(plan, _schema_of(projected, plan), _composers(plan, count))
+    stretches = exchange(sent, work.buckets).mapInArrow(tasks.summarise_bucket(composing), BLOB_DDL)
+    arrived = exchange(stretches, composing.buckets)
+    return arrived.mapInArrow(tasks.compose_stretches(composing), schema)
+
+
+def _composers(plan: Plan, count: int) -> int:
+    return count if plan.partition.group_by else 1

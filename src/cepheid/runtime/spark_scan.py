@@ -1,0 +1,156 @@
+"""Queries over files on Spark: tasks get descriptors of time ranges and read the files themselves.
+
+No event passes through the JVM. With a window, a task owns the windows that start in its range and
+reads on until they end; without one, it summarises its range, and the summaries are multiplied.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from cepheid.engine.job import lower
+from cepheid.planner.plan import Plan, WindowKind
+from cepheid.planner.strategies import Strategy, choose_for_files, why_not_composed
+from cepheid.runtime import spark_tasks as tasks
+from cepheid.runtime.blobs import BLOB_DDL
+from cepheid.runtime.scan import (
+    UNIT_ROWS_MAX,
+    Slice,
+    Unit,
+    cut,
+    find_paths,
+    flat_schema,
+    read_footers,
+    units_of,
+)
+from cepheid.runtime.scan_read import Reader
+from cepheid.runtime.spark_batch import exchange, parallelism, run_frame, work_of
+from cepheid.runtime.spark_schema import plain_schema
+from cepheid.runtime.spark_slices import reach, run_slice
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from cepheid.runtime.local import CompiledQueryLike
+
+SLICES_PER_TASK = 4
+"""Slices for each core: enough to even out, few enough to hide the cost of a task."""
+
+
+def run_path(
+    compiled: CompiledQueryLike, pattern: str, spark: SparkSession, *, strategy: str | None = None
+) -> DataFrame:
+    """Run a query over files with Spark and return its result.
+
+    Raises
+    ------
+    DataError
+        E501 if there is no such file or one cannot be read.
+    ValueError
+        If the strategy is unknown, or does not serve the query.
+    """
+    wanted = None if strategy is None else Strategy(strategy)
+    paths = find_paths(pattern)
+    if wanted in (Strategy.COMBINE, Strategy.KEY_SHUFFLE, Strategy.ONE_TASK):
+        return run_frame(compiled, read_frame(spark, paths), strategy=strategy)
+    why = _why_not_scanned(paths)
+    if why:
+        return _fall_back(compiled, spark, paths, why, wanted)
+    footers = read_footers(paths, compiled.plan.time)
+    plan = compiled.with_schema(footers.schema).plan
+    lower(plan)
+    choice = choose_for_files(plan)
+    if choice.strategy is not Strategy.SCAN_SLICES:
+        return _fall_back(compiled, spark, paths, choice.reason, wanted, notice=False)
+    if footers.groups is None:
+        why = f"their footers do not tell the times of `{plan.time}`"
+        return _fall_back(compiled, spark, paths, why, wanted)
+    units = units_of(footers.groups, apart=bool(plan.tiebreak))
+    largest = max((unit.rows for unit in units if len(unit.groups) > 1), default=0)
+    if largest > UNIT_ROWS_MAX:
+        why = f"{largest:,} events in row groups overlap in time"
+        return _fall_back(compiled, spark, paths, why, wanted)
+    names = plan.columns if plan.columns is not None else footers.schema.names
+    schema = plain_schema(flat_schema(footers.schema, names))
+    return _scan(spark, plan, units, schema)
+
+
+def read_frame(spark: SparkSession, paths: list[str]) -> DataFrame:
+    """Return files as a DataFrame."""
+    ending = paths[0].rpartition(".")[2].lower()
+    if ending == "csv":
+        return spark.read.csv(paths, header=True, inferSchema=True)
+    if ending in ("json", "jsonl", "ndjson"):
+        return spark.read.json(paths)
+    return spark.read.parquet(*paths)
+
+
+def _why_not_scanned(paths: list[str]) -> str:
+    others = [path for path in paths if not path.lower().endswith((".parquet", ".pq"))]
+    return f"`{others[0]}` is no Parquet file" if others else ""
+
+
+def _fall_back(
+    compiled: CompiledQueryLike,
+    spark: SparkSession,
+    paths: list[str],
+    why: str,
+    wanted: Strategy | None,
+    *,
+    notice: bool = True,
+) -> DataFrame:
+    if wanted is Strategy.SCAN_SLICES:
+        message = f"the strategy `scan slices` does not serve these files: {why}"
+        raise ValueError(message)
+    if notice:
+        warnings.warn(f"the files are not read in slices of time: {why}", stacklevel=4)
+    return run_frame(compiled, read_frame(spark, paths))
+
+
+def _scan(spark: SparkSession, plan: Plan, units: list[Unit], schema: Any) -> DataFrame:
+    count = parallelism(spark)
+    before, after = reach(plan)
+    span = units[-1].last - units[0].first + 1 if units else 0
+    composed = plan.window.kind is WindowKind.NONE or (
+        # Windows as long as the files would make every task read everything.
+        before + after > span // (2 * count) and not why_not_composed(plan)
+    )
+    if composed:
+        before = after = 0
+    wanted = SLICES_PER_TASK * count
+    slices = cut(units, wanted, before=before, after=after) if units else [Slice(None, None, ())]
+    numbers = spark.range(0, len(slices), 1, len(slices))
+    if composed:
+        work, results = work_of(plan, schema, count if plan.partition.group_by else 1)
+        stretches = numbers.mapInArrow(_summarise_slice(work, slices), BLOB_DDL)
+        arrived = exchange(stretches, work.buckets)
+        return arrived.mapInArrow(tasks.compose_stretches(work), results)
+    work, results = work_of(plan, schema, 1)
+    return numbers.mapInArrow(_run_slices(work, slices), results)
+
+
+Task = Callable[[tasks.Batches], tasks.Batches]
+
+
+def _run_slices(work: tasks.Work, slices: list[Slice]) -> Task:
+    def run(batches: tasks.Batches) -> tasks.Batches:
+        for number in _numbers(batches):
+            yield from run_slice(work, slices[number])
+
+    return tasks.in_task(run)
+
+
+def _summarise_slice(work: tasks.Work, slices: list[Slice]) -> Task:
+    def run(batches: tasks.Batches) -> tasks.Batches:
+        for number in _numbers(batches):
+            job = work.job()
+            reader = Reader(job.plan, work.schema)
+            yield from tasks.summarise(work, job, reader.events(slices[number]), number)
+
+    return tasks.in_task(run)
+
+
+def _numbers(batches: tasks.Batches) -> list[int]:
+    return [int(n) for batch in batches for n in batch.column(0).to_numpy()]

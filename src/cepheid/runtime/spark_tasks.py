@@ -1,0 +1,426 @@
+"""What Spark's Python workers run: batches in, blobs or results out.
+
+Every function here is a generator of Arrow batches for ``mapInArrow``. A task is a frozen value
+that travels with the plan as JSON; nothing else of the driver is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from cepheid.engine.events import Columns, KeyTable, read_times
+from cepheid.engine.job import Job, lower
+from cepheid.engine.partials import (
+    RowsOfRuns,
+    buckets_of_groups,
+    is_whole,
+    rows_from_table,
+    rows_to_table,
+)
+from cepheid.engine.results import build_table
+from cepheid.engine.step import PartitionState, finish, step
+from cepheid.engine.summaries import (
+    Composer,
+    Summariser,
+    stretch_from_bytes,
+    stretch_to_bytes,
+)
+from cepheid.errors import CepheidError, DataError, Diagnostic
+from cepheid.language import tree
+from cepheid.planner.plan import Plan
+from cepheid.planner.strategies import shuffle_attributes
+from cepheid.runtime.blobs import (
+    EVENTS,
+    ROWS,
+    STRETCH,
+    Blob,
+    blobs_of,
+    blobs_to_batch,
+    split,
+    table_from_bytes,
+    table_to_bytes,
+)
+from cepheid.runtime.ordering import STEP_ROWS, TimeMerge, ordered, slices
+
+Batches = Iterator[pa.RecordBatch]
+
+REPORT_ROWS = 100_000
+"""Rows of complete windows that wait before they leave a task."""
+
+BUCKET = "__bucket"
+"""The column that tells the task of an event."""
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What every task of a query knows."""
+
+    plan: bytes
+    events: bytes
+    results: bytes
+    buckets: int
+
+    @staticmethod
+    def of(plan: Plan, schema: pa.Schema, results: pa.Schema, buckets: int) -> Work:
+        """Return the work of a plan over events of a schema."""
+        return Work(
+            plan.to_json(),
+            schema.serialize().to_pybytes(),
+            results.serialize().to_pybytes(),
+            buckets,
+        )
+
+    def job(self) -> Job:
+        """Return the job of the plan."""
+        return lower(Plan.from_json(self.plan))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns of the events."""
+        return pa.ipc.read_schema(pa.py_buffer(self.events))
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        """Return the columns of the result."""
+        return pa.ipc.read_schema(pa.py_buffer(self.results))
+
+
+def in_task(task: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
+    """Let what Cepheid says about data leave a task as one message, without what led to it."""
+
+    def run(batches: Batches) -> Batches:
+        try:
+            yield from task(batches)
+        except CepheidError as error:
+            raise type(error)(error.diagnostics, error.text) from None
+
+    return run
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    assert context is not None, "this runs inside a Spark task"
+    return context.partitionId()
+
+
+def chunks(batches: Iterable[pa.RecordBatch], rows: int = STEP_ROWS) -> Iterator[pa.Table]:
+    """Yield batches put together to tables of at least so many rows; the last may have fewer."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        if len(batch):
+            waiting.append(batch)
+        if sum(map(len, waiting)) >= rows:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+# ---------------------------------------------------------------------------------------
+# Events by key
+
+
+def send_events(work: Work, edges: tuple[int, ...] | None = None) -> Callable[[Batches], Batches]:
+    """Return a task that sends events to buckets, as blobs in the order of time.
+
+    ``edges`` are times that cut the stream; without them the column BUCKET tells the bucket.
+    """
+
+    def run(batches: Batches) -> Batches:
+        plan = Plan.from_json(work.plan)
+        seq = _partition() << 32
+        for chunk in chunks(batches):
+            table = ordered(_named(chunk, work.schema), plan)
+            times = read_times(Columns(table), plan.time)
+            bucket = np.zeros(len(table), np.int64)
+            if edges is not None:
+                bucket = np.searchsorted(np.array(edges, np.int64), times, side="right")
+            elif BUCKET in table.column_names:
+                bucket = table[BUCKET].to_numpy().astype(np.int64)
+                table = table.drop_columns([BUCKET])
+            blobs = [
+                Blob(number, _begin(part, plan), seq, EVENTS, table_to_bytes(part))
+                for number, part in split(table, bucket, work.buckets)
+            ]
+            seq += 1
+            yield blobs_to_batch(blobs)
+
+    return in_task(run)
+
+
+def _named(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table of Spark with the names that the query gives its columns."""
+    more = [BUCKET] if table.num_columns > len(schema) else []
+    return table.rename_columns([*schema.names, *more])
+
+
+def _begin(table: pa.Table, plan: Plan) -> int:
+    return int(read_times(Columns(table.slice(0, 1)), plan.time)[0])
+
+
+def _merged(plan: Plan, blobs: Iterable[Blob]) -> Iterator[pa.Table]:
+    merge = TimeMerge(plan)
+    for blob in blobs:
+        yield from merge.add(blob.seq, blob.begin, table_from_bytes(blob.payload))
+    yield from merge.rest()
+
+
+def run_events(work: Work) -> Callable[[Batches], Batches]:
+    """Return a task that runs the query over the events of its bucket.
+
+    Rows of groups that have partitions in other tasks leave as blobs, others as results.
+    """
+
+    def run(batches: Batches) -> Batches:
+        job = work.job()
+        report = Report(work, job, final=not needs_merge(job))
+        state = PartitionState(job)
+        for table in _merged(job.plan, blobs_of(batches)):
+            state, rows = step(job, state, table)
+            yield from report.add(rows, state.keys)
+        state, rows = finish(job, state)
+        yield from report.add(rows, state.keys)
+        yield from report.close(state.keys)
+
+    return in_task(run)
+
+
+class Report:
+    """Collects the rows of complete windows and lets them go: final, or to be added up."""
+
+    def __init__(self, work: Work, job: Job, *, final: bool) -> None:
+        self.work, self.job, self.final = work, job, final
+        # Rows of other partitions, programs and kinds of numbers may still come for a window.
+        self._early = is_whole(job) and len(job.templates) == 1 and not job.moduli
+        self._rows: RowsOfRuns = [[] for _ in range(len(job.templates) * (1 + len(job.moduli)))]
+
+    def add(self, rows: RowsOfRuns, keys: KeyTable) -> Batches:
+        """Add rows; yield results when they are many."""
+        for found, new in zip(self._rows, rows, strict=True):
+            found += new
+        if self._early and sum(len(r.key) for r in self._rows[0]) >= REPORT_ROWS:
+            yield from self.close(keys)
+
+    def close(self, keys: KeyTable) -> Batches:
+        """Yield what is there."""
+        rows, self._rows = self._rows, [[] for _ in self._rows]
+        if self.final:
+            yield from result_batches(self.work, self.job, rows, keys)
+            return
+        schema = self.work.schema
+        table = rows_to_table(self.job, rows, keys, schema)
+        _, named = rows_from_table(self.job, table)
+        number = named.number(_named_keys(self.job, table))
+        bucket = buckets_of_groups(self.job, named, self.work.buckets)[number]
+        bucket = (bucket + table["window"].to_numpy()) % self.work.buckets
+        blobs = [
+            Blob(place, 0, _partition(), ROWS, table_to_bytes(part))
+            for place, part in split(table, bucket, self.work.buckets)
+        ]
+        if blobs:
+            yield blobs_to_batch(blobs)
+
+
+def _named_keys(job: Job, table: pa.Table) -> Columns:
+    names = job.plan.partition.attributes
+    places = ["run", *(f"key_{n}" for n in range(len(names)))]
+    return Columns(table.select(places).rename_columns(["", *names]))
+
+
+def needs_merge(job: Job) -> bool:
+    """Return whether groups have partitions in several tasks of a key shuffle."""
+    return not is_whole(job) and bool(job.plan.partition.attributes) and not _by_group(job)
+
+
+def _by_group(job: Job) -> bool:
+    return set(shuffle_attributes(job.plan)) == set(job.plan.partition.group_by)
+
+
+def merge_rows(work: Work) -> Callable[[Batches], Batches]:
+    """Return a task that adds up the partitions of its groups."""
+
+    def run(batches: Batches) -> Batches:
+        job = work.job()
+        tables = [table_from_bytes(blob.payload) for blob in blobs_of(batches)]
+        if tables:
+            rows, keys = rows_from_table(job, pa.concat_tables(tables))
+            yield from result_batches(work, job, rows, keys)
+
+    return in_task(run)
+
+
+def result_batches(work: Work, job: Job, rows: RowsOfRuns, keys: KeyTable) -> Batches:
+    """Yield the results of rows, in the types that the driver has promised."""
+    table = build_table(job, rows, keys, work.schema).cast(work.result_schema)
+    yield from table.combine_chunks().to_batches(REPORT_ROWS)
+
+
+# ---------------------------------------------------------------------------------------
+# Summaries
+
+
+class Ranges(msgspec.Struct, frozen=True):
+    """What the driver found out about the partitions of a DataFrame."""
+
+    first: dict[int, int]
+    last: dict[int, int]
+    unordered: frozenset[int]
+
+
+def summarise_partition(work: Work, ranges: Ranges, block: int) -> Callable[[Batches], Batches]:
+    """Return a task that summarises a partition of a DataFrame, which is a range of time."""
+
+    def run(batches: Batches) -> Batches:
+        here = _partition()
+        rows = 1 << 60 if here in ranges.unordered else block
+        plan = Plan.from_json(work.plan)
+        times: list[int] = []
+
+        def checked() -> Iterator[pa.Table]:
+            for chunk in chunks(_in_blocks(batches, rows)):
+                named = _named(chunk, work.schema)
+                for table in (ordered(part, plan) for part in slices(named, rows)):
+                    found = read_times(Columns(table), plan.time)
+                    times.extend((int(found[0]), int(found[-1])))
+                    yield table
+
+        yield from summarise(work, work.job(), checked(), here)
+        if times and (min(times), max(times)) != (ranges.first.get(here), ranges.last.get(here)):
+            message = "the partitions of the DataFrame were not the same when it was read again"
+            helps = ("cache it, or pass strategy='key shuffle'",)
+            raise DataError([Diagnostic("E521", message, helps=helps)])
+
+    return in_task(run)
+
+
+def _in_blocks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield batches cut where blocks end, so that no chunk ends inside a block."""
+    place = 0
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        offset = 0
+        while offset < len(batch):
+            take = min(rows - place, len(batch) - offset)
+            waiting.append(batch.slice(offset, take))
+            offset, place = offset + take, place + take
+            if place == rows:
+                yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+                waiting, place = [], 0
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+
+
+def summarise_bucket(work: Work) -> Callable[[Batches], Batches]:
+    """Return a task that summarises the events of its range of time, which come as blobs."""
+
+    def run(batches: Batches) -> Batches:
+        job = work.job()
+        yield from summarise(work, job, _merged(job.plan, blobs_of(batches)), _partition())
+
+    return in_task(run)
+
+
+RAW_RATIO = 4
+"""With fewer events for each matrix, the events themselves travel."""
+
+
+def summarise(work: Work, job: Job, tables: Iterable[pa.Table], seq: int) -> Batches:
+    """Yield the summaries of events in order, or the events where these are fewer numbers."""
+    summariser: Summariser | None = None
+    begin = 0
+    iterator = iter(tables)
+    first = next(iterator, None)
+    if first is None:
+        return
+    begin = _begin(first, job.plan)
+    if _is_sparse(job, first):
+        yield from _send_raw(work, job, _chain(first, iterator), seq << 32)
+        return
+    summariser = Summariser(job)
+    for table in _chain(first, iterator):
+        summariser.feed(table)
+    keys, summaries = summariser.close()
+    bucket = buckets_of_groups(job, keys, work.buckets)
+    blobs = []
+    for number in range(work.buckets):
+        data = stretch_to_bytes(job, keys, summaries, work.schema, bucket == number)
+        if data:
+            blobs.append(Blob(number, begin, seq << 32, STRETCH, data))
+    if blobs:
+        yield blobs_to_batch(blobs)
+
+
+def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    yield first
+    yield from rest
+
+
+def _is_sparse(job: Job, table: pa.Table) -> bool:
+    columns = Columns(table)
+    key = KeyTable(job.plan.partition.attributes).number(columns)
+    pane = read_times(columns, job.plan.time) // (job.plan.window.pane or 1 << 62)
+    pairs = len(np.unique((pane - pane.min()) * (key.max() + 2) + key + 1)) if len(key) else 0
+    lanes = sum(program.size + 1 for program in job.programs)
+    return len(table) < RAW_RATIO * lanes * pairs
+
+
+def _send_raw(work: Work, job: Job, tables: Iterable[pa.Table], seq: int) -> Batches:
+    strict = job.plan.ties is tree.Ties.STRICT
+    held: pa.Table | None = None
+    for table in tables:
+        whole = table if held is None else pa.concat_tables([held, table])
+        times = read_times(Columns(whole), job.plan.time)
+        # Events of one time stay together: later ones may still come.
+        ready = int(np.searchsorted(times, times[-1], side="left")) if strict else len(whole)
+        held = whole.slice(ready)
+        yield from _raw_blobs(work, job, whole.slice(0, ready), seq)
+        seq += 1
+    if held is not None:
+        yield from _raw_blobs(work, job, held, seq)
+
+
+def _raw_blobs(work: Work, job: Job, table: pa.Table, seq: int) -> Batches:
+    keys = KeyTable(job.plan.partition.attributes)
+    number = keys.number(Columns(table))
+    if (number < 0).any():
+        rows = np.flatnonzero(number >= 0)
+        table, number = table.take(rows), number[rows]
+    if not len(table):
+        return
+    bucket = buckets_of_groups(job, keys, work.buckets)[number]
+    yield blobs_to_batch(
+        [
+            Blob(place, _begin(part, job.plan), seq, EVENTS, table_to_bytes(part))
+            for place, part in split(table, bucket, work.buckets)
+        ]
+    )
+
+
+def compose_stretches(work: Work) -> Callable[[Batches], Batches]:
+    """Return a task that multiplies the summaries of its groups, which come in order of time."""
+
+    def run(batches: Batches) -> Batches:
+        job = work.job()
+        composer = Composer(job)
+        for blob in blobs_of(batches):
+            if blob.kind == STRETCH:
+                composer.add(*stretch_from_bytes(blob.payload))
+            else:
+                composer.add(*_stretch_of_events(work, job, blob.payload))
+        rows = composer.finish()
+        yield from result_batches(work, job, rows, composer.keys)
+
+    return in_task(run)
+
+
+def _stretch_of_events(work: Work, job: Job, payload: bytes) -> Any:
+    summariser = Summariser(job)
+    summariser.feed(table_from_bytes(payload))
+    keys, summaries = summariser.close()
+    every = np.ones(len(keys), np.bool_)
+    return stretch_from_bytes(stretch_to_bytes(job, keys, summaries, work.schema, every))

@@ -1,0 +1,91 @@
+"""Every golden file gives the same rows on every strategy as in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from pyspark.sql import DataFrame, SparkSession
+from tests.runtime.cases import Case, golden_cases, same
+
+from cepheid.planner.strategies import Strategy, choose_for_files, why_not_composed
+from cepheid.runtime import scan
+
+pytestmark = pytest.mark.spark
+
+CASES = golden_cases()
+RunCase = Callable[[Case], Any]
+
+
+def check_all(cases: list[Case], run: RunCase) -> None:
+    """Run cases side by side, as Spark spends most of a small query waiting."""
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(run, cases))
+    wrong = [
+        f"{case.name}: {result.to_pylist()} instead of {case.rows}\n{case.query.text}"
+        for case, result in zip(cases, results, strict=True)
+        if not same(result, case.rows)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def in_two_partitions(spark: SparkSession, events: pa.Table) -> DataFrame:
+    """Return events as a DataFrame whose partitions stay what they are."""
+    schema = spark.createDataFrame(events).schema
+    rows = [tuple(row.values()) for row in events.to_pylist()]
+    return spark.createDataFrame(spark.sparkContext.parallelize(rows, 2), schema)
+
+
+def test_there_are_cases_for_everything() -> None:
+    assert len(CASES) >= 70
+    assert sum(not why_not_composed(case.plan) for case in CASES) >= 40
+
+
+def test_key_shuffle(spark: SparkSession) -> None:
+    def run(case: Case) -> Any:
+        frame = spark.createDataFrame(case.events)
+        return case.query.run(frame, strategy="key shuffle").toArrow()
+
+    check_all(CASES, run)
+
+
+def test_combine(spark: SparkSession) -> None:
+    def run(case: Case) -> Any:
+        frame = in_two_partitions(spark, case.events)
+        return case.query.run(frame, strategy="combine").toArrow()
+
+    check_all([case for case in CASES if not why_not_composed(case.plan)], run)
+
+
+def test_combine_of_partitions_that_overlap(spark: SparkSession) -> None:
+    def run(case: Case) -> Any:
+        # Spark may cut a local relation otherwise the next time, so events are shuffled by time.
+        frame = spark.createDataFrame(case.events)
+        return case.query.run(frame, strategy="combine").toArrow()
+
+    check_all([case for case in CASES if not why_not_composed(case.plan)][::3], run)
+
+
+def test_scan_slices(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "SLICE_ROWS_MIN", 1)
+
+    def run(case: Case) -> Any:
+        folder = tmp_path / case.name
+        folder.mkdir()
+        half = len(case.events) // 2
+        for number, part in enumerate((case.events.slice(0, half), case.events.slice(half))):
+            parquet.write_table(part, folder / f"{number}.parquet", row_group_size=2)
+        return case.query.run(str(folder), spark=spark, strategy="scan slices").toArrow()
+
+    fitting = [
+        case
+        for case in CASES
+        if choose_for_files(case.plan).strategy is Strategy.SCAN_SLICES and len(case.events) > 1
+    ]
+    assert len(fitting) >= 60
+    check_all(fitting, run)
