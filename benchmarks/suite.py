@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 RESULTS = ROOT / ".benchmarks" / "linear.json"
-EVENTS_MAX = 10_000_000
+EVENTS_MAX = 100_000_000
 QUICK_EVENTS_MAX = 100_000
 LIMIT_S = 10.0
 QUICK_LIMIT_S = 2.0
