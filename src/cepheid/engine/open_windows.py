@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from cepheid.engine.step import PartitionState
 
 FOREVER = 2**61
+CHUNKS_MAX = 64
+"""Pieces of the kept events, one a step, before they are put together."""
 
 
 def process_open_windows(
@@ -59,6 +61,8 @@ def process_open_windows(
     table = _needed(job, state, batch)
     if state.events is not None:
         table = pa.concat_tables([state.events, table])
+    if table.num_columns and table.column(0).num_chunks > CHUNKS_MAX:
+        table = table.combine_chunks()
     state.events = table
     nothing: list[list[Rows]] = [[] for _ in range(job.outputs)]
     if not len(table):

@@ -64,8 +64,11 @@ def gather_segments(
     bits: NDArray[np.int64],
 ) -> Segments:
     """Return the segments of rows that know their keys and windows; rows keep their order."""
-    order = np.lexsort((rows, window, key))
-    key, window, rows = key[order], window[order], rows[order]
+    back = (key[1:] < key[:-1]) | ((key[1:] == key[:-1]) & (window[1:] < window[:-1]))
+    if back.any():
+        # Sorting is stable, so rows stay in the order of time.
+        order = np.lexsort((window, key))
+        key, window, rows = key[order], window[order], rows[order]
     new = np.ones(len(rows), np.bool_)
     new[1:] = (key[1:] != key[:-1]) | (window[1:] != window[:-1])
     starts = np.flatnonzero(new)
