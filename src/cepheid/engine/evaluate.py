@@ -212,6 +212,8 @@ class Evaluation:
             question.relations, segments.rows, segments.ptr, segments.bits, question.variables
         )
         self._graph = self._tables(template, question.semantics, lambda q: bool(~seen[q] & 1))
+        # Negated patterns run before anything is known of guards.
+        self._latest = self._latest_of_all = np.zeros((0, 0), np.int64)
         self._latest, self._latest_of_all = self.guards_of(template)
 
     def run(self, modulus: int = 0, *, salt: int = 0) -> Answer:
@@ -333,8 +335,7 @@ class Evaluation:
             segments.ptr, arrays.ts[segments.rows], self.order, segments.bits, segments.blocked,
             weights.astype(dtype),
             arrays.values[:, segments.rows], question.weight_of, question.value_of, *ranks,
-            getattr(self, "_latest", np.zeros((0, 0), np.int64)),
-            getattr(self, "_latest_of_all", np.zeros((0, 0), np.int64)),
+            self._latest, self._latest_of_all,
             np.zeros((0, 0, 0), np.bool_), salt,
         )  # fmt: skip
 
