@@ -148,7 +148,8 @@ def find_matches(
             number += 1
             starts[count], lengths[count], numbers[count] = row, length, number
             count += 1
-            states[used : used + length] = path[1 : length + 1]
+            for i in range(length):
+                states[used + i] = path[i + 1]
             used += length
             if row + length - 1 > taken:
                 taken = row + length - 1

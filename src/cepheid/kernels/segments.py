@@ -6,8 +6,8 @@ from numba import njit
 
 
 @njit(cache=True)
-def order_by_code(codes, ends, order):
-    """Set order to the rows by code, equal codes in the order of rows.
+def order_by_code(codes, ends, destination):
+    """Set destination[i] to the place of row i by code, equal codes in the order of rows.
 
     ends has a zero and then one entry a code; it is set to where the rows of each code end.
     """
@@ -18,8 +18,43 @@ def order_by_code(codes, ends, order):
     place = ends[:-1].copy()
     for i in range(codes.shape[0]):
         code = codes[i]
-        order[place[code]] = i
+        destination[i] = place[code]
         place[code] += 1
+
+
+@njit(cache=True)
+def scatter(values, destination, out):
+    """Set out[destination[i]] = values[i]: for few codes much faster than to gather."""
+    for i in range(values.shape[0]):
+        out[destination[i]] = values[i]
+
+
+@njit(cache=True)
+def scatter_rows(destination, out):
+    """Set out[destination[i]] = i."""
+    for i in range(destination.shape[0]):
+        out[destination[i]] = i
+
+
+@njit(cache=True)
+def locate(entries, before, starts, offsets, current, offset, from_first, rows, found):
+    """Set rows[i] to the row of the n-th first or last entry of some variables, if there is one.
+
+    For output row i: starts[i] is the first row of its match, offsets[i] the first entry, and
+    current[i] the place of the current row. Return whether all were found.
+    """
+    every = True
+    for i in range(rows.shape[0]):
+        low = before[offsets[i]]
+        high = before[offsets[i] + current[i] + 1]
+        which = low + offset if from_first else high - 1 - offset
+        found[i] = low <= which < high
+        if found[i]:
+            rows[i] = starts[i] + entries[which] - offsets[i]
+        else:
+            rows[i] = 0
+            every = False
+    return every
 
 
 @njit(cache=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from pyarrow import Table
 
 from cepheid.kernels.columns import scan_times
-from cepheid.kernels.segments import mark_outside, order_by_code
+from cepheid.kernels.segments import mark_outside, order_by_code, scatter, scatter_rows
 from cepheid.row_pattern.arrow import Value, pa, pc
 from cepheid.row_pattern.plan import OrderKey
 
@@ -38,7 +39,16 @@ class ArrangedRows:
         self._table = table
         self._columns: dict[str, Value] = {}
         self.row_count = len(table)
-        self._order, self.bounds = _arrange(table, partition_by, order_by)
+        self._destination, self.bounds = _arrange(table, partition_by, order_by)
+
+    @cached_property
+    def order(self) -> Rows | None:
+        """Return the rows of the table in their new order, or None if it is the old one."""
+        if self._destination is None:
+            return None
+        order = np.empty(self.row_count, np.int64)
+        scatter_rows(self._destination, order)
+        return order
 
     def column(self, name: str) -> Value:
         """Return a column, its rows arranged; dictionaries are decoded."""
@@ -46,15 +56,27 @@ class ArrangedRows:
             array = _one_array(self._table.column(name))
             if pa.types.is_dictionary(array.type):
                 array = array.cast(array.type.value_type)
-            self._columns[name] = _taken(array, self._order)
+            self._columns[name] = self._arranged(array)
         return self._columns[name]
 
-    def raw_column(self, name: str, rows: Rows | Value) -> Value:
+    def _arranged(self, array: Value) -> Value:
+        if self._destination is None:
+            return array
+        if array.null_count == 0 and _is_plain(array.type):
+            values = array.to_numpy()
+            out = np.empty_like(values)
+            scatter(values, self._destination, out)
+            return pa.array(out)
+        return array.take(pa.array(self.order))
+
+    def raw_column(self, name: str, rows: Rows) -> Value:
         """Return some rows of a column as the table has it."""
+        if name in self._columns and not pa.types.is_dictionary(
+            self._table.schema.field(name).type
+        ):
+            return self._columns[name].take(pa.array(rows))
         array = _one_array(self._table.column(name))
-        if not pa.types.is_dictionary(array.type):
-            return self.column(name).take(pa.array(rows))
-        places = rows if self._order is None else pc.take(pa.array(self._order), pa.array(rows))
+        places = rows if self.order is None else self.order[rows]
         return array.take(pa.array(places))
 
     def schema_field(self, name: str) -> Value:
@@ -85,14 +107,6 @@ def _is_plain(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_float64(kind) or pa.types.is_float32(kind))
 
 
-def _taken(array: Value, order: Rows | None) -> Value:
-    if order is None:
-        return array
-    if array.null_count == 0 and _is_plain(array.type):
-        return pa.array(array.to_numpy()[order])
-    return array.take(pa.array(order))
-
-
 def _one_array(column: Value) -> Value:
     if column.num_chunks == 1:
         return column.chunk(0)
@@ -107,20 +121,25 @@ def _one_array(column: Value) -> Value:
 def _arrange(
     table: Table, partition_by: tuple[str, ...], order_by: tuple[OrderKey, ...]
 ) -> tuple[Rows | None, Rows]:
-    """Return the rows in order (None as they are), and the bounds of the partitions."""
+    """Return where each row goes (None: it stays), and the bounds of the partitions."""
     length = len(table)
     order = _sorted(table, order_by)
+    destination = np.empty(length, np.int64)
+    if order is not None:
+        scatter_rows(order, destination)
     if not partition_by:
-        return order, np.array([0, length] if length else [0], np.int64)
+        bounds = np.array([0, length] if length else [0], np.int64)
+        return None if order is None else destination, bounds
     codes = _partition_codes(table, partition_by)
-    data = codes.data if order is None else codes.data[order]
     ends = np.zeros(codes.value_count + 1, np.int64)
-    grouped = np.empty(length, np.int64)
-    order_by_code(data, ends, grouped)
+    if order is None:
+        order_by_code(codes.data, ends, destination)
+    else:
+        grouped = np.empty(length, np.int64)
+        order_by_code(codes.data[order], ends, grouped)
+        destination = grouped[destination]
     bounds = np.unique(ends)
-    if len(bounds) <= 2 and order is None:
-        return None, bounds
-    return grouped if order is None else order[grouped], bounds
+    return None if len(bounds) <= 2 and order is None else destination, bounds
 
 
 def _sorted(table: Table, order_by: tuple[OrderKey, ...]) -> Rows | None:

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.kernels.segments import locate
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.aggregates import aggregate
 from cepheid.row_pattern.arrange import ArrangedRows, Rows
@@ -15,6 +16,13 @@ from cepheid.row_pattern.matches import MatchSet
 from cepheid.row_pattern.values import evaluate
 
 Mask = NDArray[np.bool_]
+
+
+def _counts_rows(node: tree.Aggregate) -> bool:
+    """Return whether an aggregate is COUNT(*) or COUNT(A.*)."""
+    first = node.arguments[0]
+    constant = isinstance(first, tree.Literal) and first.value is not None
+    return node.name == "COUNT" and constant and node.condition is None and not node.distinct
 
 
 def full_length(value: Value, length: int) -> Value:
@@ -105,53 +113,61 @@ class MeasureFrame:
             return pa.array(self._matches.numbers[self._match_of])
 
         value = full_length(evaluate(body, leaf, self._text), len(self))
-        if valid.all():
+        if valid is None:
             return value
         return pc.if_else(pa.array(valid), value, pa.scalar(None, value.type))
 
-    def _gather(self, array: Value, rows: Rows, valid: Mask) -> Value:
-        if valid.all():
+    def _gather(self, array: Value, rows: Rows, valid: Mask | None) -> Value:
+        if valid is None:
             return array.take(pa.array(rows))
         return array.take(pa.array(np.where(valid, rows, 0), mask=~valid))
 
-    def _labels(self, rows: Rows, valid: Mask) -> Value:
+    def _labels(self, rows: Rows, valid: Mask | None) -> Value:
         """Return the variables to which rows are mapped; NULL for rows outside of the match."""
         matches = self._matches
         place = rows - self._starts
-        inside = valid & (place >= 0) & (place <= self._last)
+        inside = (place >= 0) & (place <= self._last)
+        if valid is not None:
+            inside &= valid
         names = pa.array([*matches.variables], pa.string())
         codes = np.zeros(len(rows), np.int32)
         codes[inside] = matches.labels[(self._offsets + place)[inside]]
         return names.take(pa.array(codes, mask=~inside))
 
-    def _locate(self, navigation: tree.Navigation) -> tuple[Rows, Mask]:
-        """Return the row that a navigation finds for every output row, and where it finds one."""
+    def _locate(self, navigation: tree.Navigation) -> tuple[Rows, Mask | None]:
+        """Return the row that a navigation finds for every output row, and where it finds one.
+
+        None stands for everywhere.
+        """
         current = self._last if navigation.final else self._current
+        valid: Mask | None
         if navigation.variables is None:
             first = np.full(len(current), navigation.offset)
             place = first if navigation.from_first else current - navigation.offset
             valid = (place >= 0) & (place <= current)
+            rows = self._starts + place
+            valid = None if valid.all() else valid
         else:
-            place, valid = self._locate_variables(navigation, navigation.variables, current)
-        rows = self._starts + place
+            rows, found = np.empty(len(current), np.int64), np.empty(len(current), np.bool_)
+            entries, before = self._matches.places(navigation.variables)
+            every = locate(
+                entries,
+                before,
+                self._starts,
+                self._offsets,
+                current,
+                navigation.offset,
+                navigation.from_first,
+                rows,
+                found,
+            )
+            valid = None if every else found
         if navigation.shift:
             rows = rows + navigation.shift
             begin, stop = self._bounds
-            valid = valid & (rows >= begin) & (rows < stop)
+            inside = (rows >= begin) & (rows < stop)
+            valid = inside if valid is None else valid & inside
         return rows, valid
-
-    def _locate_variables(
-        self, navigation: tree.Navigation, variables: frozenset[str], current: Rows
-    ) -> tuple[Rows, Mask]:
-        entries, before = self._matches.places(variables)
-        low = before[self._offsets]
-        high = before[self._offsets + current + 1]
-        which = low + navigation.offset if navigation.from_first else high - 1 - navigation.offset
-        valid = (which >= low) & (which < high)
-        if not len(entries):
-            return np.zeros(len(current), np.int64), valid
-        place = entries[np.where(valid, which, 0)] - self._offsets
-        return place, valid
 
     # -----------------------------------------------------------------------------------
     # Aggregates
@@ -159,6 +175,12 @@ class MeasureFrame:
     def _aggregate(self, node: tree.Aggregate) -> Value:
         """Return an aggregate: computed for every row of every match, then looked up."""
         matches = self._matches
+        current = self._last if node.final else self._current
+        if _counts_rows(node):
+            if node.variables is None:
+                return pa.array(current + 1)
+            before = matches.places(node.variables)[1]
+            return pa.array(before[self._offsets + current + 1] - before[self._offsets])
         length = len(matches.states)
 
         def leaf(inner: tree.Expression) -> Value:
@@ -178,5 +200,4 @@ class MeasureFrame:
         if node.condition is not None:
             condition = full_length(evaluate(node.condition, leaf, self._text), length)
             use &= condition.fill_null(False).to_numpy(zero_copy_only=False)
-        current = self._last if node.final else self._current
         return aggregate(node, arguments, use, matches.offsets, self._offsets, current, self._text)
