@@ -4,8 +4,8 @@ The pattern becomes a program of splits and jumps first (Thompson). State 0 is t
 place of a variable in the unrolled pattern is one more state. The moves of a state are what the
 program reaches from it before the next row, each target once, in the order in which the standard
 prefers them (ISO/IEC 19075-5, 7.2): earlier alternatives first, greedy quantifiers try one more
-repetition first, reluctant ones try none first. A repetition beyond the least number that takes no
-row leads back to where the program was, and is dropped there.
+repetition first, reluctant ones try none first. A repetition beyond the least number must take a
+row; one that takes none is dropped.
 
 Anchors look at the place between two rows alone, so there are moves for each of four places:
 elsewhere, at the start of the partition, at its end, and at both.
@@ -26,7 +26,7 @@ STATES_MAX = 20_000
 ACCEPT = 0
 """The target of a move that ends the match; no move leads back to the start."""
 
-_TAKE, _SPLIT, _JUMP, _AT_START, _AT_END, _ACCEPT = range(6)
+_TAKE, _SPLIT, _JUMP, _AT_START, _AT_END, _ENTER, _LEAVE, _ACCEPT = range(8)
 
 
 class Automaton(NamedTuple):
@@ -122,7 +122,7 @@ class _Program:
         if pattern.most is None:
             split = self.add(_SPLIT)
             self.code[split][yes] = len(self.code)
-            self.write(pattern.part, hidden=hidden)
+            self._write_optional(pattern.part, hidden=hidden)
             self.add(_JUMP, split)
             self.code[split][no] = len(self.code)
             return
@@ -132,32 +132,63 @@ class _Program:
             split = self.add(_SPLIT)
             self.code[split][yes] = len(self.code)
             splits.append(split)
-            self.write(pattern.part, hidden=hidden)
+            self._write_optional(pattern.part, hidden=hidden)
         for split in splits:
             self.code[split][no] = len(self.code)
+
+    def _write_optional(self, part: tree.Pattern, *, hidden: bool) -> None:
+        """Append a repetition that must take a row."""
+        if not _may_be_empty(part):
+            self.write(part, hidden=hidden)
+            return
+        enter = self.add(_ENTER)
+        self.write(part, hidden=hidden)
+        self.add(_LEAVE, enter)
 
     def reach(self, start: int, place: int) -> list[int]:
         """Return the states that follow an instruction at a place, in order, each once."""
         found: dict[int, None] = {}
-        seen: set[int] = set()
-        stack = [start]
+        seen: set[tuple[int, frozenset[int]]] = set()
+        # With a place in the program goes what was entered since the last row.
+        stack = [(start, frozenset[int]())]
         while stack:
-            at = stack.pop()
-            if at in seen:
+            at, entered = stack.pop()
+            if (at, entered) in seen:
                 continue
-            seen.add(at)
+            seen.add((at, entered))
             kind, a, b = self.code[at]
             if kind == _TAKE:
                 found.setdefault(a)
             elif kind == _ACCEPT:
                 found.setdefault(ACCEPT)
             elif kind == _SPLIT:
-                stack += (b, a)
+                stack += ((b, entered), (a, entered))
             elif kind == _JUMP:
-                stack.append(a)
+                stack.append((a, entered))
+            elif kind == _ENTER:
+                stack.append((at + 1, entered | {at}))
+            elif kind == _LEAVE:
+                if a not in entered:
+                    stack.append((at + 1, entered))
             elif place & (1 if kind == _AT_START else 2):
-                stack.append(at + 1)
+                stack.append((at + 1, entered))
         return list(found)
+
+
+def _may_be_empty(pattern: tree.Pattern) -> bool:
+    """Return whether a pattern can match no row."""
+    match pattern:
+        case tree.Variable():
+            return False
+        case tree.Sequence(parts=parts) | tree.Permutation(parts=parts):
+            return all(map(_may_be_empty, parts))
+        case tree.Alternation(parts=parts):
+            return any(map(_may_be_empty, parts))
+        case tree.Exclusion(part=part):
+            return _may_be_empty(part)
+        case tree.Quantified(part=part, least=least):
+            return least == 0 or _may_be_empty(part)
+    return True
 
 
 def build_automaton(pattern: tree.Pattern, variables: tuple[str, ...], text: str = "") -> Automaton:

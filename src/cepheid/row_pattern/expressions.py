@@ -178,11 +178,16 @@ def _parse_primary(reader: Reader) -> tree.Expression:
         special = _parse_special(reader, token)
         if special is not None:
             return special
-        if token.upper in _END_WORDS and not reader.ahead().is_mark("."):
+        if token.upper in _END_WORDS and not _ends_name(reader.ahead()):
             reader.fail("an expression")
     elif token.kind is not TokenKind.QUOTED:
         reader.fail("an expression")
     return _parse_name(reader)
+
+
+def _ends_name(following: Token) -> bool:
+    """Return whether a word before this token is a name even if SQL has another use for it."""
+    return following.is_mark(".", ",", ")") or following.upper in ("AS", "FROM")
 
 
 def _number(reader: Reader) -> tree.Expression:
