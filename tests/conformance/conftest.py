@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
-    settings = {
+    settings: dict[str, bool | float | int | str | None] = {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "1g",

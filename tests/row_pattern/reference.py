@@ -18,6 +18,9 @@ Label = tuple[str, bool]
 """A variable, and whether its row is left out of ALL ROWS PER MATCH."""
 
 
+ABSENT, FIRST_ROW = "E611", "E610"
+
+
 class SkipError(Exception):
     """AFTER MATCH SKIP has no row to go to; the argument is a diagnostic code."""
 
@@ -56,12 +59,11 @@ def _sorted(clause: tree.Clause, rows: list[Row]) -> list[Row]:
         name = key.column.name
         nulls = [row for row in rows if row[name] is None]
         others = [row for row in rows if row[name] is not None]
-        others.sort(key=lambda row: row[name], reverse=False)
+        others.sort(key=lambda row: row[name])
         if key.descending:
             # A stable sort that descends: equal rows keep their order.
-            others = [r for _, g in itertools.groupby(others, key=lambda row: row[name])
-                      for r in [list(g)]][::-1]  # fmt: skip
-            others = list(itertools.chain.from_iterable(others))
+            runs = [list(run) for _, run in itertools.groupby(others, key=lambda row: row[name])]
+            others = list(itertools.chain.from_iterable(reversed(runs)))
         rows = nulls + others if key.nulls_first else others + nulls
     return rows
 
@@ -96,10 +98,10 @@ def _next_start(
     names = unions.get(skip.variable, frozenset([skip.variable]))
     places = [i for i, label in enumerate(labels) if label in names]
     if not places:
-        raise SkipError("E611")
+        raise SkipError(ABSENT)
     place = places[0] if skip.mode == "to_first" else places[-1]
     if place == 0:
-        raise SkipError("E610")
+        raise SkipError(FIRST_ROW)
     return start + place
 
 
@@ -207,7 +209,7 @@ def _holds(
     if isinstance(clause.within, tree.Literal):
         key = clause.order_by[0].column.name
         first, last = rows[start][key], rows[start + len(taken) - 1][key]
-        if not last - first < (clause.within.value or 0):  # type: ignore[operator]  # a number
+        if not last - first < (clause.within.value or 0):
             return False
     condition = next((d.condition for d in clause.definitions if d.name == name), None)
     if condition is None:
@@ -275,7 +277,7 @@ def _last(scene: Scene, variable: str | None, *, final: bool) -> int | None:
 
 
 def _at(node: tree.Expression, scene: Scene, row: int | None) -> Any:
-    """Return the value of an expression at one row of the partition, whatever variables it names."""
+    """Return the value of an expression at one row of the partition."""
     if row is None or not 0 <= row < len(scene.rows):
         return None
     match node:

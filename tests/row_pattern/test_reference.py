@@ -104,7 +104,9 @@ def clauses(draw: st.DrawFn, conditions: list[str]) -> str:
             + ([] if "{-" in pattern else ["ALL ROWS PER MATCH WITH UNMATCHED ROWS"])
         )
     )
-    skips = ["PAST LAST ROW", "TO NEXT ROW"] + [f"TO {k} {v}" for v in used for k in ("FIRST", "LAST")]
+    skips = ["PAST LAST ROW", "TO NEXT ROW"] + [
+        f"TO {k} {v}" for v in used for k in ("FIRST", "LAST")
+    ]
     skip = draw(st.sampled_from(skips))
     # Every variable must be one of the pattern, so that the others take its place.
     spare = used[0] if used else None
@@ -144,7 +146,9 @@ def _renamed(text: str, name: str, spare: str | None) -> str:
 
 values = st.one_of(st.none(), st.integers(0, 3))
 tables = st.lists(
-    st.fixed_dictionaries({"g": st.integers(1, 2), "t": st.integers(0, 5), "x": values, "y": values}),
+    st.fixed_dictionaries(
+        {"g": st.integers(1, 2), "t": st.integers(0, 5), "x": values, "y": values}
+    ),
     max_size=7,
 )
 SCHEMA = pa.schema([("g", pa.int64()), ("t", pa.int64()), ("x", pa.int64()), ("y", pa.int64())])

@@ -214,11 +214,16 @@ def _parse_alternatives(reader: Reader) -> tree.Pattern:
 
 def _parse_sequence(reader: Reader) -> tree.Pattern:
     parts = [_parse_quantified(reader)]
-    while not (reader.token.is_mark(")", "|", "-}", ",") or reader.token.kind is TokenKind.END):
+    while not (reader.token.is_mark(")", "|", "-}", ",") or _ends_pattern(reader)):
         parts.append(_parse_quantified(reader))
     if len(parts) == 1:
         return parts[0]
     return tree.Sequence(tuple(parts), span=parts[0].span.to(parts[-1].span))
+
+
+def _ends_pattern(reader: Reader) -> bool:
+    """Return whether a pattern cannot go on here, so that its `)` is missing."""
+    return reader.token.kind is TokenKind.END or reader.token.upper in ("DEFINE", "SUBSET")
 
 
 def _parse_quantified(reader: Reader) -> tree.Pattern:

@@ -81,7 +81,8 @@ def _session() -> SparkSession:
 def match_frame(frame: DataFrame, plan: MatchPlan) -> DataFrame:
     """Return the result of a clause over a DataFrame."""
     needed = frame.select(*(_quoted(name) for name in plan.read_columns))
-    schema = result_schema(plan, to_arrow_schema(needed.schema))
+    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
+    schema = result_schema(plan, to_arrow_schema(needed.schema, timezone=zone))
     if plan.partition_by:
         spread = needed.repartition(*(_quoted(name) for name in plan.partition_by))
     else:
