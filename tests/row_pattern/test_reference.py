@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 from hypothesis import given
@@ -11,8 +13,10 @@ from hypothesis import strategies as st
 from tests.row_pattern import reference
 
 import cepheid
+from cepheid.row_pattern import find
 from cepheid.row_pattern.bind import bind_clause
 from cepheid.row_pattern.parser import parse_clause_text
+from cepheid.row_pattern.programs import NoProgramError
 from cepheid.row_pattern.recognize import recognize
 
 LOCAL = [
@@ -154,6 +158,14 @@ tables = st.lists(
 SCHEMA = pa.schema([("g", pa.int64()), ("t", pa.int64()), ("x", pa.int64()), ("y", pa.int64())])
 
 
+WAYS: dict[str, AbstractContextManager[object]] = {
+    "as it comes": nullcontext(),
+    "with a memory from the first step": patch.object(find, "STEPS_BEFORE_MEMORY", -1),
+    "without programs": patch.object(find, "build_programs", side_effect=NoProgramError),
+}
+"""All ways to search give the same."""
+
+
 def check(text: str, rows: list[dict[str, Any]]) -> None:
     clause = parse_clause_text(text)
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
@@ -162,11 +174,14 @@ def check(text: str, rows: list[dict[str, Any]]) -> None:
         expected: Any = reference.recognize(clause, rows)
     except reference.SkipError as error:
         expected = str(error)
-    try:
-        found: Any = recognize(plan, table).to_pylist()
-    except cepheid.DataError as error:
-        found = error.diagnostics[0].code
-    assert same(found, expected), f"{text}\n{rows}\nfound    {found}\nexpected {expected}"
+    for way, patched in WAYS.items():
+        try:
+            with patched:
+                found: Any = recognize(plan, table).to_pylist()
+        except cepheid.DataError as error:
+            found = error.diagnostics[0].code
+        message = f"{way}\n{text}\n{rows}\nfound    {found}\nexpected {expected}"
+        assert same(found, expected), message
 
 
 def same(found: Any, expected: Any) -> bool:

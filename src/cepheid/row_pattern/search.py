@@ -143,13 +143,7 @@ class Search:
         """Take a row for a state if its condition holds."""
         self._steps -= 1
         if self._steps < 0:
-            message = f"the search needs more than {STEPS_MAX:,} steps in one partition"
-            helps = (
-                "use conditions on the row and its neighbours (PREV, NEXT), a shorter pattern, "
-                "or WITHIN",
-            )
-            span = self._plan.pattern.span
-            raise DataError([Diagnostic("E612", message, span, helps=helps)], self._plan.text)
+            raise too_long(self._plan, STEPS_MAX)
         variable = self._variable_of[target]
         mask = self._masks[variable]
         if mask is not None and not mask[row]:
@@ -160,6 +154,16 @@ class Search:
             self._path.pop()
             return False
         return True
+
+
+def too_long(plan: MatchPlan, steps_max: int) -> DataError:
+    """Return the error that ends a search."""
+    message = f"the search needs more than {steps_max:,} steps in one partition"
+    helps = (
+        "use conditions on the row and its neighbours (PREV, NEXT), a shorter pattern, or WITHIN",
+    )
+    found = Diagnostic("E612", message, plan.pattern.span, helps=helps)
+    return DataError([found], plan.text)
 
 
 def _signature(compiler: ScalarCompiler) -> tuple[Callable[[PartialMatch], Any], bool]:
