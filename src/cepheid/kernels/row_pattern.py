@@ -16,7 +16,7 @@ DONE, FULL, SKIP_TO_FIRST_ROW, SKIP_TARGET_ABSENT = 0, 1, 2, 3
 PAST_LAST_ROW, TO_NEXT_ROW, TO_FIRST, TO_LAST = 0, 1, 2, 3
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _search(start, begin, stop, limit, conditions, condition_of, first, moves, memo, path, cursor):
     """Return the length of the preferred match from a row (-1: none), and how far it looked.
 
@@ -153,7 +153,12 @@ def find_matches(
             used += length
             if row + length - 1 > taken:
                 taken = row + length - 1
-            following = next_start(row, length, mode, is_target, variable_of, path[1:])
+            if length == 0 or mode == TO_NEXT_ROW:
+                following = row + 1
+            elif mode == PAST_LAST_ROW:
+                following = row + length
+            else:
+                following = next_start(row, length, mode, is_target, variable_of, path[1:])
             if following < 0:
                 result = -following
                 break

@@ -21,7 +21,7 @@ CONSTANT, CELL, LABEL, AGGREGATE, NUMBER = range(5)
 ADD, SUBTRACT, MULTIPLY, DIVIDE, MODULO = range(5, 10)
 NEGATE, NOT, AND, OR = range(10, 14)
 EQUAL, UNEQUAL, LESS, AT_MOST, GREATER, AT_LEAST = range(14, 20)
-IS_NULL, ABSOLUTE, COALESCE, CHOOSE = range(20, 24)
+IS_NULL, ABSOLUTE, COALESCE, CHOOSE, JUMP_IF_FALSE, JUMP_IF_TRUE = range(20, 26)
 COUNT, SUM, AVG, MIN, MAX = range(5)
 
 KEPT_MAX = 1 << 22
@@ -31,7 +31,7 @@ STACK_MAX = 64
 """Values that a program may keep at a time."""
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _find_row(cells, cell, places, counts, depth, start, begin, stop):
     """Return the row that a cell's navigation finds, or -1."""
     place, from_first = cells[cell, 0], cells[cell, 1]
@@ -48,7 +48,7 @@ def _find_row(cells, cell, places, counts, depth, start, begin, stop):
     return row if begin <= row < stop else -1
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _compare(operator, a, b):
     """Return a comparison; NaN equals itself and is greater than every other number."""
     if a != a or b != b:
@@ -66,7 +66,7 @@ def _compare(operator, a, b):
     return a >= b
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _compute(operator, a, b):
     """Return arithmetic of two numbers; a divisor is not zero."""
     if operator == ADD:
@@ -78,7 +78,7 @@ def _compute(operator, a, b):
     return a / b if operator == DIVIDE else np.fmod(a, b)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _load(
     operator, argument, constants, cells, columns, valid, places, counts, tallies, kinds,
     path, variable_of, label_values, depth, start, begin, stop, number, stack, known, top,
@@ -111,14 +111,15 @@ def _load(
         stack[top], known[top] = columns[column, row], valid[column, row]
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _holds(
     code, first, last, constants, cells, columns, valid, places, counts, tallies, kinds, path,
     variable_of, label_values, depth, start, begin, stop, number, stack, known,
 ):  # fmt: skip
     """Return whether a condition is true for the last row of a match of some depth."""
-    top = -1
-    for at in range(first, last):
+    top, at = -1, first - 1
+    while at + 1 < last:
+        at += 1
         operator, argument = code[at, 0], code[at, 1]
         if operator <= NUMBER:
             top += 1
@@ -136,6 +137,12 @@ def _holds(
         elif operator == IS_NULL:
             stack[top] = 0.0 if known[top] else 1.0
             known[top] = True
+        elif operator == JUMP_IF_FALSE:
+            if known[top] and stack[top] == 0.0:
+                at = argument - 1
+        elif operator == JUMP_IF_TRUE:
+            if known[top] and stack[top] == 1.0:
+                at = argument - 1
         elif operator == CHOOSE:
             top -= 2
             chosen = top + 1 if known[top] and stack[top] == 1.0 else top + 2
@@ -163,7 +170,7 @@ def _holds(
     return known[0] and stack[0] == 1.0
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _push(
     variable, row, depth, in_set, places, counts, tally_set, kinds, tally_column, columns, valid,
     tallies,
@@ -190,7 +197,7 @@ def _push(
         tallies[t, depth, 0], tallies[t, depth, 1] = count, value
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _pop(variable, in_set, counts):
     """Give the last row back."""
     for s in range(counts.shape[0]):

@@ -37,6 +37,21 @@ def scatter_rows(destination, out):
 
 
 @njit(cache=True)
+def index_entries(states, wanted, entries, before):
+    """Set before[i] to how many entries before i have a wanted state, and entries to those.
+
+    Return how many there are in all.
+    """
+    count = 0
+    for i in range(states.shape[0]):
+        before[i] = count
+        entries[count] = i
+        count += wanted[states[i]]
+    before[states.shape[0]] = count
+    return count
+
+
+@njit(cache=True)
 def locate(entries, before, starts, offsets, current, offset, from_first, rows, found):
     """Set rows[i] to the row of the n-th first or last entry of some variables, if there is one.
 

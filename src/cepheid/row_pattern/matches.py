@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.kernels.segments import running_count, spread_rows
+from cepheid.kernels.segments import index_entries, spread_rows
 from cepheid.row_pattern.arrange import Rows
 from cepheid.row_pattern.automaton import Automaton
+
+Entries = NDArray[np.int32]
+"""Places among the rows of all matches; a set of matches has fewer than 2**31."""
 
 
 class MatchSet:
@@ -43,7 +46,7 @@ class MatchSet:
         self.states = states
         self.offsets = np.zeros(len(starts) + 1, np.int64)
         np.cumsum(np.maximum(lengths, 0), out=self.offsets[1:])
-        self._places: dict[frozenset[str], tuple[Rows, Rows]] = {}
+        self._places: dict[frozenset[str], tuple[Entries, Entries]] = {}
 
     @cached_property
     def rows(self) -> Rows:
@@ -62,16 +65,19 @@ class MatchSet:
         """Return which entries are mapped to one of some variables."""
         if variables is None:
             return np.ones(len(self.states), np.bool_)
-        wanted = np.array([name in variables for name in self.variables], np.bool_)
-        of_state = np.append(False, wanted[self.automaton.variable_of[1:]])
-        found: NDArray[np.bool_] = of_state[self.states]
+        found: NDArray[np.bool_] = self._wanted(variables)[self.states]
         return found
 
-    def places(self, variables: frozenset[str]) -> tuple[Rows, Rows]:
+    def _wanted(self, variables: frozenset[str]) -> NDArray[np.bool_]:
+        """Return which states stand for one of some variables."""
+        wanted = np.array([name in variables for name in self.variables], np.bool_)
+        return np.append(False, wanted[self.automaton.variable_of[1:]])
+
+    def places(self, variables: frozenset[str]) -> tuple[Entries, Entries]:
         """Return the entries of some variables, and how many there are before each entry."""
         if variables not in self._places:
-            chosen = self.of_variables(variables)
-            before = np.zeros(len(chosen) + 1, np.int64)
-            running_count(np.array([0, len(chosen)]), chosen, before[1:])
-            self._places[variables] = np.flatnonzero(chosen), before
+            size = len(self.states) + 1
+            entries, before = np.empty(size, np.int32), np.empty(size, np.int32)
+            count = index_entries(self.states, self._wanted(variables), entries, before)
+            self._places[variables] = entries[:count], before
         return self._places[variables]

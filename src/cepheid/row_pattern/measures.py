@@ -180,7 +180,8 @@ class MeasureFrame:
             if node.variables is None:
                 return pa.array(current + 1)
             before = matches.places(node.variables)[1]
-            return pa.array(before[self._offsets + current + 1] - before[self._offsets])
+            counts = before[self._offsets + current + 1] - before[self._offsets]
+            return pa.array(counts.astype(np.int64))
         length = len(matches.states)
 
         def leaf(inner: tree.Expression) -> Value:

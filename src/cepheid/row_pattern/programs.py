@@ -202,6 +202,8 @@ class _Writer:
                 if negated:
                     self._code.append((kernel.NOT, 0))
                 return Kind("truth")
+            case tree.Binary(operator="AND" | "OR"):
+                return self._write_logical(node)
             case tree.Binary(operator=operator, left=left, right=right) if operator in _BINARY:
                 kind = self._combined(operator, self._write(left), self._write(right))
                 return self._write_simple(_BINARY[operator], kind)
@@ -215,6 +217,17 @@ class _Writer:
                 kind = self._same(self._write(first), self._write(second))
                 return self._write_simple(kernel.COALESCE, kind)
         raise NoProgramError
+
+    def _write_logical(self, node: tree.Binary) -> Kind:
+        """Append AND or OR; what the left side decides, the right side need not."""
+        left = self._write(node.left)
+        jump = kernel.JUMP_IF_FALSE if node.operator == "AND" else kernel.JUMP_IF_TRUE
+        place = len(self._code)
+        self._code.append((jump, 0))
+        kind = self._combined(node.operator, left, self._write(node.right))
+        self._code.append((_BINARY[node.operator], 0))
+        self._code[place] = (jump, len(self._code))
+        return kind
 
     def _write_simple(self, operator: int, kind: Kind) -> Kind:
         self._code.append((operator, 0))
