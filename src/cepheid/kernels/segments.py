@@ -116,12 +116,12 @@ def running_sum(offsets, use, values, out):
     zero = values.dtype.type(0)
     for s in range(offsets.shape[0] - 1):
         total = zero
+        rough = 0.0  # What wrapped is off by 2**64, which the rounding of doubles cannot hide.
         for i in range(offsets[s], offsets[s + 1]):
             if use[i]:
-                before = total
                 total += values[i]
-                if (values[i] >= 0 and total < before) or (values[i] < 0 and total > before):
-                    wrapped = True
+                rough += values[i]
+                wrapped = wrapped or abs(rough - total) > 2.0**63
             out[i] = total
     return wrapped
 

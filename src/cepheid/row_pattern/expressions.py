@@ -235,12 +235,10 @@ def parse_interval(reader: Reader) -> tree.Interval:
     reader.expect_words("INTERVAL")
     amount = reader.take()
     value = amount.value.strip()
-    unit = reader.take()
-    if amount.kind is TokenKind.TEXT and " " in value and unit.kind is not TokenKind.WORD:
-        reader.place -= 1
+    if amount.kind is TokenKind.TEXT and " " in value:
         value, _, name = value.partition(" ")
     else:
-        name = unit.value
+        name = reader.expect_name("a unit of time").value
     negative = value.startswith("-")
     digits = value.lstrip("-")
     length = None

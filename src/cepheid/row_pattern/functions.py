@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from cepheid.row_pattern.arrow import Value, pa, pc
-from cepheid.row_pattern.operators import as_text, as_truth, binary, concat, is_text, unify
+from cepheid.row_pattern.operators import (
+    as_double,
+    as_text,
+    as_truth,
+    binary,
+    concat,
+    is_text,
+    unify,
+)
 
 
 def _elementwise(
@@ -69,7 +77,7 @@ def _coalesce(*values: Value) -> Value:
     if not present:
         return values[0]
     kind = reduce(lambda a, b: unify(a, b)[0], present).type
-    return pc.coalesce(*(value.cast(kind) for value in present))
+    return pc.coalesce(*(value.cast(kind, safe=False) for value in present))
 
 
 def _null_if(a: Value, b: Value) -> Value:
@@ -133,14 +141,14 @@ def _to_whole(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
 
 
 def _analytic(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    return lambda value: function(_number(value).cast(pa.float64()))
+    return lambda value: function(as_double(_number(value)))
 
 
 def _logarithm(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
     """Return a logarithm that is NULL for what has none."""
 
     def logarithm(value: Value) -> Value:
-        number = _number(value).cast(pa.float64())
+        number = as_double(_number(value))
         positive = pc.greater(number, 0.0)
         return function(pc.if_else(positive, number, pa.scalar(None, pa.float64())))
 
@@ -148,12 +156,12 @@ def _logarithm(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
 
 
 def _sign(value: Value) -> Value:
-    return pc.sign(_number(value).cast(pa.float64()))
+    return pc.sign(as_double(_number(value)))
 
 
 def _power(base: Value, exponent: Value) -> Value:
     with np.errstate(all="ignore"):
-        return pc.power(_number(base).cast(pa.float64()), _number(exponent).cast(pa.float64()))
+        return pc.power(as_double(_number(base)), as_double(_number(exponent)))
 
 
 def _textual(function: Callable[[Value], Value]) -> Callable[[Value], Value]:

@@ -85,6 +85,10 @@ def agree(a: Value, b: Value) -> tuple[Value, Value]:
         return agree(a.cast(pa.timestamp("us")), b)
     if types.is_date(b.type) and types.is_timestamp(a.type):
         return agree(a, b.cast(pa.timestamp("us")))
+    if types.is_integer(a.type) and types.is_floating(b.type):
+        return as_double(a), b
+    if types.is_floating(a.type) and types.is_integer(b.type):
+        return a, as_double(b)
     if is_text(a.type) != is_text(b.type):
         message = f"{a.type} and {b.type}"
         raise TypeError(message)
@@ -157,12 +161,14 @@ def _arithmetic(operator: str, a: Value, b: Value) -> Value:
         safe = _without_zero(b)
         whole = types.is_integer(a.type) and types.is_integer(b.type)
         found = (
-            pc.divide_checked(a, safe) if whole else pc.trunc(pc.divide(_double(a), _double(safe)))
+            pc.divide_checked(a, safe)
+            if whole
+            else pc.trunc(pc.divide(as_double(a), as_double(safe)))
         )
         return found.cast(pa.int64())
     if operator == "%":
         return _remainder(a, b)
-    return pc.divide(_double(a), _double(_without_zero(b)))
+    return pc.divide(as_double(a), as_double(_without_zero(b)))
 
 
 def _widened(value: Value) -> Value:
@@ -174,8 +180,9 @@ def _widened(value: Value) -> Value:
     return value
 
 
-def _double(value: Value) -> Value:
-    return value if pa.types.is_float64(value.type) else value.cast(pa.float64())
+def as_double(value: Value) -> Value:
+    """Return a number as the nearest double."""
+    return value if pa.types.is_float64(value.type) else value.cast(pa.float64(), safe=False)
 
 
 def _without_zero(value: Value) -> Value:
@@ -187,7 +194,7 @@ def _remainder(a: Value, b: Value) -> Value:
     safe = _without_zero(b)
     if pa.types.is_integer(a.type) and pa.types.is_integer(b.type):
         return pc.subtract(a, pc.multiply(pc.divide(a, safe), safe))
-    x, y = _double(a), _double(safe)
+    x, y = as_double(a), as_double(safe)
     return pc.subtract(x, pc.multiply(pc.trunc(pc.divide(x, y)), y))
 
 
@@ -223,9 +230,9 @@ def unify(a: Value, b: Value) -> tuple[Value, Value]:
         return a, b.cast(a.type)
     if is_text(a.type) and is_text(b.type):
         return a.cast(pa.string()), b.cast(pa.string())
-    numeric = all(pa.types.is_integer(v.type) for v in (a, b))
-    kind = pa.int64() if numeric else pa.float64()
-    return a.cast(kind), b.cast(kind)
+    if all(pa.types.is_integer(v.type) for v in (a, b)):
+        return a.cast(pa.int64()), b.cast(pa.int64())
+    return as_double(a), as_double(b)
 
 
 _TYPES = {

@@ -145,7 +145,8 @@ def _item_before(tokens: Sequence[Token], last: int, text: str) -> tuple[int, in
         if before is None or not call or before.upper in _BEFORE_TABLE - {"TABLE"}:
             return first, last
         first -= 1
-    if first < 0 or tokens[first].kind not in (TokenKind.WORD, TokenKind.QUOTED):
+    named = first >= 0 and tokens[first].kind in (TokenKind.WORD, TokenKind.QUOTED)
+    if not named or tokens[first].upper in _BEFORE_TABLE:
         message = "MATCH_RECOGNIZE does not follow a table"
         span = tokens[max(last + 1, 0)].span
         helps = ("write `FROM table MATCH_RECOGNIZE (...)`",)
