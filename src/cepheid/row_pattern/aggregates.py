@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -220,6 +221,12 @@ def collector(
         return _extreme_by(largest=name == "MAX_BY", many=many), pa.list_(kind) if many else kind
     if name in ("STRING_AGG", "LISTAGG"):
         return _join, pa.string()
+    if name in ("MIN", "MAX") and len(kinds) == 2:
+        return _several(largest=name == "MAX"), pa.list_(kind)
+    if name == "HISTOGRAM":
+        return lambda rows: [*Counter(values(rows)).items()] or None, pa.map_(kind, pa.int64())
+    if name == "MAP_AGG":
+        return _map_agg, pa.map_(kind, kinds[1])
     simple = _SIMPLE[name]
     if name == "SUM" and pa.types.is_decimal(kind):
         kind = pa.decimal128(38, kind.scale)
@@ -247,6 +254,21 @@ def _extreme_by(*, largest: bool, many: bool) -> Callable[[Collected], object]:
         return ranked[0][0] if ranked else None
 
     return choose
+
+
+def _several(*, largest: bool) -> Callable[[Collected], object]:
+    """Return MIN or MAX with a number of values: the smallest or largest of them, in order."""
+
+    def choose(rows: Collected) -> object:
+        present = [row for row in rows if row[0] is not None]
+        ranked = sorted((row[0] for row in present), reverse=largest)
+        return ranked[: present[0][1]] if present else None
+
+    return choose
+
+
+def _map_agg(rows: Collected) -> list[tuple[Any, Any]] | None:
+    return [*{row[0]: row[1] for row in rows if row[0] is not None}.items()] or None
 
 
 def _join(rows: Collected) -> str | None:
@@ -301,6 +323,8 @@ _COLLECTED = frozenset(name for name in _SIMPLE if name[:3] in ("STD", "VAR")) |
     "MAX_BY",
     "STRING_AGG",
     "LISTAGG",
+    "HISTOGRAM",
+    "MAP_AGG",
     "ANY_VALUE",
     "ARBITRARY",
 }

@@ -151,13 +151,24 @@ def _parse_unary(reader: Reader) -> tree.Expression:
     start = reader.token.span.start
     sign = reader.take_mark("-", "+")
     if sign is None:
-        return _parse_primary(reader)
+        return _parse_subscripts(reader)
     reader.enter()
     operand = _parse_unary(reader)
     reader.leave()
     if sign == "+":
         return operand
     return tree.Unary("-", operand, span=Span(start, operand.span.end))
+
+
+def _parse_subscripts(reader: Reader) -> tree.Expression:
+    """Return a primary with what stands in brackets after it: ``x[1]`` is ELEMENT_AT(x, 1)."""
+    found = _parse_primary(reader)
+    while reader.take_mark("["):
+        key = parse_expression(reader)
+        reader.expect_mark("]")
+        span = reader.span_from(found.span.start)
+        found = tree.Call("ELEMENT_AT", (found, key), span=span)
+    return found
 
 
 # ---------------------------------------------------------------------------------------

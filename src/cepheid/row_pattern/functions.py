@@ -69,7 +69,61 @@ def _array(*items: Value) -> Value:
 
 
 def _cardinality(array: Value) -> Value:
+    if pa.types.is_map(array.type):
+        return _elementwise(len, pa.int64(), array)
     return pc.list_value_length(array).cast(pa.int64())
+
+
+def _items(array: Value) -> Value:
+    """Return the type of what an array holds."""
+    if not pa.types.is_list(array.type):
+        message = f"a value of type {array.type} is no array"
+        raise TypeError(message)
+    return array.type.value_type
+
+
+def _of_items(function: Callable[[list[Any]], object]) -> Callable[[Value], Value]:
+    """Return a function of the values of an array that are not NULL."""
+
+    def of_items(array: Value) -> Value:
+        kind = _items(array)
+
+        def compute(cells: list[Any]) -> object:
+            present = [cell for cell in cells if cell is not None]
+            return function(present) if present else None
+
+        return _elementwise(compute, kind, array)
+
+    return of_items
+
+
+def _array_sort(array: Value) -> Value:
+    """Return an array with its values in order, NULLs last."""
+
+    def sort(cells: list[Any]) -> list[Any]:
+        present = sorted(cell for cell in cells if cell is not None)
+        return present + [None] * (len(cells) - len(present))
+
+    return _elementwise(sort, pa.list_(_items(array)), array)
+
+
+def _contains(array: Value, item: Value) -> Value:
+    _items(array)
+    return _elementwise(lambda cells, one: one in cells, pa.bool_(), array, item)
+
+
+def _element_at(array: Value, key: Value) -> Value:
+    """Return the value of a key of a map, or of a place in an array, counted from 1."""
+    if pa.types.is_map(array.type):
+        pick: Callable[..., object] = lambda pairs, one: dict(pairs).get(one)  # noqa: E731  # one use
+        return _elementwise(pick, array.type.item_type, array, key)
+
+    def at(cells: list[Any], place: int) -> object:
+        if place == 0 or abs(place) > len(cells):
+            return None
+        return cells[place - 1] if place > 0 else cells[place]
+
+    return _elementwise(at, _items(array), array, key)
 
 
 def _coalesce(*values: Value) -> Value:
@@ -234,6 +288,11 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "CONCAT": concat,
     "CONCAT_WS": _concat_ws,
     "ARRAY_JOIN": _array_join,
+    "ARRAY_SORT": _array_sort,
+    "ARRAY_MIN": _of_items(min),
+    "ARRAY_MAX": _of_items(max),
+    "CONTAINS": _contains,
+    "ELEMENT_AT": _element_at,
     "CARDINALITY": _cardinality,
     "SIZE": _cardinality,
     "YEAR": _part(pc.year),

@@ -330,7 +330,7 @@ class _Writer:
         return kind
 
     def _write_aggregate(self, node: tree.Aggregate) -> Kind:
-        if node.name not in _AGGREGATES or node.distinct or node.condition is not None:
+        if node.name not in _AGGREGATES or node.distinct or len(tree.children(node)) > 1:
             raise NoProgramError
         column, kind = self._column(node.arguments[0])
         if node.name != "COUNT" and kind.name not in ("number", "null"):

@@ -110,7 +110,8 @@ class Tally:
         self._function: Callable[..., Any] = (
             collector(node, kinds)[0] if node.condition is None else _counted(node, kinds)
         )
-        self._fold = _FOLDS.get(node.name) if not node.distinct and node.condition is None else None
+        simple = not node.distinct and node.condition is None and len(arguments) == 1
+        self._fold = _FOLDS.get(node.name) if simple else None
         if self._fold is not None:
             self.history = [(0, None)]
 
