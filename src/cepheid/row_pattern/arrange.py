@@ -56,6 +56,8 @@ class ArrangedRows:
             array = _one_array(self._table.column(name))
             if pa.types.is_dictionary(array.type):
                 array = array.cast(array.type.value_type)
+            if pa.types.is_string_view(array.type):
+                array = array.cast(pa.large_string())  # Not every function of Arrow takes views.
             self._columns[name] = self._arranged(array)
         return self._columns[name]
 
