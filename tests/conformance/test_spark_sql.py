@@ -71,4 +71,7 @@ def test_no_shuffle_without_partitions_and_tables_of_the_session(spark: SparkSes
     text = "SELECT SUM(n) AS n FROM session_ticks MATCH_RECOGNIZE (ORDER BY seq "
     text += "MEASURES COUNT(*) AS n PATTERN (A+))"
     assert cepheid.sql(spark, text).toArrow().to_pylist() == [{"n": 12}]
+    other = cepheid.sql(spark, text, tables={"session_ticks": ticks().slice(0, 5)})
+    assert other.toArrow().to_pylist() == [{"n": 5}]
+    assert spark.table("session_ticks").count() == 12
     spark.catalog.dropTempView("session_ticks")

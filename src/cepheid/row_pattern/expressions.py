@@ -41,22 +41,31 @@ def parse_expression(reader: Reader) -> tree.Expression:
     ('<', 'PREV', 2)
     """
     reader.enter()
-    left = _parse_and(reader)
+    operands = [_parse_and(reader)]
     while reader.take_words("OR"):
-        left = _binary("OR", left, _parse_and(reader))
+        operands.append(_parse_and(reader))
     reader.leave()
-    return left
+    return _balanced("OR", operands)
 
 
 def _binary(operator: str, left: tree.Expression, right: tree.Expression) -> tree.Binary:
     return tree.Binary(operator, left, right, span=left.span.to(right.span))
 
 
+def _balanced(operator: str, operands: list[tree.Expression]) -> tree.Expression:
+    """Return AND or OR of many operands as a tree that is not deep."""
+    if len(operands) == 1:
+        return operands[0]
+    middle = len(operands) // 2
+    left, right = operands[:middle], operands[middle:]
+    return _binary(operator, _balanced(operator, left), _balanced(operator, right))
+
+
 def _parse_and(reader: Reader) -> tree.Expression:
-    left = _parse_not(reader)
+    operands = [_parse_not(reader)]
     while reader.take_words("AND"):
-        left = _binary("AND", left, _parse_not(reader))
-    return left
+        operands.append(_parse_not(reader))
+    return _balanced("AND", operands)
 
 
 def _parse_not(reader: Reader) -> tree.Expression:
@@ -71,7 +80,9 @@ def _parse_not(reader: Reader) -> tree.Expression:
 
 def _parse_predicate(reader: Reader) -> tree.Expression:
     left = _parse_sum(reader)
+    count = 0
     while True:
+        reader.check_chain(count := count + 1)
         token = reader.token
         if token.kind is TokenKind.MARK and token.value in _COMPARISONS:
             reader.take()
@@ -133,14 +144,18 @@ def _parse_list(reader: Reader) -> tuple[tree.Expression, ...]:
 
 def _parse_sum(reader: Reader) -> tree.Expression:
     left = _parse_product(reader)
+    count = 0
     while operator := reader.take_mark("+", "-", "||"):
+        reader.check_chain(count := count + 1)
         left = _binary(operator, left, _parse_product(reader))
     return left
 
 
 def _parse_product(reader: Reader) -> tree.Expression:
     left = _parse_unary(reader)
+    count = 0
     while True:
+        reader.check_chain(count := count + 1)
         operator = "DIV" if reader.take_words("DIV") else reader.take_mark("*", "/", "%")
         if operator is None:
             return left
@@ -163,7 +178,9 @@ def _parse_unary(reader: Reader) -> tree.Expression:
 def _parse_subscripts(reader: Reader) -> tree.Expression:
     """Return a primary with what stands in brackets after it: ``x[1]`` is ELEMENT_AT(x, 1)."""
     found = _parse_primary(reader)
+    count = 0
     while reader.take_mark("["):
+        reader.check_chain(count := count + 1)
         key = parse_expression(reader)
         reader.expect_mark("]")
         span = reader.span_from(found.span.start)

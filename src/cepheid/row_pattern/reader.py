@@ -8,8 +8,11 @@ from typing import NoReturn
 from cepheid.errors import Diagnostic, QuerySyntaxError, Span
 from cepheid.row_pattern.lexer import Token, TokenKind
 
-NESTING_MAX = 100
+NESTING_MAX = 50
 """Deeper texts are refused, before Python's own stack ends."""
+
+CHAIN_MAX = 100
+"""Operators like + that may follow each other without parentheses."""
 
 
 class Reader:
@@ -101,6 +104,14 @@ class Reader:
         if self.depth > NESTING_MAX:
             message = f"the text is nested deeper than {NESTING_MAX} levels"
             raise QuerySyntaxError([Diagnostic("E601", message, self.token.span)], self.text)
+
+    def check_chain(self, count: int) -> None:
+        """Refuse a chain of operators that would make too deep a tree."""
+        if count > CHAIN_MAX:
+            message = f"more than {CHAIN_MAX} operators follow each other"
+            helps = ("put parts of them into parentheses",)
+            found = Diagnostic("E601", message, self.token.span, helps=helps)
+            raise QuerySyntaxError([found], self.text)
 
     def leave(self) -> None:
         """Count one level of nesting less."""

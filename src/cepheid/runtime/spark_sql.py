@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +43,7 @@ def run_spark_sql(
     known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
     run = uuid.uuid4().hex
     views: list[str] = []
+    hidden = _temporary_views(spark, known)
     try:
         for name, frame in known.items():
             frame.createOrReplaceTempView(name)
@@ -57,6 +58,17 @@ def run_spark_sql(
         # The result was analysed when it was made, so that it no longer needs the names.
         for name in (*views, *known):
             spark.catalog.dropTempView(name)
+        for name, frame in hidden.items():
+            frame.createOrReplaceTempView(name)
+
+
+def _temporary_views(spark: SparkSession, names: Iterable[str]) -> dict[str, DataFrame]:
+    """Return the views of a session that tables of the same name will hide for a while."""
+    return {
+        name: spark.table(name)
+        for name in names
+        if spark.catalog.tableExists(name) and spark.catalog.getTable(name).isTemporary
+    }
 
 
 def _data_frame(spark: SparkSession, table: Any) -> DataFrame:

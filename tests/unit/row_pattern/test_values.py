@@ -158,6 +158,9 @@ CASES = [
     ("m + m", [Decimal("3.00"), None, Decimal("4.50")]),
     ("m > 2", [False, None, True]),
     ("m = 1.5", [True, None, False]),
+    ("(" * 40 + "1" + ")" * 40, 1),
+    (" OR ".join(["i = 1"] * 3000), [True, None, False]),
+    ("1" + " + 1" * 99, 100),
 ]  # fmt: skip
 
 
@@ -194,7 +197,8 @@ def test_mistakes(text: str, error: type[CepheidError], code: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["1 +", "(1", "a IS 5", "CASE END", "x IN ()", "INTERVAL '1' MONTH", "9223372036854775808",
-     "a LIKE 'x' ESCAPE 'ab'", "CAST(1 INT)", "AND", "FIRST(a, b)", "NOT " * 200 + "a"],
+     "a LIKE 'x' ESCAPE 'ab'", "CAST(1 INT)", "AND", "FIRST(a, b)", "NOT " * 200 + "a",
+     "(" * 200 + "a", "- " * 200 + "a", "a" + " + a" * 200, "a" + " IS NULL" * 200],
 )  # fmt: skip
 def test_text_that_cannot_be_read(text: str) -> None:
     with pytest.raises(CepheidError, match="E601"):
