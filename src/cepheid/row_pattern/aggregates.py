@@ -119,7 +119,8 @@ def _running_sum(
     if node.name == "AVG" and not duration:
         values = values.astype(np.float64, copy=False)
         out = np.empty(len(values), np.float64)
-    wrapped = running_sum(segments, use, values, out)
+    with np.errstate(over="ignore"):  # It says so itself.
+        wrapped = running_sum(segments, use, values, out)
     if wrapped and out.dtype == np.int64:
         message = "a sum of whole numbers left 64 bits"
         helps = ("make doubles of them: `SUM(1.0 * x)`",)

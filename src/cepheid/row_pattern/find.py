@@ -154,7 +154,8 @@ def _run(quest: Quest, find: Callable[..., int]) -> Iterator[MatchSet]:
     resume = np.array([0, -1, 0, -1, 0, 0], np.int64)
     result = kernel.FULL
     while result == kernel.FULL:
-        result = find(resume, path, cursor, starts, lengths, numbers, states)
+        with np.errstate(over="ignore"):  # Hashes wrap; only loops that run as Python would warn.
+            result = find(resume, path, cursor, starts, lengths, numbers, states)
         if result == search_kernel.TOO_LONG:
             raise too_long(plan, STEPS_MAX)
         if result not in (kernel.FULL, kernel.DONE):

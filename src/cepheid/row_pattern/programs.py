@@ -333,13 +333,16 @@ class _Writer:
         if node.name not in _AGGREGATES or node.distinct or len(tree.children(node)) > 1:
             raise NoProgramError
         column, kind = self._column(node.arguments[0])
-        if node.name != "COUNT" and kind.name not in ("number", "null"):
+        ordered = node.name in ("MIN", "MAX") and kind.name in ("text", "time", "span")
+        if node.name != "COUNT" and kind.name != "number" and not ordered:
             raise NoProgramError
         entry = (self._set(node.variables), _AGGREGATES[node.name], column)
         self._tallies.setdefault(node, entry)
         self._code.append((kernel.AGGREGATE, list(self._tallies).index(node)))
         if node.name == "COUNT":
             return Kind("number", float(max(self._rows.row_count, 1)))
+        if ordered:
+            return kind
         if node.name == "AVG" or kind.bound == 0.0:
             return Kind("number")
         bound = kind.bound * max(self._rows.row_count, 1) if node.name == "SUM" else kind.bound
@@ -393,8 +396,12 @@ class _Writer:
         for node in (part for condition in conditions for part in _walk(condition)):
             if isinstance(node, tree.Literal) and isinstance(node.value, str):
                 found.add(node.value)
+            bodies: tuple[tree.Expression, ...] = ()
             if isinstance(node, tree.Cell) and not isinstance(node.body, tree.RowLabel):
-                value = self._evaluated(node.body)
+                bodies = (node.body,)
+            elif isinstance(node, tree.Aggregate):
+                bodies = tree.children(node)
+            for value in map(self._evaluated, bodies):
                 if is_text(value.type):
                     found |= {text for text in value.unique().to_pylist() if text is not None}
         return {name: rank for rank, name in enumerate(sorted(found))}

@@ -143,12 +143,13 @@ class Tally:
         return total
 
 
+# NaN, which alone differs from itself, is the largest number.
 _FOLDS: dict[str, Callable[[Any, Any], Any]] = {
     "COUNT": lambda total, _: total,
     "SUM": operator.add,
     "AVG": operator.add,
-    "MIN": min,
-    "MAX": max,
+    "MIN": lambda a, b: b if b < a or a != a else a,
+    "MAX": lambda a, b: b if b > a or b != b else a,
     "BOOL_OR": lambda a, b: a or b,
     "BOOL_AND": lambda a, b: a and b,
     "EVERY": lambda a, b: a and b,
