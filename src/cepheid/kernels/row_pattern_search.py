@@ -270,6 +270,85 @@ def _grown(keys, generations, generation):
     return wider, new_generations
 
 
+@njit(cache=True, inline="always")
+def _keep(keys, generations, generation, kept, key):
+    """Remember a key, and return the table, how many keys it holds, and whether it must grow."""
+    slot = _remembered(keys, generations, generation, key)
+    if slot < 0 and kept < KEPT_MAX:
+        slot = -1 - slot
+        keys[slot, 0], keys[slot, 1] = key[0], key[1]
+        generations[slot] = generation
+        kept += 1
+    if 2 * kept > keys.shape[0]:
+        keys, generations = _grown(keys, generations, generation)
+    return keys, generations, kept
+
+
+@njit(cache=True)
+def _search(
+    start, begin, stop, limit, number, masks, mask_of, variable_of, first, moves, code, code_first,
+    constants, cells, columns, valid, in_set, tally_set, kinds, tally_column, label_values, views,
+    label_views, steps_before_memory, steps_max, path, cursor, places, counts, tallies, stack,
+    known, keys, generations, generation, kept, key, bits,
+):  # fmt: skip
+    """Search the preferred match from a row; return its length or -1, and the steps it took.
+
+    The table of failures comes back with them, since it may have grown.
+    """
+    anchored = first.shape[0] > 1
+    counts[:] = 0
+    depth, length, steps = 0, -1, 0
+    path[0] = 0
+    place = (1 if start == begin else 0) if anchored else 0
+    cursor[0] = first[place, 0]
+    while steps <= steps_max:
+        row, state = start + depth, path[depth]
+        if anchored:
+            place = (1 if row == begin else 0) + (2 if row == stop else 0)
+        at = cursor[depth]
+        remembers = steps > steps_before_memory
+        if at == first[place, state + 1]:
+            if depth == 0:
+                break
+            if remembers:
+                _sign(row, state, depth, views, places, counts, tallies, path, variable_of,
+                      label_views, bits, key)  # fmt: skip
+                keys, generations, kept = _keep(keys, generations, generation, kept, key)
+            _pop(variable_of[state], in_set, counts)
+            depth -= 1
+            continue
+        cursor[depth] = at + 1
+        target = moves[at]
+        if target == 0:
+            length = depth
+            break
+        variable = variable_of[target]
+        if row >= limit or (mask_of[variable] >= 0 and not masks[mask_of[variable], row]):
+            continue
+        steps += 1
+        path[depth + 1] = target
+        _push(variable, row, depth + 1, in_set, places, counts, tally_set, kinds, tally_column,
+              columns, valid, tallies)  # fmt: skip
+        good = code_first[variable] == code_first[variable + 1]
+        good = good or _holds(
+            code, code_first[variable], code_first[variable + 1], constants, cells, columns, valid,
+            places, counts, tallies, kinds, path, variable_of, label_values, depth + 1, start,
+            begin, stop, number, stack, known,
+        )  # fmt: skip
+        if good and remembers:
+            _sign(row + 1, target, depth + 1, views, places, counts, tallies, path, variable_of,
+                  label_views, bits, key)  # fmt: skip
+            good = _remembered(keys, generations, generation, key) < 0
+        if not good:
+            _pop(variable, in_set, counts)
+            continue
+        depth += 1
+        if anchored:
+            place = 2 if row + 1 == stop else 0
+        cursor[depth] = first[place, target]
+    return length, steps, keys, generations, kept
+
+
 @njit(cache=True)
 def find_seeing_matches(
     bounds, resume, masks, mask_of, variable_of, first, moves, limits, mode, is_target, unmatched,
@@ -287,7 +366,6 @@ def find_seeing_matches(
     """
     p, start, number, taken = resume[0], resume[1], resume[2], resume[3]
     count, used, result = 0, 0, DONE
-    anchored, within = first.shape[0] > 1, limits.shape[0] > 0
     places = np.zeros((in_set.shape[0], longest + 1), np.int64)
     counts = np.zeros(in_set.shape[0], np.int64)
     tallies = np.zeros((kinds.shape[0], longest + 2, 2))
@@ -299,78 +377,24 @@ def find_seeing_matches(
         begin, stop = bounds[p], bounds[p + 1]
         if start < begin:
             start, number, taken = begin, 0, begin - 1
-        total = 0
+        left = steps_max
         generation, kept = generation + 1, 0
-        while start < stop:
+        while start < stop and result == DONE:
             if count == starts.shape[0] or used + (stop - start) > states.shape[0]:
                 result = FULL
                 break
-            limit = limits[start] if within else stop
+            limit = limits[start] if limits.shape[0] > 0 else stop
             if not shared:
                 generation, kept = generation + 1, 0
-            counts[:] = 0
-            depth, length, steps = 0, -1, 0
-            path[0] = 0
-            place = (1 if start == begin else 0) if anchored else 0
-            cursor[0] = first[place, 0]
-            while True:
-                row, state = start + depth, path[depth]
-                if anchored:
-                    place = (1 if row == begin else 0) + (2 if row == stop else 0)
-                at = cursor[depth]
-                remembers = steps > steps_before_memory
-                if at == first[place, state + 1]:
-                    if depth == 0:
-                        break
-                    if remembers:
-                        _sign(row, state, depth, views, places, counts, tallies, path, variable_of,
-                              label_views, bits, key)  # fmt: skip
-                        slot = _remembered(keys, generations, generation, key)
-                        if slot < 0 and kept < KEPT_MAX:
-                            slot = -1 - slot
-                            keys[slot, 0], keys[slot, 1] = key[0], key[1]
-                            generations[slot] = generation
-                            kept += 1
-                            if 2 * kept > keys.shape[0]:
-                                keys, generations = _grown(keys, generations, generation)
-                    _pop(variable_of[state], in_set, counts)
-                    depth -= 1
-                    continue
-                cursor[depth] = at + 1
-                target = moves[at]
-                if target == 0:
-                    length = depth
-                    break
-                if row >= limit:
-                    continue
-                variable = variable_of[target]
-                if mask_of[variable] >= 0 and not masks[mask_of[variable], row]:
-                    continue
-                steps += 1
-                path[depth + 1] = target
-                _push(variable, row, depth + 1, in_set, places, counts, tally_set, kinds,
-                      tally_column, columns, valid, tallies)  # fmt: skip
-                good = code_first[variable] == code_first[variable + 1]
-                good = good or _holds(
-                    code, code_first[variable], code_first[variable + 1], constants, cells, columns,
-                    valid, places, counts, tallies, kinds, path, variable_of, label_values,
-                    depth + 1, start, begin, stop, number + 1, stack, known,
-                )  # fmt: skip
-                if good and remembers:
-                    _sign(row + 1, target, depth + 1, views, places, counts, tallies, path,
-                          variable_of, label_views, bits, key)  # fmt: skip
-                    good = _remembered(keys, generations, generation, key) < 0
-                if not good:
-                    _pop(variable, in_set, counts)
-                    if total + steps > steps_max:
-                        break
-                    continue
-                depth += 1
-                if anchored:
-                    place = 2 if row + 1 == stop else 0
-                cursor[depth] = first[place, target]
-            total += steps
-            if total > steps_max:
+            length, steps, keys, generations, kept = _search(
+                start, begin, stop, limit, number + 1, masks, mask_of, variable_of, first, moves,
+                code, code_first, constants, cells, columns, valid, in_set, tally_set, kinds,
+                tally_column, label_values, views, label_views, steps_before_memory, left, path,
+                cursor, places, counts, tallies, stack, known, keys, generations, generation, kept,
+                key, bits,
+            )  # fmt: skip
+            left -= steps
+            if left < 0:
                 result = TOO_LONG
                 break
             if length < 0:
@@ -387,14 +411,11 @@ def find_seeing_matches(
             used += length
             taken = max(taken, start + length - 1)
             following = next_start(start, length, mode, is_target, variable_of, path[1:])
-            if following < 0:
-                result = -following
-                break
-            start = following
-        if result != DONE:
-            break
-        p += 1
-        start = stop if p + 1 == bounds.shape[0] else bounds[p] - 1
+            result = -following if following < 0 else DONE
+            start = max(start, following)
+        if result == DONE:
+            p += 1
+            start = stop if p + 1 == bounds.shape[0] else bounds[p] - 1
     resume[0], resume[1], resume[2], resume[3] = p, start, number, taken
     resume[4], resume[5] = count, used
     return result

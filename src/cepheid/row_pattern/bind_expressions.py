@@ -178,8 +178,9 @@ class Binder:
 
     def _check_call(self, call: tree.Call) -> None:
         if call.name not in FUNCTIONS:
-            helps = suggest_names(call.name, [*FUNCTIONS, *AGGREGATES], owner="the language")
-            self._report("E608", f"there is no function `{call.name}`", call.span, helps)
+            near = suggest_names(call.name, [*FUNCTIONS, *AGGREGATES])
+            help_ = near if near.startswith("did") else "docs/sql.md lists the functions"
+            self._report("E608", f"there is no function `{call.name}`", call.span, help_)
             return
         if call.semantics is not None:
             message = f"{call.semantics} does not go with `{call.name}`"
