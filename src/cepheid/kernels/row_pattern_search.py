@@ -284,17 +284,20 @@ def _keep(keys, generations, generation, kept, key):
     return keys, generations, kept
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _search(
-    start, begin, stop, limit, number, masks, mask_of, variable_of, first, moves, code, code_first,
-    constants, cells, columns, valid, in_set, tally_set, kinds, tally_column, label_values, views,
-    label_views, steps_before_memory, steps_max, path, cursor, places, counts, tallies, stack,
-    known, keys, generations, generation, kept, key, bits,
-):  # fmt: skip
+    start, begin, stop, limit, number, generation, kept, limits, pattern, programs, seen, room
+):
     """Search the preferred match from a row; return its length or -1, and the steps it took.
 
-    The table of failures comes back with them, since it may have grown.
+    The arguments of ``find_seeing_matches`` come in groups, and its room. The table of failures
+    comes back, since it may have grown.
     """
+    steps_before_memory, steps_max = limits
+    masks, mask_of, variable_of, first, moves = pattern
+    code, code_first, constants, cells, columns, valid, label_values = programs
+    in_set, tally_set, kinds, tally_column, views, label_views = seen
+    path, cursor, places, counts, tallies, stack, known, keys, generations, key, bits = room
     anchored = first.shape[0] > 1
     counts[:] = 0
     depth, length, steps = 0, -1, 0
@@ -373,6 +376,9 @@ def find_seeing_matches(
     keys, generations = np.zeros((1 << 12, 2), np.uint64), np.zeros(1 << 12, np.int64)
     generation, kept = 1, 0
     key, bits = np.zeros(2, np.uint64), np.zeros(1)
+    pattern = (masks, mask_of, variable_of, first, moves)
+    programs = (code, code_first, constants, cells, columns, valid, label_values)
+    seen = (in_set, tally_set, kinds, tally_column, views, label_views)
     while p + 1 < bounds.shape[0] and result == DONE:
         begin, stop = bounds[p], bounds[p + 1]
         if start < begin:
@@ -386,12 +392,22 @@ def find_seeing_matches(
             limit = limits[start] if limits.shape[0] > 0 else stop
             if not shared:
                 generation, kept = generation + 1, 0
+            room = (
+                path,
+                cursor,
+                places,
+                counts,
+                tallies,
+                stack,
+                known,
+                keys,
+                generations,
+                key,
+                bits,
+            )
             length, steps, keys, generations, kept = _search(
-                start, begin, stop, limit, number + 1, masks, mask_of, variable_of, first, moves,
-                code, code_first, constants, cells, columns, valid, in_set, tally_set, kinds,
-                tally_column, label_values, views, label_views, steps_before_memory, left, path,
-                cursor, places, counts, tallies, stack, known, keys, generations, generation, kept,
-                key, bits,
+                start, begin, stop, limit, number + 1, generation, kept,
+                (steps_before_memory, left), pattern, programs, seen, room,
             )  # fmt: skip
             left -= steps
             if left < 0:
