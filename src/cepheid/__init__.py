@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cepheid.api import CompiledQuery, query
+    from cepheid.api import CompiledQuery, query, sql
     from cepheid.errors import (
         BindError,
         CepheidError,
@@ -31,6 +31,7 @@ __version__ = "0.1.0.dev0"
 
 _HOME = {
     "query": "cepheid.api",
+    "sql": "cepheid.api",
     "CompiledQuery": "cepheid.api",
     "Plan": "cepheid.planner.plan",
     "Diagnostic": "cepheid.errors",
@@ -55,6 +56,7 @@ __all__ = [
     "UnsupportedError",
     "query",
     "register",
+    "sql",
 ]
 
 

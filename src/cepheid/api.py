@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any
 
@@ -208,3 +208,70 @@ def query(
     source = Source(time, type, tiebreakers, read_schema(schema))
     parsed = parse(text)
     return CompiledQuery(parsed, compile_query(parsed, text, source), source)
+
+
+def sql(spark: Any = None, text: Any = None, *, tables: Mapping[str, Any] | None = None) -> Any:
+    """Run SQL with MATCH_RECOGNIZE clauses, on Spark or in process.
+
+    ``sql(spark, text)`` runs on Spark and returns a DataFrame; clauses may stand wherever a table
+    may, and the rest of the text is Spark SQL. ``sql(text, tables={...})`` runs in process over
+    Arrow tables or pandas DataFrames; what is more than a SELECT over one table around the clauses
+    runs on a Spark session of this machine. ``docs/sql.md`` describes the clause.
+
+    Parameters
+    ----------
+    spark
+        A Spark session, or the text itself if it runs in process.
+    text
+        The SQL text.
+    tables
+        Tables by the names that the text gives them. With Spark, they stand beside its own.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame, pyarrow.Table or pandas.DataFrame
+        With Spark a DataFrame; otherwise Arrow, or pandas if all tables are pandas.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type than described here.
+    QuerySyntaxError
+        If a clause cannot be read (E601, E602, E615).
+    BindError
+        If names or types do not fit (E603 to E606, E608, E609, E613).
+    UnsupportedError
+        If the pattern is too large (E607).
+    DataError
+        If the data is at fault (E610 to E612, E614).
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> ticks = pa.table({"seq": [1, 2, 3, 4], "price": [9, 7, 5, 6]})
+    >>> sql('''
+    ...     SELECT * FROM ticks MATCH_RECOGNIZE (
+    ...         ORDER BY seq
+    ...         MEASURES A.price AS top, LAST(B.price) AS bottom
+    ...         PATTERN (A B+) DEFINE B AS price < PREV(price)
+    ...     )''', tables={"ticks": ticks}).to_pylist()
+    [{'top': 9, 'bottom': 5}]
+    """
+    if isinstance(spark, str):
+        if text is not None:
+            message = "the text comes once: sql(text, tables={...}) or sql(spark, text)"
+            raise TypeError(message)
+        spark, text = None, spark
+    if not isinstance(text, str):
+        message = f"text is a str, not {text.__class__.__name__}"
+        raise TypeError(message)
+    if tables is not None and not isinstance(tables, Mapping):
+        message = f"tables are a dict of tables by name, not {tables.__class__.__name__}"
+        raise TypeError(message)
+    if spark is None:
+        return importlib.import_module("cepheid.runtime.local_sql").run_local_sql(
+            text, tables or {}
+        )
+    return importlib.import_module("cepheid.runtime.spark_row_pattern").run_spark_sql(
+        spark, text, tables
+    )

@@ -9,6 +9,8 @@ The tree of exceptions::
     │   └── UnsupportedError     E4xx: it means something that Cepheid cannot do yet
     └── DataError                E5xx: a file or an event is at fault
 
+SQL has codes of its own, E6xx, and the same exceptions.
+
 Rendering is a pure function of a diagnostic and the query text.
 """
 

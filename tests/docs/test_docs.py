@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.mark.structures import ParameterSet
+from tests.row_pattern.ticks import run_on_ticks
 
 import cepheid
 from cepheid.interfaces.catalogue import error_pages
@@ -40,6 +41,7 @@ def compile_block(words: list[str], text: str) -> cepheid.CompiledQuery:
 
 def test_every_block_has_a_language_that_a_test_knows() -> None:
     known = {"cepheid", "cepheid-error", "cepheid-warning", "python", "sh", "text", "mermaid"}
+    known |= {"sql", "sql-error"}
     found = {m[1] for page in PAGES for m in BLOCK.finditer(page.read_text("utf-8"))}
     assert found <= known
 
@@ -56,7 +58,7 @@ def test_examples_of_the_error_pages_give_their_code(code: str) -> None:
             found = [w.code for w in compile_block(words.split(), text).warnings]
         else:
             with pytest.raises(cepheid.CepheidError) as caught:
-                compile_block(words.split(), text)
+                run_on_ticks(text) if kind == "sql-error" else compile_block(words.split(), text)
             found = [d.code for d in caught.value.diagnostics]
         assert found == [code]
 
@@ -67,9 +69,19 @@ def test_every_code_has_a_page_and_a_golden_file() -> None:
     # What only data or a run can show is tested with data: tests/interfaces and tests/engine.
     shown = {code for code, page in error_pages().items() if "```" in page}
     assert shown <= golden
-    assert CODES - shown == {"E402", "E403", "E404"} | {
-        f"E5{n:02}" for n in (*range(1, 12), 21, 22, 23)
+    with_data = {f"E5{n:02}" for n in (*range(1, 12), 21, 22, 23)} | {
+        "E610",
+        "E611",
+        "E612",
+        "E614",
     }
+    assert CODES - shown == {"E402", "E403", "E404"} | with_data
+
+
+@pytest.mark.parametrize(("words", "text"), blocks("sql"))
+def test_sql_of_the_docs_runs(words: list[str], text: str) -> None:
+    del words
+    assert run_on_ticks(text).num_columns
 
 
 @pytest.mark.parametrize(("words", "text"), blocks("python"))

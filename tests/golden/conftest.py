@@ -5,6 +5,7 @@ each a line that holds the section's name alone and then its text:
 
 ``stream``, ``schema``  what the queries after them run over; the schema has lines ``name type``
 ``query``               the text of a query
+``sql``                 a SQL text with MATCH_RECOGNIZE over a table ``ticks``
 ``expect``              its rows: the names of the columns, then one line a row
 ``matches``             its matches, one a line: ``A@1 B@2.5`` is A at second 1, B at second 2.5
 ``error``, ``warning``  what Cepheid says about the query
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from tests.engine.comparison import same_rows, table_of
+from tests.row_pattern.ticks import run_on_ticks
 
 import cepheid
 from cepheid.errors import CepheidError, UnsupportedError, render_diagnostics
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-INPUTS = ("stream", "schema", "query")
+INPUTS = ("stream", "schema", "query", "sql")
 OUTPUTS = ("expect", "matches", "error", "warning", "explain")
 REWRITABLE = ("expect", "matches", "explain")
 """What ``--update-golden`` rewrites; messages are reviewed one by one."""
@@ -73,7 +75,7 @@ class GoldenFile(pytest.File):
             if section.name in INPUTS:
                 inputs[section.name] = section.body
                 continue
-            if "query" not in inputs:
+            if not inputs.keys() & {"query", "sql"}:
                 message = f"{self.path.name}: `{section.name}` stands before any query"
                 raise ValueError(message)
             name = f"{number}-{section.name}"
@@ -106,7 +108,8 @@ class GoldenCase(pytest.Item):
         if updating and section.name in REWRITABLE and not protected:
             file.rewrite(self.number, actual)
             return
-        message = f"{self.inputs['query']}\n\nexpected\n{section.body}\n\nactual\n{actual}"
+        text = self.inputs.get("sql") or self.inputs["query"]
+        message = f"{text}\n\nexpected\n{section.body}\n\nactual\n{actual}"
         raise AssertionError(message)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_: object) -> str:
@@ -137,6 +140,8 @@ def split_sections(text: str) -> tuple[str, list[Section]]:
 
 def answer(section: str, inputs: dict[str, str]) -> str:
     """Return what a section ought to say."""
+    if "sql" in inputs:
+        return sql_error(inputs["sql"])
     text = inputs["query"]
     schema = dict(line.split() for line in content_lines(inputs.get("schema", ""))) or None
     try:
@@ -160,6 +165,15 @@ def answer(section: str, inputs: dict[str, str]) -> str:
     in_seconds = tree.window is not None and isinstance(tree.window.within, Duration)
     lines = [[render_cell(name, row[name], events, in_seconds) for name in names] for row in rows]
     return "\n".join(", ".join(cells) for cells in [names, *lines])
+
+
+def sql_error(text: str) -> str:
+    """Return what Cepheid says about a SQL text over the table ``ticks``."""
+    try:
+        run_on_ticks(text)
+    except CepheidError as error:
+        return str(error)
+    return "the text has no error"
 
 
 def check_engine(

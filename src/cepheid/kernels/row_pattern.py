@@ -1,0 +1,172 @@
+"""Finding row pattern matches where every condition speaks of one row alone: O(rows x states).
+
+A match is searched from a start row by depth first search in the order of preference. Whether the
+rest of a match can follow from a row and a state does not depend on how they were reached, so a
+bit for every row and state remembers that it cannot, for all later starts too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+DONE, FULL, SKIP_TO_FIRST_ROW, SKIP_TARGET_ABSENT = 0, 1, 2, 3
+"""How a search ends: all rows are done, the room is full, or SKIP has no place to go."""
+
+PAST_LAST_ROW, TO_NEXT_ROW, TO_FIRST, TO_LAST = 0, 1, 2, 3
+
+
+@njit(cache=True, inline="always")
+def _search(start, begin, stop, limit, conditions, condition_of, first, moves, memo, path, cursor):
+    """Return the length of the preferred match from a row (-1: none), and how far it looked.
+
+    path[1:length + 1] holds the states of its rows. limit: the first row that is too late.
+    """
+    state_count = condition_of.shape[0]
+    anchored = first.shape[0] > 1
+    place = 0
+    if anchored:
+        place = 1 if start == begin else 0
+        if start == stop:
+            place += 2
+    depth = 0
+    path[0] = 0
+    cursor[0] = first[place, 0]
+    furthest = start
+    while True:
+        row = start + depth
+        state = path[depth]
+        if anchored:
+            place = (1 if row == begin else 0) + (2 if row == stop else 0)
+        at = cursor[depth]
+        if at == first[place, state + 1]:
+            bit = (row - begin) * state_count + state
+            memo[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
+            if depth == 0:
+                return -1, furthest
+            depth -= 1
+            continue
+        cursor[depth] = at + 1
+        target = moves[at]
+        if target == 0:
+            return depth, furthest
+        if row >= limit:
+            continue
+        which = condition_of[target]
+        if which >= 0 and not conditions[which, row]:
+            continue
+        bit = (row + 1 - begin) * state_count + target
+        if memo[bit >> 6] >> np.uint64(bit & 63) & np.uint64(1):
+            continue
+        depth += 1
+        if row + 1 > furthest:
+            furthest = row + 1
+        path[depth] = target
+        if anchored:
+            place = 2 if row + 1 == stop else 0
+        cursor[depth] = first[place, target]
+
+
+@njit(cache=True)
+def next_start(start, length, mode, is_target, variable_of, path):
+    """Return the row to go on from after a match, or a negative code of what is wrong."""
+    if length == 0 or mode == TO_NEXT_ROW:
+        return start + 1
+    if mode == PAST_LAST_ROW:
+        return start + length
+    found = -1
+    for i in range(length):
+        if is_target[variable_of[path[i]]]:
+            found = i
+            if mode == TO_FIRST:
+                break
+    if found < 0:
+        return -SKIP_TARGET_ABSENT
+    if found == 0:
+        return -SKIP_TO_FIRST_ROW
+    return start + found
+
+
+@njit(cache=True)
+def find_matches(
+    bounds,
+    resume,
+    conditions,
+    condition_of,
+    variable_of,
+    first,
+    moves,
+    limits,
+    mode,
+    is_target,
+    unmatched,
+    memo,
+    path,
+    cursor,
+    starts,
+    lengths,
+    numbers,
+    states,
+):
+    """Find all matches of all partitions, and stop early where the room for them is full.
+
+    bounds[p], bounds[p + 1]: the rows of partition p. resume: partition, row, matches before, last
+    row that a match took, matches found, states written; the last two start at 0, and all are
+    updated. limits[i]: the first row that is too late for a match from row i; without WITHIN it
+    has no entry. starts, lengths, numbers: one entry a match, in order; a length of -1 is a row
+    that no match took, if unmatched asks for them. states: those of the rows of all matches.
+    """
+    p, row, number, taken = resume[0], resume[1], resume[2], resume[3]
+    count, used = 0, 0
+    state_count = condition_of.shape[0]
+    within = limits.shape[0] > 0
+    result = DONE
+    while p + 1 < bounds.shape[0]:
+        begin, stop = bounds[p], bounds[p + 1]
+        if row < begin:
+            row, number, taken = begin, 0, begin - 1
+        if row == begin or within:
+            memo[: ((stop - begin + 1) * state_count >> 6) + 1] = 0
+        while row < stop:
+            if count == starts.shape[0] or used + (stop - row) > states.shape[0]:
+                result = FULL
+                break
+            limit = limits[row] if within else stop
+            length, furthest = _search(
+                row, begin, stop, limit, conditions, condition_of, first, moves, memo, path, cursor
+            )
+            if within:
+                # What came too late for this start may be in time for the next.
+                low = (row - begin) * state_count >> 6
+                memo[low : ((furthest - begin + 1) * state_count >> 6) + 1] = 0
+            if length < 0:
+                if unmatched and row > taken:
+                    starts[count], lengths[count], numbers[count] = row, -1, 0
+                    count += 1
+                row += 1
+                continue
+            number += 1
+            starts[count], lengths[count], numbers[count] = row, length, number
+            count += 1
+            for i in range(length):
+                states[used + i] = path[i + 1]
+            used += length
+            if row + length - 1 > taken:
+                taken = row + length - 1
+            if length == 0 or mode == TO_NEXT_ROW:
+                following = row + 1
+            elif mode == PAST_LAST_ROW:
+                following = row + length
+            else:
+                following = next_start(row, length, mode, is_target, variable_of, path[1:])
+            if following < 0:
+                result = -following
+                break
+            row = following
+        if result != DONE:
+            break
+        p += 1
+        row = stop if p + 1 == bounds.shape[0] else bounds[p] - 1
+    resume[0], resume[1], resume[2], resume[3] = p, row, number, taken
+    resume[4], resume[5] = count, used
+    return result

@@ -1,0 +1,437 @@
+"""Finding row pattern matches where conditions see other rows of the match, all values numbers.
+
+The search is that of ``row_pattern``: depth first, in the order of preference. What a condition
+asks of the match so far is kept for every depth, so that one step forward or back is O(1): the rows
+of the variables it names, and running aggregates. Conditions are programs for a small stack
+machine. Where the search failed is remembered together with all that later conditions can see,
+by a hash of 128 bits; two that differ never meet in practice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cepheid.kernels.row_pattern import DONE, FULL, next_start
+
+TOO_LONG = 4
+"""How a search ends beside those of ``row_pattern``: it takes too many steps."""
+
+CONSTANT, CELL, LABEL, AGGREGATE, NUMBER = range(5)
+ADD, SUBTRACT, MULTIPLY, DIVIDE, MODULO = range(5, 10)
+NEGATE, NOT, AND, OR = range(10, 14)
+EQUAL, UNEQUAL, LESS, AT_MOST, GREATER, AT_LEAST = range(14, 20)
+IS_NULL, ABSOLUTE, COALESCE, CHOOSE, JUMP_IF_FALSE, JUMP_IF_TRUE = range(20, 26)
+COUNT, SUM, AVG, MIN, MAX = range(5)
+
+KEPT_MAX = 1 << 22
+"""Failures that are remembered at a time; the table of them takes 200 MB."""
+
+STACK_MAX = 64
+"""Values that a program may keep at a time."""
+
+
+@njit(cache=True, inline="always")
+def _find_row(cells, cell, places, counts, depth, start, begin, stop):
+    """Return the row that a cell's navigation finds, or -1."""
+    place, from_first = cells[cell, 0], cells[cell, 1]
+    offset, shift = cells[cell, 2], cells[cell, 3]
+    if place < 0:
+        row = start + offset if from_first else start + depth - 1 - offset
+        if row < start or row >= start + depth:
+            return -1
+    else:
+        if offset >= counts[place]:
+            return -1
+        row = places[place, offset] if from_first else places[place, counts[place] - 1 - offset]
+    row += shift
+    return row if begin <= row < stop else -1
+
+
+@njit(cache=True, inline="always")
+def _compare(operator, a, b):
+    """Return a comparison; NaN equals itself and is greater than every other number."""
+    if a != a or b != b:
+        a, b = (1.0 if a != a else 0.0), (1.0 if b != b else 0.0)
+    if operator == EQUAL:
+        return a == b
+    if operator == UNEQUAL:
+        return a != b
+    if operator == LESS:
+        return a < b
+    if operator == AT_MOST:
+        return a <= b
+    if operator == GREATER:
+        return a > b
+    return a >= b
+
+
+@njit(cache=True, inline="always")
+def _compute(operator, a, b):
+    """Return arithmetic of two numbers; a divisor is not zero."""
+    if operator == ADD:
+        return a + b
+    if operator == SUBTRACT:
+        return a - b
+    if operator == MULTIPLY:
+        return a * b
+    return a / b if operator == DIVIDE else np.fmod(a, b)
+
+
+@njit(cache=True, inline="always")
+def _load(
+    operator, argument, constants, cells, columns, valid, places, counts, tallies, kinds,
+    path, variable_of, label_values, depth, start, begin, stop, number, stack, known, top,
+):  # fmt: skip
+    """Put a value from outside on top of the stack."""
+    known[top] = True
+    if operator == CONSTANT:
+        stack[top], known[top] = constants[argument, 0], constants[argument, 1] == 0.0
+        return
+    if operator == NUMBER:
+        stack[top] = number
+        return
+    if operator == AGGREGATE:
+        count, value = tallies[argument, depth, 0], tallies[argument, depth, 1]
+        kind = kinds[argument]
+        known[top] = kind == COUNT or count > 0.0
+        if kind == COUNT:
+            stack[top] = count
+        elif known[top]:
+            stack[top] = value / count if kind == AVG else value
+        return
+    row = _find_row(cells, argument, places, counts, depth, start, begin, stop)
+    known[top] = row >= 0
+    if operator == LABEL:
+        known[top] = start <= row < start + depth
+        if known[top]:
+            stack[top] = label_values[variable_of[path[row - start + 1]]]
+    elif row >= 0:
+        column = cells[argument, 4]
+        stack[top], known[top] = columns[column, row], valid[column, row]
+
+
+@njit(cache=True, inline="always")
+def _holds(
+    code, first, last, constants, cells, columns, valid, places, counts, tallies, kinds, path,
+    variable_of, label_values, depth, start, begin, stop, number, stack, known,
+):  # fmt: skip
+    """Return whether a condition is true for the last row of a match of some depth."""
+    top, at = -1, first - 1
+    while at + 1 < last:
+        at += 1
+        operator, argument = code[at, 0], code[at, 1]
+        if operator <= NUMBER:
+            top += 1
+            _load(
+                operator, argument, constants, cells, columns, valid, places, counts, tallies,
+                kinds, path, variable_of, label_values, depth, start, begin, stop, number, stack,
+                known, top,
+            )  # fmt: skip
+        elif operator == NEGATE:
+            stack[top] = -stack[top]
+        elif operator == ABSOLUTE:
+            stack[top] = abs(stack[top])
+        elif operator == NOT:
+            stack[top] = 1.0 - stack[top]
+        elif operator == IS_NULL:
+            stack[top] = 0.0 if known[top] else 1.0
+            known[top] = True
+        elif operator == JUMP_IF_FALSE:
+            if known[top] and stack[top] == 0.0:
+                at = argument - 1
+        elif operator == JUMP_IF_TRUE:
+            if known[top] and stack[top] == 1.0:
+                at = argument - 1
+        elif operator == CHOOSE:
+            top -= 2
+            chosen = top + 1 if known[top] and stack[top] == 1.0 else top + 2
+            stack[top], known[top] = stack[chosen], known[chosen]
+        else:
+            top -= 1
+            a, b, a_known, b_known = stack[top], stack[top + 1], known[top], known[top + 1]
+            if operator == AND:
+                no = (a_known and a == 0.0) or (b_known and b == 0.0)
+                stack[top], known[top] = (0.0 if no else 1.0), no or (a_known and b_known)
+            elif operator == OR:
+                yes = (a_known and a == 1.0) or (b_known and b == 1.0)
+                stack[top], known[top] = (1.0 if yes else 0.0), yes or (a_known and b_known)
+            elif operator == COALESCE:
+                if not a_known:
+                    stack[top], known[top] = b, b_known
+            elif not (a_known and b_known):
+                known[top] = False
+            elif operator >= EQUAL:
+                stack[top] = 1.0 if _compare(operator, a, b) else 0.0
+            elif operator in (DIVIDE, MODULO) and b == 0.0:
+                known[top] = False
+            else:
+                stack[top] = _compute(operator, a, b)
+    return known[0] and stack[0] == 1.0
+
+
+@njit(cache=True, inline="always")
+def _push(
+    variable, row, depth, in_set, places, counts, tally_set, kinds, tally_column, columns, valid,
+    tallies,
+):  # fmt: skip
+    """Take a row as row number ``depth`` of a match, counted from 1."""
+    for s in range(counts.shape[0]):
+        if in_set[s, variable]:
+            places[s, counts[s]] = row
+            counts[s] += 1
+    for t in range(kinds.shape[0]):
+        count, value = tallies[t, depth - 1, 0], tallies[t, depth - 1, 1]
+        column = tally_column[t]
+        if (tally_set[t] < 0 or in_set[tally_set[t], variable]) and valid[column, row]:
+            new = columns[column, row]
+            if kinds[t] <= AVG:
+                value += new
+            elif count == 0.0:
+                value = new
+            elif kinds[t] == MIN:
+                value = new if new < value or value != value else value
+            else:
+                value = new if new > value or new != new else value
+            count += 1.0
+        tallies[t, depth, 0], tallies[t, depth, 1] = count, value
+
+
+@njit(cache=True, inline="always")
+def _pop(variable, in_set, counts):
+    """Give the last row back."""
+    for s in range(counts.shape[0]):
+        if in_set[s, variable]:
+            counts[s] -= 1
+
+
+@njit(cache=True)
+def _mix(h, x):
+    """Return a hash with one more number in it (the finaliser of splitmix64)."""
+    h = h ^ x
+    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (h ^ (h >> np.uint64(31))) + np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True)
+def _sign(
+    row, target, depth, views, places, counts, tallies, path, variable_of, label_views, bits, out
+):
+    """Set out to two hashes of a place in the search and all that later conditions can see.
+
+    views: sets of variables and how many of their first and last rows conditions may ask for;
+    label_views: how many labels they may ask for, from the start and from the end.
+    """
+    for k in range(2):
+        h = _mix(np.uint64(0x243F6A8885A308D3 if k == 0 else 0x13198A2E03707344), np.uint64(row))
+        h = _mix(h, np.uint64(target))
+        for v in range(views.shape[0]):
+            s, heads, tails = views[v, 0], views[v, 1], views[v, 2]
+            for i in range(min(heads, counts[s])):
+                h = _mix(h, np.uint64(places[s, i]))
+            h = _mix(h, np.uint64(0xFFFF))
+            for i in range(max(0, counts[s] - tails), counts[s]):
+                h = _mix(h, np.uint64(places[s, i]))
+            h = _mix(h, np.uint64(0xFFFE))
+        for i in range(1, min(label_views[0], depth) + 1):
+            h = _mix(h, np.uint64(variable_of[path[i]]))
+        for i in range(max(1, depth + 1 - label_views[1]), depth + 1):
+            h = _mix(h, np.uint64(variable_of[path[i]]))
+        for t in range(tallies.shape[0]):
+            for j in range(2):
+                bits[0] = tallies[t, depth, j]
+                h = _mix(h, bits.view(np.uint64)[0])
+        out[k] = h | np.uint64(1) if k == 0 else h
+
+
+@njit(cache=True)
+def _remembered(keys, generations, generation, key):
+    """Return where a key stands, or the free place for it as -1 - place."""
+    mask = keys.shape[0] - 1
+    at = np.int64(key[0] & np.uint64(mask))
+    while generations[at] == generation:
+        if keys[at, 0] == key[0] and keys[at, 1] == key[1]:
+            return at
+        at = (at + 1) & mask
+    return -1 - at
+
+
+@njit(cache=True)
+def _grown(keys, generations, generation):
+    """Return a table twice as large with the entries of a generation."""
+    wider = np.zeros((2 * keys.shape[0], 2), np.uint64)
+    new_generations = np.zeros(2 * keys.shape[0], np.int64)
+    for i in range(keys.shape[0]):
+        if generations[i] == generation:
+            at = -1 - _remembered(wider, new_generations, generation, keys[i])
+            wider[at, 0], wider[at, 1] = keys[i, 0], keys[i, 1]
+            new_generations[at] = generation
+    return wider, new_generations
+
+
+@njit(cache=True, inline="always")
+def _keep(keys, generations, generation, kept, key):
+    """Remember a key, and return the table, how many keys it holds, and whether it must grow."""
+    slot = _remembered(keys, generations, generation, key)
+    if slot < 0 and kept < KEPT_MAX:
+        slot = -1 - slot
+        keys[slot, 0], keys[slot, 1] = key[0], key[1]
+        generations[slot] = generation
+        kept += 1
+    if 2 * kept > keys.shape[0]:
+        keys, generations = _grown(keys, generations, generation)
+    return keys, generations, kept
+
+
+@njit(cache=True, inline="always")
+def _search(
+    start, begin, stop, limit, number, generation, kept, limits, pattern, programs, seen, room
+):
+    """Search the preferred match from a row; return its length or -1, and the steps it took.
+
+    The arguments of ``find_seeing_matches`` come in groups, and its room. The table of failures
+    comes back, since it may have grown.
+    """
+    steps_before_memory, steps_max = limits
+    masks, mask_of, variable_of, first, moves = pattern
+    code, code_first, constants, cells, columns, valid, label_values = programs
+    in_set, tally_set, kinds, tally_column, views, label_views = seen
+    path, cursor, places, counts, tallies, stack, known, keys, generations, key, bits = room
+    anchored = first.shape[0] > 1
+    counts[:] = 0
+    depth, length, steps = 0, -1, 0
+    path[0] = 0
+    place = (1 if start == begin else 0) if anchored else 0
+    cursor[0] = first[place, 0]
+    while steps <= steps_max:
+        row, state = start + depth, path[depth]
+        if anchored:
+            place = (1 if row == begin else 0) + (2 if row == stop else 0)
+        at = cursor[depth]
+        remembers = steps > steps_before_memory
+        if at == first[place, state + 1]:
+            if depth == 0:
+                break
+            if remembers:
+                _sign(row, state, depth, views, places, counts, tallies, path, variable_of,
+                      label_views, bits, key)  # fmt: skip
+                keys, generations, kept = _keep(keys, generations, generation, kept, key)
+            _pop(variable_of[state], in_set, counts)
+            depth -= 1
+            continue
+        cursor[depth] = at + 1
+        target = moves[at]
+        if target == 0:
+            length = depth
+            break
+        variable = variable_of[target]
+        if row >= limit or (mask_of[variable] >= 0 and not masks[mask_of[variable], row]):
+            continue
+        steps += 1
+        path[depth + 1] = target
+        _push(variable, row, depth + 1, in_set, places, counts, tally_set, kinds, tally_column,
+              columns, valid, tallies)  # fmt: skip
+        good = code_first[variable] == code_first[variable + 1]
+        good = good or _holds(
+            code, code_first[variable], code_first[variable + 1], constants, cells, columns, valid,
+            places, counts, tallies, kinds, path, variable_of, label_values, depth + 1, start,
+            begin, stop, number, stack, known,
+        )  # fmt: skip
+        if good and remembers:
+            _sign(row + 1, target, depth + 1, views, places, counts, tallies, path, variable_of,
+                  label_views, bits, key)  # fmt: skip
+            good = _remembered(keys, generations, generation, key) < 0
+        if not good:
+            _pop(variable, in_set, counts)
+            continue
+        depth += 1
+        if anchored:
+            place = 2 if row + 1 == stop else 0
+        cursor[depth] = first[place, target]
+    return length, steps, keys, generations, kept
+
+
+@njit(cache=True)
+def find_seeing_matches(
+    bounds, resume, masks, mask_of, variable_of, first, moves, limits, mode, is_target, unmatched,
+    code, code_first, constants, cells, columns, valid, in_set, tally_set, kinds, tally_column,
+    label_values, views, label_views, shared, steps_before_memory, steps_max, longest, path, cursor,
+    starts, lengths, numbers, states,
+):  # fmt: skip
+    """Find all matches of all partitions; parameters and result are those of ``find_matches``.
+
+    mask_of[v]: the mask of a variable's condition on its row alone, or -1. code[code_first[v]] up
+    to code_first[v + 1]: the program of the rest of its condition. cells: set of variables (or -1),
+    from the first, offset, shift, column. in_set[s, v]: whether a variable is in a set. tally_*:
+    the aggregates. shared: what fails for one start fails for all. steps_before_memory: a search
+    that ends sooner remembers nothing, since to remember costs more than to try again.
+    """
+    p, start, number, taken = resume[0], resume[1], resume[2], resume[3]
+    count, used, result = 0, 0, DONE
+    places = np.zeros((in_set.shape[0], longest + 1), np.int64)
+    counts = np.zeros(in_set.shape[0], np.int64)
+    tallies = np.zeros((kinds.shape[0], longest + 2, 2))
+    stack, known = np.zeros(STACK_MAX), np.zeros(STACK_MAX, np.bool_)
+    keys, generations = np.zeros((1 << 12, 2), np.uint64), np.zeros(1 << 12, np.int64)
+    generation, kept = 1, 0
+    key, bits = np.zeros(2, np.uint64), np.zeros(1)
+    pattern = (masks, mask_of, variable_of, first, moves)
+    programs = (code, code_first, constants, cells, columns, valid, label_values)
+    seen = (in_set, tally_set, kinds, tally_column, views, label_views)
+    while p + 1 < bounds.shape[0] and result == DONE:
+        begin, stop = bounds[p], bounds[p + 1]
+        if start < begin:
+            start, number, taken = begin, 0, begin - 1
+        left = steps_max
+        generation, kept = generation + 1, 0
+        while start < stop and result == DONE:
+            if count == starts.shape[0] or used + (stop - start) > states.shape[0]:
+                result = FULL
+                break
+            limit = limits[start] if limits.shape[0] > 0 else stop
+            if not shared:
+                generation, kept = generation + 1, 0
+            room = (
+                path,
+                cursor,
+                places,
+                counts,
+                tallies,
+                stack,
+                known,
+                keys,
+                generations,
+                key,
+                bits,
+            )
+            length, steps, keys, generations, kept = _search(
+                start, begin, stop, limit, number + 1, generation, kept,
+                (steps_before_memory, left), pattern, programs, seen, room,
+            )  # fmt: skip
+            left -= steps
+            if left < 0:
+                result = TOO_LONG
+                break
+            if length < 0:
+                if unmatched and start > taken:
+                    starts[count], lengths[count], numbers[count] = start, -1, 0
+                    count += 1
+                start += 1
+                continue
+            number += 1
+            starts[count], lengths[count], numbers[count] = start, length, number
+            count += 1
+            for i in range(length):
+                states[used + i] = path[i + 1]
+            used += length
+            taken = max(taken, start + length - 1)
+            following = next_start(start, length, mode, is_target, variable_of, path[1:])
+            result = -following if following < 0 else DONE
+            start = max(start, following)
+        if result == DONE:
+            p += 1
+            start = stop if p + 1 == bounds.shape[0] else bounds[p] - 1
+    resume[0], resume[1], resume[2], resume[3] = p, start, number, taken
+    resume[4], resume[5] = count, used
+    return result

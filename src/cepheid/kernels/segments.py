@@ -1,0 +1,155 @@
+"""Passes over segments of arrays: ordering by code, running sums, counts, minima and maxima."""
+
+from __future__ import annotations
+
+from numba import njit
+
+
+@njit(cache=True)
+def order_by_code(codes, ends, destination):
+    """Set destination[i] to the place of row i by code, equal codes in the order of rows.
+
+    ends has a zero and then one entry a code; it is set to where the rows of each code end.
+    """
+    for i in range(codes.shape[0]):
+        ends[codes[i] + 1] += 1
+    for c in range(1, ends.shape[0]):
+        ends[c] += ends[c - 1]
+    place = ends[:-1].copy()
+    for i in range(codes.shape[0]):
+        code = codes[i]
+        destination[i] = place[code]
+        place[code] += 1
+
+
+@njit(cache=True)
+def scatter(values, destination, out):
+    """Set out[destination[i]] = values[i]: for few codes much faster than to gather."""
+    for i in range(values.shape[0]):
+        out[destination[i]] = values[i]
+
+
+@njit(cache=True)
+def scatter_rows(destination, out):
+    """Set out[destination[i]] = i."""
+    for i in range(destination.shape[0]):
+        out[destination[i]] = i
+
+
+@njit(cache=True)
+def index_entries(states, wanted, entries, before):
+    """Set before[i] to how many entries before i have a wanted state, and entries to those.
+
+    Return how many there are in all.
+    """
+    count = 0
+    for i in range(states.shape[0]):
+        before[i] = count
+        entries[count] = i
+        count += wanted[states[i]]
+    before[states.shape[0]] = count
+    return count
+
+
+@njit(cache=True)
+def locate(entries, before, starts, offsets, current, offset, from_first, rows, found):
+    """Set rows[i] to the row of the n-th first or last entry of some variables, if there is one.
+
+    For output row i: starts[i] is the first row of its match, offsets[i] the first entry, and
+    current[i] the place of the current row. Return whether all were found.
+    """
+    every = True
+    for i in range(rows.shape[0]):
+        low = before[offsets[i]]
+        high = before[offsets[i] + current[i] + 1]
+        which = low + offset if from_first else high - 1 - offset
+        found[i] = low <= which < high
+        if found[i]:
+            rows[i] = starts[i] + entries[which] - offsets[i]
+        else:
+            rows[i] = 0
+            every = False
+    return every
+
+
+@njit(cache=True)
+def mark_outside(bounds, shift, outside):
+    """Set outside[i] where row i + shift is in another partition than row i."""
+    for p in range(bounds.shape[0] - 1):
+        begin, stop = bounds[p], bounds[p + 1]
+        if shift < 0:
+            for i in range(begin, min(begin - shift, stop)):
+                outside[i] = True
+        else:
+            for i in range(max(stop - shift, begin), stop):
+                outside[i] = True
+
+
+@njit(cache=True)
+def first_rows_too_late(bounds, times, within, limits):
+    """Set limits[i] to the first row j of i's partition with times[j] - times[i] >= within."""
+    for p in range(bounds.shape[0] - 1):
+        j = bounds[p]
+        for i in range(bounds[p], bounds[p + 1]):
+            while j < bounds[p + 1] and times[j] - times[i] < within:
+                j += 1
+            limits[i] = j
+
+
+@njit(cache=True)
+def running_count(offsets, use, out):
+    """Set out[i] to how many entries of i's segment up to i are used."""
+    for s in range(offsets.shape[0] - 1):
+        count = 0
+        for i in range(offsets[s], offsets[s + 1]):
+            count += use[i]
+            out[i] = count
+
+
+@njit(cache=True)
+def running_sum(offsets, use, values, out):
+    """Set out[i] to the sum of the used entries of i's segment up to i.
+
+    Return whether a sum of whole numbers left 64 bits.
+    """
+    wrapped = False
+    zero = values.dtype.type(0)
+    for s in range(offsets.shape[0] - 1):
+        total = zero
+        rough = 0.0  # What wrapped is off by 2**64, which the rounding of doubles cannot hide.
+        for i in range(offsets[s], offsets[s + 1]):
+            if use[i]:
+                total += values[i]
+                rough += values[i]
+                wrapped = wrapped or abs(rough - total) > 2.0**63
+            out[i] = total
+    return wrapped
+
+
+@njit(cache=True)
+def running_extreme(offsets, use, values, largest, out):
+    """Set out[i] to the smallest or largest used entry of i's segment up to i; NaN is largest."""
+    for s in range(offsets.shape[0] - 1):
+        some = False
+        best = values.dtype.type(0)
+        for i in range(offsets[s], offsets[s + 1]):
+            if use[i]:
+                value = values[i]
+                if not some:
+                    better = True
+                elif largest:
+                    better = value > best or value != value
+                else:
+                    better = value < best or best != best
+                if better:
+                    best = value
+                some = True
+            out[i] = best
+
+
+@njit(cache=True)
+def spread_rows(starts, offsets, rows):
+    """Set rows[i] to the row of entry i: matches are rows that follow each other."""
+    for m in range(starts.shape[0]):
+        for i in range(offsets[m], offsets[m + 1]):
+            rows[i] = starts[m] + i - offsets[m]

@@ -1,0 +1,125 @@
+"""DEFINE conditions in, masks over all rows out, and what is left of them for the search.
+
+A condition is *local* if it speaks of the current row and rows at fixed distances from it: it is
+then known for every row before any match is. Of a condition that is not local, the local parts of
+its conjunction are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.row_pattern import tree
+from cepheid.row_pattern.arrange import ArrangedRows
+from cepheid.row_pattern.arrow import Value, pa
+from cepheid.row_pattern.operators import as_truth
+from cepheid.row_pattern.plan import MatchPlan
+from cepheid.row_pattern.values import evaluate
+
+Mask = NDArray[np.bool_]
+
+
+class Condition(NamedTuple):
+    """A DEFINE condition: where its local part holds (None is everywhere), and the rest."""
+
+    mask: Mask | None
+    rest: tree.Expression | None
+
+
+def prepare_conditions(plan: MatchPlan, rows: ArrangedRows) -> list[Condition]:
+    """Return the condition of every variable of a plan, in the order of the variables."""
+    return [_prepare(plan, rows, variable) for variable in plan.variables]
+
+
+def _prepare(plan: MatchPlan, rows: ArrangedRows, variable: str) -> Condition:
+    mask: Mask | None = None
+    rest: list[tree.Expression] = []
+    condition = plan.conditions.get(variable)
+    for part in _conjuncts(condition) if condition is not None else ():
+        if not is_local(part, variable):
+            rest.append(part)
+            continue
+        holds = _holds(part, rows, variable, plan.text)
+        mask = holds if mask is None or holds is None else mask & holds
+    joined = reduce(
+        lambda a, b: tree.Binary("AND", a, b, span=a.span.to(b.span)), rest[1:], rest[0]
+    ) if rest else None  # fmt: skip
+    return Condition(mask, joined)
+
+
+def _conjuncts(node: tree.Expression) -> Iterator[tree.Expression]:
+    if isinstance(node, tree.Binary) and node.operator == "AND":
+        yield from _conjuncts(node.left)
+        yield from _conjuncts(node.right)
+    else:
+        yield node
+
+
+def is_local(node: tree.Expression, variable: str) -> bool:
+    """Return whether a bound condition of a variable speaks of the current row alone.
+
+    Rows at a fixed distance from it count as well.
+    """
+    match node:
+        case tree.MatchNumber() | tree.Aggregate():
+            return False
+        case tree.Cell(navigation=navigation, body=body):
+            if navigation.from_first or navigation.offset:
+                return False
+            if navigation.variables is not None and variable not in navigation.variables:
+                return False
+            return not _has(body, tree.MatchNumber) and not (
+                navigation.shift and _has(body, tree.RowLabel)
+            )
+    return all(is_local(child, variable) for child in tree.children(node))
+
+
+def _has(node: tree.Expression, kind: type) -> bool:
+    return isinstance(node, kind) or any(_has(child, kind) for child in tree.children(node))
+
+
+def _holds(node: tree.Expression, rows: ArrangedRows, variable: str, text: str) -> Mask | None:
+    """Return where a local condition is true, or None if it is true everywhere."""
+
+    def row_leaf(inner: tree.Expression) -> Value:
+        if isinstance(inner, tree.RowColumn):
+            return rows.column(inner.name)
+        assert isinstance(inner, tree.RowLabel), "a local condition has no other leaf"
+        return pa.scalar(variable)
+
+    def leaf(cell: tree.Expression) -> Value:
+        assert isinstance(cell, tree.Cell), "a local condition has no other leaf"
+        value = evaluate(cell.body, row_leaf, text)
+        # At a row that does not exist the whole expression is NULL, not only its columns.
+        if cell.navigation.shift == 0:
+            return value
+        array = value if isinstance(value, pa.Array) else pa.repeat(value, rows.row_count)
+        return rows.shifted(array, cell.navigation.shift)
+
+    checked = tree.Unary("NOT", tree.Unary("NOT", node, span=node.span), span=node.span)
+    value = as_truth(evaluate(node, leaf, text)) if _plain(node) else evaluate(checked, leaf, text)
+    if isinstance(value, pa.Scalar):
+        return None if value.as_py() is True else np.zeros(rows.row_count, np.bool_)
+    return truth(value)
+
+
+def _plain(node: tree.Expression) -> bool:
+    """Return whether an expression is a condition by its form, so that its type needs no check."""
+    match node:
+        case tree.Binary(operator=operator):
+            return operator not in ("+", "-", "*", "/", "%", "||", "DIV")
+        case tree.IsNull() | tree.IsTruth() | tree.InList() | tree.Like():
+            return True
+    return False
+
+
+def truth(value: Value) -> Mask:
+    """Return where a condition is true, and neither false nor NULL."""
+    known = value.fill_null(False) if value.null_count else value
+    found: Mask = known.to_numpy(zero_copy_only=False)
+    return found

@@ -1,0 +1,371 @@
+"""Bound conditions in, functions of a partial match out: what the search asks row by row.
+
+Sub-expressions over one row are columns that were computed before; what combines the values of
+several rows is computed here, with Python's numbers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cepheid.row_pattern import tree
+from cepheid.row_pattern.aggregates import collector
+from cepheid.row_pattern.arrange import ArrangedRows
+from cepheid.row_pattern.arrow import Value, pa
+from cepheid.row_pattern.operators import binary
+from cepheid.row_pattern.values import evaluate
+
+Scalar = Callable[["PartialMatch"], Any]
+RowScalar = Callable[["PartialMatch", int], Any]
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+}
+_NUMBERS = (int, float)
+
+
+class PartialMatch:
+    """The rows of a match so far, the current one last.
+
+    Attributes
+    ----------
+    begin, stop
+        The rows of the partition.
+    start
+        The first row of the match.
+    number
+        The number that the match would have.
+    labels
+        The variable of every row of the match, as numbers.
+    """
+
+    def __init__(self, tracked: Sequence[frozenset[int]], aggregates: Sequence[Tally]) -> None:
+        self.begin = self.stop = self.start = self.number = 0
+        self.labels: list[int] = []
+        self.places: list[list[int]] = [[] for _ in tracked]
+        self.tallies = aggregates
+        self._tracked = tracked
+        self._of_label: dict[int, list[list[int]]] = {}
+
+    @property
+    def row(self) -> int:
+        """Return the current row."""
+        return self.start + len(self.labels) - 1
+
+    def push(self, label: int) -> None:
+        """Take the next row as a row of a variable."""
+        row = self.start + len(self.labels)
+        self.labels.append(label)
+        for places in self._lists(label):
+            places.append(row)
+        for tally in self.tallies:
+            tally.push(self, label, row)
+
+    def pop(self) -> None:
+        """Give the last row back."""
+        label = self.labels.pop()
+        for places in self._lists(label):
+            places.pop()
+        for tally in self.tallies:
+            tally.pop()
+
+    def _lists(self, label: int) -> list[list[int]]:
+        if label not in self._of_label:
+            self._of_label[label] = [
+                places
+                for places, variables in zip(self.places, self._tracked, strict=True)
+                if label in variables
+            ]
+        return self._of_label[label]
+
+    def begin_at(self, start: int, number: int) -> None:
+        """Forget everything and start a match at a row."""
+        while self.labels:
+            self.pop()
+        self.start, self.number = start, number
+
+
+class Tally:
+    """An aggregate over the rows of a partial match, updated row by row."""
+
+    def __init__(
+        self, node: tree.Aggregate, labels: frozenset[int] | None, arguments: Sequence[RowScalar]
+    ) -> None:
+        self._labels = labels
+        self._arguments = arguments
+        self.history: list[Any] = [()]
+        kinds = [pa.null()] * max(len(arguments), 1)
+        self._function: Callable[..., Any] = (
+            collector(node, kinds)[0] if node.condition is None else _counted(node, kinds)
+        )
+        simple = not node.distinct and node.condition is None and len(arguments) == 1
+        self._fold = _FOLDS.get(node.name) if simple else None
+        if self._fold is not None:
+            self.history = [(0, None)]
+
+    def push(self, path: PartialMatch, label: int, row: int) -> None:
+        """Count a row in, if it is one of the aggregate's variables."""
+        state = self.history[-1]
+        if self._labels is None or label in self._labels:
+            values = tuple(argument(path, row) for argument in self._arguments)
+            if self._fold is None:
+                state = (*state, values)
+            elif values[0] is not None:
+                count, total = state
+                state = (count + 1, values[0] if count == 0 else self._fold(total, values[0]))
+        self.history.append(state)
+
+    def pop(self) -> None:
+        """Forget the last row."""
+        self.history.pop()
+
+    def value(self, name: str) -> Any:
+        """Return the aggregate of the rows so far."""
+        if self._fold is None:
+            return self._function(self.history[-1])
+        count, total = self.history[-1]
+        if name == "COUNT":
+            return count
+        if name == "AVG":
+            return float(total) / count if count else None
+        return total
+
+
+# NaN, which alone differs from itself, is the largest number.
+_FOLDS: dict[str, Callable[[Any, Any], Any]] = {
+    "COUNT": lambda total, _: total,
+    "SUM": operator.add,
+    "AVG": operator.add,
+    "MIN": lambda a, b: b if b < a or a != a else a,
+    "MAX": lambda a, b: b if b > a or b != b else a,
+    "BOOL_OR": lambda a, b: a or b,
+    "BOOL_AND": lambda a, b: a and b,
+    "EVERY": lambda a, b: a and b,
+}
+
+
+def _counted(node: tree.Aggregate, kinds: Sequence[Any]) -> Callable[..., Any]:
+    """Return an aggregate with FILTER: its last argument says which rows count."""
+    function = collector(node, kinds[:-1])[0]
+    return lambda rows: function([row[:-1] for row in rows if row[-1] is True])
+
+
+class ScalarCompiler:
+    """Makes functions of partial matches from bound conditions.
+
+    Attributes
+    ----------
+    tracked
+        The sets of variables whose rows a partial match must know.
+    tallies
+        The aggregates that it must update.
+    dependencies
+        What conditions ask of earlier rows: ``(navigation, place in tracked, reads labels)``.
+    """
+
+    def __init__(self, rows: ArrangedRows, variables: tuple[str, ...], text: str) -> None:
+        self._rows = rows
+        self._variables = variables
+        self._text = text
+        self.tracked: list[frozenset[int]] = []
+        self.tallies: list[Tally] = []
+        self._tally_of: dict[tree.Aggregate, Tally] = {}
+        self.dependencies: set[tuple[tree.Navigation, int, bool]] = set()
+        self.needs_start = False
+
+    def compile(self, node: tree.Expression) -> Scalar:
+        """Return a bound condition as a function of a partial match."""
+        match node:
+            case tree.Cell():
+                return self._cell(node)
+            case tree.MatchNumber():
+                self.needs_start = True
+                return lambda path: path.number
+            case tree.Aggregate():
+                tally = self._tally(node)
+                return lambda path: tally.value(node.name)
+        inner = [self.compile(child) for child in tree.children(node)]
+        combine = self._combine(node)
+        if len(inner) == 2:
+            one, two = inner
+            return lambda path: combine(one(path), two(path))
+        return lambda path: combine(*[part(path) for part in inner])
+
+    def _track(self, variables: frozenset[str]) -> int:
+        codes = frozenset(i for i, name in enumerate(self._variables) if name in variables)
+        if codes not in self.tracked:
+            self.tracked.append(codes)
+        return self.tracked.index(codes)
+
+    def _cell(self, node: tree.Cell) -> Scalar:
+        navigation = node.navigation
+        body = self._row(node.body)
+        shift, offset = navigation.shift, navigation.offset
+        place = -1 if navigation.variables is None else self._track(navigation.variables)
+        labelled = _reads_labels(node.body)
+        self.dependencies.add((navigation, place, labelled))
+        if place < 0:
+            self.needs_start |= navigation.from_first or offset > 0 or labelled
+
+        def value(path: PartialMatch) -> Any:
+            if place < 0:
+                row = path.start + offset if navigation.from_first else path.row - offset
+                if not path.start <= row <= path.row:
+                    return None
+            else:
+                rows = path.places[place]
+                if offset >= len(rows):
+                    return None
+                row = rows[offset] if navigation.from_first else rows[-1 - offset]
+            row += shift
+            return body(path, row) if path.begin <= row < path.stop else None
+
+        return value
+
+    def _tally(self, node: tree.Aggregate) -> Tally:
+        if node not in self._tally_of:
+            labels = None
+            if node.variables is not None:
+                labels = self.tracked[self._track(node.variables)]
+            arguments = [self._row(argument) for argument in tree.children(node)]
+            self.needs_start |= any(_has_number(child) for child in tree.children(node))
+            tally = Tally(node, labels, arguments)
+            self._tally_of[node] = tally
+            self.tallies.append(tally)
+        return self._tally_of[node]
+
+    def _row(self, node: tree.Expression) -> RowScalar:
+        """Return an expression over one row as a function of the row."""
+        if not _reads_labels(node) and not _has_number(node):
+            values = self._column(node)
+            return lambda _, row: values[row]
+        match node:
+            case tree.RowLabel():
+                names = self._variables
+
+                def label(path: PartialMatch, row: int) -> str | None:
+                    place = row - path.start
+                    return names[path.labels[place]] if 0 <= place < len(path.labels) else None
+
+                return label
+            case tree.MatchNumber():
+                return lambda path, _: path.number
+        inner = [self._row(child) for child in tree.children(node)]
+        combine = self._combine(node)
+        return lambda path, row: combine(*[part(path, row) for part in inner])
+
+    def _column(self, node: tree.Expression) -> list[Any]:
+        def leaf(inner: tree.Expression) -> Value:
+            assert isinstance(inner, tree.RowColumn), "labels and numbers stand elsewhere"
+            return self._rows.column(inner.name)
+
+        value = evaluate(node, leaf, self._text)
+        if isinstance(value, pa.Scalar):
+            return [value.as_py()] * self._rows.row_count
+        return list(value.to_pylist())
+
+    def _combine(self, node: tree.Expression) -> Callable[..., Any]:
+        """Return what a node does with the values of its children."""
+        match node:
+            case tree.Literal(value=constant):
+                return lambda: constant
+            case tree.Binary(operator="AND"):
+                return _and
+            case tree.Binary(operator="OR"):
+                return _or
+            case tree.Unary(operator="NOT"):
+                return lambda x: None if x is None else not x
+            case tree.Unary(operator="-"):
+                return lambda x: None if x is None else -x
+            case tree.IsNull(negated=negated):
+                return lambda x: (x is not None) == negated
+            case tree.Binary(operator=sign) if sign in _COMPARE:
+                return _comparison(sign)
+            case tree.Binary(operator=sign) if sign in _ARITHMETIC:
+                return _sum(sign)
+        return self._slow(node)
+
+    def _slow(self, node: tree.Expression) -> Callable[..., Any]:
+        """Return what a node does, by way of Arrow, one value at a time."""
+        slots = tree.children(node)
+        names = tuple(tree.RowColumn(str(i), span=child.span) for i, child in enumerate(slots))
+        template = tree.with_children(node, names)
+        if not slots:
+            constant = evaluate(template, _no_leaf, self._text).as_py()
+            return lambda: constant
+
+        def combine(*values: Any) -> Any:
+            def leaf(inner: tree.Expression) -> Value:
+                assert isinstance(inner, tree.RowColumn), "every child was replaced"
+                return pa.scalar(values[int(inner.name)])
+
+            return evaluate(template, leaf, self._text).as_py()
+
+        return combine
+
+
+def _no_leaf(node: tree.Expression) -> Value:
+    message = f"{type(node).__name__} has no value here"
+    raise AssertionError(message)
+
+
+def _reads_labels(node: tree.Expression) -> bool:
+    return isinstance(node, tree.RowLabel) or any(map(_reads_labels, tree.children(node)))
+
+
+def _has_number(node: tree.Expression) -> bool:
+    return isinstance(node, tree.MatchNumber) or any(map(_has_number, tree.children(node)))
+
+
+def _and(a: Any, b: Any) -> Any:
+    if a is False or b is False:
+        return False
+    return None if a is None or b is None else True
+
+
+def _or(a: Any, b: Any) -> Any:
+    if a is True or b is True:
+        return True
+    return None if a is None or b is None else False
+
+
+def _comparison(sign: str) -> Callable[[Any, Any], Any]:
+    compare = _COMPARE[sign]
+
+    def compared(a: Any, b: Any) -> Any:
+        if a is None or b is None:
+            return None
+        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
+            if a == a and b == b:  # NaN alone differs from itself.
+                return compare(a, b)
+            return compare(a != a, b != b)
+        if isinstance(a, str) and isinstance(b, str):
+            return compare(a, b)
+        return binary(sign, pa.scalar(a), pa.scalar(b)).as_py()
+
+    return compared
+
+
+def _sum(sign: str) -> Callable[[Any, Any], Any]:
+    compute = _ARITHMETIC[sign]
+
+    def computed(a: Any, b: Any) -> Any:
+        if a is None or b is None:
+            return None
+        if type(a) in _NUMBERS and type(b) in _NUMBERS:
+            return compute(a, b)
+        return binary(sign, pa.scalar(a), pa.scalar(b)).as_py()
+
+    return computed

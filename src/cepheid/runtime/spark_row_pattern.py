@@ -1,0 +1,122 @@
+"""SQL with MATCH_RECOGNIZE on Spark: clauses become views, Spark runs the rest.
+
+Rows are sent to their partition by the keys of PARTITION BY (one shuffle), where each task sorts
+and matches them with the same code as in process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from cepheid.row_pattern.bind import bind_clause
+from cepheid.row_pattern.plan import MatchPlan
+from cepheid.row_pattern.recognize import recognize_parts, result_schema
+from cepheid.row_pattern.statement import read_statement
+
+OUTPUT_ROWS = 1 << 16
+"""Rows of a batch that goes back to Spark."""
+
+
+def run_spark_sql(
+    spark: SparkSession, text: str, tables: Mapping[str, Any] | None = None
+) -> DataFrame:
+    """Return a DataFrame of the result of a SQL text.
+
+    Parameters
+    ----------
+    spark
+        The session whose tables and views the text names.
+    text
+        The SQL text.
+    tables
+        Further tables by name: Arrow tables, pandas or Spark DataFrames.
+    """
+    statement = read_statement(text)
+    known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
+    run = uuid.uuid4().hex
+    views: list[str] = []
+    hidden = _temporary_views(spark, known)
+    try:
+        for name, frame in known.items():
+            frame.createOrReplaceTempView(name)
+        for number, site in enumerate(statement.sites):
+            frame = spark.sql(statement.source_query(site, views))
+            plan = bind_clause(site.clause, frame.columns, text)
+            view = f"cepheid_match_{run}_{number}"
+            match_frame(frame, plan).createOrReplaceTempView(view)
+            views.append(view)
+        return spark.sql(statement.outer_query(views))
+    finally:
+        # The result was analysed when it was made, so that it no longer needs the names.
+        for name in (*views, *known):
+            spark.catalog.dropTempView(name)
+        for name, frame in hidden.items():
+            frame.createOrReplaceTempView(name)
+
+
+def _temporary_views(spark: SparkSession, names: Iterable[str]) -> dict[str, DataFrame]:
+    """Return the views of a session that tables of the same name will hide for a while."""
+    return {
+        name: spark.table(name)
+        for name in names
+        if spark.catalog.tableExists(name) and spark.catalog.getTable(name).isTemporary
+    }
+
+
+def _data_frame(spark: SparkSession, table: Any) -> DataFrame:
+    return table if isinstance(table, DataFrame) else spark.createDataFrame(table)
+
+
+def run_tables(text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """Return the result of a SQL text over Arrow tables, by way of a Spark session."""
+    return run_spark_sql(_session(), text, tables).toArrow()
+
+
+def _session() -> SparkSession:
+    """Return the session that is there, or a new one on this machine."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    # Otherwise tasks would run with whatever `python3` is, without this one's packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return SparkSession.builder.master("local[*]").appName("cepheid").getOrCreate()
+
+
+def match_frame(frame: DataFrame, plan: MatchPlan) -> DataFrame:
+    """Return the result of a clause over a DataFrame."""
+    needed = frame.select(*(_quoted(name) for name in plan.read_columns))
+    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
+    schema = result_schema(plan, to_arrow_schema(needed.schema, timezone=zone))
+    if plan.partition_by:
+        spread = needed.repartition(*(_quoted(name) for name in plan.partition_by))
+    else:
+        spread = needed.coalesce(1)
+    return spread.mapInArrow(_task(plan, schema), from_arrow_schema(schema))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _task(
+    plan: MatchPlan, schema: pa.Schema
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return what a task does with the rows of its partitions."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = list(batches)
+        if not rows:
+            return
+        table = pa.Table.from_batches(rows)
+        for part in recognize_parts(plan, table):
+            yield from part.cast(schema).to_batches(OUTPUT_ROWS)
+
+    return run

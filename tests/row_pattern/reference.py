@@ -1,0 +1,348 @@
+"""MATCH_RECOGNIZE by definition: slow, obvious, and without the code that it judges.
+
+It takes the parser's tree and nothing else. A match is the first of all label sequences in the
+order of preference whose DEFINE conditions hold (ISO/IEC 19075-5, 4.14 and 7.2). Values are looked
+up row by row, with Python's numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cepheid.row_pattern import tree
+
+Row = Mapping[str, Any]
+Label = tuple[str, bool]
+"""A variable, and whether its row is left out of ALL ROWS PER MATCH."""
+
+
+ABSENT, FIRST_ROW = "E611", "E610"
+
+
+class SkipError(Exception):
+    """AFTER MATCH SKIP has no row to go to; the argument is a diagnostic code."""
+
+
+class Scene(NamedTuple):
+    """What an expression sees: a partition, a match, and the current row of it."""
+
+    rows: Sequence[Row]
+    start: int
+    labels: Sequence[str]
+    current: int
+    number: int
+    unions: Mapping[str, frozenset[str]]
+
+    def places(self, variable: str | None, *, final: bool) -> list[int]:
+        """Return the places in the match of the rows of a variable."""
+        end = len(self.labels) if final else self.current + 1
+        names = None if variable is None else self.unions.get(variable, frozenset([variable]))
+        return [i for i in range(end) if names is None or self.labels[i] in names]
+
+
+def recognize(clause: tree.Clause, table: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the rows of the result: partitions by key, input columns only with ALL ROWS."""
+    keys = [column.name for column in clause.partition_by]
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in table:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    found = []
+    for key in sorted(groups, key=lambda k: tuple((v is not None, v) for v in k)):
+        found += _partition(clause, _sorted(clause, groups[key]))
+    return found
+
+
+def _sorted(clause: tree.Clause, rows: list[Row]) -> list[Row]:
+    for key in reversed(clause.order_by):
+        name = key.column.name
+        nulls = [row for row in rows if row[name] is None]
+        others = [row for row in rows if row[name] is not None]
+        others.sort(key=lambda row: row[name])
+        if key.descending:
+            # A stable sort that descends: equal rows keep their order.
+            runs = [list(run) for _, run in itertools.groupby(others, key=lambda row: row[name])]
+            others = list(itertools.chain.from_iterable(reversed(runs)))
+        rows = nulls + others if key.nulls_first else others + nulls
+    return rows
+
+
+def _partition(clause: tree.Clause, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    unions = {s.name: frozenset(v.name for v in s.variables) for s in clause.subsets}
+    found: list[dict[str, Any]] = []
+    start, number, taken = 0, 0, -1
+    while start < len(rows):
+        match = next(_sequences(clause, clause.pattern, rows, start, (), number + 1), None)
+        if match is None:
+            if clause.rows == "all unmatched" and start > taken:
+                found.append({**rows[start], **{m.name: None for m in clause.measures}})
+            start += 1
+            continue
+        number += 1
+        taken = max(taken, start + len(match) - 1)
+        found += _output(clause, rows, start, match, number, unions)
+        start = _next_start(clause, start, [label for label, _ in match], unions)
+    return found
+
+
+def _next_start(
+    clause: tree.Clause, start: int, labels: list[str], unions: Mapping[str, frozenset[str]]
+) -> int:
+    skip = clause.skip
+    if not labels or skip.mode == "to_next_row":
+        return start + 1
+    if skip.mode == "past_last_row":
+        return start + len(labels)
+    assert skip.variable is not None
+    names = unions.get(skip.variable, frozenset([skip.variable]))
+    places = [i for i, label in enumerate(labels) if label in names]
+    if not places:
+        raise SkipError(ABSENT)
+    place = places[0] if skip.mode == "to_first" else places[-1]
+    if place == 0:
+        raise SkipError(FIRST_ROW)
+    return start + place
+
+
+def _output(
+    clause: tree.Clause,
+    rows: Sequence[Row],
+    start: int,
+    match: Sequence[Label],
+    number: int,
+    unions: Mapping[str, frozenset[str]],
+) -> Iterator[dict[str, Any]]:
+    labels = [label for label, _ in match]
+
+    def measures(current: int) -> dict[str, Any]:
+        scene = Scene(rows, start, labels, current, number, unions)
+        return {m.name: value(m.expression, scene) for m in clause.measures}
+
+    if clause.rows == "one":
+        keys = {c.name: rows[start][c.name] for c in clause.partition_by}
+        yield {**keys, **measures(len(labels) - 1)}
+    elif not labels:
+        if clause.rows != "all omit":
+            yield {**rows[start], **measures(-1)}
+    else:
+        for i, (_, hidden) in enumerate(match):
+            if not hidden:
+                yield {**rows[start + i], **measures(i)}
+
+
+# ---------------------------------------------------------------------------------------
+# Sequences of labels in the order of preference
+
+
+def _sequences(
+    clause: tree.Clause,
+    pattern: tree.Pattern,
+    rows: Sequence[Row],
+    start: int,
+    taken: tuple[Label, ...],
+    number: int,
+    *,
+    hidden: bool = False,
+) -> Iterator[tuple[Label, ...]]:
+    def inner(part: tree.Pattern, so_far: tuple[Label, ...]) -> Iterator[tuple[Label, ...]]:
+        return _sequences(clause, part, rows, start, so_far, number, hidden=hidden)
+
+    place = start + len(taken)
+    match pattern:
+        case tree.Empty():
+            yield taken
+        case tree.Anchor(at_start=at_start):
+            if place == (0 if at_start else len(rows)):
+                yield taken
+        case tree.Variable(name=name):
+            longer = (*taken, (name, hidden))
+            if place < len(rows) and _holds(clause, name, rows, start, longer, number):
+                yield longer
+        case tree.Sequence(parts=parts):
+            yield from _chain(inner, parts, taken)
+        case tree.Alternation(parts=parts):
+            for part in parts:
+                yield from inner(part, taken)
+        case tree.Permutation(parts=parts):
+            for order in itertools.permutations(parts):
+                yield from _chain(inner, order, taken)
+        case tree.Exclusion(part=part):
+            yield from _sequences(clause, part, rows, start, taken, number, hidden=True)
+        case tree.Quantified():
+            yield from _repeated(inner, pattern, taken, 0)
+
+
+def _chain(
+    inner: Any, parts: Sequence[tree.Pattern], taken: tuple[Label, ...]
+) -> Iterator[tuple[Label, ...]]:
+    if not parts:
+        yield taken
+        return
+    for longer in inner(parts[0], taken):
+        yield from _chain(inner, parts[1:], longer)
+
+
+def _repeated(
+    inner: Any, pattern: tree.Quantified, taken: tuple[Label, ...], count: int
+) -> Iterator[tuple[Label, ...]]:
+    enough = count >= pattern.least
+    if enough and pattern.reluctant:
+        yield taken
+    if pattern.most is None or count < pattern.most:
+        for longer in inner(pattern.part, taken):
+            # A repetition beyond the least number must take a row.
+            if not enough or len(longer) > len(taken):
+                yield from _repeated(inner, pattern, longer, count + 1)
+    if enough and not pattern.reluctant:
+        yield taken
+
+
+def _holds(
+    clause: tree.Clause,
+    name: str,
+    rows: Sequence[Row],
+    start: int,
+    taken: Sequence[Label],
+    number: int,
+) -> bool:
+    if isinstance(clause.within, tree.Literal):
+        key = clause.order_by[0].column.name
+        first, last = rows[start][key], rows[start + len(taken) - 1][key]
+        if not last - first < (clause.within.value or 0):
+            return False
+    condition = next((d.condition for d in clause.definitions if d.name == name), None)
+    if condition is None:
+        return True
+    unions = {s.name: frozenset(v.name for v in s.variables) for s in clause.subsets}
+    labels = [label for label, _ in taken]
+    scene = Scene(rows, start, labels, len(labels) - 1, number, unions)
+    return value(condition, scene) is True
+
+
+# ---------------------------------------------------------------------------------------
+# Values
+
+
+def value(node: tree.Expression, scene: Scene) -> Any:
+    """Return the value of an expression as written."""
+    match node:
+        case tree.Literal(value=constant):
+            return constant
+        case tree.Column(qualifier=variable):
+            return _at(node, scene, _last(scene, variable, final=False))
+        case tree.Classifier(variable=variable):
+            return _at(node, scene, _last(scene, variable, final=False))
+        case tree.MatchNumber():
+            return scene.number
+        case tree.Navigate():
+            return _navigated(node, scene)
+        case tree.Call():
+            return _aggregated(node, scene)
+        case tree.Unary(operator="NOT", operand=operand):
+            inner = value(operand, scene)
+            return None if inner is None else not inner
+        case tree.IsNull(operand=operand, negated=negated):
+            return (value(operand, scene) is not None) == negated
+        case tree.Binary(operator=operator, left=left, right=right):
+            return _operated(operator, value(left, scene), value(right, scene))
+    raise NotImplementedError(type(node).__name__)
+
+
+def _operated(operator: str, a: Any, b: Any) -> Any:
+    if operator in ("AND", "OR"):
+        decisive = operator == "OR"
+        if decisive in (a, b):
+            return decisive
+        return None if a is None or b is None else not decisive
+    if a is None or b is None:
+        return None
+    return {
+        "=": lambda: a == b,
+        "<>": lambda: a != b,
+        "<": lambda: a < b,
+        "<=": lambda: a <= b,
+        ">": lambda: a > b,
+        ">=": lambda: a >= b,
+        "+": lambda: a + b,
+        "-": lambda: a - b,
+        "*": lambda: a * b,
+        "%": lambda: a % b,
+    }[operator]()
+
+
+def _last(scene: Scene, variable: str | None, *, final: bool) -> int | None:
+    places = scene.places(variable, final=final)
+    return scene.start + places[-1] if places else None
+
+
+def _at(node: tree.Expression, scene: Scene, row: int | None) -> Any:
+    """Return the value of an expression at one row of the partition."""
+    if row is None or not 0 <= row < len(scene.rows):
+        return None
+    match node:
+        case tree.Column(name=name):
+            return scene.rows[row][name]
+        case tree.Classifier():
+            place = row - scene.start
+            return scene.labels[place] if 0 <= place < len(scene.labels) else None
+        case tree.Binary(operator=operator, left=left, right=right):
+            return _operated(operator, _at(left, scene, row), _at(right, scene, row))
+        case tree.Literal(value=constant):
+            return constant
+        case tree.MatchNumber():
+            return scene.number
+    raise NotImplementedError(type(node).__name__)
+
+
+def _variable(node: tree.Expression) -> str | None:
+    if isinstance(node, tree.Column):
+        return node.qualifier
+    if isinstance(node, tree.Classifier):
+        return node.variable
+    return next((v for v in map(_variable, tree.children(node)) if v is not None), None)
+
+
+def _navigated(node: tree.Navigate, scene: Scene) -> Any:
+    if node.function in ("FIRST", "LAST"):
+        row = _logical(node, scene)
+        return _at(node.argument, scene, row)
+    steps = 1 if node.offset is None else node.offset
+    inner, row = node.argument, None
+    if isinstance(inner, tree.Navigate):
+        row, inner = _logical(inner, scene), inner.argument
+    else:
+        row = _last(scene, _variable(inner), final=False)
+    if row is None:
+        return None
+    return _at(inner, scene, row - steps if node.function == "PREV" else row + steps)
+
+
+def _logical(node: tree.Navigate, scene: Scene) -> int | None:
+    places = scene.places(_variable(node.argument), final=node.semantics == "FINAL")
+    offset = node.offset or 0
+    if offset >= len(places):
+        return None
+    return scene.start + (places[offset] if node.function == "FIRST" else places[-1 - offset])
+
+
+def _aggregated(call: tree.Call, scene: Scene) -> Any:
+    final = call.semantics == "FINAL"
+    if call.star:
+        return len(scene.places(call.star_of, final=final))
+    argument = call.arguments[0]
+    places = scene.places(_variable(argument), final=final)
+    cells = [_at(argument, scene, scene.start + place) for place in places]
+    if call.name == "ARRAY_AGG":
+        return cells or None
+    present = [cell for cell in cells if cell is not None]
+    if call.name == "COUNT":
+        return len(present)
+    if not present:
+        return None
+    return {
+        "SUM": lambda: sum(present),
+        "MIN": lambda: min(present),
+        "MAX": lambda: max(present),
+        "AVG": lambda: sum(present) / len(present),
+    }[call.name]()

@@ -1,0 +1,209 @@
+"""The engine gives what the definition gives, for random clauses over random small tables."""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.row_pattern import reference
+
+import cepheid
+from cepheid.row_pattern import find
+from cepheid.row_pattern.bind import bind_clause
+from cepheid.row_pattern.parser import parse_clause_text
+from cepheid.row_pattern.programs import NoProgramError
+from cepheid.row_pattern.recognize import recognize
+
+LOCAL = [
+    "TRUE",
+    "x > 1",
+    "x < PREV(x)",
+    "{v}.x >= PREV({v}.x, 2)",
+    "NEXT(x) > x OR x = 0",
+    "x IS NULL",
+    "NOT x = 1",
+    "CLASSIFIER() = 'A'",
+    "PREV(x + y) < 4",
+]
+SEEING = [
+    "x > A.x",
+    "B.x < A.x OR B.x IS NULL",
+    "x > FIRST(x)",
+    "x <= LAST(x, 1) OR LAST(x, 1) IS NULL",
+    "x > LAST({v}.x, 1) OR LAST({v}.x, 1) IS NULL",
+    "FIRST(A.x, 1) = x",
+    "PREV(LAST(A.x), 1) < y",
+    "NEXT(FIRST(B.x), 2) > 0",
+    "SUM(x) < 5",
+    "COUNT(A.*) <= COUNT(B.*)",
+    "COUNT(*) < 4 AND x > 0",
+    "MAX(A.x) > MIN(x)",
+    "AVG(U.x) > 1",
+    "PREV(CLASSIFIER()) = 'A'",
+    "FIRST(CLASSIFIER(), 1) = 'B'",
+    "CLASSIFIER(U) = 'B'",
+    "MATCH_NUMBER() % 2 = 1",
+    "U.x > 0 AND x <> 1",
+]
+MEASURES = [
+    "x",
+    "A.x",
+    "FIRST(B.x, 1)",
+    "LAST(x, 2)",
+    "FINAL LAST(A.x)",
+    "FINAL FIRST(U.y)",
+    "PREV(A.x)",
+    "NEXT(x, 2)",
+    "PREV(FIRST(B.y), 1)",
+    "NEXT(FINAL LAST(U.x, 1))",
+    "CLASSIFIER()",
+    "CLASSIFIER(U)",
+    "FINAL LAST(CLASSIFIER())",
+    "NEXT(CLASSIFIER())",
+    "MATCH_NUMBER()",
+    "COUNT(*)",
+    "FINAL COUNT(A.*)",
+    "COUNT(U.x)",
+    "SUM(x + y)",
+    "FINAL SUM(B.x)",
+    "MIN(U.x)",
+    "MAX(y)",
+    "AVG(A.x)",
+    "ARRAY_AGG(x)",
+    "FINAL ARRAY_AGG(CLASSIFIER())",
+    "SUM(A.x) - COUNT(*)",
+]
+QUANTIFIERS = ["", "*", "+", "?", "*?", "+?", "??", "{2}", "{,2}", "{1,3}?", "{2,}"]
+
+
+def patterns() -> st.SearchStrategy[str]:
+    leaf = st.sampled_from(["A", "B", "C", "A", "B", "()", "^", "$"])
+    quantifier = st.sampled_from(QUANTIFIERS)
+
+    def extend(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        several = st.lists(inner, min_size=2, max_size=3)
+        return st.one_of(
+            several.map(" ".join),
+            several.map(lambda parts: f"({' | '.join(parts)})"),
+            st.builds(lambda part, q: f"({part}){q}", inner, quantifier),
+            st.builds(lambda part, q: f"{{- {part} -}}{q}", inner, quantifier),
+            several.map(lambda parts: f"PERMUTE({', '.join(parts)})"),
+        )
+
+    return st.recursive(st.builds(lambda v, q: v + q, leaf, quantifier), extend, max_leaves=4)
+
+
+@st.composite
+def clauses(draw: st.DrawFn, conditions: list[str]) -> str:
+    pattern = draw(patterns())
+    used = [v for v in "ABC" if v in pattern.replace("PERMUTE", "")]
+    rows = draw(
+        st.sampled_from(
+            ["ONE ROW PER MATCH", "ALL ROWS PER MATCH", "ALL ROWS PER MATCH OMIT EMPTY MATCHES"]
+            + ([] if "{-" in pattern else ["ALL ROWS PER MATCH WITH UNMATCHED ROWS"])
+        )
+    )
+    skips = ["PAST LAST ROW", "TO NEXT ROW"] + [
+        f"TO {k} {v}" for v in used for k in ("FIRST", "LAST")
+    ]
+    skip = draw(st.sampled_from(skips))
+    # Every variable must be one of the pattern, so that the others take its place.
+    spare = used[0] if used else None
+    define = {
+        v: draw(st.sampled_from(conditions)).format(v=v)
+        for v in used
+        if draw(st.sampled_from([True, True, False]))
+    }
+    measures = draw(st.lists(st.sampled_from(MEASURES), min_size=1, max_size=4))
+    within = draw(st.sampled_from(["", "", "", " WITHIN 3"]))
+    partition = draw(st.sampled_from(["", "PARTITION BY g "]))
+    text = (
+        f"MATCH_RECOGNIZE ({partition}ORDER BY t MEASURES "
+        + ", ".join(f"{m} AS m{i}" for i, m in enumerate(measures))
+        + f" {rows} AFTER MATCH SKIP {skip} PATTERN ({pattern}){within}"
+        + (f" SUBSET U = ({', '.join(used[:2])})" if used else "")
+        + (" DEFINE " + ", ".join(f"{v} AS {c}" for v, c in define.items()) if define else "")
+        + ")"
+    )
+    head, tail = text.split(" PATTERN ", 1)
+    for name in "ABC":
+        if name not in used:
+            head = _renamed(head, name, spare)
+            if " DEFINE " in tail:
+                body, conditions_text = tail.split(" DEFINE ", 1)
+                tail = f"{body} DEFINE {_renamed(conditions_text, name, spare)}"
+    if not used:
+        head = head.replace("U.", "").replace("CLASSIFIER(U)", "CLASSIFIER()")
+    return f"{head} PATTERN {tail}"
+
+
+def _renamed(text: str, name: str, spare: str | None) -> str:
+    if spare is None:
+        return text.replace(f"COUNT({name}.*)", "COUNT(*)").replace(f"{name}.", "")
+    return text.replace(f"{name}.", f"{spare}.")
+
+
+values = st.one_of(st.none(), st.integers(0, 3))
+tables = st.lists(
+    st.fixed_dictionaries(
+        {"g": st.integers(1, 2), "t": st.integers(0, 5), "x": values, "y": values}
+    ),
+    max_size=7,
+)
+SCHEMA = pa.schema([("g", pa.int64()), ("t", pa.int64()), ("x", pa.int64()), ("y", pa.int64())])
+
+
+WAYS: dict[str, AbstractContextManager[object]] = {
+    "as it comes": nullcontext(),
+    "with a memory from the first step": patch.object(find, "STEPS_BEFORE_MEMORY", -1),
+    "without programs": patch.object(find, "build_programs", side_effect=NoProgramError),
+}
+"""All ways to search give the same."""
+
+
+def check(text: str, rows: list[dict[str, Any]]) -> None:
+    clause = parse_clause_text(text)
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    plan = bind_clause(clause, table.column_names, text)
+    try:
+        expected: Any = reference.recognize(clause, rows)
+    except reference.SkipError as error:
+        expected = str(error)
+    for way, patched in WAYS.items():
+        try:
+            with patched:
+                found: Any = recognize(plan, table).to_pylist()
+        except cepheid.DataError as error:
+            found = error.diagnostics[0].code
+        message = f"{way}\n{text}\n{rows}\nfound    {found}\nexpected {expected}"
+        assert same(found, expected), message
+
+
+def same(found: Any, expected: Any) -> bool:
+    if isinstance(found, str) or isinstance(expected, str):
+        return bool(found == expected)
+    return len(found) == len(expected) and all(
+        row.keys() == other.keys() and all(same_cell(row[name], other[name]) for name in row)
+        for row, other in zip(found, expected, strict=True)
+    )
+
+
+def same_cell(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and isinstance(b, float | int):
+        return math.isclose(a, b, rel_tol=1e-12)
+    return bool(a == b)
+
+
+@given(clauses(LOCAL), tables)
+def test_conditions_on_rows_alone(text: str, rows: list[dict[str, Any]]) -> None:
+    check(text, rows)
+
+
+@given(clauses(LOCAL + SEEING), tables)
+def test_conditions_that_see_the_match(text: str, rows: list[dict[str, Any]]) -> None:
+    check(text, rows)
