@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +31,8 @@ class Case(NamedTuple):
     rows: list[dict[str, Any]]
 
 
-def golden_cases() -> list[Case]:
+@functools.cache
+def golden_cases() -> tuple[Case, ...]:
     """Return all queries of the golden files that the engine runs."""
     cases = []
     for path in sorted(GOLDEN.rglob("*.golden")):
@@ -41,7 +43,7 @@ def golden_cases() -> list[Case]:
             if section.name == "expect" and "stream" in inputs:
                 case = _case(f"{path.parent.name}-{path.stem}-{number}", inputs)
                 cases += [case] if case is not None else []
-    return cases
+    return tuple(cases)
 
 
 def _case(name: str, inputs: dict[str, str]) -> Case | None:

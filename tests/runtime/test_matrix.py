@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,13 @@ from tests.runtime.cases import Case, golden_cases, same
 from cepheid.planner.strategies import Strategy, choose_for_files, why_not_composed
 from cepheid.runtime import scan
 
-pytestmark = pytest.mark.spark
+# The first run of a kernel compiles it.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-CASES = golden_cases()
 RunCase = Callable[[Case], Any]
 
 
-def check_all(cases: list[Case], run: RunCase) -> None:
+def check_all(cases: Sequence[Case], run: RunCase) -> None:
     """Run cases side by side, as Spark spends most of a small query waiting."""
     with ThreadPoolExecutor(3) as pool:
         results = list(pool.map(run, cases))
@@ -41,9 +41,13 @@ def in_two_partitions(spark: SparkSession, events: pa.Table) -> DataFrame:
     return spark.createDataFrame(spark.sparkContext.parallelize(rows, 2), schema)
 
 
+def composed_cases() -> list[Case]:
+    return [case for case in golden_cases() if not why_not_composed(case.plan)]
+
+
 def test_there_are_cases_for_everything() -> None:
-    assert len(CASES) >= 70
-    assert sum(not why_not_composed(case.plan) for case in CASES) >= 40
+    assert len(golden_cases()) >= 70
+    assert len(composed_cases()) >= 40
 
 
 def test_key_shuffle(spark: SparkSession) -> None:
@@ -51,7 +55,7 @@ def test_key_shuffle(spark: SparkSession) -> None:
         frame = spark.createDataFrame(case.events)
         return case.query.run(frame, strategy="key shuffle").toArrow()
 
-    check_all(CASES, run)
+    check_all(golden_cases(), run)
 
 
 def test_combine(spark: SparkSession) -> None:
@@ -59,7 +63,7 @@ def test_combine(spark: SparkSession) -> None:
         frame = in_two_partitions(spark, case.events)
         return case.query.run(frame, strategy="combine").toArrow()
 
-    check_all([case for case in CASES if not why_not_composed(case.plan)], run)
+    check_all(composed_cases(), run)
 
 
 def test_combine_of_partitions_that_overlap(spark: SparkSession) -> None:
@@ -68,7 +72,7 @@ def test_combine_of_partitions_that_overlap(spark: SparkSession) -> None:
         frame = spark.createDataFrame(case.events)
         return case.query.run(frame, strategy="combine").toArrow()
 
-    check_all([case for case in CASES if not why_not_composed(case.plan)][::3], run)
+    check_all(composed_cases()[::3], run)
 
 
 def test_scan_slices(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +88,7 @@ def test_scan_slices(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Mo
 
     fitting = [
         case
-        for case in CASES
+        for case in golden_cases()
         if choose_for_files(case.plan).strategy is Strategy.SCAN_SLICES and len(case.events) > 1
     ]
     assert len(fitting) >= 60

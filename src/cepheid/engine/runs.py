@@ -184,7 +184,9 @@ class LinearRun:
             events = events._replace(weights=events.weights.astype(np.float64, copy=False))
         while True:
             status, begin, rows = self._call(events, begin)
-            found.append(rows)
+            if len(rows.key):
+                # A view would keep the room for all rows of the batch alive.
+                found.append(Rows(*(column.copy() for column in rows)))
             if status == linear.OK:
                 return found
             if status == linear.NARROW:

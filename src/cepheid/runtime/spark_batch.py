@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sf
 
 from cepheid.engine.job import lower
+from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.planner.plan import OutputKind
 from cepheid.planner.strategies import (
     Strategy,
     StrategyChoice,
@@ -52,7 +54,7 @@ def run_frame(
         If the strategy is unknown, or does not serve the query.
     """
     plan = compiled.with_schema(frame.schema).plan
-    lower(plan)  # What cannot be run is said now, not by a task.
+    check_supported(plan)
     choice = _choose(plan, strategy)
     projected = project(frame, plan)
     count = parallelism(frame.sparkSession)
@@ -66,6 +68,22 @@ def run_frame(
             return run_key_shuffle(projected, plan, count)
         return run_time_shuffle(projected, plan, profile, count)
     return run_key_shuffle(projected, plan, count)
+
+
+def check_supported(plan: Plan) -> None:
+    """Say what cannot be run now, and not by a task.
+
+    Raises
+    ------
+    UnsupportedError
+        E404.
+    """
+    lower(plan)
+    if plan.output.kind is not OutputKind.AGGREGATES:
+        message = "matches cannot be listed on Spark yet"
+        helps = ("return aggregates, or run the query in process",)
+        diagnostic = Diagnostic("E404", message, plan.patterns[0].span, helps=helps)
+        raise UnsupportedError([diagnostic], plan.text)
 
 
 def _choose(plan: Plan, strategy: str | None) -> StrategyChoice:

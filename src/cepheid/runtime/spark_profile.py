@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from cepheid.planner.plan import Plan
 
-BLOCK_ROWS = 1 << 16
-"""Rows of a block."""
+BLOCK_BITS = 18
+BLOCK_ROWS = 1 << BLOCK_BITS
+"""Rows of a block: as many as one step of the engine likes."""
 
 ROWS_BITS = 33
 """Spark numbers the rows of a partition in so many bits, and the partition above them."""
@@ -82,7 +83,7 @@ def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
     shares = facts.groupby("bucket")["rows"].sum()
     skewed = len(shares) > 0 and shares.max() > SKEW_MAX * shares.sum() / count
     blocks = [
-        _Block(int(place) >> (ROWS_BITS - 16), int(place), int(f), int(t), int(n))
+        _Block(int(place) >> (ROWS_BITS - BLOCK_BITS), int(place), int(f), int(t), int(n))
         for place, f, t, n in facts.groupby("place", sort=True)
         .agg({"first": "min", "last": "max", "rows": "sum"})
         .itertuples()

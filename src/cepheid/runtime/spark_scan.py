@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cepheid.engine.job import lower
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.planner.strategies import Strategy, choose_for_files, why_not_composed
 from cepheid.runtime import spark_tasks as tasks
@@ -26,7 +25,13 @@ from cepheid.runtime.scan import (
     units_of,
 )
 from cepheid.runtime.scan_read import Reader
-from cepheid.runtime.spark_batch import exchange, parallelism, run_frame, work_of
+from cepheid.runtime.spark_batch import (
+    check_supported,
+    exchange,
+    parallelism,
+    run_frame,
+    work_of,
+)
 from cepheid.runtime.spark_schema import plain_schema
 from cepheid.runtime.spark_slices import reach, run_slice
 
@@ -60,7 +65,7 @@ def run_path(
         return _fall_back(compiled, spark, paths, why, wanted)
     footers = read_footers(paths, compiled.plan.time)
     plan = compiled.with_schema(footers.schema).plan
-    lower(plan)
+    check_supported(plan)
     choice = choose_for_files(plan)
     if choice.strategy is not Strategy.SCAN_SLICES:
         return _fall_back(compiled, spark, paths, choice.reason, wanted, notice=False)
