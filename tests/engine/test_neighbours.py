@@ -107,13 +107,16 @@ def test_all_small_streams(semantics: str, operator: str) -> None:
         (first, middle, last)
         for first, middle, last in itertools.product(letters[::2], letters, letters[1::3])
     ]
+    # Each of them once with different times and once with a tie at either end.
     events = [
-        {"ts": time * 1_000_000, "type": letter, "price": price, "key": f"{number:06}"}
-        for time in range(3)
+        {"ts": times[place] * 1_000_000, "type": letter, "price": price, "key": f"{number}-{times}"}
+        for place in range(3)
         for number, found in enumerate(streams)
-        if time < len(found)
-        for letter, price in [found[time]]
+        for times in ((0, 1, 2), (0, 1, 1), (0, 0, 1))
+        if place < len(found)
+        for letter, price in [found[place]]
     ]
+    events.sort(key=lambda event: str(event["ts"]).zfill(9))
     for pattern in PATTERNS[::3] if operator in "<>=" else PATTERNS[1::3]:
         text = (
             f"RETURN COUNT(*), MIN(A.price) PATTERN {pattern} SEMANTICS {semantics} "
