@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+CLOCK_VARIABLE = "CEPHEID_BENCH_CLOCK"
+"""Whether processes count processor time: ``cpu``, else the time on the wall."""
+
 
 class Task(msgspec.Struct, frozen=True):
     """One method on one input.
