@@ -162,9 +162,15 @@ def split_by_value(
     question: Question, template: Template, segments: Segments
 ) -> Iterator[tuple[Segments, Template, list[int]]]:
     """Yield the segments of every choice of values, with the template that belongs to it."""
+    # Events of other values end the waiting of matches, stand in negated patterns, break contiguous
+    # matches, and may be the last of a window.
+    negated = frozenset[str]().union(*(_all_variables(g.template) for g in template.guards))
+    others = question.semantics is not tree.Semantics.ANY_MATCH or question.ending
+    others = others or any(names & negated for names in question.listed)
     for number, listed in enumerate(question.listed_bits):
         apart = question.apart[number] if question.apart else None
-        segments = split_segments(segments, number, listed, question.codes[number], apart)
+        codes = question.codes[number]
+        segments = split_segments(segments, number, listed, codes, apart, others=others)
     for chosen in range(1 << len(question.listed)):
         required, seen = require_values(template, question.listed, chosen)
         mine = np.flatnonzero(segments.chosen == chosen)

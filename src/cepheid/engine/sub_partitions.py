@@ -22,6 +22,8 @@ def split_segments(
     listed: int,
     codes: NDArray[np.int64],
     apart: NDArray[np.bool_] | None,
+    *,
+    others: bool,
 ) -> Segments:
     """Return the segments of every value of an attribute, and those of none.
 
@@ -36,6 +38,9 @@ def split_segments(
     apart
         Under contiguous: events that belong to one value only, since their type is a listed
         variable's. Others, and all under the other semantics, belong to all.
+    others
+        Whether events of other values matter although they cannot be bound; else they are left
+        out, since there may be as many values as events.
     """
     owner = np.repeat(np.arange(len(segments.key)), np.diff(segments.ptr))
     code = codes[segments.rows]
@@ -43,19 +48,21 @@ def split_segments(
     values = bits & listed != 0 if apart is None else apart[segments.rows]
     values &= code >= 0
     # One sub-segment for every (segment, value), after those of no value, one for every segment.
-    pairs = np.unique(np.stack([owner[values], code[values]]), axis=1)
+    pairs, mine = np.unique(np.stack([owner[values], code[values]]), axis=1, return_inverse=True)
     count = len(segments.key)
-    first = np.searchsorted(pairs[0], np.arange(count))
-    number = np.searchsorted(pairs[0], np.arange(count), side="right") - first
-    place = np.repeat(np.arange(len(owner)), number[owner])
-    within = np.arange(len(place)) - np.repeat(
-        np.cumsum(number[owner]) - number[owner], number[owner]
-    )
-    sub = first[owner[place]] + within
+    first = np.searchsorted(pairs[0], np.arange(count))[owner]
+    number = (np.searchsorted(pairs[0], np.arange(count), side="right"))[owner] - first
+    if not others:
+        only = values & (bits & ~listed == 0)
+        number = np.where(only, 1, number)
+        first[values] = np.where(only[values], mine.ravel(), first[values])
+    place = np.repeat(np.arange(len(owner)), number)
+    within = np.arange(len(place)) - np.repeat(np.cumsum(number) - number, number)
+    sub = first[place] + within
     own = code[place] == pairs[1][sub] if len(sub) else np.zeros(0, np.bool_)
     here = np.where(own, bits[place], bits[place] & ~listed)
     away = np.where(own, 0, bits[place] & listed) | segments.blocked[place]
-    kept = (here != 0) | (away != 0) if apart is None else own | ~apart[segments.rows[place]]
+    kept = (here != 0) | others if apart is None else own | ~apart[segments.rows[place]]
     alone = np.ones(len(owner), np.bool_) if apart is None else ~apart[segments.rows] | (code >= 0)
     at = np.concatenate([np.flatnonzero(alone), place[kept]])
     target = np.concatenate([owner[alone], count + sub[kept]])
