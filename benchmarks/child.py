@@ -7,6 +7,7 @@ The second line is the measurement.
 from __future__ import annotations
 
 import gc
+import math
 import os
 import resource
 import sys
@@ -63,7 +64,7 @@ def _time(task: Task, cases: list[Case]) -> tuple[Timing, ...]:
         if time.perf_counter() - began > task.budget_s:
             break
     return tuple(
-        Timing(case.name, len(case.stream), seconds, check)
+        Timing(case.name, len(case.stream), seconds, check if math.isfinite(check) else None)
         for case, seconds, check in zip(cases, best, checks, strict=True)
     )
 

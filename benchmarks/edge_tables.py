@@ -63,7 +63,7 @@ def _cases(title: str, found: Measurement, key: str) -> Table:
             rate_text(_rate(timing)),
             f"{timing.seconds / found.timings[0].seconds:.2f}",
         ]
-        table.add_row(*row, *([f"{timing.check:.4f}"] if key in QUERIES else []))
+        table.add_row(*row, *([f"{timing.check or 0:.4f}"] if key in QUERIES else []))
     if not found.timings:
         table.add_row(f"{found.status} {found.message}")
     else:
