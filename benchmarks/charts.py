@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.edges import EXPERIMENTS as EDGE_EXPERIMENTS
 from benchmarks.linear import EXPERIMENTS, METHOD_NAMES, Experiment
 from benchmarks.measure import ROOT
 from benchmarks.tasks import Measurement
@@ -22,7 +23,11 @@ COLOURS = {
     "greta": "#28587b",
     "aseq": "#e0a100",
     "sase": "#7d5ba6",
+    "pairwise": "#7fb069",
+    "loop": "#28587b",
+    "vectorised": "#6fa8dc",
 }
+LINEAR_AXES = ("length", "selectivity")
 WIDTH, HEIGHT, SCALE = 330, 260, 2
 
 
@@ -38,7 +43,7 @@ def draw(measurements: Sequence[Measurement], folder: Path = FOLDER) -> list[Pat
     importlib.import_module("vl_convert")
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    for experiment in EXPERIMENTS:
+    for experiment in EXPERIMENTS + EDGE_EXPERIMENTS:
         rows = [row for m in measurements for row in _rows(experiment, m)]
         if rows:
             files.append(folder / f"bench-{experiment.key}.png")
@@ -91,11 +96,11 @@ def _chart(altair: Any, experiment: Experiment, rows: list[dict[str, object]]) -
 
 
 def _scale(altair: Any, experiment: Experiment) -> Any:
-    kind = "linear" if experiment.key == "length" else "log"
+    kind = "linear" if experiment.key in LINEAR_AXES else "log"
     return altair.Scale(type=kind, zero=False, nice=False)
 
 
 def _tick_options(experiment: Experiment, rows: list[dict[str, object]]) -> dict[str, object]:
-    if experiment.key == "length":
+    if experiment.key in LINEAR_AXES:
         return {"values": sorted({str(row["size"]) for row in rows}), "format": "d"}
     return {"format": "~s", "tickCount": 8}

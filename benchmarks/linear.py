@@ -22,6 +22,9 @@ METHOD_NAMES = {
     "greta": "GRETA",
     "aseq": "A-Seq",
     "sase": "SASE",
+    "pairwise": "Cepheid, pairwise",
+    "loop": "GRETA",
+    "vectorised": "GRETA, vectorised",
 }
 POWERS = tuple(10**i for i in range(3, 9))
 CHECK_TOLERANCE = 1e-9
@@ -122,10 +125,11 @@ def disagreements(measurements: Sequence[Measurement]) -> Iterator[str]:
     """Yield a sentence for every answer that differs from the first one of the same input."""
     first: dict[tuple[str, int], Measurement] = {}
     for found in measurements:
-        if found.timing is None:
+        if found.timing is None or found.timing.check is None:
             continue
         reference = first.setdefault((found.task.experiment, found.task.size), found).timing
         assert reference is not None, "only finished tasks are compared"
+        assert reference.check is not None, "only answers are compared"
         if not math.isclose(reference.check, found.timing.check, rel_tol=CHECK_TOLERANCE):
             yield (
                 f"{found.task.experiment}, {found.task.size:,}: {METHOD_NAMES[found.task.method]} "

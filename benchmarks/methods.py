@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-from benchmarks import ours, streams
+from benchmarks import edge_methods, ours, streams
 from benchmarks.baselines import aseq, cogra, greta, sase
 from benchmarks.baselines.template import KLEENE, sequence
+from benchmarks.cases import Case, LimitReachedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,23 +31,6 @@ ASEQ_EVENTS = 400_000
 
 NEXT = "SEMANTICS skip-till-next-match"
 CONTIGUOUS = "SEMANTICS contiguous"
-
-
-class LimitReachedError(Exception):
-    """A method stopped by itself at its time limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A function to time, which returns the check.
-
-    The stream is kept although a method may not need all of it: so the peak memory of every method
-    includes the same input.
-    """
-
-    name: str
-    stream: streams.Stream
-    run: Callable[[], float]
 
 
 def prepare(task: Task) -> list[Case]:
@@ -199,4 +182,5 @@ _PREPARATIONS: dict[str, Callable[[Task], list[Case]]] = {
     "bar-starts": _bar_starts,
     "bar-keys": _bar_keys,
     "bar-aggregates": _bar_aggregates,
+    **edge_methods.PREPARATIONS,
 }

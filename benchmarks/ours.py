@@ -17,9 +17,9 @@ class NotConnectedError(RuntimeError):
     """This version of Cepheid cannot run queries."""
 
 
-def run(text: str, table: pa.Table) -> pa.Table:
+def run(text: str, table: pa.Table, evaluator: str | None = None) -> pa.Table:
     """Return the rows of a query over a table with the columns ts and type."""
-    method = getattr(_compiled(text), "run", None)
+    method = getattr(_compiled(text, evaluator), "run", None)
     if method is None:
         message = "cepheid.query(...).run does not exist yet; only the baselines are measured"
         raise NotConnectedError(message)
@@ -27,6 +27,7 @@ def run(text: str, table: pa.Table) -> pa.Table:
 
 
 @cache
-def _compiled(text: str) -> object:
+def _compiled(text: str, evaluator: str | None) -> object:
     # The baselines get their templates ready-made too: planning is measured by `startup`.
-    return cepheid.query(text)
+    query = cepheid.query(text)
+    return query if evaluator is None else query.with_evaluator(evaluator)

@@ -45,6 +45,9 @@ class Stream:
     prices: npt.NDArray[np.float32]
     types: tuple[str, ...]
 
+    def __len__(self) -> int:
+        return self.times_us.size
+
     def table(self) -> pa.Table:
         """Return the events as a table with the columns ts, type, key and price; copies nothing."""
         types = pa.DictionaryArray.from_arrays(

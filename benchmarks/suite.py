@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
-from benchmarks import bars, charts, linear, spark_suite, startup
+from benchmarks import bars, charts, edge_tables, edges, linear, spark_suite, startup
 from benchmarks.measure import ROOT
-from benchmarks.tasks import Measurement
+from benchmarks.tasks import CLOCK_VARIABLE, Measurement
 from rich.console import Console
 from rich.table import Table
 
 RESULTS = ROOT / ".benchmarks" / "linear.json"
+EDGE_RESULTS = RESULTS.with_name("edges.json")
 EVENTS_MAX = 100_000_000
 QUICK_EVENTS_MAX = 100_000
 LIMIT_S = 10.0
@@ -26,19 +30,18 @@ def main() -> int:
     if options.only in (None, "startup"):
         console.print(_startup_table())
     if options.only == "charts":
-        _draw(console, msgspec.json.decode(RESULTS.read_bytes(), type=list[Measurement]))
-    if options.only in (None, "spark"):
-        with console.status("spark") as status:
-            tables = spark_suite.run(
-                shrink=QUICK_SHRINK * 10 if options.quick else 1,
-                only=options.part,
-                tell=status.update,
-            )
-        for table in tables:
-            console.print(table)
+        kept = [file.read_bytes() for file in (RESULTS, EDGE_RESULTS) if file.exists()]
+        _draw(
+            console, [m for text in kept for m in msgspec.json.decode(text, type=list[Measurement])]
+        )
+    status = 0
     if options.only in (None, "linear"):
-        return _linear(options, console)
-    return 0
+        status |= _linear(options, console)
+    if options.only in (None, "edges"):
+        status |= _edges(options, console)
+    if options.only in (None, "spark"):
+        _spark(options, console)
+    return status
 
 
 def _options() -> argparse.Namespace:
@@ -46,18 +49,24 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small inputs, a minute or two")
     parser.add_argument(
         "--only",
-        choices=("linear", "spark", "startup", "charts"),
+        choices=("linear", "edges", "spark", "startup", "charts"),
         help="one benchmark; `charts` draws the latest results again",
     )
     parser.add_argument(
         "--experiment",
-        choices=[experiment.key for experiment in linear.EXPERIMENTS] + ["bars"],
-        help="one experiment of `linear`, or its bars",
+        choices=[experiment.key for experiment in linear.EXPERIMENTS + edges.EXPERIMENTS]
+        + ["bars", *edge_tables.KEYS],
+        help="one experiment of `linear` or `edges`, or their bars",
+    )
+    parser.add_argument(
+        "--cpu", action="store_true", help="count processor time, for a busy machine"
     )
     parser.add_argument("--part", choices=list("abcd"), help="one part of `spark`")
     parser.add_argument("--events-max", type=int, help=f"the largest window ({EVENTS_MAX:,})")
     parser.add_argument("--limit", type=float, help=f"seconds per run ({LIMIT_S:g})")
     options = parser.parse_args()
+    if options.cpu:
+        os.environ[CLOCK_VARIABLE] = "cpu"
     options.events_max = options.events_max or (QUICK_EVENTS_MAX if options.quick else EVENTS_MAX)
     options.limit = options.limit or (QUICK_LIMIT_S if options.quick else LIMIT_S)
     return options
@@ -72,9 +81,47 @@ def _startup_table() -> Table:
     return table
 
 
+def _spark(options: argparse.Namespace, console: Console) -> None:
+    shrink = QUICK_SHRINK * 10 if options.quick else 1
+    with console.status("spark") as status:
+        tables = spark_suite.run(shrink=shrink, only=options.part, tell=status.update)
+    for table in tables:
+        console.print(table)
+
+
 def _linear(options: argparse.Namespace, console: Console) -> int:
+    found = _experiments(linear.EXPERIMENTS, options, console)
+    barred: list[Measurement] = []
+    if options.experiment in (None, "bars"):
+        with console.status("bars") as status:
+            table, barred = bars.run(
+                shrink=QUICK_SHRINK if options.quick else 1, tell=status.update
+            )
+        console.print(table)
+    return _finish(found, barred, RESULTS, options, console)
+
+
+def _edges(options: argparse.Namespace, console: Console) -> int:
+    found = _experiments(edges.EXPERIMENTS, options, console)
+    tabled: list[Measurement] = []
+    shrink = 10 if options.quick else 1
+    for key in edge_tables.KEYS:
+        if options.experiment not in (None, key):
+            continue
+        with console.status(key) as status:
+            table, measured = edge_tables.run(
+                key, shrink=shrink, limit_s=options.limit, tell=status.update
+            )
+        console.print(table)
+        tabled += measured
+    return _finish(found, tabled, EDGE_RESULTS, options, console)
+
+
+def _experiments(
+    experiments: Sequence[linear.Experiment], options: argparse.Namespace, console: Console
+) -> list[Measurement]:
     found: list[Measurement] = []
-    for experiment in linear.EXPERIMENTS:
+    for experiment in experiments:
         if options.experiment not in (None, experiment.key):
             continue
         with console.status(experiment.title) as status:
@@ -86,18 +133,22 @@ def _linear(options: argparse.Namespace, console: Console) -> int:
             )
         found += measured
         console.print(linear.as_table(experiment, measured))
-    barred: list[Measurement] = []
-    if options.experiment in (None, "bars"):
-        with console.status("bars") as status:
-            table, barred = bars.run(
-                shrink=QUICK_SHRINK if options.quick else 1, tell=status.update
-            )
-        console.print(table)
-    for reason in linear.failures(found + barred):
+    return found
+
+
+def _finish(
+    found: list[Measurement],
+    others: list[Measurement],
+    results: Path,
+    options: argparse.Namespace,
+    console: Console,
+) -> int:
+    """Keep and draw what was found; return 1 if two methods disagree."""
+    for reason in linear.failures(found + others):
         console.print(f"failed: {reason}", markup=False)
     if found and not options.quick and options.experiment is None:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_bytes(msgspec.json.encode(found))
+        results.parent.mkdir(exist_ok=True)
+        results.write_bytes(msgspec.json.encode(found))
         _draw(console, found)
     differences = list(linear.disagreements(found))
     for difference in differences:

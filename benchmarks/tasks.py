@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+CLOCK_VARIABLE = "CEPHEID_BENCH_CLOCK"
+"""Whether processes count processor time: ``cpu``, else the time on the wall."""
+
 
 class Task(msgspec.Struct, frozen=True):
     """One method on one input.
@@ -29,12 +32,15 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """The best time of one case of a task, and a number to compare the answers of methods by."""
+    """The best time of one case of a task, and a number to compare the answers of methods by.
+
+    There is no such number where a method's doubles end.
+    """
 
     case: str
     event_count: int
     seconds: float
-    check: float
+    check: float | None
 
 
 class Measurement(msgspec.Struct, frozen=True):

@@ -59,7 +59,10 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Aggregates of segments, in their order; ``ended`` are matches that end with its last time."""
+    """Aggregates of segments, in their order.
+
+    ``ended`` are the matches that end at the time that is the name of a segment's window.
+    """
 
     numbers: NDArray[Any]
     values: NDArray[np.int64]
@@ -70,6 +73,7 @@ class _Data(NamedTuple):
     """What the kernels read; see ``kernels/graph.py``."""
 
     segment_ptr: NDArray[np.int64]
+    window: NDArray[np.int64]
     ts: NDArray[np.int64]
     order: NDArray[np.int64]
     bits: NDArray[np.int64]
@@ -332,7 +336,8 @@ class Evaluation:
             powers = [[pow(int(x), power, MERSENNE) for x in row] for row in drawn]
             salt = np.array(powers, np.uint64).reshape(drawn.shape)
         return _Data(
-            segments.ptr, arrays.ts[segments.rows], self.order, segments.bits, segments.blocked,
+            segments.ptr, segments.window, arrays.ts[segments.rows], self.order, segments.bits,
+            segments.blocked,
             weights.astype(dtype),
             arrays.values[:, segments.rows], question.weight_of, question.value_of, *ranks,
             self._latest, self._latest_of_all,

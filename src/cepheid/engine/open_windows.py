@@ -289,8 +289,7 @@ def _changes(
     now = (arrays.key, arrays.ts, arrays.bits, key)
     for mine, segments in trailing_segments(*now, time - width, time):
         answers = answer_segments(question, template, segments, job.moduli)
-        latest = question.arrays.ts[segments.rows[segments.ptr[1:] - 1]] == time[mine]
-        ended = (answers[0].ended.real > 0) & latest
+        ended = answers[0].ended.real > 0
         for change, answer in zip(changes, answers, strict=True):
             _fill(change, mine, answer, ended)
     return changes

@@ -335,7 +335,7 @@ def run_any(G, D, S, segment, begin, end, first, last, unit, zero, p, R, RM, end
                     else:
                         _follow_all(G, D, S, edge, row, q, begin, first, low, high, p)
                 bind_event(G, D, S, row, q, p)
-            report(G, D, S, row, segment, D.ts[row] == D.ts[end - 1], R, RM, ended, p)
+            report(G, D, S, row, segment, D.ts[row] == D.window[segment], R, RM, ended, p)
         for row in range(i, j):
             for q in range(states):
                 if D.bits[row] >> G.variable[q] & 1:
@@ -399,7 +399,7 @@ def run_contiguous(G, D, S, segment, begin, end, first, last, unit, zero, p, R, 
                         elif S.begins[prev, source]:
                             _begin_again(G, D, S, row, q, prev, source, unit, p)
                 bind_event(G, D, S, row, q, p)
-            report(G, D, S, row, segment, D.ts[row] == D.ts[end - 1], R, RM, ended, p)
+            report(G, D, S, row, segment, D.ts[row] == D.window[segment], R, RM, ended, p)
         i = j
 
 

@@ -114,7 +114,7 @@ def run_next(G, D, S, taken, segment, begin, end, first, last, unit, zero, p, R,
                             if related(G, D, G.edge_pair[edge], prev, row, first, begin):
                                 _add_row(S, row, q, prev, source, p)
                 bind_event(G, D, S, row, q, p)
-            report(G, D, S, row, segment, D.ts[row] == D.ts[end - 1], R, RM, ended, p)
+            report(G, D, S, row, segment, D.ts[row] == D.window[segment], R, RM, ended, p)
         for row in range(i, j):
             for q in range(states):
                 if not D.bits[row] >> G.variable[q] & 1 or not present(S.V[row, q, 0]):
