@@ -56,7 +56,7 @@ def process_open_windows(
     job: Job, state: PartitionState, batch: pa.Table, until: int | None
 ) -> list[list[Rows]]:
     """Take in events and answer the windows that end by ``until``, or all at the end (None)."""
-    table = _needed(job, state, batch)
+    table = needed(job, state, batch)
     if state.events is not None:
         table = pa.concat_tables([state.events, table])
     state.events = table
@@ -71,7 +71,7 @@ def process_open_windows(
     if kind is WindowKind.NONE and until is not None:
         return nothing
     times = read_times(Columns(table), job.plan.time)
-    closed, kept, first, last = _closing(job, state, times, until)
+    closed, kept, first, last = closing(job, state, times, until)
     if not closed:
         return nothing
     question = ask(job, state, table.slice(0, closed))
@@ -131,12 +131,10 @@ def ask(job: Job, state: PartitionState, table: pa.Table) -> Question:
     )  # fmt: skip
 
 
-def _needed(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
+def needed(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
     """Return the columns and rows of a batch that can matter."""
     if job.plan.columns is not None:
-        wanted = {name.partition(".")[0] for name in job.plan.columns} | set(job.plan.columns)
-        wanted |= {job.plan.time, job.plan.type or job.plan.time}
-        batch = batch.select([name for name in batch.column_names if name in wanted])
+        batch = batch.select([name for name in batch.column_names if job.reads(name)])
     columns = Columns(batch)
     kept = state.keys.number(columns) >= 0
     contiguous = job.plan.semantics is tree.Semantics.CONTIGUOUS
@@ -145,7 +143,7 @@ def _needed(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
     return batch if kept.all() else batch.filter(pa.array(kept))
 
 
-def _closing(
+def closing(
     job: Job, state: PartitionState, times: NDArray[np.int64], until: int | None
 ) -> tuple[int, int, int, int]:
     """Return how many events closed windows hold, from where events are kept, and the windows."""

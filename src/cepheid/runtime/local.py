@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.job import looks_back, lower
+from cepheid.engine.job import Job, lists_matches, looks_back, lower
+from cepheid.engine.listing import empty_matches, finish_matches, is_enough, step_matches
 from cepheid.engine.results import build_table
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState, finish, step
@@ -88,6 +89,9 @@ def run_table(plan: Plan, table: pa.Table, *, batch_rows: int | None = None) -> 
 def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
     """Return the result of a plan over batches in the order of time."""
     job = lower(plan)
+    if lists_matches(plan):
+        tables = list_batches(job, batches)
+        return pa.concat_tables([empty_matches(job, schema), *tables])
     state = PartitionState(job)
     found: list[list[Rows]] = [[] for _ in range(job.outputs)]
     for batch in batches:
@@ -98,6 +102,18 @@ def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> p
     # One table at the end, because windows counted in events close in no common order.
     everything = [[*all_rows, *new] for all_rows, new in zip(found, rows, strict=True)]
     return build_table(job, everything, state.keys, schema)
+
+
+def list_batches(job: Job, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the matches in batches of events, as they are found; LIMIT stops early."""
+    state = PartitionState(job)
+    for batch in batches:
+        state, tables = step_matches(job, state, batch)
+        yield from tables
+        if is_enough(job, state):
+            return
+    state, tables = finish_matches(job, state)
+    yield from tables
 
 
 def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
