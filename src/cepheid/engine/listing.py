@@ -1,7 +1,7 @@
 """The step of queries that list matches: events in, tables of matches out, made as they are read.
 
     step_matches(job, state, batch)  ->  (state, tables)
-    finish_matches(job, state)       ->  (state, tables of what the end of the stream closes)
+    finish_matches(job, state)       ->  (state, tables of what the end of the stream brings)
 
 Tables are to be read before the next step: they count the matches, for their numbers and for LIMIT.
 Cutting a stream into other batches gives the same rows in the same order.
@@ -44,15 +44,23 @@ def step_matches(job: Job, state: PartitionState, batch: pa.Table) -> tuple[Part
     return state, _list(job, state, find_stretches(job, state, ready, state.last))
 
 
-def finish_matches(job: Job, state: PartitionState) -> tuple[PartitionState, Tables]:
-    """Return the matches that wait for the end of the stream."""
+def finish_matches(
+    job: Job, state: PartitionState, batch: pa.Table | None = None
+) -> tuple[PartitionState, Tables]:
+    """Return the matches that wait for the end of the stream.
+
+    ``batch`` are the last events, where they are known to be the last: one step less.
+    """
     state = state.copy()
-    last = state.held
-    if last is None and state.events is not None:
-        last = state.events.slice(0, 0)
-    if last is None or is_enough(job, state):
+    if is_enough(job, state):
         return state, iter(())
-    return state, _list(job, state, find_stretches(job, state, last, None))
+    waiting = [] if batch is None else [admit(job, state, batch)]
+    known = [table for table in (*waiting, state.held) if table is not None]
+    if not known and state.events is not None:
+        known = [state.events.slice(0, 0)]
+    if not known:
+        return state, iter(())
+    return state, _list(job, state, find_stretches(job, state, pa.concat_tables(known), None))
 
 
 def is_enough(job: Job, state: PartitionState) -> bool:

@@ -24,6 +24,7 @@ from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, DataError, Diagnostic, render_diagnostics
 from cepheid.interfaces.catalogue import bundled_queries, bundled_sample, explain_code, is_code
 from cepheid.language.formatter import format_text
+from cepheid.planner.plan import OutputKind
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -220,7 +221,7 @@ def run(
 ) -> None:
     """Run a query over files and print or write its result."""
     # Numba and Arrow take longer to load than checking a query takes.
-    from cepheid.interfaces.run_command import FORMATS, run_query, write_result
+    from cepheid.interfaces.run_command import FORMATS, run_query, write_matches, write_result
 
     ending = output.suffix.removeprefix(".").replace("jsonl", "json") if output else ""
     kind = format_ or (ending if ending in FORMATS else "csv" if output else "table")
@@ -229,6 +230,9 @@ def run(
         raise WrongUseError(message)
     compiled = _compile(file, time, type_, None)
     try:
+        if compiled.plan.output.kind is not OutputKind.AGGREGATES:
+            write_matches(compiled, events, kind, output)
+            return
         result = run_query(compiled, events)
     except CepheidError as error:
         error.file = _name_of(file)
