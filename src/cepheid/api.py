@@ -94,7 +94,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         -------
         pyarrow.Table, pandas.DataFrame or pyspark.sql.DataFrame
             Arrow and paths give Arrow, pandas gives pandas, Spark gives Spark. Rows are sorted by
-            window and group, but for Spark.
+            window and group, but for Spark; matches
+            come in the order of their last events.
 
         Raises
         ------
@@ -103,7 +104,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         DataError
             If the events themselves are at fault (E5xx).
         UnsupportedError
-            If the query needs an evaluator that does not exist yet (E404).
+            If the query cannot be run (E404).
 
         Examples
         --------
@@ -123,6 +124,39 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             batch = importlib.import_module("cepheid.runtime.spark_batch")
             return batch.run_frame(self, events, strategy=strategy)
         return importlib.import_module("cepheid.runtime.local").run_events(self, events)
+
+    def matches(self, events: object) -> Any:
+        """List the matches of the query, as they are read.
+
+        Parameters
+        ----------
+        events
+            As for :meth:`run`.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The rows that ``run`` would return, a batch at a time, in the order of the matches'
+            last events. However many matches there are, memory holds the events of a window and
+            one batch.
+
+        Raises
+        ------
+        ValueError
+            If the query returns aggregates.
+        BindError, DataError, UnsupportedError
+            As for :meth:`run`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> events = pa.table({"ts": range(60), "type": ["A"] * 60})
+        >>> reader = query("RETURN MATCHES PATTERN A+").matches(events)  # 2^60 - 1 matches
+        >>> reader.read_next_batch().slice(2, 1).column("events").to_pylist()
+        [[{'variable': 'A', 'ts': 0, 'type': 'A'}, {'variable': 'A', 'ts': 1, 'type': 'A'}]]
+        """
+        local = importlib.import_module("cepheid.runtime.local")
+        return local.list_events(self, events)
 
     def with_schema(self, schema: object) -> CompiledQuery:
         """Return the query planned for events with these columns."""

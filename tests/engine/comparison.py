@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,29 @@ def table_of(events: Sequence[Mapping[str, object]]) -> pa.Table:
     if events and not any(event.get("type") for event in events):
         del names["type"]  # Data without types (§1.2).
     return pa.table({name: _array([event.get(name) for event in events], name) for name in names})
+
+
+NUMBER = "number"
+"""A column that tells events apart."""
+
+
+def numbered(events: Sequence[Mapping[str, object]]) -> pa.Table:
+    """Return events of the oracle as a table, with their numbers."""
+    table = table_of(events)
+    return table.append_column(NUMBER, pa.array(range(len(table)), pa.int64()))
+
+
+def readable(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    """Return listed matches, of the engine or of the oracle, in one form and in no order."""
+    found: Counter[str] = Counter()
+    for row in rows:
+        cells = {name: value for name, value in row.items() if name != "match_id"}
+        if "events" in row:
+            cells["events"] = tuple(
+                (e["variable"], e[NUMBER]) if isinstance(e, dict) else e for e in row["events"]
+            )
+        found[repr(sorted(cells.items()))] += 1
+    return found
 
 
 def _array(values: list[object], name: str) -> pa.Array[Any]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, ipc, parquet
 
+import cepheid
 from cepheid.interfaces.catalogue import bundled_queries, error_pages
 from cepheid.planner.plan import Plan
 
@@ -343,12 +344,33 @@ def test_run_says_what_is_wrong(tmp_path: Path) -> None:
     parquet.write_table(EVENTS, events)
     assert "E501" in run("run", "-", "--input", tmp_path / "no*", stdin=LINEAR).stderr
     assert "E201" in run("run", "-", "--input", events, stdin=LINEAR.replace("price", "x")).stderr
-    later = run("run", "-", "--input", events, stdin="RETURN MATCHES PATTERN Stock S+")
-    assert later.returncode == 1
-    assert "error[E404]" in later.stderr
-    assert "Traceback" not in later.stderr
     wrong = run("run", "-", "--input", events, "--format", "xml", stdin=LINEAR)
     assert wrong.returncode == 2
+
+
+def test_run_lists_matches(tmp_path: Path) -> None:
+    events, query = tmp_path / "events.parquet", "RETURN MATCHES PATTERN Stock S+"
+    parquet.write_table(EVENTS, events)
+    shown = run("run", "-", "--input", events, stdin=query)
+    assert shown.returncode == 0, shown.stderr
+    assert "match_id" in shown.stdout
+    expected = cepheid.query(query).run(EVENTS)
+    as_json = run("run", "-", "--input", events, "--format", "json", stdin=query)
+    ids = [json.loads(line)["match_id"] for line in as_json.stdout.splitlines()]
+    assert ids == expected["match_id"].to_pylist()
+    as_csv = run("run", "-", "--input", events, "--format", "csv", stdin=query)
+    assert len(as_csv.stdout.splitlines()) == 1 + len(expected)
+    written = tmp_path / "result.parquet"
+    assert run("run", "-", "--input", events, "--output", written, stdin=query).stdout == ""
+    assert parquet.read_table(written).to_pylist() == expected.to_pylist()
+
+
+def test_run_shows_the_first_matches_of_many(tmp_path: Path) -> None:
+    events = tmp_path / "events.parquet"
+    parquet.write_table(pa.table({"ts": range(60), "type": ["Stock"] * 60}), events)
+    shown = run("run", "-", "--input", events, stdin="RETURN MATCHES PATTERN Stock S+")
+    assert shown.returncode == 0, shown.stderr
+    assert "the first matches only" in shown.stdout
 
 
 @pytest.mark.spark

@@ -325,7 +325,8 @@ class Evaluation:
     def _data(self, dtype: Any, modulus: int, *, power: int = 0) -> _Data:
         question, segments = self.question, self.segments
         arrays, ranks = question.arrays, self._ranked[0]
-        weights = arrays.weights[:, segments.rows]
+        # Fingerprints count only; doubles could not be turned into residues.
+        weights = arrays.weights[: 0 if power else None, segments.rows]
         if modulus and weights.dtype == np.int64:
             weights = np.mod(weights, np.int64(modulus))
         salt: NDArray[Any] = np.zeros((0, 0), np.uint64 if modulus else np.complex128)

@@ -17,7 +17,7 @@ from cepheid.engine.intersection import intersect
 from cepheid.engine.program import Program
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.language import tree
-from cepheid.planner.plan import Evaluator, Plan
+from cepheid.planner.plan import Evaluator, OutputKind, Plan
 from cepheid.planner.template import Template
 
 UNKNOWN_CODE = 255
@@ -108,6 +108,13 @@ class Job:
             self._byte_codes[id(program)] = (known, table)
         return self._byte_codes[id(program)][1]
 
+    def reads(self, name: str) -> bool:
+        """Return whether a column of the input is read, itself or a part of it."""
+        columns = self.plan.columns
+        if columns is None or name in (self.plan.time, self.plan.type):
+            return True
+        return name in columns or any(c.partition(".")[0] == name for c in columns)
+
     def bits_of(self, columns: Columns) -> NDArray[Any]:
         """Return for every event the variables that it may take, as bits."""
         types = [self.types[name] for name in self.variables]
@@ -152,6 +159,11 @@ class Job:
                 program.number_codes([(self.class_of(bits),) for bits in sorted(masks)])
 
 
+def lists_matches(plan: Plan) -> bool:
+    """Return whether rows are matches, and not aggregates."""
+    return plan.output.kind is not OutputKind.AGGREGATES
+
+
 def looks_back(plan: Plan) -> bool:
     """Return whether events look at single events before them, so that these are kept."""
     return plan.choice.evaluator is not Evaluator.LINEAR or bool(plan.partition.partial)
@@ -170,11 +182,6 @@ def lower(plan: Plan) -> Job:
 
 def _check_supported(plan: Plan) -> None:
     """Reject what cannot be run."""
-    if plan.choice.evaluator is Evaluator.ENUMERATE:
-        message = "listing matches is not there yet"
-        helps = ("return aggregates: `RETURN COUNT(*)`",)
-        diagnostic = Diagnostic("E404", message, plan.choice.span, helps=helps)
-        raise UnsupportedError([diagnostic], plan.text)
     if plan.partition.partial:
         _check_partial(plan)
 

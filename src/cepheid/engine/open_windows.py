@@ -22,6 +22,7 @@ from cepheid.engine.evaluate import (
 )
 from cepheid.engine.events import Columns, EventArrays, KeyTable, read_times, type_bits
 from cepheid.engine.job import Job
+from cepheid.engine.match_aggregates import aggregate_matches, fingerprint_matches
 from cepheid.engine.overlapping import run_overlapping
 from cepheid.engine.reading import read_arrays
 from cepheid.engine.relations import read_relations
@@ -58,7 +59,7 @@ def process_open_windows(
     job: Job, state: PartitionState, batch: pa.Table, until: int | None
 ) -> list[list[Rows]]:
     """Take in events and answer the windows that end by ``until``, or all at the end (None)."""
-    table = _needed(job, state, batch)
+    table = needed(job, state, batch)
     if state.events is not None:
         table = pa.concat_tables([state.events, table])
     if table.num_columns and table.column(0).num_chunks > CHUNKS_MAX:
@@ -75,7 +76,7 @@ def process_open_windows(
     if kind is WindowKind.NONE and until is not None:
         return nothing
     times = read_times(Columns(table), job.plan.time)
-    closed, kept, first, last = _closing(job, state, times, until)
+    closed, kept, first, last = closing(job, state, times, until)
     if not closed:
         return nothing
     question = ask(job, state, table.slice(0, closed))
@@ -101,7 +102,7 @@ def process_open_windows(
 
 def _overlapping(job: Job, question: Question, first: int, last: int) -> list[list[Rows]] | None:
     """Answer sliding windows in one pass, where that can be done."""
-    if job.plan.window.kind is not WindowKind.SLIDING or job.moduli:
+    if job.plan.window.kind is not WindowKind.SLIDING or job.moduli or job.plan.globals:
         return None
     found: list[list[Rows]] = []
     for template in job.templates:
@@ -135,12 +136,10 @@ def ask(job: Job, state: PartitionState, table: pa.Table) -> Question:
     )  # fmt: skip
 
 
-def _needed(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
+def needed(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
     """Return the columns and rows of a batch that can matter."""
     if job.plan.columns is not None:
-        wanted = {name.partition(".")[0] for name in job.plan.columns} | set(job.plan.columns)
-        wanted |= {job.plan.time, job.plan.type or job.plan.time}
-        batch = batch.select([name for name in batch.column_names if name in wanted])
+        batch = batch.select([name for name in batch.column_names if job.reads(name)])
     columns = Columns(batch)
     kept = state.keys.number(columns) >= 0
     contiguous = job.plan.semantics is tree.Semantics.CONTIGUOUS
@@ -149,7 +148,7 @@ def _needed(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
     return batch if kept.all() else batch.filter(pa.array(kept))
 
 
-def _closing(
+def closing(
     job: Job, state: PartitionState, times: NDArray[np.int64], until: int | None
 ) -> tuple[int, int, int, int]:
     """Return how many events closed windows hold, from where events are kept, and the windows."""
@@ -180,11 +179,18 @@ def _segments_of(job: Job, arrays: EventArrays, first: int, last: int) -> Iterat
         yield tumbling_segments(arrays.key, arrays.ts, arrays.bits, width)
 
 
+def _answers(job: Job, question: Question, template: Template, segments: Segments) -> list[Answer]:
+    """Return aggregates; conditions on whole matches need the matches themselves (§4.5)."""
+    if job.plan.globals:
+        return aggregate_matches(question, template, segments, job.moduli, job.plan.globals)
+    return answer_segments(question, template, segments, job.moduli)
+
+
 def _answer(job: Job, question: Question, segments: Segments, rows: list[list[Rows]]) -> None:
     """Add the rows of segments to those of every program and kind of numbers."""
     kinds = 1 + len(job.moduli)
     for number, template in enumerate(job.templates):
-        answers = answer_segments(question, template, segments, job.moduli)
+        answers = _answers(job, question, template, segments)
         some = np.flatnonzero(answers[0].numbers[:, 0].real > 0)
         for place, answer in enumerate(answers):
             rows[number * kinds + place].append(
@@ -288,7 +294,7 @@ def _changes(
     changes = [_no_change(job, key, time, modulus) for modulus in (0, *job.moduli)]
     now = (arrays.key, arrays.ts, arrays.bits, key)
     for mine, segments in trailing_segments(*now, time - width, time):
-        answers = answer_segments(question, template, segments, job.moduli)
+        answers = _answers(job, question, template, segments)
         ended = answers[0].ended.real > 0
         for change, answer in zip(changes, answers, strict=True):
             _fill(change, mine, answer, ended)
@@ -304,12 +310,20 @@ def _leaving(job: Job, question: Question, changes: Changes) -> NDArray[np.bool_
         sides = np.zeros((len(job.templates) + 1, len(changes.time)), np.uint64)
         for mine, segments in trailing_segments(*now, low, changes.time - 1):
             for n, template in enumerate(job.templates):
-                sides[n, mine] = fingerprint_segments(question, template, segments)
+                sides[n, mine] = _fingerprints(job, question, template, segments)
             if len(job.templates) > 1:
                 both = fingerprint_segments(question, job.templates[-1], segments, power=2)
                 sides[-1, mine] = both
         prints.append(sides[0] if len(job.templates) == 1 else _prints_of_pairs(sides))
     return np.asarray(prints[0] != prints[1])
+
+
+def _fingerprints(
+    job: Job, question: Question, template: Template, segments: Segments
+) -> NDArray[np.uint64]:
+    if job.plan.globals:
+        return fingerprint_matches(question, template, segments, job.plan.globals)
+    return fingerprint_segments(question, template, segments)
 
 
 def _prints_of_pairs(sides: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -149,10 +149,13 @@ def _window_columns(job: Job, window: NDArray[np.int64], schema: pa.Schema) -> d
         start, end = window, window + plan.within
     if plan.kind is WindowKind.COUNT:
         return {"window_start": pa.array(start), "window_end": pa.array(end)}
-    return {"window_start": _times(start, job, schema), "window_end": _times(end, job, schema)}
+    return {
+        "window_start": times_of_windows(start, job, schema),
+        "window_end": times_of_windows(end, job, schema),
+    }
 
 
-def _times(values: NDArray[np.int64], job: Job, schema: pa.Schema) -> Any:
+def times_of_windows(values: NDArray[np.int64], job: Job, schema: pa.Schema) -> Any:
     """Return times in the type of the time column, to the microsecond."""
     kind = schema.field(job.plan.time).type if job.plan.time in schema.names else pa.int64()
     if pa.types.is_timestamp(kind):

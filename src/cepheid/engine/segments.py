@@ -108,14 +108,27 @@ def sliding_segments(
             begin, end = np.searchsorted(ts, [upto * slide, upto * slide + within])
             total += int(end - begin)
             upto += 1
-        low = np.maximum((ts - within) // slide + 1, first)
-        high = np.minimum(ts // slide + 1, upto)
-        counts = np.maximum(high - low, 0)
-        rows = np.repeat(np.arange(len(ts)), counts)
-        ends = np.cumsum(counts)
-        number = np.arange(len(rows)) - np.repeat(ends - counts, counts) + low[rows]
-        yield gather_segments(key[rows], number, rows, bits)
+        yield window_segments(key, ts, bits, within, slide, first, upto)
         first = upto
+
+
+def window_segments(
+    key: NDArray[np.int64],
+    ts: NDArray[np.int64],
+    bits: NDArray[np.int64],
+    within: int,
+    slide: int,
+    first: int,
+    last: int,
+) -> Segments:
+    """Return the segments of the windows with numbers [first, last), all at once."""
+    low = np.maximum((ts - within) // slide + 1, first)
+    high = np.minimum(ts // slide + 1, last)
+    counts = np.maximum(high - low, 0)
+    rows = np.repeat(np.arange(len(ts)), counts)
+    ends = np.cumsum(counts)
+    number = np.arange(len(rows)) - np.repeat(ends - counts, counts) + low[rows]
+    return gather_segments(key[rows], number, rows, bits)
 
 
 def trailing_segments(
@@ -132,8 +145,8 @@ def trailing_segments(
     """
     starts = np.searchsorted(key, asked, side="left")
     stops = np.searchsorted(key, asked, side="right")
-    begins = _search_within(ts, starts, stops, low)
-    ends = _search_within(ts, starts, stops, high)
+    begins = search_within(ts, starts, stops, low)
+    ends = search_within(ts, starts, stops, high)
     counts = ends - begins
     first = 0
     while first < len(asked):
@@ -152,7 +165,7 @@ def trailing_segments(
         first = upto
 
 
-def _search_within(
+def search_within(
     ts: NDArray[np.int64],
     starts: NDArray[np.int64],
     stops: NDArray[np.int64],

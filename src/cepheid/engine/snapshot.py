@@ -18,7 +18,7 @@ from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 """Goes up whenever old bytes can no longer be read."""
 
 
@@ -54,6 +54,7 @@ class _Snapshot(msgspec.Struct):
     kept: tuple[_Array, ...] | None
     base: _Array
     reported: int
+    listed: int
     waiting: tuple[tuple[tuple[_Array, ...], ...], ...]
 
 
@@ -83,6 +84,7 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
         None if state.kept is None else tuple(_pack(array) for array in state.kept),
         _pack(state.base),
         state.reported,
+        state.listed,
         tuple(
             tuple(tuple(_pack(array) for array in rows) for rows in found)
             for found in state.waiting
@@ -127,6 +129,7 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
     if snapshot.kept is not None:
         state.kept = EventArrays(*(_unpack(array) for array in snapshot.kept))
     state.base, state.reported = _unpack(snapshot.base), snapshot.reported
+    state.listed = snapshot.listed
     state.waiting = [
         [Rows(*(_unpack(array) for array in rows)) for rows in found] for found in snapshot.waiting
     ]

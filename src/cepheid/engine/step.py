@@ -57,8 +57,10 @@ class PartitionState:
         self.last: int | None = None
         # Windows that keep their events: the events, and where their numbers begin.
         self.kept: EventArrays | None = None
-        self.base = np.zeros(0, np.int64)
+        self.base: NDArray[np.int64] = np.zeros(0, np.int64)
         self.reported = LONG_AGO
+        # Queries that list matches: how many were listed.
+        self.listed = 0
         # Counted windows end for each partition at its own time; groups of several wait for all.
         self.waiting: list[list[Rows]] = [[] for _ in range(job.outputs)]
 
@@ -70,6 +72,7 @@ class PartitionState:
         other.held, other.events, other.last = self.held, self.events, self.last
         other.kept, other.base, other.reported = self.kept, self.base.copy(), self.reported
         other.waiting = [list(rows) for rows in self.waiting]
+        other.listed = self.listed
         return other
 
 
@@ -84,18 +87,25 @@ def step(
         E505 and E506 if a column is missing or unfit, E509 if the batch is not in order.
     """
     state = state.copy()
+    ready = admit(job, state, batch)
+    if ready is None:
+        return state, [[] for _ in range(job.outputs)]
+    return state, _process(job, state, ready, flush_until=state.last)
+
+
+def admit(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table | None:
+    """Return the events that can be processed, None for none; others wait in the state."""
     whole = batch if state.held is None else pa.concat_tables([state.held, batch])
     times = read_times(Columns(whole), job.plan.time)
     _check_order(times, state.last, job.plan.time, 0 if state.held is None else len(state.held))
     if not len(times):
-        return state, [[] for _ in range(job.outputs)]
+        return None
     state.last = int(times[-1])
     ready = len(times)
     if job.plan.ties is tree.Ties.STRICT or job.plan.window.kind is WindowKind.TRAILING:
         ready = int(np.searchsorted(times, times[-1], side="left"))
     state.held = whole.slice(ready) if ready < len(times) else None
-    rows = _process(job, state, whole.slice(0, ready), flush_until=state.last)
-    return state, rows
+    return whole.slice(0, ready)
 
 
 def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[Rows]]]:

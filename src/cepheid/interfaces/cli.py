@@ -24,6 +24,7 @@ from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, DataError, Diagnostic, render_diagnostics
 from cepheid.interfaces.catalogue import bundled_queries, bundled_sample, explain_code, is_code
 from cepheid.language.formatter import format_text
+from cepheid.planner.plan import OutputKind
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -237,7 +238,13 @@ def run(
 ) -> None:
     """Run a query over files and print or write its result."""
     # Numba and Arrow take longer to load than checking a query takes.
-    from cepheid.interfaces.run_command import FORMATS, run_query, run_with_spark, write_result
+    from cepheid.interfaces.run_command import (
+        FORMATS,
+        run_query,
+        run_with_spark,
+        write_matches,
+        write_result,
+    )
 
     _check_engine(engine)
     if master is not None and engine != "spark":
@@ -250,6 +257,9 @@ def run(
         raise WrongUseError(message)
     compiled = _compile(file, time, type_, None)
     try:
+        if engine != "spark" and compiled.plan.output.kind is not OutputKind.AGGREGATES:
+            write_matches(compiled, events, kind, output)
+            return
         if engine == "spark":
             result = run_with_spark(compiled, events, master)
         else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from cepheid.api import CompiledQuery
-from cepheid.runtime.files import find_files, run_files
+from cepheid.runtime.files import find_files, list_files, run_files
 
 FORMATS = ("table", "csv", "json", "parquet")
 ROWS_SHOWN_MAX = 50
@@ -64,6 +66,86 @@ def run_with_spark(compiled: CompiledQuery, pattern: str, master: str | None) ->
         if issubclass(notice.category, UserWarning):
             console.print(f"notice: {notice.message}", markup=False, highlight=False)
     return result
+
+
+def write_matches(compiled: CompiledQuery, pattern: str, kind: str, output: Path | None) -> None:
+    """List the matches of a query over files, as they are found; a table shows the first ones."""
+    if kind == "table":
+        limited = compiled.plan.output.limit
+        with _reading(compiled, pattern) as (schema, tables):
+            first = [schema.empty_table(), *_until(tables, ROWS_SHOWN_MAX + 1)]
+        table = pa.concat_tables(first)
+        _print_table(_with_texts(table.slice(0, ROWS_SHOWN_MAX)))
+        if len(table) > ROWS_SHOWN_MAX and limited is None:
+            note = "the first matches only: add LIMIT, or write all to a file with --output"
+            Console().print(note, highlight=False)
+        return
+    with _reading(compiled, pattern) as (schema, tables):
+        if output is None:
+            _write_tables(schema, tables, kind, sys.stdout.buffer)
+            return
+        temporary = output.with_name(f".{output.name}.{os.getpid()}")
+        try:
+            with temporary.open("wb") as sink:
+                _write_tables(schema, tables, kind, sink)
+            temporary.replace(output)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _reading(
+    compiled: CompiledQuery, pattern: str
+) -> Iterator[tuple[pa.Schema, Iterator[pa.Table]]]:
+    """Open the matches of files, with progress on a terminal."""
+    files = find_files(pattern)
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} events"), TimeElapsedColumn())
+    with (
+        warnings.catch_warnings(record=True) as notices,
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+    ):
+        warnings.simplefilter("always")
+        task = bar.add_task("run", total=None)
+        yield list_files(compiled, files, lambda count: bar.update(task, completed=count))
+    for notice in notices:
+        console.print(f"notice: {notice.message}", markup=False, highlight=False)
+
+
+def _until(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Yield tables until there are enough rows."""
+    total = 0
+    for table in tables:
+        yield table
+        total += len(table)
+        if total >= rows:
+            return
+
+
+def _write_tables(schema: pa.Schema, tables: Iterator[pa.Table], kind: str, sink: Any) -> None:
+    match kind:
+        case "parquet":
+            with parquet.ParquetWriter(sink, schema) as writer:
+                for table in tables:
+                    writer.write_table(table)
+        case "csv":
+            shape = _with_texts(schema.empty_table()).schema
+            with csv.CSVWriter(sink, shape) as writer:
+                for table in tables:
+                    writer.write_table(_with_texts(table))
+        case _:
+            for table in tables:
+                sink.write(_encode(table, "json"))
+
+
+def _with_texts(table: pa.Table) -> pa.Table:
+    """Return a table in which lists are JSON text, for forms that have none."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_list(field.type):
+            values = table.column(place).to_pylist()
+            texts = [msgspec.json.encode(value, enc_hook=str).decode() for value in values]
+            table = table.set_column(place, field.name, pa.array(texts, pa.string()))
+    return table
 
 
 def write_result(table: pa.Table, kind: str, output: Path | None) -> None:

@@ -54,7 +54,7 @@ def compile_query(query: tree.Query, text: str, source: Source) -> Plan:
     predicates = classify_predicates(where, adjacency, scope.typing, findings)
     partition = _plan_partition(query, text, predicates, window, findings)
     output = OutputPlanner(query, scope, partition.attributes, adjacency).plan()
-    _check_globals(query, predicates, output, findings)
+    _check_globals(query, predicates, findings)
     findings.raise_errors(text)
     choice = choose_evaluator(query, text, patterns, predicates, partition, window, output)
     _warn_unbounded(query, choice.evaluator, window, findings)
@@ -160,20 +160,19 @@ def _plan_partition(
     return Partition(tuple(full), kept, tuple(n.text for n in query.group_by), reason)
 
 
-def _check_globals(
-    query: tree.Query, predicates: Predicates, output: Output, findings: Findings
-) -> None:
-    listable = not isinstance(query.pattern, tree.Conjunction)
-    if output.kind is OutputKind.AGGREGATES:
-        for predicate in predicates.globals:
-            text = format_expression(predicate.expression)
-            findings.add(
-                "E401",
-                f"`{text}` spans the whole match, and aggregates are computed without matches",
-                predicate.expression.span,
-                "list the matches and count them: `RETURN MATCHES`" if listable else "",
-                "compare neighbours instead: `S.price > NEXT(S).price`",
-            )
+def _check_globals(query: tree.Query, predicates: Predicates, findings: Findings) -> None:
+    """``P AND Q`` counts pairs without building matches, so no condition can see a whole one."""
+    if not isinstance(query.pattern, tree.Conjunction):
+        return
+    for predicate in predicates.globals:
+        text = format_expression(predicate.expression)
+        findings.add(
+            "E401",
+            f"`{text}` spans the whole match, and pairs of matches are counted without them",
+            predicate.expression.span,
+            "compare neighbours instead: `S.price > NEXT(S).price`",
+            "count the matches of each pattern in a query of its own",
+        )
 
 
 def _warn_unbounded(

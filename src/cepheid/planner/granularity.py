@@ -6,7 +6,7 @@
 | indexed   | every edge predicate separates    | O(log n)      | mixed (O(n) there)             |
 | previous  | CONT with edge predicates         | O(edges)      | pattern                        |
 | pairwise  | other edge predicates             | O(n)          | event (the GRETA graph)        |
-| enumerate | matches are wanted                | the output    | none: SASE and RCEP build them |
+| enumerate | matches, or conditions on them    | the output    | none: SASE and RCEP build them |
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def choose_evaluator(
     """Return the evaluator with its granularity, cost and reason."""
     semantics = query.semantics.semantics if query.semantics else tree.Semantics.ANY_MATCH
     edges = predicates.edges
-    reason, span, evaluator, granularity = _decide(query, text, semantics, edges, output)
+    reason, span, evaluator, granularity = _decide(query, text, semantics, predicates, output)
     sizes = _Sizes(patterns, output, partition)
     time, state = {
         Evaluator.LINEAR: (f"O({sizes.edges})", sizes.per_partition),
@@ -104,10 +104,11 @@ def _decide(
     query: tree.Query,
     text: str,
     semantics: tree.Semantics,
-    edges: tuple[EdgePredicate, ...],
+    predicates: Predicates,
     output: Output,
 ) -> tuple[str, Span | None, Evaluator, Granularity]:
     """Walk down the decision table; the first row that fits decides."""
+    edges = predicates.edges
     if output.kind is not OutputKind.AGGREGATES:
         span = query.returns.span if query.returns else None
         why = (
@@ -116,6 +117,10 @@ def _decide(
             else "without RETURN, matches are listed"
         )
         return f"{why}, so they must be built", span, Evaluator.ENUMERATE, Granularity.EVENT
+    if predicates.globals:
+        span = predicates.globals[0].expression.span
+        why = f"{_place(text, span)} spans the whole match, so matches are built and aggregated"
+        return why, span, Evaluator.ENUMERATE, Granularity.EVENT
     mode = query.semantics.span if query.semantics else None
     if semantics is tree.Semantics.CONTIGUOUS:
         span = edges[0].expression.span if edges else mode

@@ -14,13 +14,19 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv, json, parquet
 
+from cepheid.engine.events import Columns, read_times
+from cepheid.engine.job import lower
+from cepheid.engine.listing import empty_matches
 from cepheid.errors import DataError, Diagnostic
+from cepheid.kernels.columns import scan_times
 from cepheid.runtime.local import (
     BATCH_ROWS,
     SORT_ROWS_MAX,
     CompiledQueryLike,
+    list_batches,
     run_batches,
     run_table,
+    sort_events,
 )
 
 Progress = Callable[[int], None]
@@ -75,6 +81,42 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
     for notice in notices:
         warnings.warn(str(notice.message), stacklevel=2)
     return result
+
+
+def list_files(
+    compiled: CompiledQueryLike, files: list[Path], progress: Progress
+) -> tuple[pa.Schema, Iterator[pa.Table]]:
+    """Return the schema of a query's matches over files, and the matches as they are found.
+
+    Raises
+    ------
+    DataError
+        E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
+    """
+    schema = next(_read_all(files[:1])).schema
+    plan = compiled.with_schema(schema).plan
+    job = lower(plan)
+    batches: Iterator[pa.Table] = _counted(_read_all(files), progress)
+    if not _in_order(files, plan.time):
+        if _count(files) > SORT_ROWS_MAX:
+            message = f"the events are not in the order of `{plan.time}`"
+            helps = (f"sort them first: more than {SORT_ROWS_MAX:,} events are not sorted",)
+            raise DataError([Diagnostic("E509", message, helps=helps)])
+        table = pa.concat_tables(list(batches), promote_options="permissive")
+        batches = iter([sort_events(table, plan)])
+    return empty_matches(job, schema).schema, list_batches(job, batches)
+
+
+def _in_order(files: list[Path], time: str) -> bool:
+    """Return whether the events of files are in the order of time; matches cannot be taken back."""
+    last: int | None = None
+    for batch in _read_all(files):
+        times = read_times(Columns(batch), time)
+        if len(times):
+            if scan_times(times)[0] >= 0 or (last is not None and times[0] < last):
+                return False
+            last = int(times[-1])
+    return True
 
 
 def _count(files: list[Path]) -> int:

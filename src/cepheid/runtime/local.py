@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.job import looks_back, lower
+from cepheid.engine.job import Job, lists_matches, looks_back, lower
+from cepheid.engine.listing import empty_matches, finish_matches, is_enough, step_matches
 from cepheid.engine.results import build_table
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState, finish, step
@@ -36,6 +37,8 @@ BATCH_ROWS = 1 << 18
 LOOK_BACK_ROWS = 1 << 22
 """The same for queries that keep the events of open windows, which each step reads again."""
 
+_UNKNOWN_EVENTS = "events are a pyarrow Table, RecordBatchReader or pandas DataFrame, not {}"
+
 SORT_ROWS_MAX = 50_000_000
 """Unordered tables up to here are sorted in memory, with a notice."""
 
@@ -54,22 +57,19 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
         return run_table(compiled.with_schema(events.schema).plan, events)
     if isinstance(events, pa.RecordBatchReader):
         plan = compiled.with_schema(events.schema).plan
-        return run_batches(plan, _tables(events), events.schema)
+        return run_batches(plan, _tables(events, _batch_rows(plan)), events.schema)
     if type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns"):
         table = pa.Table.from_pandas(events, preserve_index=False)
         return run_table(compiled.with_schema(table.schema).plan, table).to_pandas()
-    message = (
-        f"events are a pyarrow Table, RecordBatchReader or pandas DataFrame, not {type(events)}"
-    )
-    raise TypeError(message)
+    raise TypeError(_UNKNOWN_EVENTS.format(type(events)))
 
 
-def _tables(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+def _tables(reader: pa.RecordBatchReader, rows: int) -> Iterator[pa.Table]:
     """Yield the batches of a reader, small ones put together."""
     waiting: list[pa.RecordBatch] = []
     for batch in reader:
         waiting.append(batch)
-        if sum(map(len, waiting)) >= BATCH_ROWS:
+        if sum(map(len, waiting)) >= rows:
             yield pa.Table.from_batches(waiting)
             waiting = []
     if waiting:
@@ -79,14 +79,19 @@ def _tables(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
 def run_table(plan: Plan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:
     """Return the result of a plan over a table; an unordered table is sorted first."""
     ordered = sort_events(table, plan)
-    if batch_rows is None:
-        batch_rows = LOOK_BACK_ROWS if looks_back(plan) else BATCH_ROWS
-    return run_batches(plan, _slices(ordered, batch_rows), table.schema)
+    return run_batches(plan, _slices(ordered, batch_rows or _batch_rows(plan)), table.schema)
+
+
+def _batch_rows(plan: Plan) -> int:
+    return LOOK_BACK_ROWS if looks_back(plan) else BATCH_ROWS
 
 
 def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
     """Return the result of a plan over batches in the order of time."""
     job = lower(plan)
+    if lists_matches(plan):
+        tables = list_batches(job, batches)
+        return pa.concat_tables([empty_matches(job, schema), *tables])
     state = PartitionState(job)
     found: list[list[Rows]] = [[] for _ in range(job.outputs)]
     for batch in batches:
@@ -97,6 +102,51 @@ def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> p
     # One table at the end, because windows counted in events close in no common order.
     everything = [[*all_rows, *new] for all_rows, new in zip(found, rows, strict=True)]
     return build_table(job, everything, state.keys, schema)
+
+
+def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReader:
+    """Return a reader that lists matches as it is read; see ``CompiledQuery.matches``.
+
+    Raises
+    ------
+    TypeError
+        If the events are of no known kind.
+    ValueError
+        If the query returns aggregates.
+    """
+    if type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns"):
+        events = pa.Table.from_pandas(events, preserve_index=False)
+    if isinstance(events, pa.RecordBatch):
+        events = pa.Table.from_batches([events])
+    if not isinstance(events, pa.Table | pa.RecordBatchReader):
+        raise TypeError(_UNKNOWN_EVENTS.format(type(events)))
+    plan = compiled.with_schema(events.schema).plan
+    if not lists_matches(plan):
+        message = "this query returns aggregates, not matches: use `run`"
+        raise ValueError(message)
+    if isinstance(events, pa.Table):
+        batches = _slices(sort_events(events, plan), LOOK_BACK_ROWS)
+    else:
+        batches = _tables(events, LOOK_BACK_ROWS)
+    job = lower(plan)
+    schema = empty_matches(job, events.schema).schema
+    rows = (batch for table in list_batches(job, batches) for batch in table.to_batches())
+    return pa.RecordBatchReader.from_batches(schema, rows)
+
+
+def list_batches(job: Job, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the matches in batches of events, as they are found; LIMIT stops early."""
+    state = PartitionState(job)
+    last: pa.Table | None = None
+    for batch in batches:
+        if last is not None:
+            state, tables = step_matches(job, state, last)
+            yield from tables
+            if is_enough(job, state):
+                return
+        last = batch
+    state, tables = finish_matches(job, state, last)
+    yield from tables
 
 
 def sort_events(table: pa.Table, plan: Plan) -> pa.Table:

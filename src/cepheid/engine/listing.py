@@ -1,0 +1,115 @@
+"""The step of queries that list matches: events in, tables of matches out, made as they are read.
+
+    step_matches(job, state, batch)  ->  (state, tables)
+    finish_matches(job, state)       ->  (state, tables of what the end of the stream brings)
+
+Tables are to be read before the next step: they count the matches, for their numbers and for LIMIT.
+Cutting a stream into other batches gives the same rows in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from cepheid.engine.earlier_windows import EarlierWindows
+from cepheid.engine.enumerate import Found, Lister
+from cepheid.engine.events import Columns
+from cepheid.engine.global_predicates import keep_matches
+from cepheid.engine.job import Job
+from cepheid.engine.match_tables import build_matches
+from cepheid.engine.match_windows import Stretch, find_stretches
+from cepheid.engine.step import PartitionState, admit
+from cepheid.planner.plan import WindowKind
+
+Tables = Iterator[pa.Table]
+
+
+def step_matches(job: Job, state: PartitionState, batch: pa.Table) -> tuple[PartitionState, Tables]:
+    """Process a batch; return the new state and the matches that are complete.
+
+    Raises
+    ------
+    DataError
+        E505 and E506 if a column is missing or unfit, E509 if the batch is not in order.
+    """
+    state = state.copy()
+    if is_enough(job, state):
+        return state, iter(())
+    ready = admit(job, state, batch)
+    if ready is None:
+        return state, iter(())
+    return state, _list(job, state, find_stretches(job, state, ready, state.last))
+
+
+def finish_matches(
+    job: Job, state: PartitionState, batch: pa.Table | None = None
+) -> tuple[PartitionState, Tables]:
+    """Return the matches that wait for the end of the stream.
+
+    ``batch`` are the last events, where they are known to be the last: one step less.
+    """
+    state = state.copy()
+    if is_enough(job, state):
+        return state, iter(())
+    waiting = [] if batch is None else [admit(job, state, batch)]
+    known = [table for table in (*waiting, state.held) if table is not None]
+    if not known and state.events is not None:
+        known = [state.events.slice(0, 0)]
+    if not known:
+        return state, iter(())
+    return state, _list(job, state, find_stretches(job, state, pa.concat_tables(known), None))
+
+
+def is_enough(job: Job, state: PartitionState) -> bool:
+    """Return whether LIMIT says that no more matches are wanted."""
+    limit = job.plan.output.limit
+    return limit is not None and state.listed >= limit
+
+
+def empty_matches(job: Job, schema: pa.Schema) -> pa.Table:
+    """Return the table of no matches, for its schema."""
+    table = schema.empty_table()
+    if job.plan.columns is not None:
+        table = table.select([name for name in table.column_names if job.reads(name)])
+    none = np.zeros(0, np.int64)
+    nothing = Found(none, none, np.zeros(1, np.int64), none, none.astype(np.int8))
+    return build_matches(job, nothing, none, Columns(table), 1)
+
+
+def _list(job: Job, state: PartitionState, stretches: Iterable[Stretch]) -> Tables:
+    limit = job.plan.output.limit
+    for stretch in stretches:
+        columns = stretch.question.columns
+        lister = _lister(job, stretch)
+        starts = stretch.start(lister.segments)
+        for found in _judged(job, stretch, lister):
+            kept = found if limit is None else found.head(min(limit - state.listed, len(found)))
+            if len(kept):
+                first = state.listed + 1
+                state.listed += len(kept)
+                yield build_matches(job, kept, starts[kept.last], columns, first)
+            if is_enough(job, state):
+                return
+
+
+def _lister(job: Job, stretch: Stretch) -> Lister:
+    (template,) = job.templates
+    places = (stretch.bound, stretch.wanted, stretch.turn)
+    return Lister(stretch.question, template, stretch.segments, *places)
+
+
+def _judged(job: Job, stretch: Stretch, lister: Lister) -> Iterator[Found]:
+    """Yield the matches of a stretch that no window before has had and global predicates keep."""
+    window, judges = job.plan.window, job.plan.globals
+    # With predicates nobody knows how many matches are needed.
+    most = None if judges or stretch.earlier else job.plan.output.limit
+    earlier = None
+    if stretch.earlier:
+        step = window.slide if window.kind is WindowKind.COUNT else 1
+        earlier = EarlierWindows(lister, stretch.earlier, step)
+    for batch in lister.batches(most):
+        found = batch if earlier is None else earlier.drop_repeated(batch)
+        yield keep_matches(judges, stretch.question.columns, job.variables, found)

@@ -1,0 +1,209 @@
+"""How late can a match begin that ends here: what tells which partial matches can be finished.
+
+Matches are built backwards, from their last events (``kernels/enumerate.py``). Before, one pass
+forwards finds, for every row and state, the latest row that a partial match ending there can begin
+with. A window is a bound on the first event of a match, so one number answers for all windows
+whether there is any match to be built, and nothing is built that does not get to a beginning.
+
+    starts[row, state]   the latest first row of the matches that end here, -1 for none
+    reach[row, state]    the same for those that a later event may extend
+    until[row, state]    skip-till-next-match: the order of the events that extend them, -1 for none
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cepheid.kernels.graph import bounds_of
+
+ANY, NEXT, CONTIGUOUS = 0, 1, 2
+
+
+@njit(cache=True)
+def related(G, D, L, pair, prev, row):
+    """Return whether all predicates of a pair of variables hold: 1, 0, or -1 if not known yet."""
+    if pair < 0:
+        return 1
+    for n in range(G.pair_ptr[pair], G.pair_ptr[pair + 1]):
+        predicate = G.predicate[n]
+        rank = D.rank[predicate, prev]
+        first, last = D.first[predicate, row], D.last[predicate, row]
+        if rank < 0 or first < 0:
+            return 0
+        if (first <= rank < last) == G.outside[predicate]:
+            return 0
+    mask = G.pair_mask[pair]
+    if mask < 0:
+        return 1
+    block = L.block_of[row]
+    begin = L.block_at[block]
+    if begin < 0:
+        return -1
+    first, base = L.block_first[block], L.block_base[block]
+    width = L.block_first[block + 1] - base
+    height = L.block_first[block + 1] - first
+    place = begin + (mask * height + row - first) * width + prev - base
+    return 1 if L.mask[place] else 0
+
+
+@njit(cache=True)
+def _scan(G, D, L, S, edge, row, best, low, high, begin):
+    """Return the latest start among all earlier rows of the state before, the last one first."""
+    source, pair = G.source[edge], G.edge_pair[edge]
+    equal = L.equal[pair] if pair >= 0 else -1
+    if equal >= 0:
+        for rank in range(D.first[equal, row], D.last[equal, row]):
+            prev = L.at_rank[equal, begin + rank]
+            if D.order[prev] < D.order[row] and low <= D.order[prev] < high:
+                if L.reach[prev, source] > best and related(G, D, L, pair, prev, row) == 1:
+                    best = L.reach[prev, source]
+        return best
+    bound = L.bound[row]
+    for n in range(S.members[source] - 1, -1, -1):
+        prev = S.member[source, n]
+        if prev < bound or prev <= best or D.order[prev] < low:
+            break
+        if D.order[prev] < high and L.reach[prev, source] > best:
+            if related(G, D, L, pair, prev, row) == 1:
+                best = L.reach[prev, source]
+    return best
+
+
+@njit(cache=True)
+def _scan_last_time(G, D, L, edge, row, best, before, first):
+    """Return the latest start among the rows of the time before (contiguous)."""
+    source, pair = G.source[edge], G.edge_pair[edge]
+    for prev in range(before, first):
+        if L.reach[prev, source] > best and related(G, D, L, pair, prev, row) == 1:
+            best = L.reach[prev, source]
+    return best
+
+
+@njit(cache=True)
+def _scan_taken(G, D, L, taken, count, edge, row, best, low, high):
+    """Return the latest start among the rows that the events of this time take."""
+    source, pair = G.source[edge], G.edge_pair[edge]
+    for n in range(count):
+        prev = taken[n, 1]
+        if taken[n, 0] == source and low <= D.order[prev] < high:
+            if L.reach[prev, source] > best and related(G, D, L, pair, prev, row) == 1:
+                best = L.reach[prev, source]
+    return best
+
+
+@njit(cache=True)
+def _extends(G, D, L, state, prev, first, last):
+    """Return whether one of some rows extends a partial match, as whatever variable (§3.2)."""
+    for row in range(first, last):
+        fitting = D.bits[row]
+        if G.unsettled[state]:
+            fitting = fitting | D.block[row]
+        fitting = fitting & G.allowed[state]
+        for variable in range(G.pair_of.shape[0]):
+            if fitting >> variable & 1:
+                if related(G, D, L, G.pair_of[G.variable[state], variable], prev, row) == 1:
+                    return True
+    return False
+
+
+@njit(cache=True)
+def _take(G, D, L, S, taken, first, last):
+    """Take the waiting rows that the events of one time extend, and forget those out of reach."""
+    count = 0
+    every = np.int64(0)
+    for row in range(first, last):
+        every |= D.bits[row] | D.block[row]
+    for state in range(G.variable.shape[0]):
+        if not every & G.allowed[state]:
+            continue
+        left = 0
+        for n in range(S.members[state]):
+            prev = S.member[state, n]
+            if prev < L.bound[first]:
+                continue
+            if _extends(G, D, L, state, prev, first, last):
+                L.until[prev, state] = D.order[first]
+                taken[count, 0] = state
+                taken[count, 1] = prev
+                count += 1
+            else:
+                S.member[state, left] = prev
+                left += 1
+        S.members[state] = left
+    return count
+
+
+@njit(cache=True)
+def _start_of(G, D, L, S, taken, count, semantics, segment, row, q, before, first, begin):
+    """Return the latest start of the matches that end with a row in a state; also, if it begins."""
+    best, begins = np.int64(-1), False
+    for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
+        open_, low, high = bounds_of(G, D, edge, row, segment)
+        if not open_:
+            continue
+        source = G.source[edge]
+        if source < 0:
+            best, begins = np.int64(row), True
+        elif semantics == CONTIGUOUS:
+            if before < first and low <= D.order[before] < high:
+                best = _scan_last_time(G, D, L, edge, row, best, before, first)
+        elif semantics == NEXT:
+            best = _scan_taken(G, D, L, taken, count, edge, row, best, low, high)
+        elif G.edge_pair[edge] < 0 and G.guard_ptr[edge] == G.guard_ptr[edge + 1]:
+            best = max(best, S.latest[source])
+        else:
+            best = _scan(G, D, L, S, edge, row, best, low, high, begin)
+    return best, begins
+
+
+@njit(cache=True)
+def find_starts(G, D, L, S, taken, semantics, segment, begin, first, last):
+    """Fill starts, reach and until for the rows [first, last) of a segment."""
+    i = first
+    while i < last:
+        j = i + 1
+        while j < last and D.order[j] == D.order[i]:
+            j += 1
+        before = i
+        while before > begin and D.order[before - 1] == D.order[i] - 1:
+            before -= 1
+        count = _take(G, D, L, S, taken, i, j) if semantics == NEXT else 0
+        crowded = semantics == CONTIGUOUS and j - i > 1
+        for row in range(i, j):
+            for q in range(G.variable.shape[0]):
+                if not D.bits[row] >> G.variable[q] & 1 or L.choice[q] != L.chosen[segment]:
+                    continue
+                best, begins = _start_of(
+                    G, D, L, S, taken, count, semantics, segment, row, q, before, i, begin
+                )
+                L.starts[row, q] = best
+                # A match cannot pass through a time of several events; it can begin there (§3.3).
+                S.held[row - i, q] = (row if begins else -1) if crowded else best
+        for row in range(i, j):
+            for q in range(G.variable.shape[0]):
+                if L.starts[row, q] < 0:
+                    continue
+                best = S.held[row - i, q]
+                L.reach[row, q] = best
+                if best >= 0:
+                    S.latest[q] = max(S.latest[q], best)
+                    S.member[q, S.members[q]] = row
+                    S.members[q] += 1
+        i = j
+
+
+@njit(cache=True)
+def open_segment(S):
+    """Forget the segment before."""
+    S.members[:] = 0
+    S.latest[:] = -1
+
+
+@njit(cache=True)
+def find_all_starts(G, D, L, S, taken, semantics):
+    """Fill starts, reach and until for all segments."""
+    for segment in range(D.segment_ptr.shape[0] - 1):
+        begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
+        open_segment(S)
+        find_starts(G, D, L, S, taken, semantics, segment, begin, begin, end)
