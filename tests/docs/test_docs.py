@@ -85,8 +85,14 @@ def test_sql_of_the_docs_runs(words: list[str], text: str) -> None:
 
 
 @pytest.mark.parametrize(("words", "text"), blocks("python"))
-def test_python_of_the_docs_runs_and_prints_what_it_says(words: list[str], text: str) -> None:
+def test_python_of_the_docs_runs_and_prints_what_it_says(
+    words: list[str], text: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     del words
+    if "spark" in text.lower():
+        # Pages take the session of the tests for theirs, and must not end it.
+        session = request.getfixturevalue("spark")
+        monkeypatch.setattr(type(session), "stop", lambda _: None)
     if ">>>" in text:
         test = doctest.DocTestParser().get_doctest(text, {}, "docs", None, 0)
         runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)

@@ -13,7 +13,7 @@ from tests.golden.conftest import content_lines, split_sections
 
 import cepheid
 from cepheid.errors import UnsupportedError
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import OutputKind, Plan
 from cepheid.runtime.local import run_table
 from cepheid.runtime.ordering import ordered
 from cepheid.testing.harness import stream
@@ -50,6 +50,8 @@ def _case(name: str, inputs: dict[str, str]) -> Case | None:
     query = cepheid.query(inputs["query"])
     events = table_of(stream(" ".join(content_lines(inputs["stream"]))))
     plan = query.with_schema(events.schema).plan
+    if plan.output.kind is not OutputKind.AGGREGATES:
+        return None  # Spark lists no matches yet, and says so.
     try:
         rows = run_table(plan, ordered(events, plan)).to_pylist()
     except UnsupportedError:
