@@ -89,6 +89,7 @@ class _Arrays(NamedTuple):
     crowded: NDArray[np.bool_]
     choice: NDArray[np.int64]
     chosen: NDArray[np.int64]
+    way: NDArray[np.int64]
     starts: NDArray[np.int64]
     reach: NDArray[np.int64]
     until: NDArray[np.int64]
@@ -195,11 +196,24 @@ class Lister(Evaluation):
         equal, at_rank = self._equal_predicates(segment_of)
         none = np.zeros(0, np.int64)
         return _Arrays(
-            segment_of, bound, crowded, np.array(choices, np.int64), segments.chosen,
+            segment_of, bound, crowded, np.array(choices, np.int64), segments.chosen, self._ways(),
             np.full((rows, states), -1, np.int64), np.full((rows, states), -1, np.int64),
             np.full((waiting, states), -1, np.int64), equal, at_rank, blocks.of_row, blocks.at,
             blocks.first, blocks.base, blocks.mask, none, none, none, none, none,
         )  # fmt: skip
+
+    def _ways(self) -> NDArray[np.int64]:
+        """Return which states need no look at single rows before."""
+        graph, plain = self.graph, self._semantics == forward.ANY
+        ways = np.full(len(graph.variable), forward.SOMEHOW, np.int64)
+        free = np.diff(graph.guard_ptr) == 0
+        for state in range(len(ways)):
+            edges = slice(graph.edge_ptr[state], graph.edge_ptr[state + 1])
+            if (free[edges] & (graph.source[edges] < 0)).any():
+                ways[state] = forward.BEGINS
+            elif plain and (free[edges] & (graph.edge_pair[edges] < 0)).all():
+                ways[state] = forward.SUMMED
+        return ways
 
     def _equal_predicates(
         self, segment_of: NDArray[np.int64]
@@ -221,6 +235,9 @@ class Lister(Evaluation):
         return equal, at_rank
 
     def _find_starts(self, *, masked: bool) -> None:
+        if self._semantics == forward.CONTIGUOUS and not masked and not self.template.guards:
+            self._find_contiguous_starts()
+            return
         states, longest = len(self.graph.variable), self.segments.longest
         room = _Room(
             np.zeros((states, longest), np.int64), np.zeros(states, np.int64),
@@ -239,6 +256,14 @@ class Lister(Evaluation):
                 forward.open_segment(room)
             blocks.load(block)
             forward.find_starts(*tables, segment, begin, first, last)
+
+    def _find_contiguous_starts(self) -> None:
+        graph, data, arrays = self.graph, self.data, self.arrays
+        forward.find_contiguous_starts(
+            data.segment_ptr, data.order, data.bits, arrays.chosen, arrays.choice, graph.variable,
+            graph.edge_ptr, graph.source, graph.edge_pair, graph.pair_ptr, graph.predicate,
+            graph.outside, data.rank, data.first, data.last, arrays.starts, arrays.reach,
+        )  # fmt: skip
 
     def _with_members(self, wanted: NDArray[np.bool_], turn: NDArray[np.int64]) -> _Arrays:
         """Gather the rows of every state, and those that end matches."""

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from cepheid.engine.step import PartitionState
 
 
+CHUNKS_MAX = 16
+"""Events of more batches are put together, as rows are looked up in chunks again and again."""
+
+
 class Stretch(NamedTuple):
     """Segments, and for their rows: where windows begin, and which rows end matches to be listed.
 
@@ -84,6 +88,8 @@ def find_stretches(
     table = needed(job, state, batch)
     if state.events is not None:
         table = pa.concat_tables([state.events, table])
+    if len(table) and table.column(0).num_chunks > CHUNKS_MAX:
+        table = table.combine_chunks()
     state.events = table
     if not len(table):
         return ()
@@ -109,7 +115,7 @@ def _find_at_once(
     low = _least_stamp(job, stamp)
     if until is not None and window.kind is not WindowKind.NONE:
         _forget_events(job, state, table, key, stamp, until)
-    if fresh == len(table):
+    if not (question.arrays.bits[fresh:] & _ending_bits(job)).any():
         return []
     start = low - 1 if window.kind is WindowKind.TRAILING else low
 
@@ -129,6 +135,12 @@ def _find_at_once(
             lambda segments: start[segments.rows],
         )
     ]  # fmt: skip
+
+
+def _ending_bits(job: Job) -> int:
+    """Return the variables that can end a match, as bits."""
+    states = [t.states[final.state] for t in job.templates for final in t.finals]
+    return sum(1 << job.variables.index(name) for name in {state.variable for state in states})
 
 
 def _forget_events(

@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cepheid.kernels.graph import bounds_of, least_order_of_end
-from cepheid.kernels.starts import CONTIGUOUS, NEXT, related
+from cepheid.kernels.graph import NO_BOUND, bounds_of, least_order_of_end
+from cepheid.kernels.starts import CONTIGUOUS, NEXT, in_ranks, related
 
 DONE, FULL, MISSING = 0, 1, 2
 """Why a kernel stopped: no match is left, no room is left, a block of masks is needed."""
@@ -74,68 +74,75 @@ def _lower_bound(key, first, last, value):
 
 
 @njit(cache=True)
-def _open_edge(G, D, L, frame, edge, segment, bound, semantics):
-    """Find the earlier rows that an edge can come from, as places from STOP to PLACE."""
-    row, source, pair = frame[ROW], G.source[edge], G.edge_pair[edge]
-    open_, low, high = bounds_of(G, D, edge, row, segment)
+def _open_edge(
+    frame, edge, low, high, bound, semantics, order, first, last, key, equal, begin, rank_first,
+    rank_last,
+):  # fmt: skip
+    """Find the earlier rows that an edge can come from, as places from STOP to PLACE.
+
+    ``low`` and ``high`` are the orders that guards allow, [first, last) the places of the state
+    before, and ``equal`` the predicate that asks for one value, if there is one.
+    """
+    row = frame[ROW]
     frame[EDGE], frame[PLACE], frame[STOP], frame[RANKED] = edge, 0, 0, -1
-    if not open_:
-        return
-    frame[LOW], frame[HIGH] = low, min(high, D.order[row])
-    low = max(low, D.order[bound])
-    first = L.member_ptr[segment * G.variable.shape[0] + source]
-    last = L.member_ptr[segment * G.variable.shape[0] + source + 1]
+    frame[LOW], frame[HIGH] = low, min(high, order[row])
+    low = max(low, order[bound])
     if semantics == NEXT:
-        frame[STOP] = _lower_bound(L.member_key, first, last, D.order[row])
-        frame[PLACE] = _lower_bound(L.member_key, first, last, D.order[row] + 1)
+        frame[STOP] = _lower_bound(key, first, last, order[row])
+        frame[PLACE] = _lower_bound(key, first, last, order[row] + 1)
         return
     if semantics == CONTIGUOUS:
-        low = max(low, D.order[row] - 1)
-    elif pair >= 0 and L.equal[pair] >= 0:
-        equal = L.equal[pair]
-        begin = D.segment_ptr[segment]
-        if D.first[equal, row] >= 0:
-            frame[STOP], frame[PLACE] = begin + D.first[equal, row], begin + D.last[equal, row]
+        low = max(low, order[row] - 1)
+    elif equal >= 0:
+        if rank_first[equal, row] >= 0:
+            frame[STOP], frame[PLACE] = (
+                begin + rank_first[equal, row],
+                begin + rank_last[equal, row],
+            )
         frame[RANKED] = equal
         return
-    frame[STOP] = _lower_bound(L.member_key, first, last, low)
-    frame[PLACE] = max(_lower_bound(L.member_key, first, last, frame[HIGH]), frame[STOP])
+    frame[STOP] = _lower_bound(key, first, last, low)
+    frame[PLACE] = max(_lower_bound(key, first, last, frame[HIGH]), frame[STOP])
 
 
 @njit(cache=True)
-def _next_row(G, D, L, frame, bound):
-    """Return the next earlier row of a frame's edge: -1 if there is none, -2 if a mask is needed.
+def _next_row(
+    frame, bound, source, n, upto, order, reach, member, at_rank, predicate, outside, rank, first,
+    last,
+):  # fmt: skip
+    """Return the next earlier row of a frame's edge, -1 if there is none.
 
-    The row stays in its place until it has been judged.
+    The ranked predicates are ``predicate[n]`` to ``predicate[upto]``.
     """
-    edge = frame[EDGE]
-    source, pair = G.source[edge], G.edge_pair[edge]
-    while frame[PLACE] > frame[STOP]:
-        place = frame[PLACE] - 1
-        prev = L.at_rank[frame[RANKED], place] if frame[RANKED] >= 0 else L.member[place]
-        if L.reach[prev, source] >= bound and frame[LOW] <= D.order[prev] < frame[HIGH]:
-            held = related(G, D, L, pair, prev, frame[ROW])
-            if held < 0:
-                return np.int64(-2)
-            if held:
+    place, row = frame[PLACE], frame[ROW]
+    while place > frame[STOP]:
+        place -= 1
+        prev = at_rank[frame[RANKED], place] if frame[RANKED] >= 0 else member[place]
+        if reach[prev, source] >= bound and frame[LOW] <= order[prev] < frame[HIGH]:
+            if in_ranks(n, upto, predicate, outside, rank, first, last, prev, row):
                 frame[PLACE] = place
                 return np.int64(prev)
-        frame[PLACE] = place
+    frame[PLACE] = place
     return np.int64(-1)
 
 
 @njit(cache=True)
-def _write(G, frames, cursor, depth, trigger, out_trigger, out_ptr, out_row, out_variable):
+def _begin(frame, row, state, edge_ptr):
+    """Bind a row; its edges are still to be tried."""
+    frame[ROW], frame[STATE] = row, state
+    frame[EDGE], frame[PLACE], frame[STOP] = edge_ptr[state] - 1, 0, 0
+
+
+@njit(cache=True)
+def _write(variable, frames, cursor, depth, out_row, out_variable):
     """Write the match that the frames hold, its first event first."""
     at = cursor[BINDINGS]
     for n in range(depth - 1, -1, -1):
         out_row[at] = frames[n, ROW]
-        out_variable[at] = G.variable[frames[n, STATE]]
+        out_variable[at] = variable[frames[n, STATE]]
         at += 1
     cursor[BINDINGS] = at
-    out_trigger[cursor[COUNT]] = trigger
     cursor[COUNT] += 1
-    out_ptr[cursor[COUNT]] = at
 
 
 @njit(cache=True)
@@ -154,46 +161,66 @@ def list_matches(G, D, L, semantics, cursor, frames, out_trigger, out_ptr, out_r
     out_trigger, out_ptr, out_row, out_variable
         Filled: for each match its trigger and where its bindings begin; rows and variables.
     """
+    # Arrays are taken out of their tuples once: to hand tuples on costs more than all the rest.
+    edge_ptr, source_of, pair_of, guard_ptr = G.edge_ptr, G.source, G.edge_pair, G.guard_ptr
+    pair_ptr, pair_mask, states = G.pair_ptr, G.pair_mask, G.variable.shape[0]
+    order, rank, rank_first, rank_last = D.order, D.rank, D.first, D.last
+    reach, bounds, segment_of, member_ptr = L.reach, L.bound, L.segment_of, L.member_ptr
+    member, key, at_rank, equals = L.member, L.member_key, L.at_rank, L.equal
     trigger, depth = cursor[TRIGGER], cursor[DEPTH]
     while True:
         if depth == 0:
             if trigger >= L.trigger_row.shape[0]:
                 cursor[TRIGGER], cursor[DEPTH] = trigger, 0
                 return DONE
-            frame = frames[0]
-            frame[ROW], frame[STATE] = L.trigger_row[trigger], L.trigger_state[trigger]
-            frame[EDGE], frame[PLACE], frame[STOP] = G.edge_ptr[frame[STATE]] - 1, 0, 0
+            _begin(frames[0], L.trigger_row[trigger], L.trigger_state[trigger], edge_ptr)
             depth = 1
         frame = frames[depth - 1]
-        last = L.trigger_row[trigger]
-        bound, segment = L.bound[last], L.segment_of[last]
+        bound, segment = bounds[frames[0, ROW]], segment_of[frames[0, ROW]]
         if frame[PLACE] > frame[STOP]:
-            prev = _next_row(G, D, L, frame, bound)
-            if prev == -2:
-                cursor[TRIGGER], cursor[DEPTH], cursor[WANTED] = trigger, depth, frame[ROW]
-                return MISSING
+            source, pair, n, upto = source_of[frame[EDGE]], pair_of[frame[EDGE]], 0, 0
+            if pair >= 0:
+                n, upto = pair_ptr[pair], pair_ptr[pair + 1]
+            prev = _next_row(
+                frame, bound, source, n, upto, order, reach, member, at_rank, G.predicate,
+                G.outside, rank, rank_first, rank_last,
+            )  # fmt: skip
             if prev >= 0:
-                below = frames[depth]
-                below[ROW], below[STATE] = prev, G.source[frame[EDGE]]
-                below[EDGE], below[PLACE], below[STOP] = G.edge_ptr[below[STATE]] - 1, 0, 0
+                if pair >= 0 and pair_mask[pair] >= 0:
+                    held = related(G, D, L, pair, prev, frame[ROW])
+                    if held < 0:
+                        frame[PLACE] += 1
+                        cursor[TRIGGER], cursor[DEPTH], cursor[WANTED] = trigger, depth, frame[ROW]
+                        return MISSING
+                    if held == 0:
+                        continue
+                _begin(frames[depth], prev, source, edge_ptr)
                 depth += 1
                 continue
-        edge = frame[EDGE] + 1
-        if edge >= G.edge_ptr[frame[STATE] + 1]:
+        edge, low, high = frame[EDGE] + 1, np.int64(0), NO_BOUND
+        if edge >= edge_ptr[frame[STATE] + 1]:
             depth -= 1
             trigger += depth == 0
             continue
-        if G.source[edge] < 0:
-            if bounds_of(G, D, edge, frame[ROW], segment)[0]:
-                full = cursor[COUNT] >= out_trigger.shape[0]
-                if full or cursor[BINDINGS] + depth > out_row.shape[0]:
-                    cursor[TRIGGER], cursor[DEPTH] = trigger, depth
-                    return FULL
-                _write(
-                    G, frames, cursor, depth, trigger, out_trigger, out_ptr, out_row, out_variable
-                )
+        if guard_ptr[edge] < guard_ptr[edge + 1]:
+            open_, low, high = bounds_of(G, D, edge, frame[ROW], segment)
+            if not open_:
+                frame[EDGE] = edge
+                continue
+        if source_of[edge] >= 0:
             frame[EDGE] = edge
-        elif semantics == CONTIGUOUS and depth > 1 and L.crowded[frame[ROW]]:
-            frame[EDGE] = edge
-        else:
-            _open_edge(G, D, L, frame, edge, segment, bound, semantics)
+            if semantics != CONTIGUOUS or depth == 1 or not L.crowded[frame[ROW]]:
+                at = segment * states + source_of[edge]
+                equal = equals[pair_of[edge]] if pair_of[edge] >= 0 else -1
+                _open_edge(
+                    frame, edge, low, high, bound, semantics, order, member_ptr[at],
+                    member_ptr[at + 1], key, equal, D.segment_ptr[segment], rank_first, rank_last,
+                )  # fmt: skip
+            continue
+        if cursor[COUNT] >= out_trigger.shape[0] or cursor[BINDINGS] + depth > out_row.shape[0]:
+            cursor[TRIGGER], cursor[DEPTH] = trigger, depth
+            return FULL
+        _write(G.variable, frames, cursor, depth, out_row, out_variable)
+        out_trigger[cursor[COUNT] - 1] = trigger
+        out_ptr[cursor[COUNT]] = cursor[BINDINGS]
+        frame[EDGE] = edge
