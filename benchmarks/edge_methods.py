@@ -174,11 +174,10 @@ FACTORS = ("1", "1.05", "1.1", "1.15", "1.2")
 def variations(key: str) -> dict[str, str]:
     """Return ten queries: the value falls, or rises, by at least a factor."""
     text, earlier, later = GRETA_QUERIES[key]
-    conditions = {f"falls, x {x}": f"{earlier} > {later} * {x}" for x in FACTORS}
-    conditions |= {f"rises, x {x}": f"{earlier} * {x} < {later}" for x in FACTORS}
-    if key == "q2":
-        # The query itself asks for rising load.
-        conditions = {name: conditions[name] for name in sorted(conditions, reverse=True)}
+    falls = {f"falls, x {x}": f"{earlier} > {later} * {x}" for x in FACTORS}
+    rises = {f"rises, x {x}": f"{earlier} * {x} < {later}" for x in FACTORS}
+    # The query itself comes first: Q2 asks for rising load.
+    conditions = rises | falls if key == "q2" else falls | rises
     return {name: text.format(condition) for name, condition in conditions.items()}
 
 
