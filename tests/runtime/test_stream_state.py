@@ -169,7 +169,7 @@ def check(compiled: CompiledQuery, events: Sequence[Mapping[str, object]], seed:
     assert same(pa.Table.from_pylist(got), expected), (got, expected)
 
 
-FEW = settings(max_examples=min(settings().max_examples, 100))  # each is a dozen turns
+FEW = settings(max_examples=min(settings().max_examples, 40))  # each is a dozen turns
 
 
 @FEW

@@ -55,9 +55,11 @@ def _busy(run: LinearRun, until: int, count: int) -> NDArray[np.bool_]:
     """Return which keys have an open window with events; keys without room have none."""
     busy = np.zeros(count, np.bool_)
     known = min(count, run.keys)
+    if not known:
+        return busy
     if run.sliding:
         begun, tail = run.block[7], run.block[11]
-        busy[:known] = (run.dirty | begun | tail.any(axis=1))[:known] if run.block else False
+        busy[:known] = (run.dirty | begun | tail.any(axis=1))[:known]
     else:
         busy[:known] = (run.opened + run.window.within > until)[:known]
     return busy
