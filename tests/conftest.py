@@ -38,3 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite the expectations of the golden files; review the diff",
     )
+    parser.addoption(
+        "--kills",
+        default=3,
+        type=int,
+        help="how often the crash test kills the driver of a live query",
+    )
