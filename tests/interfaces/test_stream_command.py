@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
@@ -9,7 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from rich.console import Console
 from tests.interfaces.test_cli import run
+
+from cepheid.interfaces.stream_command import progress_table
 
 QUERY = "RETURN user, COUNT(*) PATTERN A+ GROUP-BY user WITHIN 4 s SLIDE 4 s"
 
@@ -52,3 +56,21 @@ def test_wrong_use_is_said_without_starting_spark(tmp_path: Path) -> None:
     bad = run("stream", "-", "--source", tmp_path, *places, stdin="PATTERN")
     assert bad.returncode == 1
     assert "error[E101]" in bad.stderr
+
+
+def test_progress_is_shown_as_a_table() -> None:
+    console = Console(width=80, record=True, file=io.StringIO())
+    counts = {"events": 1200, "late": None, "buffered": 7, "partitions": 3, "state_bytes": 4096}
+    progress = {
+        "batchId": 4,
+        "processedRowsPerSecond": 123456.7,
+        "eventTime": {"watermark": "2026-01-01T00:00:00.000Z"},
+        "observedMetrics": {"cepheid": counts},
+    }
+    console.print(progress_table(None))
+    console.print(progress_table(progress))
+    console.print(progress_table(progress | {"eventTime": {}, "observedMetrics": {}}))
+    text = console.export_text()
+    assert "waiting" in text
+    for part in ("123,457", "1,200", "4,096", "2026-01-01"):
+        assert part in text

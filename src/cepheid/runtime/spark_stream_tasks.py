@@ -72,6 +72,8 @@ def send_stream(
             if BUCKET in kept.column_names:
                 place = kept[BUCKET].to_numpy().astype(np.int64)
                 kept = kept.drop_columns([BUCKET])
+            # Spark hands times over in the zone of the session, which may change with a restart.
+            kept = kept.cast(work.schema)
             parts = list(split(kept, place, len(buckets)))
             yield _sent([int(numbers[n]) for n, _ in parts], seq, latest, [p for _, p in parts])
             seq += 1
