@@ -43,6 +43,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite the expectations of the golden files; review the diff",
     )
+    parser.addoption(
+        "--kills",
+        default=3,
+        type=int,
+        help="how often the crash test kills the driver of a live query",
+    )
 
 
 @pytest.fixture(scope="session")
@@ -51,31 +57,17 @@ def spark() -> Iterator[SparkSession]:
     # Most tests need no Spark, and it takes a second to load.
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
-
-    from cepheid.runtime.spark_session import LOG_SETTINGS, SETTINGS
+    from tests.spark_options import options
 
     # Workers import what the tests import, wherever that is installed.
     paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    options = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.default.parallelism": "2",
-        "spark.sql.session.timeZone": "UTC",
-        # Small queries: compiling them takes longer than running them.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
-        f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
-        **SETTINGS,
-    }
     if SparkContext._active_spark_context is not None:
         # Somebody's session with other settings, such as one that `cepheid.sql` made for itself.
         SparkContext._active_spark_context.stop()
     # A task that fails is tried once more.
     builder = SparkSession.builder.master("local[2,2]")
-    for name, value in options.items():
+    for name, value in options().items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     yield session

@@ -158,6 +158,36 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         local = importlib.import_module("cepheid.runtime.local")
         return local.list_events(self, events)
 
+    def stream(self, events: object, *, watermark: str, late: str = "drop") -> Any:
+        """Run the query over a live stream and return the rows of closed windows, each once.
+
+        Parameters
+        ----------
+        events
+            A streaming DataFrame of Spark.
+        watermark
+            How late events may come, such as ``"10 seconds"``: they are put in order as long as
+            they are not further behind the latest event so far.
+        late
+            What becomes of events that come later than that. They are counted in the progress of
+            the query; ``"side"`` returns them too.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame, or two of them
+            The rows, for output mode append. With ``late="side"`` also a DataFrame of late events,
+            which is started as a query of its own.
+
+        Raises
+        ------
+        BindError
+            If the events lack a column that the query names, or one has an unfit type.
+        UnsupportedError
+            E405 if the windows of the query never close.
+        """
+        live = importlib.import_module("cepheid.runtime.spark_stream")
+        return live.stream_frame(self, events, watermark=watermark, late=late)
+
     def with_schema(self, schema: object) -> CompiledQuery:
         """Return the query planned for events with these columns."""
         source = msgspec.structs.replace(self.source, schema=read_schema(schema))

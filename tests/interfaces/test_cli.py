@@ -23,12 +23,18 @@ BAD = "RETURN COUNT(*) PATTERN Stock S+ WITHIN 5 s SLIDE 10 s"
 EVENTS = pa.table({"ts": pa.array([1], pa.timestamp("us")), "type": ["Stock"], "price": [1.5]})
 
 
-def run(*arguments: object, stdin: str | bytes = "") -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: object, stdin: str | bytes = "", timeout: int = 60
+) -> subprocess.CompletedProcess[str]:
     """Run the installed program; its output is decoded, whatever it was given."""
     data = stdin if isinstance(stdin, bytes) else stdin.encode()
     program = Path(sys.executable).with_name("cepheid")
     done = subprocess.run(
-        [program, *map(str, arguments)], input=data, capture_output=True, check=False, timeout=60
+        [program, *map(str, arguments)],
+        input=data,
+        capture_output=True,
+        check=False,
+        timeout=timeout,
     )
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(), done.stderr.decode()

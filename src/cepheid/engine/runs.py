@@ -174,6 +174,14 @@ class LinearRun:
             else:
                 view[...] = array
 
+    def keep(self, kept: NDArray[np.int64]) -> None:
+        """Forget all keys but some, which get their places in this list as numbers."""
+        kept = kept[kept < self.keys]
+        for name in self.ARRAYS:
+            setattr(self, name, getattr(self, name)[kept])
+        self.block = tuple(array[kept] for array in self.block)
+        self.keys = len(kept)
+
     # Running -------------------------------------------------------------------------------------
 
     def feed(self, events: Events) -> list[Rows]:

@@ -1,7 +1,8 @@
 """The step: what is remembered and the next events in, what to remember and what to report out.
 
-    step(job, state, batch)  ->  (state, rows)
-    finish(job, state)       ->  (state, rows of the windows that the end of the stream closes)
+    step(job, state, batch)     ->  (state, rows)
+    advance(job, state, until)  ->  (state, rows of the windows that end by a time)
+    finish(job, state)          ->  (state, rows of the windows that the end of the stream closes)
 
 ``step`` changes neither of its arguments. Batches are in the order of time; cutting a stream into
 other batches gives the same rows. Under TIES strict the events of the last time wait in the state,
@@ -106,6 +107,29 @@ def admit(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table | None:
         ready = int(np.searchsorted(times, times[-1], side="left"))
     state.held = whole.slice(ready) if ready < len(times) else None
     return whole.slice(0, ready)
+
+
+def advance(job: Job, state: PartitionState, until: int) -> tuple[PartitionState, list[list[Rows]]]:
+    """Return the rows of the windows that end by a time, before which no event comes any more.
+
+    All events so far are earlier than ``until``.
+    """
+    state = state.copy()
+    held, state.held = state.held, None
+    state.last = until
+    nothing: list[list[Rows]] = [[] for _ in range(job.outputs)]
+    kind = job.plan.window.kind
+    if held is not None:
+        return state, _process(job, state, held, flush_until=until)
+    if job.looks_back:
+        if state.events is None:
+            return state, nothing
+        return state, process_open_windows(job, state, state.events.slice(0, 0), until)
+    if kind is WindowKind.TRAILING and state.kept is not None:
+        return state, _process_trailing(job, state, state.kept.take(slice(0, 0)), until)
+    if kind in (WindowKind.SLIDING, WindowKind.TUMBLING):
+        return state, [run.flush(until) for run in state.runs]
+    return state, nothing
 
 
 def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[Rows]]]:

@@ -1,4 +1,4 @@
-"""The command line: ``cepheid check``, ``explain``, ``run``, ``fmt`` and ``demo``.
+"""The command line: ``cepheid check``, ``explain``, ``run``, ``stream``, ``fmt`` and ``demo``.
 
 Results go to standard output, diagnostics to standard error. Exit codes: 0, 1 for a query or data
 at fault or a reader that stopped early, 2 for wrong use of the command.
@@ -268,6 +268,52 @@ def run(
         error.file = _name_of(file)
         raise
     write_result(result, kind, output)
+
+
+@app.command()
+def stream(
+    file: FileArgument,
+    source: Annotated[
+        str, typer.Option(help="Where events come from: a folder, or rate:1000 (events a second).")
+    ],
+    sink: Annotated[
+        str, typer.Option(help="Where rows go: a folder of Parquet files, or - to print them.")
+    ],
+    checkpoint: Annotated[Path, typer.Option(help="The folder from which the query goes on.")],
+    watermark: Annotated[
+        str, typer.Option(help="How far behind the latest event others may come.")
+    ] = "10 seconds",
+    format_: Annotated[
+        str, typer.Option("--format", help="The source's files: parquet, json (lines) or csv.")
+    ] = "parquet",
+    every: Annotated[str, typer.Option(help="How often a micro-batch starts.")] = "1 second",
+    once: Annotated[bool, typer.Option("--once", help="Stop when the source is empty.")] = False,
+    files: Annotated[int | None, typer.Option(help="Files of one micro-batch, at most.")] = None,
+    master: Annotated[
+        str | None, typer.Option(help="The Spark cluster: local[*], spark://…")
+    ] = None,
+    time: TimeOption = "ts",
+    type_: TypeOption = "type",
+) -> None:
+    """Run a query over a live stream; started again, it goes on from its checkpoint."""
+    compiled = _compile(file, time, type_, None)
+    # Spark takes a second to load, and mistakes in a query do not need it.
+    from cepheid.interfaces.stream_command import FILE_FORMATS, RATE, Options, stream_query
+
+    if format_ not in FILE_FORMATS:
+        message = f"--format is one of {', '.join(FILE_FORMATS)}, not {format_}"
+        raise WrongUseError(message)
+    if not source.startswith(RATE) and "://" not in source and not Path(source).is_dir():
+        message = f"could not read {_name_of(source)}: no such folder"
+        raise WrongUseError(message)
+    options = Options(
+        source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master
+    )
+    try:
+        stream_query(compiled, options)
+    except CepheidError as error:
+        error.file = _name_of(file)
+        raise
 
 
 @app.command()

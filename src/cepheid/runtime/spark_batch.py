@@ -32,6 +32,7 @@ from cepheid.runtime.spark_schema import (
     result_schema_of,
     spark_schema_of,
 )
+from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,10 +123,10 @@ def project(frame: DataFrame, plan: Plan) -> DataFrame:
     return kept.select(*(column.alias(alias_of(name)) for name, (column, _) in columns.items()))
 
 
-def work_of(plan: Plan, schema: pa.Schema, buckets: int) -> tuple[tasks.Work, Any]:
+def work_of(plan: Plan, schema: pa.Schema, buckets: int) -> tuple[Work, Any]:
     """Return what tasks need to know, and the Spark schema of their results."""
     results = result_schema_of(plan, schema)
-    return tasks.Work.of(plan, schema, results, buckets), spark_schema_of(results)
+    return Work.of(plan, schema, results, buckets), spark_schema_of(results)
 
 
 def _schema_of(projected: DataFrame, plan: Plan) -> pa.Schema:
@@ -145,7 +146,7 @@ def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
     work, schema = work_of(plan, _schema_of(projected, plan), buckets)
     routed = projected
     if names:
-        number = sf.pmod(sf.hash(*(_canonical(projected, name) for name in names)), sf.lit(buckets))
+        number = sf.pmod(sf.hash(*(canonical(projected, name) for name in names)), sf.lit(buckets))
         routed = projected.withColumn(tasks.BUCKET, number)
     sent = routed.mapInArrow(tasks.send_events(work), BLOB_DDL)
     arrived = exchange(sent, buckets)
@@ -155,7 +156,7 @@ def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
     return exchange(partial, buckets).mapInArrow(tasks.merge_rows(work), schema)
 
 
-def _canonical(frame: DataFrame, name: str) -> Column:
+def canonical(frame: DataFrame, name: str) -> Column:
     """Return a column in which equal keys have equal bits: one NaN, one zero (§4.6)."""
     column = sf.col(alias_of(name))
     if dict(frame.dtypes)[alias_of(name)] in ("double", "float"):

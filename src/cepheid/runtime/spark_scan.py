@@ -34,6 +34,7 @@ from cepheid.runtime.spark_batch import (
 )
 from cepheid.runtime.spark_schema import plain_schema
 from cepheid.runtime.spark_slices import reach, run_slice
+from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -139,7 +140,7 @@ def _scan(spark: SparkSession, plan: Plan, units: list[Unit], schema: Any) -> Da
 Task = Callable[[tasks.Batches], tasks.Batches]
 
 
-def _run_slices(work: tasks.Work, slices: list[Slice]) -> Task:
+def _run_slices(work: Work, slices: list[Slice]) -> Task:
     def run(batches: tasks.Batches) -> tasks.Batches:
         for number in _numbers(batches):
             yield from run_slice(work, slices[number])
@@ -147,7 +148,7 @@ def _run_slices(work: tasks.Work, slices: list[Slice]) -> Task:
     return tasks.in_task(run)
 
 
-def _summarise_slice(work: tasks.Work, slices: list[Slice]) -> Task:
+def _summarise_slice(work: Work, slices: list[Slice]) -> Task:
     def run(batches: tasks.Batches) -> tasks.Batches:
         for number in _numbers(batches):
             job = work.job()

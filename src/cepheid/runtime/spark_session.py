@@ -45,6 +45,17 @@ START_SETTINGS = {
 """Settings of sessions that Cepheid starts itself."""
 
 
+_PROVIDER = "org.apache.spark.sql.execution.streaming.state"
+_ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
+STATE_SETTINGS = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        f"{_PROVIDER}.HDFSBackedStateStoreProvider",
+        f"{_PROVIDER}.RocksDBStateStoreProvider",
+    ),
+    f"{_ROCKSDB}.changelogCheckpointing.enabled": ("false", "true"),
+}
+"""Where the state of live queries lies: what Spark would take, and what is better."""
+
 LOG_SETTINGS = Path(__file__).parents[1] / "data" / "log4j2.properties"
 
 

@@ -11,7 +11,8 @@ from cepheid.engine.step import PartitionState, finish, step
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.runtime.scan import Slice
 from cepheid.runtime.scan_read import Reader
-from cepheid.runtime.spark_tasks import Batches, Report, Work
+from cepheid.runtime.spark_tasks import Batches, Report
+from cepheid.runtime.work import Work
 
 
 def reach(plan: Plan) -> tuple[int, int]:

@@ -33,7 +33,7 @@ from cepheid.runtime.scan import Slice, cut, find_paths, flat_schema, read_foote
 from cepheid.runtime.spark_schema import plain_schema, result_schema_of, spark_schema_of
 from cepheid.runtime.spark_session import SETTINGS
 from cepheid.runtime.spark_slices import reach, run_slice
-from cepheid.runtime.spark_tasks import Work
+from cepheid.runtime.work import Work
 
 NAME = "cepheid"
 CHUNK_ROWS = 1 << 16

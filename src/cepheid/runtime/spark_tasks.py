@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from cepheid.engine.events import Columns, KeyTable, read_times
-from cepheid.engine.job import Job, lower
+from cepheid.engine.job import Job
 from cepheid.engine.partials import (
     RowsOfRuns,
     buckets_of_groups,
@@ -47,6 +47,7 @@ from cepheid.runtime.blobs import (
     table_to_bytes,
 )
 from cepheid.runtime.ordering import STEP_ROWS, TimeMerge, ordered, slices
+from cepheid.runtime.work import Work
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -55,39 +56,6 @@ REPORT_ROWS = 100_000
 
 BUCKET = "__bucket"
 """The column that tells the task of an event."""
-
-
-class Work(msgspec.Struct, frozen=True):
-    """What every task of a query knows."""
-
-    plan: bytes
-    events: bytes
-    results: bytes
-    buckets: int
-
-    @staticmethod
-    def of(plan: Plan, schema: pa.Schema, results: pa.Schema, buckets: int) -> Work:
-        """Return the work of a plan over events of a schema."""
-        return Work(
-            plan.to_json(),
-            schema.serialize().to_pybytes(),
-            results.serialize().to_pybytes(),
-            buckets,
-        )
-
-    def job(self) -> Job:
-        """Return the job of the plan."""
-        return lower(Plan.from_json(self.plan))
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns of the events."""
-        return pa.ipc.read_schema(pa.py_buffer(self.events))
-
-    @property
-    def result_schema(self) -> pa.Schema:
-        """Return the columns of the result."""
-        return pa.ipc.read_schema(pa.py_buffer(self.results))
 
 
 def in_task(task: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
@@ -102,7 +70,8 @@ def in_task(task: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
     return run
 
 
-def _partition() -> int:
+def partition_id() -> int:
+    """Return the number of the task."""
     context = TaskContext.get()
     assert context is not None, "this runs inside a Spark task"
     return context.partitionId()
@@ -133,9 +102,9 @@ def send_events(work: Work, edges: tuple[int, ...] | None = None) -> Callable[[B
 
     def run(batches: Batches) -> Batches:
         plan = Plan.from_json(work.plan)
-        seq = _partition() << 32
+        seq = partition_id() << 32
         for chunk in chunks(batches):
-            table = ordered(_named(chunk, work.schema), plan)
+            table = ordered(with_names(chunk, work.schema), plan)
             times = read_times(Columns(table), plan.time)
             bucket = np.zeros(len(table), np.int64)
             if edges is not None:
@@ -153,7 +122,7 @@ def send_events(work: Work, edges: tuple[int, ...] | None = None) -> Callable[[B
     return in_task(run)
 
 
-def _named(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def with_names(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return a table of Spark with the names that the query gives its columns."""
     more = [BUCKET] if table.num_columns > len(schema) else []
     return table.rename_columns([*schema.names, *more])
@@ -219,7 +188,7 @@ class Report:
         bucket = buckets_of_groups(self.job, named, self.work.buckets)[number]
         bucket = (bucket + table["window"].to_numpy()) % self.work.buckets
         blobs = [
-            Blob(place, 0, _partition(), ROWS, table_to_bytes(part))
+            Blob(place, 0, partition_id(), ROWS, table_to_bytes(part))
             for place, part in split(table, bucket, self.work.buckets)
         ]
         if blobs:
@@ -276,14 +245,14 @@ def summarise_partition(work: Work, ranges: Ranges, block: int) -> Callable[[Bat
     """Return a task that summarises a partition of a DataFrame, which is a range of time."""
 
     def run(batches: Batches) -> Batches:
-        here = _partition()
+        here = partition_id()
         rows = 1 << 60 if here in ranges.unordered else block
         plan = Plan.from_json(work.plan)
         times: list[int] = []
 
         def checked() -> Iterator[pa.Table]:
             for chunk in chunks(_in_blocks(batches, rows)):
-                named = _named(chunk, work.schema)
+                named = with_names(chunk, work.schema)
                 for table in (ordered(part, plan) for part in slices(named, rows)):
                     found = read_times(Columns(table), plan.time)
                     times.extend((int(found[0]), int(found[-1])))
@@ -320,7 +289,7 @@ def summarise_bucket(work: Work) -> Callable[[Batches], Batches]:
 
     def run(batches: Batches) -> Batches:
         job = work.job()
-        yield from summarise(work, job, _merged(job.plan, blobs_of(batches)), _partition())
+        yield from summarise(work, job, _merged(job.plan, blobs_of(batches)), partition_id())
 
     return in_task(run)
 

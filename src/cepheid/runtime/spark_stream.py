@@ -1,0 +1,161 @@
+"""Queries over streaming DataFrames: events in, rows of closed windows out, each once.
+
+    events --mapInArrow--> blobs by bucket --stateful operator--> blobs of rows --mapInArrow--> rows
+
+Keys share a few buckets, because a state store of single keys would cost a call of Python for each.
+The operator compares with the watermark itself: Spark lets late rows pass.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming.state import GroupStateTimeout
+
+from cepheid.engine.job import lower
+from cepheid.engine.partials import is_whole
+from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.planner.plan import Plan, WindowKind
+from cepheid.runtime import spark_stream_tasks as tasks
+from cepheid.runtime.spark_batch import SHUFFLE_PARTITIONS_DEFAULT, canonical, check_supported, parallelism
+from cepheid.runtime.spark_schema import (
+    alias_of,
+    arrow_schema_of,
+    columns_of,
+    names_of,
+    result_schema_of,
+    spark_schema_of,
+)
+from cepheid.runtime.spark_session import STATE_SETTINGS
+from cepheid.runtime.spark_tasks import BUCKET
+from cepheid.runtime.work import Work
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from cepheid.runtime.local import CompiledQueryLike
+
+METRICS = "cepheid"
+"""The name of the observed metrics in the progress of a query."""
+
+LATE = ("drop", "side")
+
+
+def stream_frame(
+    compiled: CompiledQueryLike, frame: DataFrame, *, watermark: str, late: str
+) -> DataFrame | tuple[DataFrame, DataFrame]:
+    """Return the rows of closed windows of a stream and, if asked, its late events.
+
+    Raises
+    ------
+    ValueError
+        If the DataFrame is no stream, or ``late`` is unknown.
+    UnsupportedError
+        E405 if the windows of the query never close.
+    """
+    if late not in LATE:
+        message = f"late is one of {', '.join(LATE)}, not {late!r}"
+        raise ValueError(message)
+    if not frame.isStreaming:
+        message = "this DataFrame is no stream: `run` answers queries over it"
+        raise ValueError(message)
+    plan = compiled.with_schema(frame.schema).plan
+    check_windows(plan)
+    set_up(frame.sparkSession)
+    results = _results(frame, plan, watermark)
+    return results if late == "drop" else (results, _late_events(frame, plan, watermark))
+
+
+def check_windows(plan: Plan) -> None:
+    """Reject queries whose windows never close on a stream.
+
+    Raises
+    ------
+    UnsupportedError
+        E405, or E404 if the query cannot be run at all.
+    """
+    check_supported(plan)
+    if plan.window.kind is WindowKind.NONE:
+        message = "without a window, a query over a stream has no result before its end"
+        helps = ("add `WITHIN 10 minutes SLIDE 10 minutes`",)
+        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
+    if plan.window.kind is WindowKind.COUNT and not is_whole(lower(plan)):
+        message = "windows counted in events close for each partition at its own time, so a group "
+        message += "of several partitions is never complete"
+        helps = ("add all equivalence attributes to GROUP-BY",)
+        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
+
+
+def set_up(spark: SparkSession) -> None:
+    """Let queries that start from now on keep their state in RocksDB, unless somebody chose."""
+    for name, (usual, better) in STATE_SETTINGS.items():
+        if spark.conf.get(name, usual) == usual:
+            spark.conf.set(name, better)
+    if spark.conf.get("spark.sql.shuffle.partitions") == SHUFFLE_PARTITIONS_DEFAULT:
+        message = "a micro-batch of 200 tasks takes seconds: set spark.sql.shuffle.partitions to "
+        message += "the number of cores before the query starts; it stays with the checkpoint"
+        warnings.warn(message, stacklevel=5)
+
+
+def buckets_of(spark: SparkSession, count: int) -> tuple[int, ...]:
+    """Return numbers of buckets of which Spark sends one to every task.
+
+    Consecutive numbers would leave tasks without any, and others with two.
+    """
+    place = sf.pmod(sf.hash(sf.col("id").cast("int")), sf.lit(count)).alias("place")
+    found = spark.range(64 * count).select("id", place).groupBy("place").agg(sf.min("id"))
+    return tuple(sorted(int(row[1]) for row in found.collect()))
+
+
+def _partitions(spark: SparkSession) -> int:
+    """Return how many tasks the stateful operator has."""
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or parallelism(spark))
+
+
+def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
+    columns = columns_of(frame, plan)
+    projected = frame.select(
+        *(column.alias(alias_of(name)) for name, (column, _) in columns.items())
+    )
+    schema = arrow_schema_of(projected, names_of(plan, projected.columns))
+    results = result_schema_of(plan, schema)
+    spark = frame.sparkSession
+    # Rows of a group are added up where they are made, so all its partitions share a bucket.
+    names = plan.partition.group_by
+    buckets = buckets_of(spark, _partitions(spark)) if names else (0,)
+    work = Work.of(plan, schema, results, len(buckets))
+    if names:
+        keys = [canonical(projected, name) for name in names]
+        number = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
+        projected = projected.withColumn(BUCKET, number)
+    sent = projected.mapInArrow(tasks.send_stream(work, buckets), tasks.SENT_DDL)
+    turned = _stateful(sent, watermark, tasks.take_turns(work))
+    # Spark sums these up over the buckets of a micro-batch.
+    counts = [sf.sum(name).alias(name) for name in tasks.COUNTS]
+    told = turned.observe(METRICS, *counts)
+    rows = told.where(sf.col("payload").isNotNull()).select("payload")
+    return rows.mapInArrow(tasks.unpack(results), spark_schema_of(results))
+
+
+def _late_events(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
+    """Return the late events whole, from a query that looks at nothing but their times."""
+    schema: pa.Schema = arrow_schema_of(frame, frame.columns)
+    work = Work.of(plan, schema, schema, 1)
+    sent = frame.mapInArrow(tasks.send_stream(work, (0,), drop=False), tasks.SENT_DDL)
+    found = _stateful(sent, watermark, tasks.find_late(work))
+    rows = found.where(sf.col("payload").isNotNull()).select("payload")
+    return rows.mapInArrow(tasks.unpack(schema), frame.schema)
+
+
+def _stateful(sent: DataFrame, watermark: str, function: Any) -> DataFrame:
+    blobs = sent.withWatermark("latest", watermark)
+    return blobs.groupBy("bucket").applyInPandasWithState(
+        function,
+        tasks.TURNED_DDL,
+        "data binary",
+        "append",
+        GroupStateTimeout.EventTimeTimeout,
+    )

@@ -1,0 +1,180 @@
+"""What Spark's Python workers run for a stream: micro-batches in, blobs or results out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cepheid.engine.events import Columns, read_times
+from cepheid.engine.job import Job
+from cepheid.errors import CepheidError
+from cepheid.runtime.blobs import split, table_from_bytes, table_to_bytes
+from cepheid.runtime.ordering import ordered
+from cepheid.runtime.spark_filters import drops_events
+from cepheid.runtime.spark_tasks import (
+    BUCKET,
+    REPORT_ROWS,
+    Batches,
+    chunks,
+    in_task,
+    partition_id,
+    with_names,
+)
+from cepheid.runtime.stream_state import is_late, turn
+from cepheid.runtime.work import Work
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.state import GroupState
+
+SENT_DDL = "bucket int, seq long, latest timestamp, payload binary"
+_SENT_FIELDS: list[tuple[str, pa.DataType]] = [
+    ("bucket", pa.int32()),
+    ("seq", pa.int64()),
+    ("latest", pa.timestamp("us", "UTC")),
+    ("payload", pa.binary()),
+]
+_SENT = pa.schema(_SENT_FIELDS)
+
+COUNTS = ("events", "late", "buffered", "partitions", "state_bytes")
+"""What a turn counts; the sums are in the progress of the query."""
+
+TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", payload binary"
+
+MICROS = 1000
+"""Spark tells watermarks in milliseconds."""
+
+Frames = Iterator[pd.DataFrame]
+Turns = Callable[[Any, Iterable[pd.DataFrame], "GroupState"], Frames]
+
+
+def send_stream(
+    work: Work, buckets: tuple[int, ...], *, drop: bool = True
+) -> Callable[[Batches], Batches]:
+    """Return a task that sends events to buckets, with the latest time of all of them.
+
+    Events of no consequence are left out here and not by Spark: they too tell what time it is.
+    """
+
+    def run(batches: Batches) -> Batches:
+        job = work.job()
+        seq = partition_id() << 32
+        numbers = np.array(buckets, np.int64)
+        for chunk in chunks(batches):
+            table = with_names(chunk, work.schema)
+            latest = int(read_times(Columns(table), job.plan.time).max())
+            kept = ordered(_of_consequence(job, table) if drop else table, job.plan)
+            place = np.zeros(len(kept), np.int64)
+            if BUCKET in kept.column_names:
+                place = kept[BUCKET].to_numpy().astype(np.int64)
+                kept = kept.drop_columns([BUCKET])
+            # Spark hands times over in the zone of the session, which may change with a restart.
+            kept = kept.cast(work.schema)
+            parts = list(split(kept, place, len(buckets)))
+            yield _sent([int(numbers[n]) for n, _ in parts], seq, latest, [p for _, p in parts])
+            seq += 1
+
+    return in_task(run)
+
+
+def _sent(buckets: list[int], seq: int, latest: int, parts: list[pa.Table]) -> pa.RecordBatch:
+    """Return blobs and, in a row of its own, the latest time.
+
+    Spark drops rows that are behind the watermark, and would take single events for a whole blob:
+    blobs have no time, and only the row that tells it may be dropped.
+    """
+    stamps = pa.array([latest, *(None for _ in parts)], pa.int64())
+    payloads = [None, *(table_to_bytes(part) for part in parts)]
+    columns: list[Any] = [
+        pa.array([buckets[0] if buckets else 0, *buckets], pa.int32()),
+        pa.array([seq] * len(payloads), pa.int64()),
+        stamps.cast(_SENT.field("latest").type),
+        pa.array(payloads, pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_SENT)
+
+
+def _of_consequence(job: Job, table: pa.Table) -> pa.Table:
+    """Return the events that have a partition and, where others play no part, fit a variable."""
+    columns = Columns(table)
+    kept = np.ones(len(table), np.bool_)
+    for name in job.plan.partition.attributes:
+        values = columns.arrow(name)
+        if values.null_count:
+            kept &= np.asarray(pc.is_valid(values))
+    if drops_events(job.plan):
+        kept &= job.bits_of(columns) != 0
+    return table if kept.all() else table.filter(pa.array(kept))
+
+
+def take_turns(work: Work) -> Turns:
+    """Return the stateful operator: the state of a bucket is one value of bytes."""
+
+    def run(_key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
+        until = _watermark(state)
+        data = bytes(state.get[0]) if state.exists else None
+        try:
+            saved, outcome = turn(work, data, _arrived(frames), until)
+        except CepheidError as error:
+            raise type(error)(error.diagnostics, error.text) from None
+        state.update((saved,))
+        # Windows close when the watermark moves on, whether or not events come.
+        state.setTimeoutTimestamp(state.getCurrentWatermarkMs() + 1)
+        counts = (outcome.events, outcome.late, outcome.buffered, outcome.partitions, len(saved))
+        payload = table_to_bytes(outcome.results) if len(outcome.results) else None
+        yield pd.DataFrame([(*counts, payload)], columns=[*COUNTS, "payload"])
+
+    return run
+
+
+def find_late(work: Work) -> Turns:
+    """Return an operator without state that lets late events pass."""
+
+    def run(_key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
+        until = _watermark(state)
+        tables = _arrived(frames)
+        if until is None or not tables:
+            return
+        table = pa.concat_tables(tables)
+        late = table.filter(pa.array(is_late(work, table, until)))
+        if len(late):
+            payload = table_to_bytes(late)
+            row = (len(table), len(late), 0, 0, 0, payload)
+            yield pd.DataFrame([row], columns=[*COUNTS, "payload"])
+
+    return run
+
+
+def _watermark(state: GroupState) -> int | None:
+    """Return the watermark in microseconds; zero is Spark's word for none."""
+    watermark = state.getCurrentWatermarkMs()
+    return watermark * MICROS if watermark > 0 else None
+
+
+def _arrived(frames: Iterable[pd.DataFrame]) -> list[pa.Table]:
+    """Return the events of a micro-batch, in the order in which they arrived."""
+    blobs = [
+        (seq, payload)
+        for frame in frames
+        for seq, payload in zip(frame["seq"], frame["payload"], strict=True)
+        if payload is not None
+    ]
+    return [table_from_bytes(bytes(payload)) for _, payload in sorted(blobs, key=lambda b: b[0])]
+
+
+def unpack(schema: pa.Schema) -> Callable[[Batches], Batches]:
+    """Return a task that turns blobs into rows."""
+    promised = schema.serialize().to_pybytes()
+
+    def run(batches: Batches) -> Batches:
+        kinds = pa.ipc.read_schema(pa.py_buffer(promised))
+        for batch in batches:
+            for payload in batch.column(0):
+                table = table_from_bytes(payload.as_py()).cast(kinds)
+                yield from table.combine_chunks().to_batches(REPORT_ROWS)
+
+    return in_task(run)

@@ -1,0 +1,47 @@
+"""What every task of a query knows; it travels to the workers as it is."""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow as pa
+
+from cepheid.engine.job import Job, lower
+from cepheid.planner.plan import Plan
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What every task of a query knows."""
+
+    plan: bytes
+    events: bytes
+    results: bytes
+    buckets: int
+
+    @staticmethod
+    def of(plan: Plan, schema: pa.Schema, results: pa.Schema, buckets: int) -> Work:
+        """Return the work of a plan over events of a schema."""
+        return Work(
+            plan.to_json(),
+            schema.serialize().to_pybytes(),
+            results.serialize().to_pybytes(),
+            buckets,
+        )
+
+    def job(self) -> Job:
+        """Return the job of the plan."""
+        return lower(Plan.from_json(self.plan))
+
+    @property
+    def time(self) -> str:
+        """Return the name of the time column."""
+        return Plan.from_json(self.plan).time
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns of the events."""
+        return pa.ipc.read_schema(pa.py_buffer(self.events))
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        """Return the columns of the result."""
+        return pa.ipc.read_schema(pa.py_buffer(self.results))

@@ -1,0 +1,107 @@
+"""A stream that stands still: windows close when time goes on, and idle keys are forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.engine.comparison import same_rows, table_of
+from tests.engine.test_linear import SCHEMA, linear_queries
+from tests.engine.test_neighbours import supported
+
+from cepheid.api import CompiledQuery, query
+from cepheid.engine.events import Columns, read_times
+from cepheid.engine.idle import forget_idle_keys
+from cepheid.engine.job import Job, lists_matches
+from cepheid.engine.results import build_table
+from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
+from cepheid.engine.step import PartitionState, advance, finish, step
+from cepheid.planner.plan import WindowKind
+from cepheid.testing.harness import stream
+from cepheid.testing.oracle import evaluate
+from cepheid.testing.query_strategies import Case, cases
+from cepheid.testing.strategies import streams
+
+pytestmark = pytest.mark.timeout(900)  # kernels compile on first use
+
+SECOND = 1_000_000
+
+
+def run_with_watermarks(
+    compiled: CompiledQuery, events: Sequence[Mapping[str, object]], pace: int
+) -> list[dict[str, Any]]:
+    """Run a query in steps of a few seconds; after each, time goes on and the state is restored."""
+    table = table_of(events)
+    times = read_times(Columns(table), compiled.plan.time)
+    job = Job(compiled.plan)
+    state = PartitionState(job)
+    rows: list[dict[str, Any]] = []
+    first_time, last_time = (int(times[0]), int(times[-1])) if len(times) else (0, 0)
+    for begin in range(first_time, last_time + 1, pace):
+        first, end = np.searchsorted(times, [begin, begin + pace])
+        if end > first:
+            state, found = step(job, state, table.slice(first, end - first))
+            rows += build_table(job, found, state.keys, table.schema).to_pylist()
+        state, found = advance(job, state, begin + pace)
+        rows += build_table(job, found, state.keys, table.schema).to_pylist()
+        data = state_to_bytes(job, forget_idle_keys(job, state, begin + pace))
+        job = Job(compiled.plan)
+        state = state_from_bytes(job, data)
+    state, found = finish(job, state)
+    return rows + build_table(job, found, state.keys, table.schema).to_pylist()
+
+
+def check(compiled: CompiledQuery, events: Sequence[Mapping[str, object]], pace: int) -> None:
+    rows = run_with_watermarks(compiled, events, pace)
+    expected = evaluate(compiled.tree, events)
+    assert same_rows(sorted(rows, key=_place), sorted(expected, key=_place)), (rows, expected)
+
+
+def _place(row: Mapping[str, object]) -> str:
+    return " ".join(str(row.get(n)) for n in ("window_start", "window_end", "key", "zone"))
+
+
+PACES = st.sampled_from([SECOND // 2, SECOND, 3 * SECOND, 7 * SECOND])
+
+
+FEW = settings(max_examples=min(settings().max_examples, 40))  # each is several steps
+
+
+@FEW
+@given(linear_queries(), streams(SCHEMA, events_max=7), PACES)
+def test_linear_queries(text: str, events: Sequence[Mapping[str, object]], pace: int) -> None:
+    check(query(text, schema=SCHEMA), events, pace)
+
+
+@FEW
+@given(cases(), PACES)
+def test_queries_that_look_back(case: Case, pace: int) -> None:
+    compiled = query(case.query, schema=case.schema)
+    assume(supported(compiled) and not lists_matches(compiled.plan))
+    check(compiled, case.events, pace)
+
+
+@pytest.mark.parametrize("window", ["WITHIN 4 s SLIDE 4 s", "WITHIN 4 s SLIDE 1 s", "WITHIN 4 s"])
+@pytest.mark.parametrize("predicate", ["", "AND A.price < NEXT(A).price"])
+def test_keys_that_come_no_more_are_forgotten(window: str, predicate: str) -> None:
+    job = Job(
+        query(f"RETURN key, COUNT(*) PATTERN A+ WHERE [key] {predicate} GROUP-BY key {window}").plan
+    )
+    assert job.plan.window.kind is not WindowKind.NONE
+    state = PartitionState(job)
+    rows = 0
+    for number in range(0, 100, 2):
+        events = table_of(
+            stream(f"a{number}(key='{number}', price=1) a{number + 1}(key='{number}', price=2)")
+        )
+        state, found = step(job, state, events)
+        rows += len(build_table(job, found, state.keys, events.schema))
+        state, found = advance(job, state, (number + 2) * SECOND)
+        rows += len(build_table(job, found, state.keys, events.schema))
+        state = forget_idle_keys(job, state, (number + 2) * SECOND)
+        assert len(state.keys) <= 4
+    assert rows >= 48

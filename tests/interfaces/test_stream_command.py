@@ -1,0 +1,76 @@
+"""``cepheid stream``: a live query over a folder of files."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from rich.console import Console
+from tests.interfaces.test_cli import run
+
+from cepheid.interfaces.stream_command import progress_table
+
+QUERY = "RETURN user, COUNT(*) PATTERN A+ GROUP-BY user WITHIN 4 s SLIDE 4 s"
+
+
+def write(folder: Path, number: int, times: list[int]) -> None:
+    stamps = pa.array([time * 1_000_000 for time in times], pa.timestamp("us", "UTC"))
+    events = pa.table({"ts": stamps, "type": ["A"] * len(times), "user": ["ann"] * len(times)})
+    parquet.write_table(events, folder / f"{number}.parquet")
+    os.utime(folder / f"{number}.parquet", (number, number))
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(500)
+def test_rows_are_printed_and_a_changed_query_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "events"
+    folder.mkdir()
+    write(folder, 1, [3, 1, 5])
+    write(folder, 2, [6])
+    places = ("--source", folder, "--sink", "-", "--checkpoint", tmp_path / "state")
+    options = (*places, "--once", "--watermark", "1 second", "--master", "local[1]")
+    first = run("stream", "-", *options, stdin=QUERY, timeout=200)
+    assert first.returncode == 0, first.stderr
+    assert [json.loads(line)["count"] for line in first.stdout.splitlines()] == [3.0]
+    write(folder, 3, [20])
+    second = run("stream", "-", *options, stdin=QUERY.replace("A+", "A"), timeout=200)
+    assert second.returncode == 1
+    assert second.stdout == ""
+    assert "error[E524]" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def test_wrong_use_is_said_without_starting_spark(tmp_path: Path) -> None:
+    places = ("--sink", "-", "--checkpoint", tmp_path / "state")
+    missing = run("stream", "-", "--source", tmp_path / "no", *places, stdin=QUERY)
+    assert missing.returncode == 2
+    assert "no such folder" in missing.stderr
+    kind = run("stream", "-", "--source", tmp_path, "--format", "avro", *places, stdin=QUERY)
+    assert kind.returncode == 2
+    assert "--format is one of" in kind.stderr
+    bad = run("stream", "-", "--source", tmp_path, *places, stdin="PATTERN")
+    assert bad.returncode == 1
+    assert "error[E101]" in bad.stderr
+
+
+def test_progress_is_shown_as_a_table() -> None:
+    console = Console(width=80, record=True, file=io.StringIO())
+    counts = {"events": 1200, "late": None, "buffered": 7, "partitions": 3, "state_bytes": 4096}
+    progress = {
+        "batchId": 4,
+        "processedRowsPerSecond": 123456.7,
+        "eventTime": {"watermark": "2026-01-01T00:00:00.000Z"},
+        "observedMetrics": {"cepheid": counts},
+    }
+    console.print(progress_table(None))
+    console.print(progress_table(progress))
+    console.print(progress_table(progress | {"eventTime": {}, "observedMetrics": {}}))
+    text = console.export_text()
+    assert "waiting" in text
+    for part in ("123,457", "1,200", "4,096", "2026-01-01"):
+        assert part in text

@@ -1,0 +1,241 @@
+"""Batch equals stream, without Spark: buckets take turns as micro-batches and watermarks come."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.engine.comparison import table_of
+from tests.engine.test_linear import SCHEMA, linear_queries
+from tests.engine.test_neighbours import supported
+from tests.runtime.cases import Case, golden_cases, same
+
+from cepheid.api import CompiledQuery, query
+from cepheid.engine.events import Columns, KeyTable, read_times
+from cepheid.engine.job import lower
+from cepheid.engine.results import build_table
+from cepheid.engine.step import PartitionState, advance, step
+from cepheid.errors import DataError, QuerySyntaxError, UnsupportedError
+from cepheid.language import tree
+from cepheid.planner.plan import Plan, WindowKind
+from cepheid.runtime.local import run_table
+from cepheid.runtime.ordering import ordered
+from cepheid.runtime.spark_schema import result_schema_of
+from cepheid.runtime.spark_stream import check_windows
+from cepheid.runtime.stream_state import turn
+from cepheid.runtime.work import Work
+from cepheid.testing.harness import stream
+from cepheid.testing.query_strategies import cases
+from cepheid.testing.strategies import streams
+
+pytestmark = pytest.mark.timeout(600)  # kernels compile on first use
+
+FOREVER = 2**60
+MICROS = 1000
+
+
+class Live:
+    """A query on a stream, with the watermark of Spark: the latest time so far, less a delay."""
+
+    def __init__(self, compiled: CompiledQuery, schema: pa.Schema, *, delay: int, buckets: int = 1):
+        self.plan = compiled.with_schema(schema).plan
+        check_windows(self.plan)
+        self.delay = delay
+        self.work = Work.of(self.plan, schema, result_schema_of(self.plan, schema), buckets)
+        self.groups = KeyTable(self.plan.partition.group_by)
+        self.data: dict[int, bytes] = {}
+        self.watermark: int | None = None
+        self.seen = 0
+        self.rows: list[dict[str, Any]] = []
+        self.late = 0
+
+    def feed(self, batch: pa.Table) -> None:
+        """Process a micro-batch."""
+        place = np.zeros(len(batch), np.int64)
+        if self.plan.partition.group_by:
+            place = self.groups.number(Columns(batch)) % self.work.buckets
+        for bucket in range(self.work.buckets):
+            part = batch.take(np.flatnonzero(place == bucket))
+            if len(part) or bucket in self.data:
+                self._turn(bucket, [part] if len(part) else [])
+        if len(batch):
+            self.seen = max(self.seen, int(read_times(Columns(batch), self.plan.time).max()))
+        watermark = (self.seen - self.delay) // MICROS * MICROS
+        if watermark > max(self.watermark or 0, 0):
+            self.watermark = watermark
+
+    def finish(self) -> None:
+        """Let the watermark pass all events, as one more event would that is much later."""
+        self.watermark = FOREVER
+        for bucket in self.data:
+            self._turn(bucket, [])
+
+    def _turn(self, bucket: int, arrived: list[pa.Table]) -> None:
+        data, outcome = turn(self.work, self.data.get(bucket), arrived, self.watermark)
+        self.data[bucket] = data
+        self.rows += outcome.results.to_pylist()
+        self.late += outcome.late
+
+
+def shuffled(table: pa.Table, delay: int, seed: int) -> pa.Table:
+    """Return events out of order, none more than a delay behind the latest before it."""
+    times = read_times(Columns(table), "ts")
+    noise = np.random.default_rng(seed).integers(0, delay + 1, len(table))
+    return table.take(np.argsort(times + noise, kind="stable"))
+
+
+def parts(table: pa.Table, rows: int) -> Iterable[pa.Table]:
+    return (table.slice(offset, rows) for offset in range(0, len(table), rows))
+
+
+def streamed(
+    compiled: CompiledQuery, table: pa.Table, rows: int, *, delay: int, buckets: int = 1
+) -> list[dict[str, Any]]:
+    live = Live(compiled, table.schema, delay=delay, buckets=buckets)
+    for part in parts(table, rows):
+        live.feed(part)
+    live.finish()
+    assert live.late == 0
+    return live.rows
+
+
+def expected_of(plan: Plan, table: pa.Table) -> list[dict[str, Any]]:
+    """Return what a query over all events gives, less windows that are not full at the end."""
+    if plan.window.kind is not WindowKind.COUNT:
+        return run_table(plan, table).to_pylist()
+    job = lower(plan)
+    state, first = step(job, PartitionState(job), table)
+    state, second = advance(job, state, FOREVER)
+    rows = [[*a, *b] for a, b in zip(first, second, strict=True)]
+    return build_table(job, rows, state.keys, table.schema).to_pylist()
+
+
+def disorder(plan: Plan, delay: int) -> int:
+    """Return how far events may be moved: not at all where arrival decides among equal times."""
+    arrival = plan.ties is tree.Ties.ARRIVAL or plan.window.kind is WindowKind.COUNT
+    return 0 if arrival else delay
+
+
+def windowed(case: Case) -> CompiledQuery | None:
+    """Return a golden query with a window if it has none, since none would never close."""
+    compiled = case.query
+    if case.plan.window.kind is WindowKind.NONE:
+        try:
+            compiled = query(f"{compiled.text.rstrip()} WITHIN 1 day SLIDE 1 day")
+        except QuerySyntaxError:
+            return None
+    try:
+        check_windows(compiled.with_schema(case.events.schema).plan)
+    except UnsupportedError:
+        return None
+    return compiled
+
+
+def test_golden_files_out_of_order_in_any_micro_batches() -> None:
+    delay = 3_000_000
+    tried = 0
+    for case in golden_cases():
+        compiled = windowed(case)
+        if compiled is None:
+            continue
+        plan = compiled.with_schema(case.events.schema).plan
+        expected = expected_of(plan, case.events)
+        mixed = shuffled(case.events, disorder(plan, delay), tried)
+        for rows in (1, 2, 100):
+            got = streamed(compiled, mixed, rows, delay=delay, buckets=2)
+            assert same(pa.Table.from_pylist(got), expected), f"{case.name} {rows}: {got}"
+        tried += 1
+    assert tried >= 60
+
+
+def check(compiled: CompiledQuery, events: Sequence[Mapping[str, object]], seed: int) -> None:
+    try:
+        check_windows(compiled.plan)
+    except UnsupportedError:
+        assume(False)
+    assume(len(events))
+    table = table_of(events)
+    plan = compiled.with_schema(table.schema).plan
+    expected = expected_of(plan, ordered(table, plan))
+    delay = (0, 1_000_000, 4_000_000)[seed % 3]
+    mixed = shuffled(table, disorder(plan, delay), seed)
+    got = streamed(compiled, mixed, 1 + seed % 4, delay=delay, buckets=1 + seed % 2)
+    assert same(pa.Table.from_pylist(got), expected), (got, expected)
+
+
+FEW = settings(max_examples=min(settings().max_examples, 40))  # each is a dozen turns
+
+
+@FEW
+@given(linear_queries(), streams(SCHEMA, events_max=7), st.integers(0, 1000))
+def test_random_linear_queries(text: str, events: list[Mapping[str, object]], seed: int) -> None:
+    check(query(text, schema=SCHEMA), events, seed)
+
+
+@FEW
+@given(cases(), st.integers(0, 1000))
+def test_random_queries(case: Any, seed: int) -> None:
+    compiled = query(case.query, schema=case.schema)
+    assume(supported(compiled))
+    check(compiled, case.events, seed)
+
+
+COUNT_A = "RETURN key, COUNT(*) PATTERN A+ GROUP-BY key WITHIN 4 s SLIDE 4 s"
+
+
+def test_late_events_are_counted_and_change_nothing() -> None:
+    on_time = table_of(stream("a1(key='p') a2(key='q') a3(key='p') a9(key='p') a12(key='q')"))
+    late = table_of(stream("a2(key='p') a3(key='q')"))
+    results = []
+    for with_late in (False, True):
+        live = Live(query(COUNT_A), on_time.schema, delay=2_000_000, buckets=2)
+        for part in parts(on_time, 4):
+            live.feed(part)
+            if with_late:
+                live.feed(late)
+        live.finish()
+        results.append(live.rows)
+        assert live.late == (4 if with_late else 0)
+    assert results[0] == results[1] != []
+
+
+def test_windows_close_as_soon_as_the_watermark_passes_their_end() -> None:
+    events = table_of(stream("a1(key='p') a5(key='p') a6(key='p')"))
+    live = Live(query(COUNT_A), events.schema, delay=1_000_000)
+    ends = []
+    for part in parts(events, 1):
+        live.feed(part)
+        ends.append([row["window_end"] for row in live.rows])
+    assert ends == [[], [], [4_000_000]], "5 - 1 = 4, in the micro-batch after that event"
+
+
+def test_the_state_stays_small_when_keys_come_and_go() -> None:
+    sizes = []
+    live = Live(query(COUNT_A), table_of(stream("a1(key='p')")).schema, delay=1_000_000)
+    for number in itertools.islice(itertools.count(1), 60):
+        live.feed(table_of(stream(f"a{number}(key='k{number}')")))
+        sizes.append(len(live.data[0]))
+    assert max(sizes[30:]) <= max(sizes[:30]) * 1.1
+
+
+def test_a_checkpoint_of_something_else_is_refused() -> None:
+    events = table_of(stream("a1(key='p')"))
+    live = Live(query(COUNT_A), events.schema, delay=0)
+    live.feed(events)
+    for other, schema, buckets, why in (
+        (COUNT_A.replace("A+", "B+"), events.schema, 1, "another query"),
+        (COUNT_A, events.schema, 2, "1 buckets"),
+        (COUNT_A, events.schema.set(2, pa.field("key", pa.int64())), 1, "other names or types"),
+    ):
+        changed = Live(query(other), schema, delay=0, buckets=buckets)
+        with pytest.raises(DataError, match=why) as caught:
+            turn(changed.work, live.data[0], [], None)
+        assert caught.value.diagnostics[0].code == "E524"
+    with pytest.raises(DataError, match="no state"):
+        turn(live.work, b"nonsense", [], None)

@@ -1,0 +1,22 @@
+"""Settings of the Spark sessions that tests start."""
+
+from __future__ import annotations
+
+from cepheid.runtime.spark_session import LOG_SETTINGS, SETTINGS
+
+
+def options() -> dict[str, str]:
+    """Return settings for small queries on two cores."""
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.sql.session.timeZone": "UTC",
+        # Small queries: compiling them takes longer than running them.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+        f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
+        **SETTINGS,
+    }
