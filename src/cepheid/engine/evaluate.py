@@ -138,11 +138,9 @@ def _answer_part(
     moduli: tuple[int, ...],
 ) -> list[Answer]:
     """Answer in the fast way what it can, and the rest in the general one."""
-    found = None
     if has_prefix_form(question, template) and not question.ending and len(moduli) == 1:
         latest = _latest_of_guards(question, template, segments)
         found = PrefixEvaluation(question, segments, template, latest).run()
-    if found is not None:
         return [Answer(*found, np.zeros(len(segments.key), np.complex128))]
     evaluation = Evaluation(question, segments, template, seen)
     return [evaluation.run(modulus) for modulus in moduli]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.engine.prefix_sums import has_prefix_form, is_chain, prepare, weights_fit
+from cepheid.engine.prefix_sums import has_prefix_form, is_chain, prepare
 from cepheid.engine.runs import Rows
 from cepheid.engine.segments import Segments, sliding_segments
 from cepheid.kernels import lanes as kernel
@@ -17,6 +17,9 @@ from cepheid.planner.template import Template
 
 if TYPE_CHECKING:
     from cepheid.engine.evaluate import Question
+
+
+WEIGHT_MIN, WEIGHT_MAX = 2.0**-300, 2.0**100
 
 
 class _Data(NamedTuple):
@@ -42,7 +45,7 @@ def run_overlapping(
         return None
     if not has_prefix_form(question, template):
         return None
-    if not weights_fit(question.arrays.weights[: parts - 1]):
+    if not _weights_fit(question.arrays.weights[: parts - 1]):
         return None
     arrays, slide = question.arrays, window.slide
     # Windows that follow each other are a longer window that slides further.
@@ -60,6 +63,12 @@ def run_overlapping(
         none = np.zeros((len(some[0]), 0), np.int64)
         found.append(Rows(segments.key[some[0]], number[some], wide[some], none))
     return found
+
+
+def _weights_fit(weights: NDArray[Any]) -> bool:
+    """Return whether values can be multiplied with any number of matches that doubles hold."""
+    size = np.abs(weights)
+    return bool(((size == 0) | ((size >= WEIGHT_MIN) & (size <= WEIGHT_MAX))).all())
 
 
 def _run(

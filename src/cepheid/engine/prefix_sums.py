@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cepheid.engine.relations import Comparison, place_rows, rank_rows
 from cepheid.engine.segments import Segments, take
 from cepheid.kernels import prefix as kernel
-from cepheid.kernels import prefix_aggregates as aggregates
+from cepheid.kernels import prefix_wide as wide
 from cepheid.kernels.ranks import order_rows
 from cepheid.language import tree
 from cepheid.planner.plan import Evaluator
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from cepheid.engine.evaluate import Question
 
 NO_VALUE = np.iinfo(np.int64).max
-WEIGHT_RANGE = (2.0**-300, 2.0**100)
-"""What ``weights_fit`` allows."""
 
 
 class PrefixTables(NamedTuple):
@@ -188,12 +186,6 @@ def is_chain(tables: PrefixTables, upto: NDArray[np.int32], bits: NDArray[np.int
     return bool(one and only_prefix and (bits >> tables.variable[0] & 1).all())
 
 
-def weights_fit(weights: NDArray[Any]) -> bool:
-    """Return whether values can be multiplied with any amount of a plane."""
-    size = np.abs(weights)
-    return not ((size > 0) & ((size < WEIGHT_RANGE[0]) | (size > WEIGHT_RANGE[1]))).any()
-
-
 class PrefixEvaluation:
     """Segments in prefix form, ready to be run."""
 
@@ -219,41 +211,46 @@ class PrefixEvaluation:
             _barred(template, latest),
         )  # fmt: skip
 
-    def run(self) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
-        """Return wide numbers and least values of every segment, or None for values out of range.
-
-        A plane is added when some segment needs one more (``kernels/prefix.py``).
-        """
+    def run(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return wide numbers and least values of every segment."""
         parts, mins = self._question.weight_of.shape[1], self._question.value_of.shape[1]
-        if not weights_fit(self._data.weights[: parts - 1]):
-            return None
-        counting = parts == 1 and mins == 0
-        states, indexes = len(self._tables.variable), len(self._tables.index_kind)
-        count, room = len(self._segments.key), kernel.room_of(self._segments.longest)
+        count = len(self._segments.key)
         numbers = np.zeros((count, parts), np.complex128)
         values = np.full((count, mins), NO_VALUE, np.int64)
-        # Kernels want arrays without gaps, so counting has no axis for parts.
-        shape = () if counting else (parts,)
-        sums = np.zeros((indexes, *shape, 1, room))
-        total = np.zeros((states + 1, *shape, 1))
-        held = np.zeros((self._widest, states, *shape))
+        # Counts of most windows fit plain doubles, which take half of the time.
+        first = self._count(numbers) if parts == 1 and mins == 0 else 0
+        if first < count:
+            self._aggregate(numbers, values, first)
+        return numbers, values
+
+    def _count(self, numbers: NDArray[Any]) -> int:
+        """Count as many segments as planes reach for; return how many those are."""
+        states, indexes = len(self._tables.variable), len(self._tables.index_kind)
+        room = kernel.room_of(self._segments.longest)
+        sums = np.zeros((indexes, 1, room))
+        total = np.zeros((states + 1, 1))
+        held = np.zeros((self._widest, states))
         planes = np.zeros(held.shape, np.int64)
-        least = np.zeros((indexes, mins, room), np.int64)
-        total_least = np.zeros((states + 1, mins), np.int64)
-        held_least = np.zeros((self._widest, states, mins), np.int64)
         segment = first = 0
         while True:
-            if counting:
-                segment, first = kernel.run_count(
-                    self._tables, self._data, self._chain, sums.reshape(-1), room, total, held,
-                    planes, segment, first, numbers,
-                )  # fmt: skip
-            else:
-                segment, first = aggregates.run_aggregates(
-                    self._tables, self._data, sums.reshape(-1), least.reshape(-1), room, total,
-                    total_least, held, planes, held_least, segment, first, numbers, values,
-                )  # fmt: skip
-            if segment == count:
-                return numbers, values
-            sums = np.concatenate([sums, np.zeros((indexes, *shape, 1, room))], axis=-2)
-            total = np.concatenate([total, np.zeros((states + 1, *shape, 1))], axis=-1)
+            segment, first = kernel.run_count(
+                self._tables, self._data, self._chain, sums.reshape(-1), room, total, held, planes,
+                segment, first, numbers,
+            )  # fmt: skip
+            if segment == len(numbers) or sums.shape[1] == kernel.PLANES_MAX:
+                return int(segment)
+            sums = np.concatenate([sums, np.zeros((indexes, 1, room))], axis=1)
+            total = np.concatenate([total, np.zeros((states + 1, 1))], axis=1)
+
+    def _aggregate(self, numbers: NDArray[Any], values: NDArray[np.int64], first: int) -> None:
+        """Aggregate all segments from one on."""
+        states, indexes = len(self._tables.variable), len(self._tables.index_kind)
+        room = kernel.room_of(self._segments.longest)
+        parts, mins = numbers.shape[1], values.shape[1]
+        wide.run_wide(
+            self._tables, self._data, self._chain and parts == 1 and mins == 0,
+            np.zeros(indexes * parts * 2 * room), np.zeros(indexes * mins * room, np.int64), room,
+            np.zeros((states + 1, parts, 2)), np.zeros((states + 1, mins), np.int64),
+            np.zeros((self._widest, states, parts, 2)),
+            np.zeros((self._widest, states, mins), np.int64), first, numbers, values,
+        )  # fmt: skip

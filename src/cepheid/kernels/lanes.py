@@ -13,9 +13,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cepheid.kernels.prefix import EQUAL, UNIT, UNIT_POWER, shifted
+from cepheid.kernels.prefix import EQUAL, shifted
 
 LANES = 16
+UNIT, UNIT_POWER = 2.0**-700, -700.0
+"""One match, so that numbers have room for values between 2^-300 and 2^100."""
 
 
 @njit(cache=True, inline="always")

@@ -1,7 +1,7 @@
-"""Aggregate matches through prefix sums over ranks: the fast way for separated predicates.
+"""Count matches through prefix sums over ranks: the fast way for separated predicates.
 
 Serves skip-till-any-match where every edge has at most one predicate of the form f(prev) < g(next)
-(or <=, >, >=, =, <>): an event adds the prefix sum below its bound and enters its own aggregates at
+(or <=, >, >=, =, <>): an event adds the prefix sum below its bound and enters its own count at
 its rank. Leading NOT keeps rows from beginning a match (``barred``); other guards, and everything
 else, run in ``graph.py``.
 
@@ -14,9 +14,8 @@ or two vector instructions do: O(log n / 4) each, and two or three cache lines t
     upto[query, row]           how many places a row looks up, -1 for none
 
 Numbers of matches outgrow doubles, so they stand in *planes*: plane p holds amounts between 2^-1000
-and 2^930, times 2^(1900 p) (where values are multiplied with counts, a little less). An amount
-enters the tree of its plane only; a look-up reads the planes from above. There is one, or two,
-unless a window holds millions of events that can follow each other.
+and 2^930, times 2^(1900 p). An amount enters the tree of its plane only; a look-up reads the planes
+from above. There are at most PLANES_MAX; what outgrows them, and sums, run in ``prefix_wide.py``.
 """
 
 from __future__ import annotations
@@ -34,23 +33,20 @@ LEVELS_MAX = 8
 AHEAD = 8
 """How many rows ahead memory is asked for."""
 
-# Counts: the power of two of one match, the powers between planes, the largest amount that stays in
-# a plane, and the smallest one below which the planes below count: a sum of 2^30 largest amounts
-# there is still beyond its last digit. Half a plane's step, up and down.
-COUNT_POWER, COUNT_PLANE = -1000.0, 1900.0
-COUNT_UNIT, COUNT_LARGE, COUNT_SMALL = 2.0**-1000, 2.0**930, 2.0**-880
-COUNT_UP, COUNT_DOWN = 2.0**950, 2.0**-950
+# The power of two of one match, the powers between planes, the largest amount that stays in one,
+# and the smallest one below which the planes below count: a sum of 2^30 largest amounts there is
+# still beyond its last digit. Half a plane's step, up and down.
+POWER, PLANE = -1000.0, 1900.0
+UNIT, LARGE, SMALL = 2.0**-1000, 2.0**930, 2.0**-880
+UP, DOWN = 2.0**950, 2.0**-950
 
-# The same for sums, with room for values between 2^-300 and 2^100.
-UNIT_POWER, PLANE = -700.0, 1600.0
-UNIT, LARGE, SMALL = 2.0**-700, 2.0**900, 2.0**-600
-UP, DOWN = 2.0**800, 2.0**-800
+PLANES_MAX = 2
 
 _PLAIN = 2.0**-100
 """Amounts below it are plain doubles after their unit is taken out."""
 
-_RIGHT = np.tril(np.ones((FANOUT, FANOUT)), -1).T.ravel().copy()
-"""_RIGHT[16 k + j] is 1 where child j is to the right of child k."""
+RIGHT = np.tril(np.ones((FANOUT, FANOUT)), -1).T.ravel().copy()
+"""RIGHT[16 k + j] is 1 where child j is to the right of child k."""
 
 
 @njit(cache=True)
@@ -79,7 +75,7 @@ def set_levels(size, starts):
 
 
 @njit(cache=True, inline="always")
-def enter(tree, at, starts, levels, place, amount):
+def _enter(tree, at, starts, levels, place, amount):
     """Add an amount to the sums right of a place; the tree begins at ``at``.
 
     Trees stand in one flat array: a view for each would cost more than the sums.
@@ -88,14 +84,14 @@ def enter(tree, at, starts, levels, place, amount):
     width = starts[LEVELS_MAX]
     for level in range(levels):
         base, right = at + starts[level] + (place & ~15), (place & 15) * 16
-        node, mask = tree[base : base + width], _RIGHT[right : right + width]
+        node, mask = tree[base : base + width], RIGHT[right : right + width]
         for j in range(width):
             node[j] += amount * mask[j]
         place >>= 4
 
 
 @njit(cache=True, inline="always")
-def look_up(tree, at, starts, levels, upto):
+def _look_up(tree, at, starts, levels, upto):
     """Return the sum of all amounts at places below a number."""
     total = 0.0
     for level in range(levels):
@@ -105,15 +101,15 @@ def look_up(tree, at, starts, levels, upto):
 
 
 @njit(cache=True)
-def settle(amounts, small, large, up, down):
+def _settle(amounts):
     """Add up amounts of all planes; return the sum in the plane where it belongs, and the plane."""
     plane = amounts.shape[0] - 1
     total = amounts[plane]
-    while plane > 0 and abs(total) < small:
+    while plane > 0 and total < SMALL:
         plane -= 1
-        total = total * up * up + amounts[plane]
-    if abs(total) >= large:
-        total = total * down * down
+        total = total * UP * UP + amounts[plane]
+    if total >= LARGE:
+        total = total * DOWN * DOWN
         plane += 1
     return total, plane
 
@@ -148,13 +144,13 @@ def count_prefix(G, D, tree, room, total, held, planes_held, amounts, starts, be
                             index = G.query_index[n]
                             at = (index * planes + plane) * room
                             if G.index_kind[index] == PREFIX:
-                                amount += look_up(tree, at, starts, levels, upto)
+                                amount += _look_up(tree, at, starts, levels, upto)
                             else:
                                 amount += tree[at + upto]
                     amounts[plane] = amount
                 if G.begins[q] and not (D.barred.shape[0] and D.barred[q, row]):
-                    amounts[0] += COUNT_UNIT
-                amount, plane = settle(amounts, COUNT_SMALL, COUNT_LARGE, COUNT_UP, COUNT_DOWN)
+                    amounts[0] += UNIT
+                amount, plane = _settle(amounts)
                 if plane == planes:
                     return i
                 held[row - i, q] = amount
@@ -175,7 +171,7 @@ def count_prefix(G, D, tree, room, total, held, planes_held, amounts, starts, be
                         continue
                     at = (index * planes + plane) * room
                     if G.index_kind[index] == PREFIX:
-                        enter(tree, at, starts, levels, place, amount)
+                        _enter(tree, at, starts, levels, place, amount)
                     else:
                         tree[at + place] += amount
         i = j
@@ -203,16 +199,16 @@ def _chain_amount(tree, room, planes, starts, levels, upto):
     """
     amount, plane = 0.0, planes - 1
     if upto < 0:
-        return COUNT_UNIT, 0
-    amount = look_up(tree, plane * room, starts, levels, upto)
-    while plane > 0 and amount < COUNT_SMALL:
+        return UNIT, 0
+    amount = _look_up(tree, plane * room, starts, levels, upto)
+    while plane > 0 and amount < SMALL:
         plane -= 1
-        below = look_up(tree, plane * room, starts, levels, upto)
-        amount = amount * COUNT_UP * COUNT_UP + below
+        below = _look_up(tree, plane * room, starts, levels, upto)
+        amount = amount * UP * UP + below
     if plane == 0:
-        amount += COUNT_UNIT
-    if amount >= COUNT_LARGE:
-        return amount * COUNT_DOWN * COUNT_DOWN, plane + 1
+        amount += UNIT
+    if amount >= LARGE:
+        return amount * DOWN * DOWN, plane + 1
     return amount, plane
 
 
@@ -238,7 +234,7 @@ def count_chain(
                 if plane == where:
                     total[1, plane] += amount
                     if place[i] >= 0:
-                        enter(tree, plane * room, starts, levels, place[i], amount)
+                        _enter(tree, plane * room, starts, levels, place[i], amount)
             i += 1
             continue
         j = i
@@ -253,20 +249,20 @@ def count_chain(
             where = planes_held[row - i, 0]
             total[1, where] += held[row - i, 0]
             if place[row] >= 0:
-                enter(tree, where * room, starts, levels, place[row], held[row - i, 0])
+                _enter(tree, where * room, starts, levels, place[row], held[row - i, 0])
         i = j
     return end
 
 
 @njit(cache=True)
-def result_of(amounts, step, power):
+def _result_of(amounts):
     """Return the sum of the amounts of all planes as a wide number."""
     # Nearly all windows have few matches, and there may be millions of windows.
-    if amounts.shape[0] == 1 and abs(amounts[0]) < _PLAIN:
-        return widen(amounts[0] * 2.0 ** (-power), 0.0)
+    if amounts.shape[0] == 1 and amounts[0] < _PLAIN:
+        return widen(amounts[0] / UNIT, 0.0)
     total = complex(0.0, 0.0)
     for plane in range(amounts.shape[0]):
-        total = _plus(total, shifted(amounts[plane], plane * step - power))
+        total = _plus(total, shifted(amounts[plane], plane * PLANE - POWER))
     return total
 
 
@@ -296,10 +292,10 @@ def shifted(amount, power):
 
 
 @njit(cache=True)
-def clear(tree, count, room, used, value):
+def _clear(tree, count, room, used):
     """Empty the used part of every tree."""
     for n in range(count):
-        tree[n * room : n * room + used] = value
+        tree[n * room : n * room + used] = 0.0
 
 
 @njit(cache=True)
@@ -314,7 +310,7 @@ def run_count(G, D, chain, tree, room, total, held, planes_held, segment, first,
     while segment < count:
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
         if first <= begin:
-            clear(tree, G.index_kind.shape[0] * planes, room, room_of(end - begin), 0.0)
+            _clear(tree, G.index_kind.shape[0] * planes, room, room_of(end - begin))
             total[:] = 0.0
             first = begin
         if chain:
@@ -328,6 +324,6 @@ def run_count(G, D, chain, tree, room, total, held, planes_held, segment, first,
             )
         if first < end:
             return segment, first
-        numbers[segment, 0] = result_of(total[states], COUNT_PLANE, COUNT_POWER)
+        numbers[segment, 0] = _result_of(total[states])
         segment += 1
     return count, 0

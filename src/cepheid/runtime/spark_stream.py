@@ -19,7 +19,12 @@ from cepheid.engine.partials import is_whole
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.runtime import spark_stream_tasks as tasks
-from cepheid.runtime.spark_batch import SHUFFLE_PARTITIONS_DEFAULT, canonical, check_supported, parallelism
+from cepheid.runtime.spark_batch import (
+    SHUFFLE_PARTITIONS_DEFAULT,
+    canonical,
+    check_supported,
+    parallelism,
+)
 from cepheid.runtime.spark_schema import (
     alias_of,
     arrow_schema_of,
