@@ -122,6 +122,8 @@ def window_segments(
     last: int,
 ) -> Segments:
     """Return the segments of the windows with numbers [first, last), all at once."""
+    if len(key) and (key[0] == key).all():
+        return _windows_of_one_key(int(key[0]), ts, bits, within, slide, first, last)
     low = np.maximum((ts - within) // slide + 1, first)
     high = np.minimum(ts // slide + 1, last)
     counts = np.maximum(high - low, 0)
@@ -129,6 +131,30 @@ def window_segments(
     ends = np.cumsum(counts)
     number = np.arange(len(rows)) - np.repeat(ends - counts, counts) + low[rows]
     return gather_segments(key[rows], number, rows, bits)
+
+
+def _windows_of_one_key(
+    key: int,
+    ts: NDArray[np.int64],
+    bits: NDArray[np.int64],
+    within: int,
+    slide: int,
+    first: int,
+    last: int,
+) -> Segments:
+    """Return windows as slices of rows that are in the order of time."""
+    window = np.arange(first, last)
+    begins = np.searchsorted(ts, window * slide)
+    lengths = np.searchsorted(ts, window * slide + within) - begins
+    some = lengths > 0
+    window, begins, lengths = window[some], begins[some], lengths[some]
+    ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    rows = np.repeat(begins - ptr[:-1], lengths) + np.arange(ptr[-1])
+    none = np.zeros(len(rows), np.int64)
+    count = len(window)
+    return Segments(
+        np.full(count, key), window, ptr, rows, bits[rows], none, none[:count], np.arange(count)
+    )
 
 
 def trailing_segments(
