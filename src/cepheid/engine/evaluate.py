@@ -21,8 +21,8 @@ from cepheid.engine.segments import Segments, gather_segments
 from cepheid.engine.sub_partitions import require_values, split_segments
 from cepheid.engine.wide import sum_rows
 from cepheid.kernels import bits as bit_sets
+from cepheid.kernels import contiguous, next_match, occurrences
 from cepheid.kernels import graph as kernel
-from cepheid.kernels import next_match
 from cepheid.kernels.ranks import order_rows
 from cepheid.kernels.ring import MERSENNE
 from cepheid.language import tree
@@ -236,9 +236,10 @@ class Evaluation:
         elif question.semantics is tree.Semantics.NEXT_MATCH:
             taken = self._taken()
             next_match.run_next_segments(self._graph, data, room, taken, *last)
+        elif question.semantics is tree.Semantics.CONTIGUOUS:
+            contiguous.run_contiguous_segments(self._graph, data, room, *last)
         else:
-            contiguous = question.semantics is tree.Semantics.CONTIGUOUS
-            kernel.run_segments(self._graph, data, room, contiguous, *last)
+            kernel.run_segments(self._graph, data, room, *last)
         return Answer(numbers, values, ended)
 
     def fingerprint(self, power: int) -> NDArray[np.uint64]:
@@ -257,7 +258,7 @@ class Evaluation:
         latest_of_all = np.full((count, len(self.segments.key)), -1, np.int64)
         for number, guard in enumerate(template.guards):
             found = self._occurrences(guard.template)
-            kernel.spread_latest(
+            occurrences.spread_latest(
                 self.order, self.segments.ptr, found, latest[number], latest_of_all[number]
             )
         return latest, latest_of_all
@@ -280,13 +281,13 @@ class Evaluation:
         room = where._room(np.complex128, 1, 1, states=states, graph=graph)
         masked = [r for r in where.question.relations if r.rest]
         if not masked:
-            kernel.run_latest(graph, data, room, found)
+            occurrences.run_latest(graph, data, room, found)
             return
         for segment, begin, end, first, last in where._blocks(rows, masked):
             if first == begin:
-                kernel.open_latest(graph, data, room, segment, begin, end)
+                occurrences.open_latest(graph, data, room, segment, begin, end)
             block = data._replace(mask=where._masks(masked, begin, first, last))
-            kernel.find_latest(graph, block, room, segment, begin, end, first, last, found)
+            occurrences.find_latest(graph, block, room, segment, begin, end, first, last, found)
 
     def _find_by_value(self, template: Template, attribute: int, found: NDArray[np.int64]) -> None:
         """Look for occurrences of one value each, in the segments that stand for no value."""
@@ -388,7 +389,7 @@ class Evaluation:
             if semantics is tree.Semantics.NEXT_MATCH:
                 next_match.run_next(graph, block, room, taken, *place, *last)
             elif semantics is tree.Semantics.CONTIGUOUS:
-                kernel.run_contiguous(graph, block, room, *place, *last)
+                contiguous.run_contiguous(graph, block, room, *place, *last)
             else:
                 kernel.run_any(graph, block, room, *place, *last)
 
@@ -410,7 +411,7 @@ class Evaluation:
     ) -> NDArray[np.bool_]:
         question, segments = self.question, self.segments
         mask = np.zeros((len(masked), upto - first, upto - begin), np.bool_)
-        contiguous = question.semantics is tree.Semantics.CONTIGUOUS
+        neighbours = question.semantics is tree.Semantics.CONTIGUOUS
         for number, relation in enumerate(masked):
             earlier, later = (
                 np.arange(low, upto)[
@@ -418,7 +419,7 @@ class Evaluation:
                 ]
                 for low, name in ((begin, relation.prev), (first, relation.next))
             )
-            if contiguous:
+            if neighbours:
                 # Only the time before can be followed.
                 earlier = earlier[self.order[earlier] >= self.order[first] - 1]
             held = mask_block(

@@ -14,6 +14,9 @@ that ended before it. So a guard is a bound on the order of the event before.
 A predicate f(prev) op g(next) is a range of ranks: ``rank[predicate, prev]`` lies between
 ``first[predicate, next]`` and ``last[predicate, next]`` (or outside, for <>).
 
+Inner functions take arrays, not the tuples that hold them: reading an array out of a tuple counts a
+reference, which costs more than most of what is done here.
+
 Sources: Poppe et al., "GRETA", VLDB 2017, sections 4 and 5; "COGRA", SIGMOD 2019, section 5, where
 an event looks at all earlier ones. A tree of sums needs O(log n).
 """
@@ -70,74 +73,79 @@ def least_order_of_end(G, D, state, segment):
 
 
 @njit(cache=True)
-def related(G, D, pair, prev, row, base, begin):
+def _holds(predicates, start, stop, outside, rank, first, last, prev, row):
+    """Return whether predicates that are ranges of ranks hold between two rows."""
+    for n in range(start, stop):
+        predicate = predicates[n]
+        here, low = rank[predicate, prev], first[predicate, row]
+        if here < 0 or low < 0:
+            return False
+        if (low <= here < last[predicate, row]) == outside[predicate]:
+            return False
+    return True
+
+
+@njit(cache=True, inline="always")
+def related(
+    pair, pair_ptr, predicates, outside, pair_mask, rank, first, last, mask, prev, row, base, begin
+):
     """Return whether all predicates of a pair of variables hold between two rows."""
     if pair < 0:
         return True
-    for n in range(G.pair_ptr[pair], G.pair_ptr[pair + 1]):
-        predicate = G.predicate[n]
-        rank = D.rank[predicate, prev]
-        first, last = D.first[predicate, row], D.last[predicate, row]
-        if rank < 0 or first < 0:
-            return False
-        if (first <= rank < last) == G.outside[predicate]:
-            return False
-    mask = G.pair_mask[pair]
-    return mask < 0 or D.mask[mask, row - base, prev - begin]
+    start, stop = pair_ptr[pair], pair_ptr[pair + 1]
+    if not _holds(predicates, start, stop, outside, rank, first, last, prev, row):
+        return False
+    number = pair_mask[pair]
+    return number < 0 or mask[number, row - base, prev - begin]
 
 
-@njit(cache=True)
-def _add_row(S, row, state, prev, source, p):
+@njit(cache=True, inline="always")
+def add_row(V, M, row, state, prev, source, p):
     """Add what a row holds in a state to another row."""
-    for a in range(S.V.shape[2]):
-        S.V[row, state, a] = add(S.V[row, state, a], S.V[prev, source, a], p)
-    if present(S.V[prev, source, 0]):
-        for a in range(S.M.shape[2]):
-            S.M[row, state, a] = min(S.M[row, state, a], S.M[prev, source, a])
+    for a in range(V.shape[2]):
+        V[row, state, a] = add(V[row, state, a], V[prev, source, a], p)
+    if M.shape[2] and present(V[prev, source, 0]):
+        for a in range(M.shape[2]):
+            M[row, state, a] = min(M[row, state, a], M[prev, source, a])
 
 
 @njit(cache=True)
-def _set_leaf(S, index, size, rank, row, source, zero):
-    """Put a row into a tree, or take it out (row < 0); O(log n)."""
-    tree, least = S.tree[index], S.tree_least[index]
+def _set_leaf(tree, least, index, size, rank, V, M, row, source, zero, p):
+    """Put a row into a tree, or take it out (row < 0), and sum up what lies above; O(log n)."""
+    parts, mins = tree.shape[2], least.shape[2]
     node = size + rank
-    for a in range(tree.shape[1]):
-        tree[node, a] = S.V[row, source, a] if row >= 0 else zero
-    for a in range(least.shape[1]):
-        least[node, a] = S.M[row, source, a] if row >= 0 else NO_VALUE
-
-
-@njit(cache=True)
-def _refresh(S, index, size, rank, p):
-    """Sum up again what lies above a leaf."""
-    tree, least = S.tree[index], S.tree_least[index]
-    node = (size + rank) >> 1
+    for a in range(parts):
+        tree[index, node, a] = V[row, source, a] if row >= 0 else zero
+    for a in range(mins):
+        least[index, node, a] = M[row, source, a] if row >= 0 else NO_VALUE
+    node >>= 1
     while node >= 1:
-        for a in range(tree.shape[1]):
-            tree[node, a] = add(tree[2 * node, a], tree[2 * node + 1, a], p)
-        for a in range(least.shape[1]):
-            least[node, a] = min(least[2 * node, a], least[2 * node + 1, a])
+        for a in range(parts):
+            tree[index, node, a] = add(tree[index, 2 * node, a], tree[index, 2 * node + 1, a], p)
+        for a in range(mins):
+            least[index, node, a] = min(least[index, 2 * node, a], least[index, 2 * node + 1, a])
         node >>= 1
 
 
+@njit(cache=True, inline="always")
+def _add_node(tree, least, index, node, V, M, row, state, p):
+    for a in range(tree.shape[2]):
+        V[row, state, a] = add(V[row, state, a], tree[index, node, a], p)
+    for a in range(least.shape[2]):
+        M[row, state, a] = min(M[row, state, a], least[index, node, a])
+
+
 @njit(cache=True)
-def _add_range(S, index, size, first, last, row, state, p):
+def _add_range(tree, least, index, size, first, last, V, M, row, state, p):
     """Add the sum of the ranks [first, last) to a row; O(log n)."""
-    tree, least = S.tree[index], S.tree_least[index]
     left, right = first + size, last + size
     while left < right:
         if left & 1:
-            for a in range(tree.shape[1]):
-                S.V[row, state, a] = add(S.V[row, state, a], tree[left, a], p)
-            for a in range(least.shape[1]):
-                S.M[row, state, a] = min(S.M[row, state, a], least[left, a])
+            _add_node(tree, least, index, left, V, M, row, state, p)
             left += 1
         if right & 1:
             right -= 1
-            for a in range(tree.shape[1]):
-                S.V[row, state, a] = add(S.V[row, state, a], tree[right, a], p)
-            for a in range(least.shape[1]):
-                S.M[row, state, a] = min(S.M[row, state, a], least[right, a])
+            _add_node(tree, least, index, right, V, M, row, state, p)
         left >>= 1
         right >>= 1
 
@@ -153,8 +161,7 @@ def _move_window(G, D, S, index, begin, size, low, high, zero, p):
             break
         rank = D.rank[predicate, row] if predicate >= 0 else row - begin
         if rank >= 0 and D.order[row] >= low:
-            _set_leaf(S, index, size, rank, row, source, zero)
-            _refresh(S, index, size, rank, p)
+            _set_leaf(S.tree, S.tree_least, index, size, rank, S.V, S.M, row, source, zero, p)
         S.entered[index] += 1
     while S.left[index] < S.entered[index]:
         row = S.member[source, S.left[index]]
@@ -162,8 +169,7 @@ def _move_window(G, D, S, index, begin, size, low, high, zero, p):
             break
         rank = D.rank[predicate, row] if predicate >= 0 else row - begin
         if rank >= 0:
-            _set_leaf(S, index, size, rank, np.int64(-1), source, zero)
-            _refresh(S, index, size, rank, p)
+            _set_leaf(S.tree, S.tree_least, index, size, rank, S.V, S.M, -1, source, zero, p)
         S.left[index] += 1
 
 
@@ -173,87 +179,119 @@ def _follow_index(G, D, S, edge, row, state, begin, size, low, high, zero, p):
     if G.index_guarded[index]:
         _move_window(G, D, S, index, begin, size, low, high, zero, p)
     predicate = G.index_predicate[index]
+    tree, least, V, M = S.tree, S.tree_least, S.V, S.M
     if predicate < 0:
-        _add_range(S, index, size, 0, size, row, state, p)
+        _add_range(tree, least, index, size, 0, size, V, M, row, state, p)
         return
     first, last = D.first[predicate, row], D.last[predicate, row]
     if first < 0:
         return
     if G.outside[predicate]:
-        _add_range(S, index, size, 0, first, row, state, p)
-        _add_range(S, index, size, last, D.ranks[predicate, row], row, state, p)
+        _add_range(tree, least, index, size, 0, first, V, M, row, state, p)
+        ranks = D.ranks[predicate, row]
+        _add_range(tree, least, index, size, last, ranks, V, M, row, state, p)
     elif first < last:
-        _add_range(S, index, size, first, last, row, state, p)
+        _add_range(tree, least, index, size, first, last, V, M, row, state, p)
+
+
+@njit(cache=True)
+def _add_candidates(
+    candidates, order, low, high, predicates, start, stop, outside, rank, first, last, mask, begin,
+    V, M, row, state, source, p,
+):  # fmt: skip
+    """Add what those of some rows hold that a row may follow; -1 is no row. O(candidates)."""
+    for n in range(candidates.shape[0]):
+        prev = candidates[n]
+        if prev < 0 or order[prev] < low or order[prev] >= high:
+            continue
+        if not _holds(predicates, start, stop, outside, rank, first, last, prev, row):
+            continue
+        if mask.shape[0] and not mask[prev - begin]:
+            continue
+        # As `add_row`, of which a call would take longer.
+        for a in range(V.shape[2]):
+            V[row, state, a] = add(V[row, state, a], V[prev, source, a], p)
+        if M.shape[2] and present(V[prev, source, 0]):
+            for a in range(M.shape[2]):
+                M[row, state, a] = min(M[row, state, a], M[prev, source, a])
+
+
+@njit(cache=True)
+def _follow_some(G, D, S, candidates, edge, row, state, begin, base, low, high, p):
+    """Look at rows one by one."""
+    pair = G.edge_pair[edge]
+    first = stop = np.int64(0)
+    mask = np.zeros(0, np.bool_)
+    if pair >= 0:
+        first, stop = G.pair_ptr[pair], G.pair_ptr[pair + 1]
+        if G.pair_mask[pair] >= 0:
+            mask = D.mask[G.pair_mask[pair], row - base]
+    _add_candidates(
+        candidates, D.order, low, high, G.predicate, first, stop, G.outside, D.rank, D.first,
+        D.last, mask, begin, S.V, S.M, row, state, G.source[edge], p,
+    )  # fmt: skip
 
 
 @njit(cache=True)
 def _follow_range(G, D, S, edge, row, state, begin, base, low, high, p):
     """Look at the rows of a range of ranks one by one."""
-    index, pair, source = G.edge_index[edge], G.edge_pair[edge], G.source[edge]
+    index = G.edge_index[edge]
     predicate = G.index_predicate[index]
-    first, last = D.first[predicate, row], D.last[predicate, row]
-    if first < 0:
+    start, stop = D.first[predicate, row], D.last[predicate, row]
+    if start < 0:
         return
-    stop = last
-    start = first
     if G.outside[predicate]:
-        start, stop = np.int64(0), D.ranks[predicate, row]
-    for rank in range(start, stop):
-        prev = S.at[index, rank]
-        if prev >= 0 and low <= D.order[prev] < high:
-            if related(G, D, pair, prev, row, base, begin):
-                _add_row(S, row, state, prev, source, p)
+        start, stop = np.int32(0), D.ranks[predicate, row]
+    if start < stop:
+        candidates = S.at[index, start:stop]
+        _follow_some(G, D, S, candidates, edge, row, state, begin, base, low, high, p)
 
 
 @njit(cache=True)
 def _follow_all(G, D, S, edge, row, state, begin, base, low, high, p):
     """Look at all earlier rows in the state before."""
-    pair, source = G.edge_pair[edge], G.source[edge]
-    for n in range(S.members[source]):
-        prev = S.member[source, n]
-        if low <= D.order[prev] < high and related(G, D, pair, prev, row, base, begin):
-            _add_row(S, row, state, prev, source, p)
+    source = G.source[edge]
+    candidates = S.member[source, : S.members[source]]
+    _follow_some(G, D, S, candidates, edge, row, state, begin, base, low, high, p)
 
 
-@njit(cache=True)
-def begin_match(G, D, S, row, state, unit, p):
+@njit(cache=True, inline="always")
+def begin_match(V, begins, row, state, unit, p):
     """Let a match begin with a row."""
-    S.V[row, state, 0] = add(S.V[row, state, 0], unit, p)
-    S.begins[row, state] = True
+    V[row, state, 0] = add(V[row, state, 0], unit, p)
+    begins[row, state] = True
 
 
 @njit(cache=True)
-def bind_event(G, D, S, row, state, p):
+def bind_event(variable, weights, weight_of, values, value_of, salt, V, M, row, state, p):
     """Add what a row itself brings to all matches that end with it."""
-    variable = G.variable[state]
-    count = S.V[row, state, 0]
-    for a in range(1, S.V.shape[2]):
-        column = D.weight_of[variable, a]
+    count = V[row, state, 0]
+    for a in range(1, V.shape[2]):
+        column = weight_of[variable, a]
         if column >= 0:
-            weight = D.weights[column, row]
-            S.V[row, state, a] = add(S.V[row, state, a], mul(weight, count, p), p)
-    if D.salt.shape[0]:
-        S.V[row, state, 0] = mul(count, D.salt[variable, row], p)
-    if present(count):
-        for a in range(S.M.shape[2]):
-            column = D.value_of[variable, a]
+            V[row, state, a] = add(V[row, state, a], mul(weights[column, row], count, p), p)
+    if salt.shape[0]:
+        V[row, state, 0] = mul(count, salt[variable, row], p)
+    if M.shape[2] and present(count):
+        for a in range(M.shape[2]):
+            column = value_of[variable, a]
             if column >= 0:
-                S.M[row, state, a] = min(S.M[row, state, a], D.values[column, row])
+                M[row, state, a] = min(M[row, state, a], values[column, row])
 
 
 @njit(cache=True)
-def report(G, D, S, row, segment, tail, R, RM, ended, p):
+def report(variable, end_bound, bits, order, V, M, row, segment, tail, R, RM, ended, p):
     """Add the matches that end with a row to the result of its segment."""
-    for state in range(G.variable.shape[0]):
-        if not D.bits[row] >> G.variable[state] & 1:
+    for state in range(variable.shape[0]):
+        if not bits >> variable[state] & 1:
             continue
-        if D.order[row] >= S.end_bound[state] and present(S.V[row, state, 0]):
+        if order >= end_bound[state] and present(V[row, state, 0]):
             for a in range(R.shape[1]):
-                R[segment, a] = add(R[segment, a], S.V[row, state, a], p)
+                R[segment, a] = add(R[segment, a], V[row, state, a], p)
             for a in range(RM.shape[1]):
-                RM[segment, a] = min(RM[segment, a], S.M[row, state, a])
+                RM[segment, a] = min(RM[segment, a], M[row, state, a])
             if tail:
-                ended[segment] = add(ended[segment], S.V[row, state, 0], p)
+                ended[segment] = add(ended[segment], V[row, state, 0], p)
 
 
 @njit(cache=True)
@@ -276,27 +314,41 @@ def open_segment(G, D, S, segment, begin, end, zero):
 
 
 @njit(cache=True)
-def _commit(G, D, S, row, state, begin, size, zero, p):
-    """Let later events see what a row holds."""
-    if not present(S.V[row, state, 0]):
-        return
-    S.member[state, S.members[state]] = row
-    S.members[state] += 1
-    for a in range(S.V.shape[2]):
-        S.total[state, a] = add(S.total[state, a], S.V[row, state, a], p)
-    for a in range(S.M.shape[2]):
-        S.total_least[state, a] = min(S.total_least[state, a], S.M[row, state, a])
-    for index in range(G.index_source.shape[0]):
-        if G.index_source[index] != state or G.index_guarded[index]:
+def _add_total(total, total_least, source, V, M, row, state, p):
+    """Add what all rows in a state hold."""
+    for a in range(V.shape[2]):
+        V[row, state, a] = add(V[row, state, a], total[source, a], p)
+    for a in range(M.shape[2]):
+        M[row, state, a] = min(M[row, state, a], total_least[source, a])
+
+
+@njit(cache=True)
+def _commit_total(total, total_least, member, members, V, M, row, state, p):
+    """Let later events see what a row holds, where they ask for all rows or for each of them."""
+    member[state, members[state]] = row
+    members[state] += 1
+    for a in range(V.shape[2]):
+        total[state, a] = add(total[state, a], V[row, state, a], p)
+    for a in range(M.shape[2]):
+        total_least[state, a] = min(total_least[state, a], M[row, state, a])
+
+
+@njit(cache=True)
+def _commit_indexes(
+    sources, predicates, guarded, summed, ranks, tree, least, at, V, M, row, state, begin, size,
+    zero, p,
+):  # fmt: skip
+    """Let later events see what a row holds, where they ask for ranges of ranks."""
+    for index in range(sources.shape[0]):
+        if sources[index] != state or guarded[index]:
             continue
-        predicate = G.index_predicate[index]
-        rank = D.rank[predicate, row] if predicate >= 0 else row - begin
+        predicate = predicates[index]
+        rank = ranks[predicate, row] if predicate >= 0 else row - begin
         if rank < 0:
             continue
-        S.at[index, rank] = row
-        if G.index_summed[index]:
-            _set_leaf(S, index, size, rank, row, state, zero)
-            _refresh(S, index, size, rank, p)
+        at[index, rank] = row
+        if summed[index]:
+            _set_leaf(tree, least, index, size, rank, V, M, row, state, zero, p)
 
 
 @njit(cache=True)
@@ -305,192 +357,61 @@ def run_any(G, D, S, segment, begin, end, first, last, unit, zero, p, R, RM, end
 
     O(log n) for an edge with one separated predicate or a guard, O(1) without either, O(n) else.
     """
-    size = end - begin
-    states = G.variable.shape[0]
+    size, tail = end - begin, D.window[segment]
+    variable, edge_ptr, guard_ptr, sources = G.variable, G.edge_ptr, G.guard_ptr, G.source
+    order, bits, ts, V, M, begins = D.order, D.bits, D.ts, S.V, S.M, S.begins
+    weights, weight_of, values, value_of = D.weights, D.weight_of, D.values, D.value_of
+    salt, end_bound, modes, rank = D.salt, S.end_bound, G.mode, D.rank
+    total, total_least, member, members = S.total, S.total_least, S.member, S.members
+    index_source, index_predicate = G.index_source, G.index_predicate
+    guarded, summed, tree, least, at = G.index_guarded, G.index_summed, S.tree, S.tree_least, S.at
+    states = variable.shape[0]
     i = first
     while i < last:
         j = i + 1
-        while j < last and D.order[j] == D.order[i]:
+        while j < last and order[j] == order[i]:
             j += 1
         for row in range(i, j):
             for q in range(states):
-                if not D.bits[row] >> G.variable[q] & 1:
+                if not bits[row] >> variable[q] & 1:
                     continue
-                for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
-                    open_, low, high = bounds_of(G, D, edge, row, segment)
+                for edge in range(edge_ptr[q], edge_ptr[q + 1]):
+                    open_, low, high = True, np.int64(0), NO_BOUND
+                    if guard_ptr[edge] < guard_ptr[edge + 1]:
+                        open_, low, high = bounds_of(G, D, edge, row, segment)
                     if not open_:
                         continue
-                    source, mode = G.source[edge], G.mode[edge]
+                    source, mode = sources[edge], modes[edge]
                     if source < 0:
-                        begin_match(G, D, S, row, q, unit, p)
+                        begin_match(V, begins, row, q, unit, p)
                     elif mode == TOTAL:
-                        for a in range(S.V.shape[2]):
-                            S.V[row, q, a] = add(S.V[row, q, a], S.total[source, a], p)
-                        for a in range(S.M.shape[2]):
-                            S.M[row, q, a] = min(S.M[row, q, a], S.total_least[source, a])
+                        _add_total(total, total_least, source, V, M, row, q, p)
                     elif mode == INDEX:
                         _follow_index(G, D, S, edge, row, q, begin, size, low, high, zero, p)
                     elif mode == RANGE:
                         _follow_range(G, D, S, edge, row, q, begin, first, low, high, p)
                     else:
                         _follow_all(G, D, S, edge, row, q, begin, first, low, high, p)
-                bind_event(G, D, S, row, q, p)
-            report(G, D, S, row, segment, D.ts[row] == D.window[segment], R, RM, ended, p)
+                bind_event(variable[q], weights, weight_of, values, value_of, salt, V, M, row, q, p)
+            report(
+                variable, end_bound, bits[row], order[row], V, M, row, segment, ts[row] == tail,
+                R, RM, ended, p,
+            )  # fmt: skip
         for row in range(i, j):
             for q in range(states):
-                if D.bits[row] >> G.variable[q] & 1:
-                    _commit(G, D, S, row, q, begin, size, zero, p)
+                if bits[row] >> variable[q] & 1 and present(V[row, q, 0]):
+                    _commit_total(total, total_least, member, members, V, M, row, q, p)
+                    _commit_indexes(
+                        index_source, index_predicate, guarded, summed, rank, tree, least, at, V, M,
+                        row, q, begin, size, zero, p,
+                    )  # fmt: skip
         i = j
 
 
 @njit(cache=True)
-def _begin_again(G, D, S, row, state, prev, source, unit, p):
-    """Add the match that consists of one earlier row only."""
-    variable = G.variable[source]
-    S.V[row, state, 0] = add(S.V[row, state, 0], unit, p)
-    for a in range(1, S.V.shape[2]):
-        column = D.weight_of[variable, a]
-        if column >= 0:
-            weight = mul(D.weights[column, prev], unit, p)
-            S.V[row, state, a] = add(S.V[row, state, a], weight, p)
-    for a in range(S.M.shape[2]):
-        column = D.value_of[variable, a]
-        if column >= 0:
-            S.M[row, state, a] = min(S.M[row, state, a], D.values[column, prev])
-
-
-@njit(cache=True)
-def run_contiguous(G, D, S, segment, begin, end, first, last, unit, zero, p, R, RM, ended):
-    """Run the rows of a segment under contiguous: only the time before can be extended; O(ties).
-
-    A match cannot pass through a time of several events, as it would leave one of them out; it can
-    begin or end there (§3.3).
-    """
-    states = G.variable.shape[0]
-    i = first
-    while i < last:
-        j = i + 1
-        while j < last and D.order[j] == D.order[i]:
-            j += 1
-        before = i - 1
-        while before > begin and D.order[before - 1] == D.order[i - 1]:
-            before -= 1
-        for row in range(i, j):
-            for q in range(states):
-                if not D.bits[row] >> G.variable[q] & 1:
-                    continue
-                for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
-                    open_, low, high = bounds_of(G, D, edge, row, segment)
-                    source = G.source[edge]
-                    if not open_:
-                        continue
-                    if source < 0:
-                        begin_match(G, D, S, row, q, unit, p)
-                        continue
-                    if i == begin or not low <= D.order[i - 1] < high:
-                        continue
-                    for prev in range(before, i):
-                        if not D.bits[prev] >> G.variable[source] & 1:
-                            continue
-                        if not related(G, D, G.edge_pair[edge], prev, row, first, begin):
-                            continue
-                        if i - before == 1:
-                            _add_row(S, row, q, prev, source, p)
-                        elif S.begins[prev, source]:
-                            _begin_again(G, D, S, row, q, prev, source, unit, p)
-                bind_event(G, D, S, row, q, p)
-            report(G, D, S, row, segment, D.ts[row] == D.window[segment], R, RM, ended, p)
-        i = j
-
-
-@njit(cache=True)
-def find_latest(G, D, S, segment, begin, end, first, last, found):
-    """Find, for every row, the latest start of an occurrence that ends with it, -1 for none.
-
-    The pattern is a negated one. O(1) for an edge without predicate and guard, O(n) else.
-    """
-    states = G.variable.shape[0]
-    i = first
-    while i < last:
-        j = i + 1
-        while j < last and D.order[j] == D.order[i]:
-            j += 1
-        for row in range(i, j):
-            for q in range(states):
-                if not D.bits[row] >> G.variable[q] & 1:
-                    continue
-                best = np.int64(-1)
-                for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
-                    open_, low, high = bounds_of(G, D, edge, row, segment)
-                    source = G.source[edge]
-                    if not open_:
-                        continue
-                    if source < 0:
-                        best = max(best, D.order[row])
-                    elif G.mode[edge] == TOTAL:
-                        best = max(best, S.total_least[source, 0])
-                    else:
-                        for n in range(S.members[source]):
-                            prev = S.member[source, n]
-                            if low <= D.order[prev] < high and S.M[prev, source, 0] > best:
-                                if related(G, D, G.edge_pair[edge], prev, row, first, begin):
-                                    best = S.M[prev, source, 0]
-                S.M[row, q, 0] = best
-                if D.order[row] >= S.end_bound[q]:
-                    found[row] = max(found[row], best)
-        for row in range(i, j):
-            for q in range(states):
-                if D.bits[row] >> G.variable[q] & 1 and S.M[row, q, 0] >= 0:
-                    S.member[q, S.members[q]] = row
-                    S.members[q] += 1
-                    S.total_least[q, 0] = max(S.total_least[q, 0], S.M[row, q, 0])
-        i = j
-
-
-@njit(cache=True)
-def spread_latest(order, segment_ptr, found, latest, latest_of_all):
-    """Turn what ends with a row into what ended before it, and into the latest of a segment."""
-    for segment in range(segment_ptr.shape[0] - 1):
-        best = np.int64(-1)
-        i, end = segment_ptr[segment], segment_ptr[segment + 1]
-        while i < end:
-            j = i
-            after = best
-            while j < end and order[j] == order[i]:
-                latest[j] = best
-                after = max(after, found[j])
-                j += 1
-            best = after
-            i = j
-        latest_of_all[segment] = best
-
-
-@njit(cache=True)
-def open_latest(G, D, S, segment, begin, end):
-    """Forget the segment before, for ``find_latest``."""
-    for q in range(G.variable.shape[0]):
-        S.end_bound[q] = least_order_of_end(G, D, q, segment)
-    S.members[:] = 0
-    S.total_least[:] = -1
-    S.M[begin:end] = -1
-
-
-@njit(cache=True)
-def run_latest(G, D, S, found):
-    """Run ``find_latest`` over all segments."""
-    for segment in range(D.segment_ptr.shape[0] - 1):
-        begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
-        open_latest(G, D, S, segment, begin, end)
-        find_latest(G, D, S, segment, begin, end, begin, end, found)
-
-
-@njit(cache=True)
-def run_segments(G, D, S, contiguous, unit, zero, p, R, RM, ended):
-    """Run all segments under skip-till-any-match or contiguous."""
+def run_segments(G, D, S, unit, zero, p, R, RM, ended):
+    """Run all segments under skip-till-any-match."""
     for segment in range(D.segment_ptr.shape[0] - 1):
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
         open_segment(G, D, S, segment, begin, end, zero)
-        if contiguous:
-            run_contiguous(G, D, S, segment, begin, end, begin, end, unit, zero, p, R, RM, ended)
-        else:
-            run_any(G, D, S, segment, begin, end, begin, end, unit, zero, p, R, RM, ended)
+        run_any(G, D, S, segment, begin, end, begin, end, unit, zero, p, R, RM, ended)

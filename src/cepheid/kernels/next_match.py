@@ -15,7 +15,8 @@ from numba import njit
 
 from cepheid.kernels import bits
 from cepheid.kernels.graph import (
-    _add_row,
+    NO_BOUND,
+    add_row,
     begin_match,
     bind_event,
     bounds_of,
@@ -29,44 +30,55 @@ put, remove, next_member = bits.put, bits.remove, bits.next_member
 
 
 @njit(cache=True)
-def _place(D, predicate, row, begin):
-    """Return the place of a row in a set: its rank, or its number."""
-    return D.rank[predicate, row] if predicate >= 0 else row - begin
-
-
-@njit(cache=True)
-def _take_out(G, D, S, state, row, begin):
-    for index in range(G.index_source.shape[0]):
-        if G.index_source[index] == state:
-            place = _place(D, G.index_predicate[index], row, begin)
+def _take_out(index_source, index_predicate, rank, sets, levels, state, row, begin):
+    for index in range(index_source.shape[0]):
+        if index_source[index] == state:
+            predicate = index_predicate[index]
+            place = rank[predicate, row] if predicate >= 0 else row - begin
             if place >= 0:
-                remove(S.sets[index], S.levels, place)
+                remove(sets[index], levels, place)
 
 
 @njit(cache=True)
-def _collect(G, D, S, state, variable, row, begin, size, base, taken, count):
-    """Take out the pending rows of a state that an event extends as a variable."""
-    pair = G.pair_of[G.variable[state], variable]
-    index = G.waiting_set[state, variable]
-    predicate = G.index_predicate[index]
+def _put_in(index_source, index_predicate, rank, sets, levels, at, state, row, begin):
+    for index in range(index_source.shape[0]):
+        if index_source[index] == state:
+            predicate = index_predicate[index]
+            place = rank[predicate, row] if predicate >= 0 else row - begin
+            if place >= 0:
+                put(sets[index], levels, place)
+                at[index, place] = row
+
+
+@njit(cache=True)
+def _collect(
+    pair, index, index_source, index_predicate, pair_ptr, predicates, outside, pair_mask, rank,
+    below, above, ranks, mask, sets, levels, at, state, row, begin, size, base, taken, count,
+):  # fmt: skip
+    """Take out the pending rows of a state that an event extends, as some variable."""
+    predicate = index_predicate[index]
     place, stop = np.int64(0), size
     if predicate >= 0:
-        if D.first[predicate, row] < 0:
+        if below[predicate, row] < 0:
             return count
-        stop = D.ranks[predicate, row]
-        if not G.outside[predicate]:
-            place, stop = D.first[predicate, row], D.last[predicate, row]
-    while place < stop:
-        place = next_member(S.sets[index], S.levels, place)
-        if place < 0 or place >= stop:
-            break
-        prev = S.at[index, place]
-        if related(G, D, pair, prev, row, base, begin):
-            _take_out(G, D, S, state, prev, begin)
+        stop = np.int64(ranks[predicate, row])
+        if not outside[predicate]:
+            place, stop = np.int64(below[predicate, row]), np.int64(above[predicate, row])
+    if place >= stop:
+        return count
+    waiting = sets[index]
+    place = next_member(waiting, levels, place)
+    while 0 <= place < stop:
+        prev = at[index, place]
+        if related(
+            pair, pair_ptr, predicates, outside, pair_mask, rank, below, above, mask, prev, row,
+            base, begin,
+        ):  # fmt: skip
+            _take_out(index_source, index_predicate, rank, sets, levels, state, prev, begin)
             taken[count, 0] = state
             taken[count, 1] = prev
             count += 1
-        place += 1
+        place = next_member(waiting, levels, place + 1)
     return count
 
 
@@ -77,54 +89,62 @@ def run_next(G, D, S, taken, segment, begin, end, first, last, unit, zero, p, R,
     ``D.block`` are variables as which a row ends the waiting of matches without being bound itself:
     it belongs to another sub-partition, and the match to none yet (§4.3).
     """
-    size = end - begin
-    states = G.variable.shape[0]
+    variable, edge_ptr, guard_ptr, sources = G.variable, G.edge_ptr, G.guard_ptr, G.source
+    edge_pair, pair_ptr, predicates, outside = G.edge_pair, G.pair_ptr, G.predicate, G.outside
+    pair_mask, rank, mask, below, above = G.pair_mask, D.rank, D.mask, D.first, D.last
+    order, bits, ts, V, M = D.order, D.bits, D.ts, S.V, S.M
+    weights, weight_of, values, value_of = D.weights, D.weight_of, D.values, D.value_of
+    salt, end_bound, tail, begins = D.salt, S.end_bound, D.window[segment], S.begins
+    pair_of, waiting_set, allowed, unsettled = G.pair_of, G.waiting_set, G.allowed, G.unsettled
+    index_source, index_predicate, ranks = G.index_source, G.index_predicate, D.ranks
+    sets, levels, at, block = S.sets, S.levels, S.at, D.block
     i = first
     while i < last:
         j = i + 1
-        while j < last and D.order[j] == D.order[i]:
+        while j < last and order[j] == order[i]:
             j += 1
         count = 0
         for row in range(i, j):
-            for s in range(states):
-                fitting = D.bits[row]
-                if G.unsettled[s]:
-                    fitting = fitting | D.block[row]
-                fitting = fitting & G.allowed[s]
-                for variable in range(G.pair_of.shape[0]):
-                    if fitting >> variable & 1:
+            for s in range(variable.shape[0]):
+                fitting = (bits[row] | block[row] if unsettled[s] else bits[row]) & allowed[s]
+                for later in range(pair_of.shape[0]):
+                    if fitting >> later & 1:
                         count = _collect(
-                            G, D, S, s, variable, row, begin, size, first, taken, count
-                        )
+                            pair_of[variable[s], later], waiting_set[s, later], index_source,
+                            index_predicate, pair_ptr, predicates, outside, pair_mask, rank, below,
+                            above, ranks, mask, sets, levels, at, s, row, begin, end - begin,
+                            first, taken, count,
+                        )  # fmt: skip
         for row in range(i, j):
-            for q in range(states):
-                if not D.bits[row] >> G.variable[q] & 1:
+            for q in range(variable.shape[0]):
+                if not bits[row] >> variable[q] & 1:
                     continue
-                for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
-                    open_, low, high = bounds_of(G, D, edge, row, segment)
-                    source = G.source[edge]
+                for edge in range(edge_ptr[q], edge_ptr[q + 1]):
+                    open_, low, high = True, np.int64(0), NO_BOUND
+                    if guard_ptr[edge] < guard_ptr[edge + 1]:
+                        open_, low, high = bounds_of(G, D, edge, row, segment)
+                    source = sources[edge]
                     if not open_:
                         continue
                     if source < 0:
-                        begin_match(G, D, S, row, q, unit, p)
+                        begin_match(V, begins, row, q, unit, p)
                         continue
                     for n in range(count):
                         prev = taken[n, 1]
-                        if taken[n, 0] == source and low <= D.order[prev] < high:
-                            if related(G, D, G.edge_pair[edge], prev, row, first, begin):
-                                _add_row(S, row, q, prev, source, p)
-                bind_event(G, D, S, row, q, p)
-            report(G, D, S, row, segment, D.ts[row] == D.window[segment], R, RM, ended, p)
+                        if taken[n, 0] == source and low <= order[prev] < high and related(
+                            edge_pair[edge], pair_ptr, predicates, outside, pair_mask, rank, below,
+                            above, mask, prev, row, first, begin,
+                        ):  # fmt: skip
+                            add_row(V, M, row, q, prev, source, p)
+                bind_event(variable[q], weights, weight_of, values, value_of, salt, V, M, row, q, p)
+            report(
+                variable, end_bound, bits[row], order[row], V, M, row, segment, ts[row] == tail, R,
+                RM, ended, p,
+            )  # fmt: skip
         for row in range(i, j):
-            for q in range(states):
-                if not D.bits[row] >> G.variable[q] & 1 or not present(S.V[row, q, 0]):
-                    continue
-                for index in range(G.index_source.shape[0]):
-                    if G.index_source[index] == q:
-                        place = _place(D, G.index_predicate[index], row, begin)
-                        if place >= 0:
-                            put(S.sets[index], S.levels, place)
-                            S.at[index, place] = row
+            for q in range(variable.shape[0]):
+                if bits[row] >> variable[q] & 1 and present(V[row, q, 0]):
+                    _put_in(index_source, index_predicate, rank, sets, levels, at, q, row, begin)
         i = j
 
 
