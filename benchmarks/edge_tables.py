@@ -102,11 +102,12 @@ class _Bars:
             what = f"60 windows at a time, {size // self._shrink:,} events each, events/s"
             if timings:
                 self._at_least(what, _rate(timings[0]), SLIDING_BAR, rate_text)
-        timings = self._timings("bar-selectivity", "ours", SELECTIVITY_EVENTS)
-        if timings:
-            seconds = [timing.seconds for timing in timings]
-            ratio = max(seconds) / min(seconds)
-            self._at_most("selectivity 10 to 90 %, slowest : fastest", ratio, SELECTIVITY_BAR)
+        for size in (SELECTIVITY_EVENTS, EVENTS):
+            timings = self._timings("bar-selectivity", "ours", size)
+            what = f"selectivity 10 to 90 %, {size // self._shrink:,} events, slowest : fastest"
+            if timings:
+                seconds = [timing.seconds for timing in timings]
+                self._at_most(what, max(seconds) / min(seconds), SELECTIVITY_BAR)
         return self._table, self._found
 
     def _timings(self, key: str, method: str, size: int) -> tuple[Timing, ...]:

@@ -239,6 +239,10 @@ class PrefixEvaluation:
             )  # fmt: skip
             if segment == len(numbers) or sums.shape[1] == kernel.PLANES_MAX:
                 return int(segment)
+            begin, end = self._segments.ptr[segment : segment + 2]
+            if (first - begin) * kernel.PLANES_MAX < end - begin:
+                # A plane more would not reach to the end either.
+                return int(segment)
             sums = np.concatenate([sums, np.zeros((indexes, 1, room))], axis=1)
             total = np.concatenate([total, np.zeros((states + 1, 1))], axis=1)
 

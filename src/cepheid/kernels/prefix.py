@@ -28,7 +28,9 @@ from cepheid.kernels.ring import SHRINK, STEP, widen
 
 NO_VALUE = np.iinfo(np.int64).max
 PREFIX, EQUAL = 0, 1
-FANOUT = 16
+SHIFT = 4
+FANOUT = 1 << SHIFT
+LOW = FANOUT - 1
 LEVELS_MAX = 8
 AHEAD = 8
 """How many rows ahead memory is asked for."""
@@ -62,11 +64,15 @@ def room_of(size):
 
 @njit(cache=True)
 def set_levels(size, starts):
-    """Set where the levels of a tree begin, and the fanout after them; return their number."""
+    """Set where the levels of a tree begin, and after them widths; return the number of levels.
+
+    The root may have fewer children, so that half of a node will do.
+    """
     starts[LEVELS_MAX] = FANOUT
     count, at, width = 0, 0, size + 1
     while True:
         starts[count] = at
+        starts[LEVELS_MAX + 1] = FANOUT // 2 if width <= FANOUT // 2 else FANOUT
         count += 1
         width = (width + FANOUT - 1) // FANOUT
         at += width * FANOUT
@@ -80,14 +86,14 @@ def _enter(tree, at, starts, levels, place, amount):
 
     Trees stand in one flat array: a view for each would cost more than the sums.
     """
-    # Read from memory, or the compiler would unroll the loop instead of using vectors.
-    width = starts[LEVELS_MAX]
     for level in range(levels):
-        base, right = at + starts[level] + (place & ~15), (place & 15) * 16
+        # Read from memory, or the compiler would unroll the loop instead of using vectors.
+        width = starts[LEVELS_MAX if level + 1 < levels else LEVELS_MAX + 1]
+        base, right = at + starts[level] + (place & ~LOW), (place & LOW) * FANOUT
         node, mask = tree[base : base + width], RIGHT[right : right + width]
         for j in range(width):
             node[j] += amount * mask[j]
-        place >>= 4
+        place >>= SHIFT
 
 
 @njit(cache=True, inline="always")
@@ -96,7 +102,7 @@ def _look_up(tree, at, starts, levels, upto):
     total = 0.0
     for level in range(levels):
         total += tree[at + starts[level] + upto]
-        upto >>= 4
+        upto >>= SHIFT
     return total
 
 
@@ -121,34 +127,39 @@ def count_prefix(G, D, tree, room, total, held, planes_held, amounts, starts, be
     ``total`` (states + 1, planes) ends with the result; the other arrays are room for one time.
     """
     levels = set_levels(end - begin, starts)
-    states, planes = G.variable.shape[0], total.shape[1]
+    # Read once: reading an array out of a tuple counts a reference, and loops do it every time.
+    variable, edge_ptr, source, query_ptr = G.variable, G.edge_ptr, G.source, G.query_ptr
+    query, query_index, index_kind, begins = G.query, G.query_index, G.index_kind, G.begins
+    ends, enter_ptr, entered, barred = G.ends, G.enter_ptr, G.enter, D.barred
+    order, all_bits, places, uptos = D.order, D.bits, D.place, D.upto
+    states, planes = variable.shape[0], total.shape[1]
     i = first
     while i < end:
         j = i + 1
-        while j < end and D.order[j] == D.order[i]:
+        while j < end and order[j] == order[i]:
             j += 1
         for row in range(i, j):
-            bits = D.bits[row]
+            bits = all_bits[row]
             for q in range(states):
-                if not bits >> G.variable[q] & 1:
+                if not bits >> variable[q] & 1:
                     continue
                 for plane in range(planes):
                     amount = 0.0
-                    for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
-                        if G.query_ptr[edge] == G.query_ptr[edge + 1]:
-                            amount += total[G.source[edge], plane]
-                        for n in range(G.query_ptr[edge], G.query_ptr[edge + 1]):
-                            upto = D.upto[G.query[n], row]
+                    for edge in range(edge_ptr[q], edge_ptr[q + 1]):
+                        if query_ptr[edge] == query_ptr[edge + 1]:
+                            amount += total[source[edge], plane]
+                        for n in range(query_ptr[edge], query_ptr[edge + 1]):
+                            upto = uptos[query[n], row]
                             if upto < 0:
                                 continue
-                            index = G.query_index[n]
+                            index = query_index[n]
                             at = (index * planes + plane) * room
-                            if G.index_kind[index] == PREFIX:
+                            if index_kind[index] == PREFIX:
                                 amount += _look_up(tree, at, starts, levels, upto)
                             else:
                                 amount += tree[at + upto]
                     amounts[plane] = amount
-                if G.begins[q] and not (D.barred.shape[0] and D.barred[q, row]):
+                if begins[q] and not (barred.shape[0] and barred[q, row]):
                     amounts[0] += UNIT
                 amount, plane = _settle(amounts)
                 if plane == planes:
@@ -156,21 +167,21 @@ def count_prefix(G, D, tree, room, total, held, planes_held, amounts, starts, be
                 held[row - i, q] = amount
                 planes_held[row - i, q] = plane
         for row in range(i, j):
-            bits = D.bits[row]
+            bits = all_bits[row]
             for q in range(states):
-                if not bits >> G.variable[q] & 1:
+                if not bits >> variable[q] & 1:
                     continue
                 amount, plane = held[row - i, q], planes_held[row - i, q]
                 total[q, plane] += amount
-                if G.ends[q]:
+                if ends[q]:
                     total[states, plane] += amount
-                for n in range(G.enter_ptr[q], G.enter_ptr[q + 1]):
-                    index = G.enter[n]
-                    place = D.place[index, row]
+                for n in range(enter_ptr[q], enter_ptr[q + 1]):
+                    index = entered[n]
+                    place = places[index, row]
                     if place < 0:
                         continue
                     at = (index * planes + plane) * room
-                    if G.index_kind[index] == PREFIX:
+                    if index_kind[index] == PREFIX:
                         _enter(tree, at, starts, levels, place, amount)
                     else:
                         tree[at + place] += amount
@@ -179,11 +190,14 @@ def count_prefix(G, D, tree, room, total, held, planes_held, amounts, starts, be
 
 
 @njit(cache=True, inline="always")
-def _ask_for(tree, room, planes, starts, place):
-    """Prefetch the two lowest nodes of a place in every plane; those above are always at hand."""
-    leaf, node = place & ~15, starts[1] + (place >> 4 & ~15)
+def _ask_for(tree, room, planes, starts, place, upto):
+    """Prefetch the two lowest nodes of a place, and numbers; those above are always at hand."""
+    leaf, node = place & ~LOW, starts[1] + (place >> SHIFT & ~LOW)
     for plane in range(planes):
         at = plane * room
+        if upto > 0:
+            prefetch(tree, at + upto)
+            prefetch(tree, at + starts[1] + (upto >> SHIFT))
         prefetch(tree, at + leaf)
         prefetch(tree, at + leaf + 8)
         prefetch(tree, at + node)
@@ -225,7 +239,7 @@ def count_chain(
     i = first
     while i < end:
         if i + AHEAD < end:
-            _ask_for(tree, room, planes, starts, place[i + AHEAD])
+            _ask_for(tree, room, planes, starts, place[i + AHEAD], upto[i + AHEAD])
         if i + 1 == end or order[i + 1] != order[i]:
             amount, where = _chain_amount(tree, room, planes, starts, levels, upto[i])
             if where == planes:
@@ -305,7 +319,7 @@ def run_count(G, D, chain, tree, room, total, held, planes_held, segment, first,
     ``chain`` says whether the pattern is one variable with Kleene plus, and its edge a prefix.
     """
     states, planes = G.variable.shape[0], total.shape[1]
-    amounts, starts = np.zeros(planes), np.zeros(LEVELS_MAX + 1, np.int64)
+    amounts, starts = np.zeros(planes), np.zeros(LEVELS_MAX + 2, np.int64)
     count = D.segment_ptr.shape[0] - 1
     while segment < count:
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]

@@ -15,7 +15,18 @@ import numpy as np
 from numba import njit
 
 from cepheid.kernels.prefetch import prefetch
-from cepheid.kernels.prefix import AHEAD, LEVELS_MAX, NO_VALUE, PREFIX, RIGHT, room_of, set_levels
+from cepheid.kernels.prefix import (
+    AHEAD,
+    FANOUT,
+    LEVELS_MAX,
+    LOW,
+    NO_VALUE,
+    PREFIX,
+    RIGHT,
+    SHIFT,
+    room_of,
+    set_levels,
+)
 from cepheid.kernels.ring import LIMIT, SHRINK, STEP, widen
 
 NOTHING, EVERYTHING = -1e300, 1e300
@@ -23,21 +34,24 @@ NOTHING, EVERYTHING = -1e300, 1e300
 
 
 @njit(cache=True, inline="always")
+def _factor(power, top):
+    """Return what a mantissa is multiplied with: two steps down, it is beyond the last digit."""
+    return 1.0 if power == top else (SHRINK if power == top - STEP else 0.0)
+
+
+@njit(cache=True, inline="always")
+def _settle(m, top):
+    """Return a sum with a mantissa below LIMIT."""
+    large = abs(m) >= LIMIT
+    m, top = (m * SHRINK if large else m), (top + STEP if large else top)
+    return m, (NOTHING if m == 0.0 else top)
+
+
+@njit(cache=True, inline="always")
 def plus(m, k, n, l):  # noqa: E741
-    """Return m 2^k + n 2^l. Two steps apart, the smaller is beyond the last digit of the larger."""
-    if l == k:
-        m += n
-    elif l > k:
-        m = n + (m * SHRINK if l == k + STEP else 0.0)
-        k = l
-    elif l == k - STEP:
-        m += n * SHRINK
-    if abs(m) >= LIMIT:
-        m *= SHRINK
-        k += STEP
-    if m == 0.0:
-        k = NOTHING
-    return m, k
+    """Return m 2^k + n 2^l; no branches, as nobody could foretell them."""
+    top = max(k, l)
+    return _settle(m * _factor(k, top) + n * _factor(l, top), top)
 
 
 @njit(cache=True)
@@ -52,45 +66,50 @@ def _times(weight, count, power):
 
 @njit(cache=True, inline="always")
 def enter_wide(tree, at, starts, levels, place, m, k):
-    """Add m 2^k to the sums right of a place; no branches, so that it runs in vectors."""
-    # Read from memory, or the compiler would unroll the loop instead.
-    width = starts[LEVELS_MAX]
+    """Add m 2^k to the sums right of a place.
+
+    Sums may grow beyond LIMIT: 2^100 of them are still doubles, and look-ups settle that.
+    """
     for level in range(levels):
-        base, right = at + 2 * (starts[level] + (place & ~15)), (place & 15) * 16
-        mantissas, powers = tree[base : base + width], tree[base + width : base + 2 * width]
-        mask = RIGHT[right : right + width]
+        # Read from memory, or the compiler would unroll the loop instead of using vectors.
+        width = np.uint64(starts[LEVELS_MAX if level + 1 < levels else LEVELS_MAX + 1])
+        base = np.uint64(at + 2 * (starts[level] + (place & ~LOW)))
+        above, right = base + np.uint64(FANOUT), np.uint64((place & LOW) * FANOUT)
         for j in range(width):
-            mine = k if mask[j] > 0.0 else NOTHING
-            theirs = powers[j]
-            top = max(theirs, mine)
-            below = top - STEP
-            old = 1.0 if theirs == top else (SHRINK if theirs == below else 0.0)
-            new = 1.0 if mine == top else (SHRINK if mine == below else 0.0)
-            total = mantissas[j] * old + (m if mask[j] > 0.0 else 0.0) * new
-            large = abs(total) >= LIMIT
-            mantissas[j] = total * SHRINK if large else total
-            top = top + STEP if large else top
-            powers[j] = NOTHING if total == 0.0 else top
-        place >>= 4
+            is_right = RIGHT[right + j] > 0.0
+            amount, mine = (m if is_right else 0.0), (k if is_right else NOTHING)
+            theirs = tree[above + j]
+            higher = theirs - mine
+            old = 1.0 if higher >= 0.0 else (SHRINK if higher == -STEP else 0.0)
+            new = 1.0 if higher <= 0.0 else (SHRINK if higher == STEP else 0.0)
+            tree[base + j] = tree[base + j] * old + amount * new
+            tree[above + j] = mine if higher < 0.0 else theirs + 0.0
+        place >>= SHIFT
 
 
 @njit(cache=True, inline="always")
 def look_up_wide(tree, at, starts, levels, upto, m, k):
     """Return a number plus the sum of all amounts at places below another number."""
+    top, place = k, upto
     for level in range(levels):
-        node = at + 2 * (starts[level] + (upto & ~15)) + (upto & 15)
-        m, k = plus(m, k, tree[node], tree[node + 16])
-        upto >>= 4
-    return m, k
+        node = at + 2 * (starts[level] + (place & ~LOW)) + (place & LOW)
+        top = max(top, tree[node + FANOUT])
+        place >>= SHIFT
+    total = m * _factor(k, top)
+    for level in range(levels):
+        node = at + 2 * (starts[level] + (upto & ~LOW)) + (upto & LOW)
+        total += tree[node] * _factor(tree[node + FANOUT], top)
+        upto >>= SHIFT
+    return _settle(total, top)
 
 
 @njit(cache=True, inline="always")
 def _enter_least(tree, at, starts, levels, place, value):
     for level in range(levels):
-        base = at + starts[level] + (place & ~15)
-        for j in range(base + (place & 15) + 1, base + 16):
+        base = at + starts[level] + (place & ~LOW)
+        for j in range(base + (place & LOW) + 1, base + FANOUT):
             tree[j] = min(tree[j], value)
-        place >>= 4
+        place >>= SHIFT
 
 
 @njit(cache=True, inline="always")
@@ -98,7 +117,7 @@ def _look_up_least(tree, at, starts, levels, upto):
     least = NO_VALUE
     for level in range(levels):
         least = min(least, tree[at + starts[level] + upto])
-        upto >>= 4
+        upto >>= SHIFT
     return least
 
 
@@ -119,8 +138,8 @@ def _gather_sum(G, D, tree, room, sums, starts, levels, row, q, a, parts):
             if G.index_kind[index] == PREFIX:
                 m, k = look_up_wide(tree, at, starts, levels, upto, m, k)
             else:
-                node = at + 2 * (upto & ~15) + (upto & 15)
-                m, k = plus(m, k, tree[node], tree[node + 16])
+                node = at + 2 * (upto & ~LOW) + (upto & LOW)
+                m, k = plus(m, k, tree[node], tree[node + FANOUT])
     return m, k
 
 
@@ -170,8 +189,8 @@ def _enter_row(G, D, tree, least, room, sums, smallest, starts, levels, row, q, 
             if prefix:
                 enter_wide(tree, at, starts, levels, place, m, k)
             else:
-                node = at + 2 * (place & ~15) + (place & 15)
-                tree[node], tree[node + 16] = plus(tree[node], tree[node + 16], m, k)
+                node = at + 2 * (place & ~LOW) + (place & LOW)
+                tree[node], tree[node + FANOUT] = plus(tree[node], tree[node + FANOUT], m, k)
         for a in range(mins):
             at = (index * mins + a) * room
             if prefix:
@@ -230,12 +249,19 @@ def aggregate_wide(G, D, tree, least, room, sums, smallest, held, held_least, st
 
 
 @njit(cache=True, inline="always")
-def _ask_for(tree, starts, place):
-    """Prefetch the two lowest blocks of a place; those above are always at hand."""
-    leaf, block = 2 * (place & ~15), 2 * (starts[1] + (place >> 4 & ~15))
-    for n in range(0, 32, 8):
+def _ask_for(tree, starts, place, upto):
+    """Prefetch the two lowest blocks of a place, and numbers; those above are always at hand."""
+    leaf, block = 2 * (place & ~LOW), 2 * (starts[1] + (place >> SHIFT & ~LOW))
+    for n in range(0, 2 * FANOUT, 8):
         prefetch(tree, leaf + n)
         prefetch(tree, block + n)
+    if upto > 0:
+        above = upto >> SHIFT
+        leaf = 2 * (upto & ~LOW) + (upto & LOW)
+        block = 2 * (starts[1] + (above & ~LOW)) + (above & LOW)
+        for n in range(0, 2 * FANOUT, FANOUT):
+            prefetch(tree, leaf + n)
+            prefetch(tree, block + n)
 
 
 @njit(cache=True)
@@ -248,10 +274,19 @@ def count_chain_wide(place, upto, order, tree, held, starts, begin, end):
     total, top = 0.0, NOTHING
     i = begin
     while i < end:
+        if i + AHEAD < end:
+            _ask_for(tree, starts, place[i + AHEAD], upto[i + AHEAD])
+        if i + 1 == end or order[i + 1] != order[i]:
+            m, k = 1.0, 0.0
+            if upto[i] > 0:
+                m, k = look_up_wide(tree, 0, starts, levels, upto[i], m, k)
+            total, top = plus(total, top, m, k)
+            if place[i] >= 0:
+                enter_wide(tree, 0, starts, levels, place[i], m, k)
+            i += 1
+            continue
         j = i
         while j < end and order[j] == order[i]:
-            if j + AHEAD < end:
-                _ask_for(tree, starts, place[j + AHEAD])
             m, k = 1.0, 0.0
             if upto[j] > 0:
                 m, k = look_up_wide(tree, 0, starts, levels, upto[j], m, k)
@@ -271,9 +306,9 @@ def _clear(tree, count, room, used):
     """Empty the used blocks of every tree."""
     for n in range(count):
         at = 2 * n * room
-        for base in range(at, at + 2 * used, 32):
-            tree[base : base + 16] = 0.0
-            tree[base + 16 : base + 32] = NOTHING
+        for base in range(at, at + 2 * used, 2 * FANOUT):
+            tree[base : base + FANOUT] = 0.0
+            tree[base + FANOUT : base + 2 * FANOUT] = NOTHING
 
 
 @njit(cache=True)
@@ -286,7 +321,7 @@ def run_wide(
     """
     states, parts, mins = G.variable.shape[0], numbers.shape[1], values.shape[1]
     indexes = G.index_kind.shape[0]
-    starts = np.zeros(LEVELS_MAX + 1, np.int64)
+    starts = np.zeros(LEVELS_MAX + 2, np.int64)
     for segment in range(first, D.segment_ptr.shape[0] - 1):
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
         used = room_of(end - begin)
