@@ -17,7 +17,7 @@ ROW_GROUP_EVENTS = 1 << 20
 
 def event_files(event_count: int, key_count: int) -> Path:
     """Return a folder of files with so many events; (ts, type, key, price), keys interleaved."""
-    folder = FOLDER / f"{event_count}-{key_count}"
+    folder = FOLDER / f"{event_count}-{key_count}-delta"
     if folder.exists():
         return folder
     partial = folder.with_suffix(".new")
@@ -35,6 +35,8 @@ def event_files(event_count: int, key_count: int) -> Path:
             partial / f"{number:04}.parquet",
             row_group_size=ROW_GROUP_EVENTS,
             use_dictionary=["type", "key"],
+            # Half the size and a fifth of the time to read; Snappy finds little in times.
+            column_encoding={"ts": "DELTA_BINARY_PACKED"},
         )
     partial.rename(folder)
     return folder

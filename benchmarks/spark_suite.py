@@ -25,7 +25,7 @@ class Case(NamedTuple):
     event_count: int
     key_count: int
     cores: int = 2
-    rounds: int = 2
+    rounds: int = 8
 
 
 def cases(shrink: int) -> dict[str, list[Case]]:
@@ -39,17 +39,18 @@ def cases(shrink: int) -> dict[str, list[Case]]:
             Case("the same, a tenth of the events", "windowed", large // 10, 1000),
         ],
         "b: 1,000 keys, four ways": [
-            Case("groupBy.applyInPandas", "apply-in-pandas", middle, 1000),
+            Case("groupBy.applyInPandas", "apply-in-pandas", middle, 1000, rounds=2),
             Case("key shuffle", "key-shuffle", middle, 1000),
             Case("combine", "combine", middle, 1000),
             Case("scan slices", "keyed", middle, 1000),
         ],
         "c: one stream, one and two cores": [
-            Case("local[1]", "one", large // 2, 1000, cores=1),
-            Case("local[2]", "one", large // 2, 1000, cores=2),
+            # Long runs, or what the JVM does on the other core meanwhile would count.
+            Case("local[1]", "one", 3 * large, 1000, cores=1, rounds=4),
+            Case("local[2]", "one", 3 * large, 1000, cores=2, rounds=4),
         ],
         "d: SEQ(A, B) in windows of a minute": [
-            Case("Spark SQL, self-join", "self-join", small, 10),
+            Case("Spark SQL, self-join", "self-join", small, 10, rounds=1),
             Case("Spark SQL, window function", "window-function", middle, 1000),
             Case("Cepheid, the join's events", "pairs", small, 10),
             Case("Cepheid, scan slices", "pairs", middle, 1000),

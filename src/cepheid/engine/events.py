@@ -146,6 +146,8 @@ class KeyTable:
         self.names = tuple(names)
         self.values: list[tuple[Any, ...]] = [] if self.names else [()]
         self._numbers: dict[tuple[Any, ...], int] = {} if self.names else {(): 0}
+        # The numbers of whole numbers from a lowest one on, -1 for those not met; never changed.
+        self._dense: tuple[int, NDArray[np.int64]] = (0, np.zeros(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -154,6 +156,7 @@ class KeyTable:
         """Return a table that can grow on its own."""
         other = KeyTable(self.names)
         other.values, other._numbers = list(self.values), dict(self._numbers)
+        other._dense = self._dense
         return other
 
     def restore(self, values: Iterable[tuple[Any, ...]]) -> None:
@@ -190,14 +193,29 @@ class KeyTable:
         lowest, highest = int(values.min()), int(values.max())
         if highest - lowest >= DENSE_CODES_MAX or highest >= 2**63:
             return None
-        seen = np.zeros(highest - lowest + 1, np.bool_)
-        mark_shifted(values, lowest, seen)
-        table = np.zeros(len(seen), np.int64)
-        present = np.flatnonzero(seen)
-        table[present] = [self._number_key((int(value) + lowest,)) for value in present]
+        lowest, table = self._dense_table(lowest, highest)
         numbers = np.empty(len(values), np.int64)
-        look_up_shifted(values, lowest, table, numbers)
+        if look_up_shifted(values, lowest, table, numbers) < 0:
+            seen = np.zeros(len(table), np.bool_)
+            mark_shifted(values, lowest, seen)
+            new = np.flatnonzero(seen & (table < 0))
+            table = table.copy()
+            table[new] = [self._number_key((int(value) + lowest,)) for value in new]
+            look_up_shifted(values, lowest, table, numbers)
+        self._dense = lowest, table
         return numbers
+
+    def _dense_table(self, lowest: int, highest: int) -> tuple[int, NDArray[np.int64]]:
+        """Return the table of whole numbers of a range, with what it knows already if it can."""
+        first, known = self._dense
+        begin, end = min(lowest, first), max(highest + 1, first + len(known))
+        if not len(known) or end - begin > DENSE_CODES_MAX:
+            return lowest, np.full(highest - lowest + 1, -1, np.int64)
+        if (begin, end) == (first, first + len(known)):
+            return first, known
+        table = np.full(end - begin, -1, np.int64)
+        table[first - begin : first - begin + len(known)] = known
+        return begin, table
 
     def _densify(
         self, combined: NDArray[np.int64], dictionaries: list[list[Any]]

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 SLICES_PER_TASK = 4
 """Slices for each core: enough to even out, few enough to hide the cost of a task."""
 
+SMALL_SLICES_PER_TASK = 8
+"""The same where a slice gives one small summary and reads nothing that others read too."""
+
 
 def run_path(
     compiled: CompiledQueryLike, pattern: str, spark: SparkSession, *, strategy: str | None = None
@@ -125,7 +128,8 @@ def _scan(spark: SparkSession, plan: Plan, units: list[Unit], schema: Any) -> Da
     )
     if composed:
         before = after = 0
-    wanted = SLICES_PER_TASK * count
+    small = composed and not plan.partition.attributes
+    wanted = (SMALL_SLICES_PER_TASK if small else SLICES_PER_TASK) * count
     slices = cut(units, wanted, before=before, after=after) if units else [Slice(None, None, ())]
     numbers = spark.range(0, len(slices), 1, len(slices))
     if composed:

@@ -330,10 +330,12 @@ def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _is_sparse(job: Job, table: pa.Table) -> bool:
-    columns = Columns(table)
-    key = KeyTable(job.plan.partition.attributes).number(columns)
-    pane = read_times(columns, job.plan.time) // (job.plan.window.pane or 1 << 62)
-    pairs = len(np.unique((pane - pane.min()) * (key.max() + 2) + key + 1)) if len(key) else 0
+    columns, keys = Columns(table), KeyTable(job.plan.partition.attributes)
+    key = keys.number(columns)
+    pairs = len(keys)
+    if job.plan.window.pane and len(key):
+        pane = read_times(columns, job.plan.time) // job.plan.window.pane
+        pairs = len(np.unique((pane - pane.min()) * (key.max() + 2) + key + 1))
     lanes = sum(program.size + 1 for program in job.programs)
     return len(table) < RAW_RATIO * lanes * pairs
 
