@@ -19,6 +19,7 @@ from cepheid.planner.compile import compile_query
 from cepheid.planner.explain import explain_mermaid, explain_plan
 from cepheid.planner.granularity import force_evaluator
 from cepheid.planner.plan import Evaluator, Plan
+from cepheid.planner.windows import TICKS_NS
 
 
 class CompiledQuery(msgspec.Struct, frozen=True):
@@ -224,6 +225,7 @@ def query(
     time: str = "ts",
     type: str = "type",  # noqa: A002  # fixed name
     tiebreak: Iterable[str] = (),
+    time_unit: str = "us",
     schema: object = None,
 ) -> CompiledQuery:
     """Read, check and plan a query.
@@ -237,14 +239,17 @@ def query(
         type.
     tiebreak
         Columns that order events of equal time under ``TIES arrival``.
+    time_unit
+        The unit of times that are whole numbers: ``"ns"``, ``"us"``, ``"ms"`` or ``"s"``. Windows
+        are given back in it. Timestamps and dates know their own.
     schema
         The columns of the events, if they are known already: a mapping from names to type names, an
         Arrow schema or table, a Spark DataFrame. Without it, names and types are checked later.
 
     Raises
     ------
-    TypeError
-        If an argument is of another type than described here.
+    TypeError, ValueError
+        If an argument is of another type than described here, or names no unit.
     QuerySyntaxError
         If the text cannot be read (E1xx).
     BindError
@@ -269,7 +274,10 @@ def query(
     if not all(isinstance(name, str) for name in tiebreakers):
         message = "tiebreak is a list of column names, and names are str"
         raise TypeError(message)
-    source = Source(time, type, tiebreakers, read_schema(schema))
+    if time_unit not in TICKS_NS:
+        message = f"time_unit is one of {', '.join(TICKS_NS)}, not {time_unit!r}"
+        raise ValueError(message)
+    source = Source(time, type, tiebreakers, read_schema(schema), time_unit)
     parsed = parse(text)
     return CompiledQuery(parsed, compile_query(parsed, text, source), source)
 
@@ -298,8 +306,8 @@ def sql(spark: Any = None, text: Any = None, *, tables: Mapping[str, Any] | None
 
     Raises
     ------
-    TypeError
-        If an argument is of another type than described here.
+    TypeError, ValueError
+        If an argument is of another type than described here, or names no unit.
     QuerySyntaxError
         If a clause cannot be read (E601, E602, E615).
     BindError

@@ -62,6 +62,9 @@ _THEME = Theme(
 
 FileArgument = Annotated[str, typer.Argument(help="A query file, or - for standard input.")]
 TimeOption = Annotated[str, typer.Option(help="The column that holds an event's time.")]
+UnitOption = Annotated[
+    str, typer.Option(help="The unit of times that are whole numbers: ns, us, ms or s.")
+]
 TypeOption = Annotated[str, typer.Option("--type", help="The column that holds an event's type.")]
 SchemaOption = Annotated[
     Path | None,
@@ -138,10 +141,12 @@ def _read(file: str) -> tuple[str, str]:
         raise DataError([Diagnostic("E502", message, helps=helps)]) from None
 
 
-def _compile(file: str, time: str, type_: str, columns: object) -> CompiledQuery:
+def _compile(file: str, time: str, type_: str, columns: object, unit: str = "us") -> CompiledQuery:
     text, name = _read(file)
     try:
-        return query(text, time=time, type=type_, schema=columns)
+        return query(text, time=time, type=type_, time_unit=unit, schema=columns)
+    except ValueError as error:
+        raise WrongUseError(str(error)) from None
     except CepheidError as error:
         error.file = name
         raise
@@ -235,6 +240,7 @@ def run(
     ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
+    time_unit: UnitOption = "us",
 ) -> None:
     """Run a query over files and print or write its result."""
     # Numba and Arrow take longer to load than checking a query takes.
@@ -255,7 +261,7 @@ def run(
     if kind not in FORMATS or (kind == "table" and output is not None):
         message = f"--format is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
         raise WrongUseError(message)
-    compiled = _compile(file, time, type_, None)
+    compiled = _compile(file, time, type_, None, time_unit)
     try:
         if engine != "spark" and compiled.plan.output.kind is not OutputKind.AGGREGATES:
             write_matches(compiled, events, kind, output)

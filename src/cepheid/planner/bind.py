@@ -20,6 +20,7 @@ class Source(msgspec.Struct, frozen=True):
     type: str = "type"
     tiebreak: tuple[str, ...] = ()
     schema: EventSchema | None = None
+    time_unit: str = "us"
 
 
 class Scope:

@@ -49,7 +49,7 @@ def compile_query(query: tree.Query, text: str, source: Source) -> Plan:
     scope = Scope(source, variables, findings)
     typed = bind_source(scope, query.pattern.span)
     where = bind_where(query.where, scope)
-    window = plan_window(query, text, findings)
+    window = plan_window(query, text, findings, source)
     adjacency = Adjacency(patterns)
     predicates = classify_predicates(where, adjacency, scope.typing, findings)
     partition = _plan_partition(query, text, predicates, window, findings)

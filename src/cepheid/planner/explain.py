@@ -238,14 +238,17 @@ def _all_variables(plan: Plan) -> list[str]:
 
 
 def _describe_window(window: WindowPlan) -> list[str]:
-    within, slide = format_duration(window.within), format_duration(window.slide)
+    within, slide, pane = (
+        format_duration(length * window.tick_ns // 1000)
+        for length in (window.within, window.slide, window.pane)
+    )
     match window.kind:
         case WindowKind.NONE:
             text = "none"
         case WindowKind.TUMBLING:
             text = f"{within}, tumbling"
         case WindowKind.SLIDING:
-            text = f"{within}, sliding by {slide}, panes of {format_duration(window.pane)}"
+            text = f"{within}, sliding by {slide}, panes of {pane}"
         case WindowKind.TRAILING:
             text = f"the last {within}"
         case _:

@@ -117,7 +117,10 @@ class Partition(msgspec.Struct, frozen=True):
 
 
 class WindowPlan(msgspec.Struct, frozen=True):
-    """The window: lengths in microseconds or, for COUNT, in events."""
+    """The window: lengths in ticks of time or, for COUNT, in events.
+
+    A tick is a microsecond, unless times are whole numbers of another unit.
+    """
 
     kind: WindowKind
     within: int = 0
@@ -126,6 +129,7 @@ class WindowPlan(msgspec.Struct, frozen=True):
     overlap: int = 1
     emit_on_expiry: bool = False
     reason: str = ""
+    tick_ns: int = 1000
 
 
 class AggregateColumn(msgspec.Struct, frozen=True):

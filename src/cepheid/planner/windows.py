@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from cepheid.errors import place_of
+from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import format_duration
 from cepheid.language import tree
+from cepheid.planner.bind import Source
 from cepheid.planner.findings import Findings
 from cepheid.planner.plan import WindowKind, WindowPlan
 
@@ -14,7 +18,11 @@ PANES_MAX = 1_000_000
 """Panes of a window; a result adds them up."""
 
 
-def plan_window(query: tree.Query, text: str, findings: Findings) -> WindowPlan:
+TICKS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+"""Units of times that are whole numbers."""
+
+
+def plan_window(query: tree.Query, text: str, findings: Findings, source: Source) -> WindowPlan:
     """Return how the stream is cut into windows; lengths that do not fit become diagnostics."""
     window, emit = query.window, query.emit_on_expiry
     plan = WindowPlan(WindowKind.NONE, reason="without WITHIN the whole stream is one window")
@@ -22,6 +30,7 @@ def plan_window(query: tree.Query, text: str, findings: Findings) -> WindowPlan:
         _check(window, findings)
         place = place_of(text, window.span)
         plan = _plan(window, f"WITHIN at {place}", emit_on_expiry=emit is not None)
+        plan = _in_ticks(plan, window, source, findings)
     if emit is not None and plan.kind is not WindowKind.TRAILING:
         helps = "leave it out: windows with `SLIDE` report when they close"
         if window is None:
@@ -104,3 +113,21 @@ def _plan(window: tree.Window, place: str, *, emit_on_expiry: bool) -> WindowPla
         return WindowPlan(WindowKind.TUMBLING, within, slide, within, 1, reason=reason)
     reason = f"{place}: an event is in up to {overlap} windows, cut into panes that they share"
     return WindowPlan(WindowKind.SLIDING, within, slide, pane, overlap, reason=reason)
+
+
+def _in_ticks(
+    plan: WindowPlan, window: tree.Window, source: Source, findings: Findings
+) -> WindowPlan:
+    """Return the window in the unit of times that are whole numbers; others know their own."""
+    whole = source.schema is not None and source.schema.kind(source.time) is ValueKind.INTEGER
+    tick_ns = TICKS_NS[source.time_unit if whole else "us"]
+    if plan.kind is WindowKind.COUNT or tick_ns == TICKS_NS["us"]:
+        return plan
+    lengths = [length * TICKS_NS["us"] for length in (plan.within, plan.slide, plan.pane)]
+    if any(length % tick_ns for length in lengths):
+        message = f"the window is no whole number of the times of `{source.time}`"
+        helps = f"times are in {source.time_unit}: use a multiple of it"
+        findings.add("E324", message, window.span, helps)
+        return plan
+    within, slide, pane = (length // tick_ns for length in lengths)
+    return msgspec.structs.replace(plan, within=within, slide=slide, pane=pane, tick_ns=tick_ns)
