@@ -10,10 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyspark.sql import SparkSession
 from rich.console import Console
 from tests.interfaces.test_cli import run
 
-from cepheid.interfaces.stream_command import progress_table
+from cepheid.api import query
+from cepheid.errors import DataError
+from cepheid.interfaces.stream_command import Options, progress_table, stream_in
 
 QUERY = "RETURN user, COUNT(*) PATTERN A+ GROUP-BY user WITHIN 4 s SLIDE 4 s"
 
@@ -25,24 +28,37 @@ def write(folder: Path, number: int, times: list[int]) -> None:
     os.utime(folder / f"{number}.parquet", (number, number))
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(500)
-def test_rows_are_printed_and_a_changed_query_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "events"
+def two_files(folder: Path) -> Path:
     folder.mkdir()
     write(folder, 1, [3, 1, 5])
     write(folder, 2, [6])
+    return folder
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(500)
+def test_rows_are_printed(tmp_path: Path) -> None:
+    folder = two_files(tmp_path / "events")
     places = ("--source", folder, "--sink", "-", "--checkpoint", tmp_path / "state")
     options = (*places, "--once", "--watermark", "1 second", "--master", "local[1]")
-    first = run("stream", "-", *options, stdin=QUERY, timeout=200)
-    assert first.returncode == 0, first.stderr
-    assert [json.loads(line)["count"] for line in first.stdout.splitlines()] == [3.0]
+    done = run("stream", "-", *options, stdin=QUERY, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["count"] for line in done.stdout.splitlines()] == [3.0]
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(500)
+def test_a_changed_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    folder = two_files(tmp_path / "events")
+    sink = tmp_path / "rows"
+    options = Options(str(folder), str(sink), tmp_path / "state", "1 second", once=True)
+    stream_in(spark, query(QUERY), options)
+    assert [row["count"] for row in spark.read.parquet(str(sink)).collect()] == [3.0]
     write(folder, 3, [20])
-    second = run("stream", "-", *options, stdin=QUERY.replace("A+", "A"), timeout=200)
-    assert second.returncode == 1
-    assert second.stdout == ""
-    assert "error[E524]" in second.stderr
-    assert "Traceback" not in second.stderr
+    with pytest.raises(DataError) as caught:
+        stream_in(spark, query(QUERY.replace("A+", "A")), options)
+    assert caught.value.diagnostics[0].code == "E524"
+    assert len(str(caught.value).splitlines()) <= 3
 
 
 def test_wrong_use_is_said_without_starting_spark(tmp_path: Path) -> None:

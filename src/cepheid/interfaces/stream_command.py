@@ -48,15 +48,18 @@ def stream_query(compiled: CompiledQuery, options: Options) -> None:
     DataError
         What a task said about the events, or E523 if Spark itself failed.
     """
-    console = Console(stderr=True)
     with warnings.catch_warnings(record=True), spark_session.session(options.master) as spark:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
-        try:
-            rows = compiled.stream(_source(spark, options), watermark=options.watermark)
-            live = _start(rows, options)
-            _watch(live, console)
-        except PySparkException as error:
-            raise spark_session.clear_error(error) from error
+        stream_in(spark, compiled, options)
+
+
+def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
+    """Run a live query in a session."""
+    try:
+        rows = compiled.stream(_source(spark, options), watermark=options.watermark)
+        _watch(_start(rows, options), Console(stderr=True))
+    except PySparkException as error:
+        raise spark_session.clear_error(error) from error
 
 
 def _source(spark: SparkSession, options: Options) -> DataFrame:
