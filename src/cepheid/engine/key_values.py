@@ -40,11 +40,11 @@ class KeyValues:
 
     def number(self, column: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
         """Return the number of every value of a column, -1 for NULL."""
+        if column.null_count == len(column):
+            return np.full(len(column), -1, np.int64)
         quick = self._number_range(column)
         if quick is not None:
             return quick
-        if pa.types.is_null(column.type):
-            return np.full(len(column), -1, np.int64)
         encoded = _one_array(
             column.unify_dictionaries()
             if pa.types.is_dictionary(column.type)
@@ -95,7 +95,7 @@ class KeyValues:
         kind = column.type
         if not pa.types.is_integer(kind) or kind == pa.uint64():
             return None
-        if column.null_count or not len(column):
+        if column.null_count:
             return None
         values = np.asarray(_one_array(column))
         lowest, highest = int(values.min()), int(values.max())
