@@ -1,22 +1,25 @@
-"""Events a second of live queries: ``python -m benchmarks.streaming [KEYS] [EVENTS]``.
+"""Events a second of live queries: ``python -m benchmarks.streaming --keys 1000``.
 
 Files of events lie in a folder; each micro-batch takes a few of them. The rate is that of all
 micro-batches but the first ones, in which workers start, from Spark's own progress; the rows are
-compared with those of a batch run.
+compared with those of a batch run. ``--soak SECONDS`` writes files while the query runs instead,
+and tells memory, lag, and how long rows take to leave.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from benchmarks.processes import cpu_seconds
+from benchmarks.streaming_live import soak
 from pyarrow import parquet
 
 import cepheid
@@ -32,6 +35,15 @@ FILE_ROWS = 625_000
 FILES_PER_BATCH = 2
 WARM_UP = 2
 SECOND = 1_000_000
+
+
+class Measured(NamedTuple):
+    """What a run took."""
+
+    rate: float
+    median: float
+    cpu: float
+    rows: int
 
 
 def make_files(folder: Path, keys: int, events: int) -> pa.Table:
@@ -55,8 +67,8 @@ def make_files(folder: Path, keys: int, events: int) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def measure(spark: Any, text: str, folder: Path, events: pa.Table) -> tuple[float, float, int]:
-    """Return events a second, the median seconds of a micro-batch, and the number of rows."""
+def measure(spark: Any, text: str, folder: Path, events: pa.Table) -> Measured:
+    """Run a query over all files and compare its rows."""
     output = Path(tempfile.mkdtemp())
     schema = spark.read.parquet(str(folder)).schema
     reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_PER_BATCH)
@@ -64,13 +76,21 @@ def measure(spark: Any, text: str, folder: Path, events: pa.Table) -> tuple[floa
     writer = rows.writeStream.format("parquet").option("path", str(output / "rows"))
     writer = writer.option("checkpointLocation", str(output / "checkpoint"))
     live = writer.trigger(availableNow=True).start()
-    live.awaitTermination()
-    steady = [p for p in live.recentProgress if p["numInputRows"]][WARM_UP:]
+    begin = None
+    while not live.awaitTermination(0.05):
+        if begin is None and len(live.recentProgress) >= WARM_UP:
+            begin = (cpu_seconds(), len(live.recentProgress))
+    progress = [p for p in live.recentProgress if p["numInputRows"]]
+    steady = progress[WARM_UP:]
     seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in steady]
+    cpu = 0.0
+    if begin is not None:
+        counted = sum(p["numInputRows"] for p in progress[begin[1] :])
+        cpu = (cpu_seconds() - begin[0]) / max(counted, 1) * 1e6
     found = spark.read.parquet(str(output / "rows")).toArrow()
     check(found, cepheid.query(text).run(events))
     rate = sum(p["numInputRows"] for p in steady) / sum(seconds)
-    return rate, float(np.median(seconds)), len(found)
+    return Measured(rate, float(np.median(seconds)), cpu, len(found))
 
 
 def check(found: pa.Table, batch: pa.Table) -> None:
@@ -83,18 +103,36 @@ def check(found: pa.Table, batch: pa.Table) -> None:
     assert np.allclose(mine["count"].to_numpy(), theirs["count"].to_numpy(), rtol=1e-9)
 
 
-def main(keys: int = 1000, events: int = 10_000_000) -> None:
+def arguments() -> argparse.Namespace:
+    """Return what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keys", type=int, default=1000)
+    parser.add_argument("--events", type=int, default=10_000_000)
+    parser.add_argument("--query", choices=[*QUERIES, "all"], default="all")
+    parser.add_argument("--soak", type=int, default=0, metavar="SECONDS")
+    parser.add_argument("--rate", type=int, default=100_000, help="events a second of the soak")
+    return parser.parse_args()
+
+
+def main() -> None:
     """Print a line for each query."""
+    options = arguments()
+    names = list(QUERIES) if options.query == "all" else [options.query]
     folder = Path(tempfile.mkdtemp())
-    table = make_files(folder, keys, events)
+    table = None if options.soak else make_files(folder, options.keys, options.events)
     with warnings.catch_warnings(), spark_session.session("local[2]") as spark:
         warnings.simplefilter("ignore")
         spark.conf.set("spark.sql.shuffle.partitions", "2")
-        for name, text in QUERIES.items():
-            rate, median, rows = measure(spark, text, folder, table)
-            speed = f"{rate:>12,.0f} events/s {median:6.2f} s a micro-batch"
-            print(f"{name:8}{keys:>9,} keys {speed} {rows:>9,} rows")
+        for name in names:
+            if table is None:
+                print(f"{name}, {options.keys:,} keys, {options.rate:,} events/s")
+                soak(spark, QUERIES[name], options.keys, options.rate, options.soak)
+                continue
+            done = measure(spark, QUERIES[name], folder, table)
+            speed = f"{done.rate:>12,.0f} events/s {done.median:6.2f} s a micro-batch"
+            cost = f"{done.cpu:5.2f} CPU seconds a million"
+            print(f"{name:8}{options.keys:>9,} keys {speed} {cost} {done.rows:>9,} rows")
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:]))
+    main()

@@ -72,6 +72,7 @@ VALID_QUERIES = [
     "RETURN COUNT(*) PATTERN A+ WITHIN 100 EVENTS SLIDE 1 EVENT",
     "RETURN COUNT(*) PATTERN A+ WITHIN 10 us SLIDE 5 µs TIES arrival NUMBERS exact MIN LENGTH 3",
     "RETURN COUNT(*) PATTERN A+ WITHIN 10 days EMIT ON EXPIRY SEMANTICS next",
+    "RETURN COUNT(*) PATTERN A+ WITHIN 10 days SLIDE 1 day EMIT EARLY",
     "min length 2 within 90 ms slide 30 milliseconds return count(*) pattern A+ semantics CONT",
     "RETURN COUNT(*) -- how many\nPATTERN A /* all\nof them */ WHERE A.x > 1 -- done",
     "RETURN COUNT(*) PATTERN `order` `where`+ WHERE `where`.`order id` > 5 GROUP-BY `a``b`",

@@ -6,14 +6,18 @@ import io
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyspark.sql import SparkSession
 from rich.console import Console
 from tests.interfaces.test_cli import run
 
-from cepheid.interfaces.stream_command import progress_table
+from cepheid.api import query
+from cepheid.errors import DataError
+from cepheid.interfaces.stream_command import Options, progress_table, stream_in, wrong_use
 
 QUERY = "RETURN user, COUNT(*) PATTERN A+ GROUP-BY user WITHIN 4 s SLIDE 4 s"
 
@@ -25,24 +29,63 @@ def write(folder: Path, number: int, times: list[int]) -> None:
     os.utime(folder / f"{number}.parquet", (number, number))
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(500)
-def test_rows_are_printed_and_a_changed_query_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "events"
+def two_files(folder: Path) -> Path:
     folder.mkdir()
     write(folder, 1, [3, 1, 5])
     write(folder, 2, [6])
+    return folder
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(500)
+def test_rows_are_printed(tmp_path: Path) -> None:
+    folder = two_files(tmp_path / "events")
     places = ("--source", folder, "--sink", "-", "--checkpoint", tmp_path / "state")
     options = (*places, "--once", "--watermark", "1 second", "--master", "local[1]")
-    first = run("stream", "-", *options, stdin=QUERY, timeout=200)
-    assert first.returncode == 0, first.stderr
-    assert [json.loads(line)["count"] for line in first.stdout.splitlines()] == [3.0]
+    done = run("stream", "-", *options, stdin=QUERY, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["count"] for line in done.stdout.splitlines()] == [3.0]
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(500)
+def test_a_changed_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    folder = two_files(tmp_path / "events")
+    sink = tmp_path / "rows"
+    options = Options(str(folder), str(sink), tmp_path / "state", "1 second", once=True)
+    stream_in(spark, query(QUERY), options)
+    assert [row["count"] for row in spark.read.parquet(str(sink)).collect()] == [3.0]
     write(folder, 3, [20])
-    second = run("stream", "-", *options, stdin=QUERY.replace("A+", "A"), timeout=200)
-    assert second.returncode == 1
-    assert second.stdout == ""
-    assert "error[E524]" in second.stderr
-    assert "Traceback" not in second.stderr
+    with pytest.raises(DataError) as caught:
+        stream_in(spark, query(QUERY.replace("A+", "A")), options)
+    assert caught.value.diagnostics[0].code == "E524"
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+@pytest.mark.spark
+def test_a_missing_connector_is_said_in_two_lines(spark: SparkSession, tmp_path: Path) -> None:
+    options = Options("kafka://host:9092/trades", "-", tmp_path, "1 s", columns="ts timestamp")
+    with pytest.raises(DataError) as caught:
+        stream_in(spark, query(QUERY), options)
+    (found,) = caught.value.diagnostics
+    assert found.code == "E525"
+    assert "--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4" in found.helps[0]
+
+
+def test_wrong_use_is_seen_before_spark_starts(tmp_path: Path) -> None:
+    def said(source: str, **more: Any) -> str:
+        return wrong_use(query(QUERY), Options(source, "-", tmp_path, "1 s", **more))
+
+    assert said(str(tmp_path)) == said("rate:10") == ""
+    assert said("kafka://host:9092/t", columns="ts timestamp") == ""
+    assert "kafka://host:9092/topic" in said("kafka://host:9092")
+    assert "--columns" in said("kafka://host:9092/t")
+    assert "a number" in said("rate:many")
+    assert "no such folder" in said(str(tmp_path / "no"))
+    assert "--format is one of" in said(str(tmp_path), format="avro")
+    early = query(QUERY + " EMIT EARLY")
+    assert "use --sink -" in wrong_use(early, Options(str(tmp_path), "rows", tmp_path, "1 s"))
+    assert not wrong_use(early, Options(str(tmp_path), "-", tmp_path, "1 s"))
 
 
 def test_wrong_use_is_said_without_starting_spark(tmp_path: Path) -> None:
@@ -50,9 +93,6 @@ def test_wrong_use_is_said_without_starting_spark(tmp_path: Path) -> None:
     missing = run("stream", "-", "--source", tmp_path / "no", *places, stdin=QUERY)
     assert missing.returncode == 2
     assert "no such folder" in missing.stderr
-    kind = run("stream", "-", "--source", tmp_path, "--format", "avro", *places, stdin=QUERY)
-    assert kind.returncode == 2
-    assert "--format is one of" in kind.stderr
     bad = run("stream", "-", "--source", tmp_path, *places, stdin="PATTERN")
     assert bad.returncode == 1
     assert "error[E101]" in bad.stderr
@@ -61,6 +101,7 @@ def test_wrong_use_is_said_without_starting_spark(tmp_path: Path) -> None:
 def test_progress_is_shown_as_a_table() -> None:
     console = Console(width=80, record=True, file=io.StringIO())
     counts = {"events": 1200, "late": None, "buffered": 7, "partitions": 3, "state_bytes": 4096}
+    counts |= {"open_windows": 2, "lag_ms": 10_500}
     progress = {
         "batchId": 4,
         "processedRowsPerSecond": 123456.7,
@@ -72,5 +113,5 @@ def test_progress_is_shown_as_a_table() -> None:
     console.print(progress_table(progress | {"eventTime": {}, "observedMetrics": {}}))
     text = console.export_text()
     assert "waiting" in text
-    for part in ("123,457", "1,200", "4,096", "2026-01-01"):
+    for part in ("123,457", "1,200", "4,096", "10,500", "2026-01-01"):
         assert part in text

@@ -13,63 +13,99 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.runtime.cases import same
+from tests.runtime.live_driver import rows_of_batches, start_queries
 from tests.runtime.test_stream import QUERIES, cut, events_of, out_of_order, sentinel, write_files
 
 from cepheid.api import query
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
-FILES = 10
 ROOT = Path(__file__).parents[2]
+LONG = 10
+"""So many kills are a long test, of a query that keeps events and not numbers."""
 
 
-def start(folder: Path, text: str) -> subprocess.Popen[bytes]:
-    places = [str(folder / name) for name in ("events", "rows", "checkpoint")]
-    command = [sys.executable, "-m", "tests.runtime.live_driver", *places, text, "5 seconds"]
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    environment = os.environ | {"PYTHONPATH": path}
-    with (folder / "log").open("ab") as log:
-        return subprocess.Popen(
-            command, env=environment, stdout=log, stderr=log, start_new_session=True
-        )
+class Driver:
+    """A process that gets ready while another one works, and begins when it is told to."""
+
+    def __init__(self, folder: Path, text: str) -> None:
+        self.folder = folder
+        self.turn = folder / "go"
+        command = [sys.executable, "-m", "tests.runtime.live_driver", str(folder), text]
+        path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+        with (folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                env=os.environ | {"PYTHONPATH": path},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """Kill the driver, JVM, workers and all."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def work_and_die(self, chance: random.Random) -> bool:
+        """Let it work, and kill it after it got on; False if it was at the end before."""
+        target = commits(self.folder) + chance.randint(0, 2)
+        begun = plans(self.folder)
+        self.turn.touch()
+        running = self.process.poll
+        while running() is None and (commits(self.folder) < target or plans(self.folder) == begun):
+            time.sleep(0.02)
+        time.sleep(chance.random())
+        alive = running() is None
+        self.turn.unlink()
+        self.kill()
+        return alive
 
 
 def commits(folder: Path) -> int:
     """Return how many micro-batches are complete."""
-    found = folder.glob("checkpoint/commits/*")
-    return sum(path.name.isdigit() for path in found)
+    return sum(path.name.isdigit() for path in folder.glob("checkpoint/commits/*"))
 
 
-def kill_at_random(folder: Path, text: str, chance: random.Random) -> bool:
-    """Start a driver and kill it, JVM and all, after it got on; False if too late."""
-    target = commits(folder) + chance.randint(0, 2)
-    driver = start(folder, text)
+def plans(folder: Path) -> int:
+    """Return when the latest micro-batch was planned."""
+    offsets = folder.glob("checkpoint/offsets/*")
+    return max((path.stat().st_mtime_ns for path in offsets if path.name.isdigit()), default=0)
+
+
+def kill_again_and_again(folder: Path, text: str, kills: int) -> int:
+    """Kill drivers, each in its turn; return how many were at work when they died."""
+    chance = random.Random(kills)
+    ready = [Driver(folder, text)]
+    killed = 0
     try:
-        while driver.poll() is None and commits(folder) < target:
-            time.sleep(0.02)
-        begun = folder / "checkpoint" / "offsets"
-        while driver.poll() is None and not (begun.exists() and any(begun.iterdir())):
-            time.sleep(0.02)
-        time.sleep(chance.random() * 3)
-        return driver.poll() is None
+        for number in range(kills):
+            if number + 1 < kills:
+                ready.append(Driver(folder, text))
+            killed += ready[0].work_and_die(chance)
+            ready.pop(0)
     finally:
-        if driver.poll() is None:
-            os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
+        for driver in ready:
+            driver.kill()
+    return killed
 
 
 def test_killed_drivers_lose_nothing_and_repeat_nothing(
     spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     kills = int(request.config.getoption("--kills"))
-    events = events_of(2000)
-    mixed = out_of_order(events, 5_000_000)
+    text = QUERIES[2 if kills >= LONG else 1]
     # More kills need more micro-batches.
-    files = FILES * max(1, kills // 5)
+    files = max(6, 2 * kills)
+    events = events_of(100 * files)
+    mixed = out_of_order(events, 5_000_000)
     write_files(tmp_path / "events", [*cut(mixed, files), sentinel(events, 60)])
-    chance = random.Random(kills)
-    killed = sum(kill_at_random(tmp_path, QUERIES[2], chance) for _ in range(kills))
+    killed = kill_again_and_again(tmp_path, text, kills)
     assert killed >= min(kills, 2), (tmp_path / "log").read_text()
-    assert start(tmp_path, QUERIES[2]).wait() == 0, (tmp_path / "log").read_text()
-    rows = spark.read.parquet(str(tmp_path / "rows")).toArrow()
-    assert same(rows, query(QUERIES[2]).run(events).to_pylist())
+    for live in start_queries(spark, tmp_path, text):
+        live.awaitTermination()
+    expected = query(text).run(events).to_pylist()
+    assert expected
+    assert same(spark.read.parquet(str(tmp_path / "rows")).toArrow(), expected)
+    assert same(rows_of_batches(tmp_path), expected)

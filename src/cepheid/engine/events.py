@@ -13,15 +13,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.engine.expression_code import true_mask
+from cepheid.engine.key_values import KeyValues, join, take_apart
 from cepheid.engine.vectors import Vector, vector_of
 from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.schema import ValueKind
-from cepheid.kernels.columns import look_up, look_up_shifted, mark_shifted, order_keys
+from cepheid.kernels.columns import look_up, order_keys
 from cepheid.language import tree
 from cepheid.planner.plan import Plan
-
-DENSE_CODES_MAX = 1 << 22
-"""Combined codes up to here are numbered through a table; beyond, by sorting."""
 
 NO_VALUE = np.iinfo(np.int64).max
 _NAN_KEY = NO_VALUE - 1
@@ -144,140 +142,65 @@ class KeyTable:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(names)
-        self.values: list[tuple[Any, ...]] = [] if self.names else [()]
-        self._numbers: dict[tuple[Any, ...], int] = {} if self.names else {(): 0}
-        # The numbers of whole numbers from a lowest one on, -1 for those not met; never changed.
-        self._dense: tuple[int, NDArray[np.int64]] = (0, np.zeros(0, np.int64))
+        self._columns = [KeyValues(name) for name in self.names]
+        # Keys of several attributes are pairs: the number of those so far, and of the next.
+        self._pairs = [KeyValues() for _ in self.names[1:]]
 
     def __len__(self) -> int:
-        return len(self.values)
+        if not self.names:
+            return 1
+        return len(self._pairs[-1] if self._pairs else self._columns[0])
 
     def copy(self) -> KeyTable:
         """Return a table that can grow on its own."""
         other = KeyTable(self.names)
-        other.values, other._numbers = list(self.values), dict(self._numbers)
-        other._dense = self._dense
+        other._columns = [column.copy() for column in self._columns]
+        other._pairs = [pairs.copy() for pairs in self._pairs]
         return other
 
-    def restore(self, values: Iterable[tuple[Any, ...]]) -> None:
+    def arrays(self) -> list[Any]:
+        """Return for every attribute the values of all keys, in the order of their numbers."""
+        if not self.names or not len(self):
+            return [pa.array([]) for _ in self.names]
+        places = []
+        number = np.arange(len(self))
+        for pairs in reversed(self._pairs):
+            left, right = take_apart(pairs.known)
+            places.append(right[number])
+            number = left[number]
+        places.append(number)
+        return [
+            column.known.take(pa.array(place))
+            for column, place in zip(self._columns, reversed(places), strict=True)
+        ]
+
+    @property
+    def values(self) -> list[tuple[Any, ...]]:
+        """Return all keys as Python objects, for where there are few."""
+        if not self.names:
+            return [()]
+        return list(zip(*(array.to_pylist() for array in self.arrays()), strict=True))
+
+    def take(self, numbers: NDArray[np.int64]) -> KeyTable:
+        """Return a table of some of the keys, which get their places in this list as numbers."""
+        other = KeyTable(self.names)
+        other.restore([array.take(pa.array(numbers)) for array in self.arrays()])
+        return other
+
+    def restore(self, arrays: Iterable[Any]) -> None:
         """Give keys their numbers again, in the order in which they had them before."""
-        for key in values:
-            self._number_key(tuple(_canonical(part) for part in key))
+        numbers = [c.add(array) for c, array in zip(self._columns, arrays, strict=True)]
+        for pairs, right in zip(self._pairs, numbers[1:], strict=True):
+            numbers[0] = pairs.add(pa.array(join(numbers[0], right)))
 
     def number(self, columns: Columns) -> NDArray[np.int64]:
         """Return the number of every event's key, -1 where a value is NULL (§4.2)."""
-        length = len(columns.batch)
         if not self.names:
-            return np.zeros(length, np.int64)
-        if len(self.names) == 1:
-            quick = self._number_integers(columns.arrow(self.names[0]))
-            if quick is not None:
-                return quick
-        combined = np.zeros(length, np.int64)
-        known = np.ones(length, np.bool_)
-        dictionaries: list[list[Any]] = []
-        for name in self.names:
-            codes, values, valid = _codes_of(columns.arrow(name))
-            combined = combined * max(len(values), 1) + codes
-            known &= valid
-            dictionaries.append(values)
-        numbers = np.full(length, -1, np.int64)
-        numbers[known] = self._densify(combined[known], dictionaries)
-        return numbers
-
-    def _number_integers(self, column: pa.ChunkedArray[Any]) -> NDArray[np.int64] | None:
-        """Look up whole numbers of a small range in a table, or return None."""
-        if not pa.types.is_integer(column.type) or column.null_count or not len(column):
-            return None
-        values = np.asarray(_one_array(column))
-        lowest, highest = int(values.min()), int(values.max())
-        if highest - lowest >= DENSE_CODES_MAX or highest >= 2**63:
-            return None
-        lowest, table = self._dense_table(lowest, highest)
-        numbers = np.empty(len(values), np.int64)
-        if look_up_shifted(values, lowest, table, numbers) < 0:
-            seen = np.zeros(len(table), np.bool_)
-            mark_shifted(values, lowest, seen)
-            new = np.flatnonzero(seen & (table < 0))
-            table = table.copy()
-            table[new] = [self._number_key((int(value) + lowest,)) for value in new]
-            look_up_shifted(values, lowest, table, numbers)
-        self._dense = lowest, table
-        return numbers
-
-    def _dense_table(self, lowest: int, highest: int) -> tuple[int, NDArray[np.int64]]:
-        """Return the table of whole numbers of a range, with what it knows already if it can."""
-        first, known = self._dense
-        begin, end = min(lowest, first), max(highest + 1, first + len(known))
-        if not len(known) or end - begin > DENSE_CODES_MAX:
-            return lowest, np.full(highest - lowest + 1, -1, np.int64)
-        if (begin, end) == (first, first + len(known)):
-            return first, known
-        table = np.full(end - begin, -1, np.int64)
-        table[first - begin : first - begin + len(known)] = known
-        return begin, table
-
-    def _densify(
-        self, combined: NDArray[np.int64], dictionaries: list[list[Any]]
-    ) -> NDArray[np.int64]:
-        space = int(np.prod([max(len(values), 1) for values in dictionaries], dtype=np.float64))
-        if space <= DENSE_CODES_MAX:
-            seen = np.flatnonzero(np.bincount(combined, minlength=1))
-            table = np.zeros(int(seen[-1]) + 1 if len(seen) else 1, np.int64)
-            table[seen] = [self._number_of(int(code), dictionaries) for code in seen]
-            return table[combined]
-        unique, inverse = np.unique(combined, return_inverse=True)
-        table = np.array([self._number_of(int(c), dictionaries) for c in unique], np.int64)
-        return table[inverse]
-
-    def _number_of(self, code: int, dictionaries: list[list[Any]]) -> int:
-        parts = []
-        for values in reversed(dictionaries):
-            code, here = divmod(code, len(values))
-            parts.append(values[here])
-        return self._number_key(tuple(_canonical(part) for part in reversed(parts)))
-
-    def _number_key(self, key: tuple[Any, ...]) -> int:
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self.values)
-            self.values.append(key)
+            return np.zeros(len(columns.batch), np.int64)
+        number = self._columns[0].number(columns.arrow(self.names[0]))
+        for pairs, column in zip(self._pairs, self._columns[1:], strict=True):
+            number = pairs.add_pairs(number, column.number(columns.arrow(column.name)))
         return number
-
-
-def _codes_of(
-    column: pa.ChunkedArray[Any],
-) -> tuple[NDArray[np.int64], list[Any], NDArray[np.bool_]]:
-    """Return dense codes of a column, the values that they stand for, and where it is not NULL."""
-    if pa.types.is_dictionary(column.type):
-        encoded = column.unify_dictionaries()
-    else:
-        encoded = column.dictionary_encode()
-    array = _one_array(encoded)
-    valid = np.asarray(array.is_valid())
-    codes = array.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, array.dictionary.to_pylist(), valid
-
-
-def _one_array(column: pa.ChunkedArray[Any]) -> Any:
-    """Return a column as one array; Arrow gives a chunked one back where there is no chunk."""
-    if column.num_chunks == 1:
-        return column.chunk(0)  # Combining one chunk would copy it.
-    array: Any = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        return array.chunk(0) if array.num_chunks else pa.array([], column.type)
-    return array
-
-
-def _canonical(value: Any) -> Any:
-    """Return a value that equals what it should equal (§4.6): one NaN, one zero."""
-    if isinstance(value, float):
-        return _NAN if value != value else value + 0.0
-    return value
-
-
-_NAN = float("nan")
-"""One object, so that a tuple with it equals itself."""
 
 
 def value_keys(vector: Vector, *, largest: bool) -> NDArray[np.int64]:

@@ -41,9 +41,7 @@ def forget_idle_keys(job: Job, state: PartitionState, until: int) -> PartitionSt
     kept = np.flatnonzero(busy)
     new = np.full(len(busy), -1, np.int64)
     new[kept] = np.arange(len(kept))
-    keys = KeyTable(state.keys.names)
-    keys.restore(state.keys.values[number] for number in kept)
-    state.keys = keys
+    state.keys = state.keys.take(kept)
     if state.kept is not None:
         state.kept = state.kept._replace(key=new[state.kept.key])
     for run in state.runs:

@@ -85,9 +85,8 @@ def buckets_of_groups(job: Job, keys: KeyTable, count: int) -> NDArray[np.int64]
 def key_table(keys: KeyTable, numbers: NDArray[np.int64], schema: pa.Schema) -> pa.Table:
     """Return the values of some keys as a table; without attributes, a column of nothing."""
     columns: dict[str, Any] = {"": pa.nulls(len(numbers))}
-    for place, name in enumerate(keys.names):
-        values = [keys.values[k][place] for k in numbers]
-        columns[name] = pa.array(values, schema.field(name).type)
+    for name, values in zip(keys.names, keys.arrays(), strict=True):
+        columns[name] = values.take(pa.array(numbers)).cast(schema.field(name).type)
     return pa.table(columns)
 
 

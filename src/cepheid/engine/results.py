@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cepheid.engine.events import NO_VALUE, KeyTable, values_of_keys
@@ -41,9 +42,9 @@ def build_table(job: Job, rows: list[list[Rows]], keys: KeyTable, schema: pa.Sch
     window, group, numbers, extremes = _add_up(merged, group_of)
     columns: dict[str, Any] = {}
     kinds = {field.name: field.type for field in schema}
-    for position, name in enumerate(job.plan.partition.group_by):
-        values = [groups[g][position] for g in group]
-        columns[name] = pa.array(values, kinds.get(name)) if name in kinds else pa.array(values)
+    for name, values in zip(job.plan.partition.group_by, groups, strict=True):
+        mine = values.take(pa.array(group))
+        columns[name] = mine.cast(kinds[name]) if name in kinds else mine
     columns |= _window_columns(job, window, schema)
     aggregates = {
         column.name: _aggregate(job, column, numbers, extremes, kinds)
@@ -102,21 +103,22 @@ def _pairs(rows: list[list[Rows]], job: Job) -> Rows:
     )
 
 
-def groups_of(job: Job, keys: KeyTable) -> tuple[NDArray[np.int64], list[tuple[Any, ...]]]:
-    """Return the group of every key, and the values of every group, in the order of the values."""
+def groups_of(job: Job, keys: KeyTable) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return the group of every key, and the values of the groups, in the order of the values."""
     places = [job.plan.partition.attributes.index(name) for name in job.plan.partition.group_by]
-    values = [tuple(key[p] for p in places) for key in keys.values]
-    distinct = sorted(set(values), key=lambda group: [_order(value) for value in group])
-    numbers = {group: number for number, group in enumerate(distinct)}
-    return np.array([numbers[group] for group in values] or [0], np.int64), distinct
-
-
-def _order(value: Any) -> tuple[str, Any]:
-    if isinstance(value, bool):
-        return "boolean", value
-    if isinstance(value, int | float):
-        return "number", (value != value, value)
-    return type(value).__name__, value
+    if not places or not len(keys):
+        return np.zeros(max(len(keys), 1), np.int64), [pa.array([]) for _ in places]
+    arrays = keys.arrays()
+    rank = first = np.zeros(len(keys), np.int64)
+    for place in places:
+        encoded = arrays[place].dictionary_encode()
+        order = np.asarray(pc.sort_indices(encoded.dictionary))
+        rank_of = np.empty(len(order), np.int64)
+        rank_of[order] = np.arange(len(order))
+        # Numbered anew for each attribute, so that they stay small.
+        both = rank * len(order) + rank_of[np.asarray(encoded.indices)]
+        _, first, rank = np.unique(both, return_index=True, return_inverse=True)
+    return rank, [arrays[place].take(pa.array(first)) for place in places]
 
 
 def _add_up(

@@ -18,7 +18,7 @@ from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState
 
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 """Goes up whenever old bytes can no longer be read."""
 
 
@@ -71,8 +71,7 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
         )
         for run in state.runs
     )
-    columns = list(zip(*state.keys.values, strict=True)) if state.keys.names else []
-    keys = pa.table({f"{n}": pa.array(values) for n, values in enumerate(columns)})
+    keys = pa.table({f"{n}": array for n, array in enumerate(state.keys.arrays())})
     snapshot = _Snapshot(
         SNAPSHOT_VERSION,
         job.plan.text,
@@ -115,7 +114,7 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
     state = PartitionState(job)
     if state.keys.names:
         table = _table_from_bytes(snapshot.keys)
-        state.keys.restore(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        state.keys.restore(column.combine_chunks() for column in table.columns)
     for run, packed in zip(state.runs, snapshot.runs, strict=True):
         for group in packed.groups:
             run.program.number_codes([tuple(frozenset(c) for c in group)])

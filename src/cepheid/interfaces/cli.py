@@ -280,7 +280,11 @@ def run(
 def stream(
     file: FileArgument,
     source: Annotated[
-        str, typer.Option(help="Where events come from: a folder, or rate:1000 (events a second).")
+        str,
+        typer.Option(
+            help="Where events come from: a folder, kafka://host:9092/topic, or rate:1000 (events "
+            "a second)."
+        ),
     ],
     sink: Annotated[
         str, typer.Option(help="Where rows go: a folder of Parquet files, or - to print them.")
@@ -298,23 +302,26 @@ def stream(
     master: Annotated[
         str | None, typer.Option(help="The Spark cluster: local[*], spark://…")
     ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="The fields of Kafka's JSON: 'ts timestamp, type string'.")
+    ] = None,
+    packages: Annotated[
+        str | None, typer.Option(help="Packages of Spark that the source needs, such as Kafka's.")
+    ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
 ) -> None:
     """Run a query over a live stream; started again, it goes on from its checkpoint."""
     compiled = _compile(file, time, type_, None)
     # Spark takes a second to load, and mistakes in a query do not need it.
-    from cepheid.interfaces.stream_command import FILE_FORMATS, RATE, Options, stream_query
+    from cepheid.interfaces.stream_command import Options, stream_query, wrong_use
 
-    if format_ not in FILE_FORMATS:
-        message = f"--format is one of {', '.join(FILE_FORMATS)}, not {format_}"
-        raise WrongUseError(message)
-    if not source.startswith(RATE) and "://" not in source and not Path(source).is_dir():
-        message = f"could not read {_name_of(source)}: no such folder"
-        raise WrongUseError(message)
     options = Options(
-        source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master
-    )
+        source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
+        columns=columns, packages=packages,
+    )  # fmt: skip
+    if message := wrong_use(compiled, options):
+        raise WrongUseError(message)
     try:
         stream_query(compiled, options)
     except CepheidError as error:

@@ -1,28 +1,34 @@
-"""``cepheid stream``: a live query from a folder of files, or Spark's rate source, to a sink."""
+"""``cepheid stream``: a live query from files, Kafka or Spark's rate source to a sink."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from cepheid.api import CompiledQuery
+from cepheid.errors import DataError, Diagnostic
 from cepheid.runtime import spark_session
 from cepheid.runtime.spark_stream import METRICS
+from cepheid.runtime.spark_stream_tasks import COUNTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FILE_FORMATS = ("parquet", "json", "csv")
 RATE = "rate:"
+KAFKA = "kafka://"
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 STANDARD_OUTPUT = "-"
 
 
@@ -38,6 +44,28 @@ class Options(msgspec.Struct, frozen=True):
     once: bool = False
     files: int | None = None
     master: str | None = None
+    columns: str | None = None
+    packages: str | None = None
+
+
+def wrong_use(compiled: CompiledQuery, options: Options) -> str:
+    """Return what is wrong with the options, before Spark starts; nothing if all is well."""
+    source = options.source
+    if options.format not in FILE_FORMATS:
+        return f"--format is one of {', '.join(FILE_FORMATS)}, not {options.format}"
+    if source.startswith(RATE) and not source.removeprefix(RATE).isdigit():
+        return f"the source is rate: and a number of events a second, not {source}"
+    if source.startswith(KAFKA):
+        if not all(kafka_place(source)):
+            return "a source of Kafka is kafka://host:9092/topic"
+        if options.columns is None:
+            return "Kafka's values are JSON: name their fields, --columns 'ts timestamp, ...'"
+    elif not source.startswith(RATE) and "://" not in source and not Path(source).is_dir():
+        return f"could not read {source}: no such folder"
+    if compiled.plan.window.emit_early and options.sink != STANDARD_OUTPUT:
+        message = "rows of `EMIT EARLY` change until their window closes, and files do not: "
+        return message + "use --sink -"
+    return ""
 
 
 def stream_query(compiled: CompiledQuery, options: Options) -> None:
@@ -48,15 +76,23 @@ def stream_query(compiled: CompiledQuery, options: Options) -> None:
     DataError
         What a task said about the events, or E523 if Spark itself failed.
     """
-    console = Console(stderr=True)
-    with warnings.catch_warnings(record=True), spark_session.session(options.master) as spark:
+    with warnings.catch_warnings(record=True), _session(options) as spark:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
-        try:
-            rows = compiled.stream(_source(spark, options), watermark=options.watermark)
-            live = _start(rows, options)
-            _watch(live, console)
-        except PySparkException as error:
-            raise spark_session.clear_error(error) from error
+        stream_in(spark, compiled, options)
+
+
+def _session(options: Options) -> AbstractContextManager[SparkSession]:
+    return spark_session.session(options.master, packages=options.packages)
+
+
+def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
+    """Run a live query in a session."""
+    try:
+        rows = compiled.stream(_source(spark, options), watermark=options.watermark)
+        mode = "update" if compiled.plan.window.emit_early else "append"
+        _watch(_start(rows, options, mode), Console(stderr=True))
+    except PySparkException as error:
+        raise spark_session.clear_error(error) from error
 
 
 def _source(spark: SparkSession, options: Options) -> DataFrame:
@@ -64,6 +100,8 @@ def _source(spark: SparkSession, options: Options) -> DataFrame:
         return spark.readStream.format("rate").option(
             "rowsPerSecond", options.source.removeprefix(RATE)
         ).load()  # fmt: skip
+    if options.source.startswith(KAFKA):
+        return _kafka(spark, options)
     # A stream has to know its columns: those of the files that are there already.
     known = spark.read.format(options.format).option("header", "true")
     if options.format == "csv":
@@ -74,8 +112,31 @@ def _source(spark: SparkSession, options: Options) -> DataFrame:
     return reader.schema(known.load(options.source).schema).load(options.source)
 
 
-def _start(rows: DataFrame, options: Options) -> Any:
-    writer = rows.writeStream.option("checkpointLocation", str(options.checkpoint))
+def kafka_place(source: str) -> tuple[str, str]:
+    """Return the servers and the topic of ``kafka://host:port,.../topic``, empty if missing."""
+    servers, _, topic = source.removeprefix(KAFKA).partition("/")
+    return servers, topic
+
+
+def _kafka(spark: SparkSession, options: Options) -> DataFrame:
+    """Read JSON values; what is there before the first start counts too."""
+    servers, topic = kafka_place(options.source)
+    assert options.columns is not None, "the command checks it"
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
+    reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
+    try:
+        raw = reader.load()
+    except AnalysisException as error:
+        message = "Spark lacks the connector for Kafka"
+        helps = (f"add `--packages {CONNECTOR}:{spark.version}`",)
+        raise DataError([Diagnostic("E525", message, helps=helps)]) from error
+    event = sf.from_json(sf.col("value").cast("string"), options.columns)
+    return raw.select(event.alias("event")).select("event.*")
+
+
+def _start(rows: DataFrame, options: Options, mode: str) -> Any:
+    writer = rows.writeStream.outputMode(mode)
+    writer = writer.option("checkpointLocation", str(options.checkpoint))
     if options.once:
         writer = writer.trigger(availableNow=True)
     else:
@@ -122,6 +183,6 @@ def progress_table(progress: Any) -> Table:
     table.add_row("micro-batch", f"{progress['batchId']:,}")
     table.add_row("events a second", f"{progress['processedRowsPerSecond']:,.0f}")
     table.add_row("watermark", str(progress["eventTime"].get("watermark", "")))
-    for name in ("events", "late", "buffered", "partitions", "state_bytes"):
+    for name in COUNTS:
         table.add_row(name.replace("_", " "), f"{(counts[name] if counts else 0) or 0:,}")
     return table

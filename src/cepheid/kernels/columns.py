@@ -19,12 +19,9 @@ def look_up(indices, table, out):
 
 @njit(cache=True)
 def look_up_shifted(values, lowest, table, out):
-    """Set out[i] = table[values[i] - lowest]; return the least of them."""
-    least = np.int64(0)
+    """Set out[i] = table[values[i] - lowest]."""
     for i in range(values.shape[0]):
         out[i] = table[values[i] - lowest]
-        least = min(least, out[i])
-    return least
 
 
 @njit(cache=True)

@@ -144,6 +144,10 @@ class ClauseBuilder:
         value = tree.Literal(span=span_of(c), value=True)
         return Clause("EMIT", "emit_on_expiry", value.span, value)
 
+    def emit_early_clause(self, c: Children[Child]) -> Clause:
+        value = tree.Literal(span=span_of(c), value=True)
+        return Clause("EMIT", "emit_early", value.span, value)
+
     def ties_clause(self, c: Children[Child]) -> Clause:
         value = tree.TiesClause(span=span_of(c), ties=_mode(c, TIES))
         return Clause("TIES", "ties", value.span, value)

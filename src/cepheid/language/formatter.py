@@ -107,6 +107,8 @@ def _clauses(query: tree.Query) -> list[tuple[int, str]]:
         clauses.append((query.window, _format_window(query.window)))
     if query.emit_on_expiry is not None:
         clauses.append((query.emit_on_expiry, "EMIT ON EXPIRY"))
+    if query.emit_early is not None:
+        clauses.append((query.emit_early, "EMIT EARLY"))
     if query.ties is not None:
         clauses.append((query.ties, f"TIES {query.ties.ties.value}"))
     if query.numbers is not None:

@@ -43,6 +43,7 @@ KEYWORDS = frozenset(
         "EMIT",
         "ON",
         "EXPIRY",
+        "EARLY",
         "TIES",
         "NUMBERS",
         "MIN_LENGTH",

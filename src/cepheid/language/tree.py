@@ -325,6 +325,7 @@ class Query(Node, frozen=True, eq=False):
     having: Expression | None = None
     window: Window | None = None
     emit_on_expiry: Literal | None = None
+    emit_early: Literal | None = None
     ties: TiesClause | None = None
     numbers: NumbersClause | None = None
     min_length: Literal | None = None

@@ -256,6 +256,8 @@ def _describe_window(window: WindowPlan) -> list[str]:
     lines = [text, window.reason]
     if window.emit_on_expiry:
         lines.append("also a result whenever a match leaves the window")
+    if window.emit_early:
+        lines.append("on a live stream also the results so far of open windows")
     return lines
 
 

@@ -267,6 +267,15 @@ class OutputPlanner:
                 "leave it out, or return aggregates: `RETURN COUNT(*)`",
             )
 
+        early = self._query.emit_early
+        if early is not None and kind is not OutputKind.AGGREGATES:
+            self._findings.add(
+                "E328",
+                "`EMIT EARLY` reports aggregates of open windows, and this query lists matches",
+                early.span,
+                "leave it out, or return aggregates: `RETURN COUNT(*)`",
+            )
+
     def _plan_limit(self, kind: OutputKind) -> int | None:
         limit = self._query.limit
         if limit is None:

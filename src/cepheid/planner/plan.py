@@ -128,6 +128,7 @@ class WindowPlan(msgspec.Struct, frozen=True):
     pane: int = 0
     overlap: int = 1
     emit_on_expiry: bool = False
+    emit_early: bool = False
     reason: str = ""
     tick_ns: int = 1000
 

@@ -37,6 +37,19 @@ def plan_window(query: tree.Query, text: str, findings: Findings, source: Source
             helps = "add a window: `WITHIN 10 minutes`; without one, no match expires"
         message = "`EMIT ON EXPIRY` needs `WITHIN` in time and no `SLIDE`"
         findings.add("E316", message, emit.span, helps)
+    return plan if query.emit_early is None else _plan_early(query.emit_early, plan, findings)
+
+
+def _plan_early(emit: tree.Literal, plan: WindowPlan, findings: Findings) -> WindowPlan:
+    """Let a live query report windows that are still open (§6.7)."""
+    if plan.kind in (WindowKind.SLIDING, WindowKind.TUMBLING):
+        return msgspec.structs.replace(plan, emit_early=True)
+    helps = {
+        WindowKind.NONE: "add windows: `WITHIN 10 minutes SLIDE 10 minutes`",
+        WindowKind.TRAILING: "leave it out: `WITHIN` without `SLIDE` reports whenever a match ends",
+    }.get(plan.kind, "leave it out: windows counted in events report when they are full")
+    message = "`EMIT EARLY` needs `WITHIN` and `SLIDE` in time"
+    findings.add("E328", message, emit.span, helps)
     return plan
 
 

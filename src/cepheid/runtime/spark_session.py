@@ -83,8 +83,8 @@ def check_java() -> None:
 
 
 @contextlib.contextmanager
-def session(master: str | None = None) -> Iterator[SparkSession]:
-    """Start a Spark session and stop it at the end.
+def session(master: str | None = None, *, packages: str | None = None) -> Iterator[SparkSession]:
+    """Start a Spark session, with packages for its sources, and stop it at the end.
 
     Raises
     ------
@@ -98,6 +98,8 @@ def session(master: str | None = None) -> Iterator[SparkSession]:
     builder = SparkSession.builder.appName("cepheid")
     if master is not None or "MASTER" not in os.environ:
         builder = builder.master(master or "local[*]")
+    if packages is not None:
+        builder = builder.config("spark.jars.packages", packages)
     silent = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
     builder = builder.config("spark.driver.extraJavaOptions", silent)
     for name, value in (START_SETTINGS | SETTINGS).items():

@@ -3,7 +3,8 @@
     events --mapInArrow--> blobs by bucket --stateful operator--> blobs of rows --mapInArrow--> rows
 
 Keys share a few buckets, because a state store of single keys would cost a call of Python for each.
-The operator compares with the watermark itself: Spark lets late rows pass.
+The operator has a watermark of its own, of the same delay as Spark's: that one is a micro-batch
+behind, and lets late rows pass.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from cepheid.engine.job import lower
 from cepheid.engine.partials import is_whole
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.planner.plan import Plan, WindowKind
+from cepheid.planner.windows import TICKS_NS
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.spark_batch import (
     SHUFFLE_PARTITIONS_DEFAULT,
@@ -87,6 +89,10 @@ def check_windows(plan: Plan) -> None:
         message = "without a window, a query over a stream has no result before its end"
         helps = ("add `WITHIN 10 minutes SLIDE 10 minutes`",)
         raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
+    if plan.window.tick_ns != TICKS_NS["us"]:
+        message = "the times of a live query are timestamps, or whole microseconds"
+        helps = (f"turn them into timestamps first: `timestamp_millis({plan.time})`",)
+        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
     if plan.window.kind is WindowKind.COUNT and not is_whole(lower(plan)):
         message = "windows counted in events close for each partition at its own time, so a group "
         message += "of several partitions is never complete"
@@ -115,6 +121,23 @@ def buckets_of(spark: SparkSession, count: int) -> tuple[int, ...]:
     return tuple(sorted(int(row[1]) for row in found.collect()))
 
 
+def delay_of(spark: SparkSession, watermark: str) -> int:
+    """Return the delay of a watermark in microseconds, as Spark reads it.
+
+    Raises
+    ------
+    ValueError
+        If it is no length of time.
+    """
+    zero = sf.timestamp_seconds(sf.lit(0))
+    later = sf.unix_micros(zero + sf.lit(watermark).try_cast("interval"))
+    (row,) = spark.range(1).select(later).collect()
+    if row[0] is None or row[0] < 0:
+        message = f"a watermark is a length of time such as '10 seconds', not {watermark!r}"
+        raise ValueError(message)
+    return int(row[0])
+
+
 def _partitions(spark: SparkSession) -> int:
     """Return how many tasks the stateful operator has."""
     return int(spark.conf.get("spark.sql.shuffle.partitions") or parallelism(spark))
@@ -131,15 +154,17 @@ def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     # Rows of a group are added up where they are made, so all its partitions share a bucket.
     names = plan.partition.group_by
     buckets = buckets_of(spark, _partitions(spark)) if names else (0,)
-    work = Work.of(plan, schema, results, len(buckets))
+    work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
     if names:
         keys = [canonical(projected, name) for name in names]
         number = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
         projected = projected.withColumn(BUCKET, number)
     sent = projected.mapInArrow(tasks.send_stream(work, buckets), tasks.SENT_DDL)
-    turned = _stateful(sent, watermark, tasks.take_turns(work))
-    # Spark sums these up over the buckets of a micro-batch.
-    counts = [sf.sum(name).alias(name) for name in tasks.COUNTS]
+    # Rows of open windows take the place of those that left before.
+    mode = "update" if plan.window.emit_early else "append"
+    turned = _stateful(sent, watermark, tasks.take_turns(work), mode)
+    counts = [sf.sum(name).alias(name) for name in tasks.SUMS]
+    counts += [sf.max(name).alias(name) for name in tasks.MAXIMA]
     told = turned.observe(METRICS, *counts)
     rows = told.where(sf.col("payload").isNotNull()).select("payload")
     return rows.mapInArrow(tasks.unpack(results), spark_schema_of(results))
@@ -150,17 +175,18 @@ def _late_events(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     schema: pa.Schema = arrow_schema_of(frame, frame.columns)
     work = Work.of(plan, schema, schema, 1)
     sent = frame.mapInArrow(tasks.send_stream(work, (0,), drop=False), tasks.SENT_DDL)
-    found = _stateful(sent, watermark, tasks.find_late(work))
+    found = _stateful(sent, watermark, tasks.find_late(work), "append")
     rows = found.where(sf.col("payload").isNotNull()).select("payload")
     return rows.mapInArrow(tasks.unpack(schema), frame.schema)
 
 
-def _stateful(sent: DataFrame, watermark: str, function: Any) -> DataFrame:
+def _stateful(sent: DataFrame, watermark: str, function: Any, mode: str) -> DataFrame:
     blobs = sent.withWatermark("latest", watermark)
     return blobs.groupBy("bucket").applyInPandasWithState(
         function,
         tasks.TURNED_DDL,
         "data binary",
-        "append",
-        GroupStateTimeout.EventTimeTimeout,
+        mode,
+        # Only a later event moves the watermark, so nothing happens while none comes.
+        GroupStateTimeout.NoTimeout,
     )

@@ -25,28 +25,28 @@ from cepheid.runtime.spark_tasks import (
     partition_id,
     with_names,
 )
-from cepheid.runtime.stream_state import is_late, turn
+from cepheid.runtime.stream_state import MILLISECOND, is_late, turn
 from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
 
-SENT_DDL = "bucket int, seq long, latest timestamp, payload binary"
+SENT_DDL = "bucket int, seq long, latest timestamp, told long, payload binary"
 _SENT_FIELDS: list[tuple[str, pa.DataType]] = [
     ("bucket", pa.int32()),
     ("seq", pa.int64()),
     ("latest", pa.timestamp("us", "UTC")),
+    ("told", pa.int64()),
     ("payload", pa.binary()),
 ]
 _SENT = pa.schema(_SENT_FIELDS)
 
-COUNTS = ("events", "late", "buffered", "partitions", "state_bytes")
-"""What a turn counts; the sums are in the progress of the query."""
+SUMS = ("events", "late", "buffered", "partitions", "state_bytes")
+MAXIMA = ("open_windows", "lag_ms")
+COUNTS = (*SUMS, *MAXIMA)
+"""What a turn counts; sums, or the largest of all buckets, are in the progress of the query."""
 
 TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", payload binary"
-
-MICROS = 1000
-"""Spark tells watermarks in milliseconds."""
 
 Frames = Iterator[pd.DataFrame]
 Turns = Callable[[Any, Iterable[pd.DataFrame], "GroupState"], Frames]
@@ -63,7 +63,6 @@ def send_stream(
     def run(batches: Batches) -> Batches:
         job = work.job()
         seq = partition_id() << 32
-        numbers = np.array(buckets, np.int64)
         for chunk in chunks(batches):
             table = with_names(chunk, work.schema)
             latest = int(read_times(Columns(table), job.plan.time).max())
@@ -74,26 +73,30 @@ def send_stream(
                 kept = kept.drop_columns([BUCKET])
             # Spark hands times over in the zone of the session, which may change with a restart.
             kept = kept.cast(work.schema)
-            parts = list(split(kept, place, len(buckets)))
-            yield _sent([int(numbers[n]) for n, _ in parts], seq, latest, [p for _, p in parts])
+            parts = split(kept, place, len(buckets))
+            yield _sent(buckets, seq, latest, dict(parts))
             seq += 1
 
     return in_task(run)
 
 
-def _sent(buckets: list[int], seq: int, latest: int, parts: list[pa.Table]) -> pa.RecordBatch:
-    """Return blobs and, in a row of its own, the latest time.
+def _sent(
+    buckets: tuple[int, ...], seq: int, latest: int, parts: dict[int, pa.Table]
+) -> pa.RecordBatch:
+    """Return a row for every bucket, which is told the latest time, and one for Spark's watermark.
 
     Spark drops rows that are behind the watermark, and would take single events for a whole blob:
-    blobs have no time, and only the row that tells it may be dropped.
+    blobs have no time, and only the row that has one may be dropped.
     """
-    stamps = pa.array([latest, *(None for _ in parts)], pa.int64())
-    payloads = [None, *(table_to_bytes(part) for part in parts)]
+    count = len(buckets)
+    stamps = pa.array([latest, *(None for _ in buckets)], pa.int64())
+    payloads = [table_to_bytes(parts[n]) if n in parts else None for n in range(count)]
     columns: list[Any] = [
-        pa.array([buckets[0] if buckets else 0, *buckets], pa.int32()),
-        pa.array([seq] * len(payloads), pa.int64()),
+        pa.array([buckets[0], *buckets], pa.int32()),
+        pa.array([seq] * (count + 1), pa.int64()),
         stamps.cast(_SENT.field("latest").type),
-        pa.array(payloads, pa.binary()),
+        pa.array([latest] * (count + 1), pa.int64()),
+        pa.array([None, *payloads], pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_SENT)
 
@@ -115,18 +118,16 @@ def take_turns(work: Work) -> Turns:
     """Return the stateful operator: the state of a bucket is one value of bytes."""
 
     def run(_key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
-        until = _watermark(state)
         data = bytes(state.get[0]) if state.exists else None
         try:
-            saved, outcome = turn(work, data, _arrived(frames), until)
+            saved, outcome = turn(work, data, *_arrived(frames))
         except CepheidError as error:
             raise type(error)(error.diagnostics, error.text) from None
         state.update((saved,))
-        # Windows close when the watermark moves on, whether or not events come.
-        state.setTimeoutTimestamp(state.getCurrentWatermarkMs() + 1)
         counts = (outcome.events, outcome.late, outcome.buffered, outcome.partitions, len(saved))
+        most = (outcome.open_windows, outcome.lag // MILLISECOND)
         payload = table_to_bytes(outcome.results) if len(outcome.results) else None
-        yield pd.DataFrame([(*counts, payload)], columns=[*COUNTS, "payload"])
+        yield pd.DataFrame([(*counts, *most, payload)], columns=[*COUNTS, "payload"])
 
     return run
 
@@ -135,35 +136,33 @@ def find_late(work: Work) -> Turns:
     """Return an operator without state that lets late events pass."""
 
     def run(_key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
-        until = _watermark(state)
-        tables = _arrived(frames)
-        if until is None or not tables:
+        # Spark's watermark is that of the micro-batches before; zero is its word for none.
+        until = state.getCurrentWatermarkMs() * MILLISECOND
+        tables, _ = _arrived(frames)
+        if until <= 0 or not tables:
             return
         table = pa.concat_tables(tables)
         late = table.filter(pa.array(is_late(work, table, until)))
         if len(late):
-            payload = table_to_bytes(late)
-            row = (len(table), len(late), 0, 0, 0, payload)
+            row = (*(0 for _ in COUNTS), table_to_bytes(late))
             yield pd.DataFrame([row], columns=[*COUNTS, "payload"])
 
     return run
 
 
-def _watermark(state: GroupState) -> int | None:
-    """Return the watermark in microseconds; zero is Spark's word for none."""
-    watermark = state.getCurrentWatermarkMs()
-    return watermark * MICROS if watermark > 0 else None
+def _arrived(frames: Iterable[pd.DataFrame]) -> tuple[list[pa.Table], int | None]:
+    """Return the events of a micro-batch, in the order in which they arrived, and the latest time.
 
-
-def _arrived(frames: Iterable[pd.DataFrame]) -> list[pa.Table]:
-    """Return the events of a micro-batch, in the order in which they arrived."""
-    blobs = [
-        (seq, payload)
-        for frame in frames
-        for seq, payload in zip(frame["seq"], frame["payload"], strict=True)
-        if payload is not None
-    ]
-    return [table_from_bytes(bytes(payload)) for _, payload in sorted(blobs, key=lambda b: b[0])]
+    That is the latest of all events, also of those of other buckets.
+    """
+    blobs: list[tuple[int, bytes]] = []
+    latest: list[int] = []
+    for frame in frames:
+        latest.append(int(frame["told"].max()))
+        rows = zip(frame["seq"], frame["payload"], strict=True)
+        blobs += [(seq, payload) for seq, payload in rows if payload is not None]
+    tables = [table_from_bytes(payload) for _, payload in sorted(blobs, key=lambda b: b[0])]
+    return tables, max(latest, default=None)
 
 
 def unpack(schema: pa.Schema) -> Callable[[Batches], Batches]:

@@ -1,11 +1,14 @@
 """One bucket of a live stream: its state and what arrived in, its state and what is certain out.
 
-    turn(work, data, arrived, until)  ->  (data, Outcome)
+    turn(work, data, arrived, latest)  ->  (data, Outcome)
 
-The state is bytes: the engine's snapshot, and a buffer of the events that are not before the
-watermark. Events wait in the buffer until the watermark passes them; then they are put in order and
-go through ``step``, and ``advance`` closes the windows that end by the watermark. An event before
-the watermark that arrives now is late: it is counted, and changes nothing.
+The state is bytes: the watermark, the engine's snapshot, and a buffer of the events that are not
+before the watermark. Events wait in the buffer until the watermark passes them; then they are put
+in order and go through ``step``, and ``advance`` closes the windows that end by the watermark.
+
+Every bucket is told the latest time of all events of a micro-batch, so all move their watermarks
+alike, and at once: Spark's own is one micro-batch behind, and all events would wait in the state.
+What comes before the watermark of the micro-batches before is late: counted, without effect.
 """
 
 from __future__ import annotations
@@ -17,21 +20,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.engine.events import Columns, read_times
+from cepheid.engine.events import Columns, KeyTable, read_times
 from cepheid.engine.idle import forget_idle_keys
 from cepheid.engine.job import Job
 from cepheid.engine.partials import RowsOfRuns
 from cepheid.engine.results import build_table
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
-from cepheid.engine.step import PartitionState, advance, step
+from cepheid.engine.step import PartitionState, advance, finish, step
 from cepheid.errors import DataError, Diagnostic
+from cepheid.planner.plan import WindowKind, WindowPlan
 from cepheid.runtime.blobs import table_from_bytes, table_to_bytes
 from cepheid.runtime.local import LOOK_BACK_ROWS
 from cepheid.runtime.ordering import STEP_ROWS, ordered, slices
 from cepheid.runtime.work import Work
 
-BUCKET_VERSION = 1
+BUCKET_VERSION = 2
 """Goes up whenever old bytes can no longer be read."""
+
+MILLISECOND = 1000
 
 
 class _Saved(msgspec.Struct, array_like=True):
@@ -40,6 +46,7 @@ class _Saved(msgspec.Struct, array_like=True):
     version: int
     buckets: int
     columns: bytes
+    until: int | None
     engine: bytes
     buffer: bytes
 
@@ -52,12 +59,14 @@ class Outcome(NamedTuple):
     late: int
     buffered: int
     partitions: int
+    open_windows: int
+    lag: int
 
 
 def turn(
-    work: Work, data: bytes | None, arrived: list[pa.Table], until: int | None
+    work: Work, data: bytes | None, arrived: list[pa.Table], latest: int | None
 ) -> tuple[bytes, Outcome]:
-    """Take in what arrived, up to the watermark; None is the time before the first watermark.
+    """Take in what arrived, up to the watermark that follows from the latest time.
 
     Raises
     ------
@@ -65,9 +74,13 @@ def turn(
         E524 if the state was written by another query; E5xx for what is wrong with the events.
     """
     job = work.job()
-    state, buffer = _restore(work, job, data)
+    before, state, buffer = _restore(work, job, data)
     fresh = pa.concat_tables(arrived) if arrived else work.schema.empty_table()
-    on_time = fresh if until is None else fresh.filter(pa.array(~is_late(work, fresh, until)))
+    on_time = fresh
+    if before is not None and len(fresh):
+        late_ones = is_late(work, fresh, before)
+        on_time = fresh.filter(pa.array(~late_ones)) if late_ones.any() else fresh
+    until = watermark_after(work, before, latest)
     waiting = ordered(pa.concat_tables([buffer, on_time]), job.plan)
     rows: RowsOfRuns = [[] for _ in range(job.outputs)]
     if until is not None:
@@ -87,12 +100,62 @@ def turn(
         BUCKET_VERSION,
         work.buckets,
         work.events,
+        until,
         state_to_bytes(job, state),
         table_to_bytes(waiting) if len(waiting) else b"",
     )
-    late = len(fresh) - len(on_time)
-    counts = (len(fresh), late, len(waiting), partitions)
-    return msgspec.msgpack.encode(saved), Outcome(results, *counts)
+    if job.plan.window.emit_early and len(on_time):
+        results = pa.concat_tables([results, _so_far(work, saved.engine, waiting, on_time)])
+    lag = latest - until if until is not None and latest is not None else 0
+    outcome = Outcome(
+        results, len(fresh), len(fresh) - len(on_time), len(waiting), partitions,
+        open_windows(job.plan.window, until, lag, partitions), max(lag, 0),
+    )  # fmt: skip
+    return msgspec.msgpack.encode(saved), outcome
+
+
+def _so_far(work: Work, engine: bytes, waiting: pa.Table, came: pa.Table) -> pa.Table:
+    """Return what is known of open windows, of the groups of which events came (§6.7).
+
+    What waits goes through a copy of the state, with a job of its own: programs learn.
+    """
+    job = work.job()
+    state = state_from_bytes(job, engine)
+    rows: RowsOfRuns = [[] for _ in range(job.outputs)]
+    for part in slices(waiting, LOOK_BACK_ROWS if job.looks_back else STEP_ROWS):
+        state, found = step(job, state, part)
+        _add(rows, found)
+    state, found = finish(job, state)
+    _add(rows, found)
+    table = build_table(job, rows, state.keys, work.schema)
+    groups = KeyTable(job.plan.partition.group_by)
+    groups.number(Columns(came))
+    count = len(groups)
+    changed = groups.number(Columns(table)) < count
+    return table.filter(pa.array(changed)).cast(work.result_schema)
+
+
+def watermark_after(work: Work, before: int | None, latest: int | None) -> int | None:
+    """Return the watermark after a micro-batch, in whole milliseconds as Spark has it."""
+    if latest is None:
+        return before
+    now = (latest // MILLISECOND) * MILLISECOND - work.delay
+    # Spark knows no watermark before 1970.
+    return before if now <= max(before or 0, 0) else now
+
+
+def open_windows(window: WindowPlan, until: int | None, lag: int, partitions: int) -> int:
+    """Return how many windows have begun by the latest event and are not closed.
+
+    Windows that go with the events of a partition are one for each partition.
+    """
+    if window.kind not in (WindowKind.SLIDING, WindowKind.TUMBLING):
+        return partitions
+    if until is None:
+        return 0
+    slide = window.slide or window.within
+    first = (until - window.within) // slide + 1
+    return int((until + lag) // slide - first + 1)
 
 
 def is_late(work: Work, events: pa.Table, until: int) -> NDArray[np.bool_]:
@@ -105,9 +168,11 @@ def _add(rows: RowsOfRuns, found: RowsOfRuns) -> None:
         mine += new
 
 
-def _restore(work: Work, job: Job, data: bytes | None) -> tuple[PartitionState, pa.Table]:
+def _restore(
+    work: Work, job: Job, data: bytes | None
+) -> tuple[int | None, PartitionState, pa.Table]:
     if data is None:
-        return PartitionState(job), work.schema.empty_table()
+        return None, PartitionState(job), work.schema.empty_table()
     try:
         saved = msgspec.msgpack.decode(data, type=_Saved)
     except msgspec.MsgspecError as error:
@@ -120,7 +185,7 @@ def _restore(work: Work, job: Job, data: bytes | None) -> tuple[PartitionState, 
     except ValueError as error:
         raise _misfit(str(error)) from error
     buffer = table_from_bytes(saved.buffer) if saved.buffer else work.schema.empty_table()
-    return state, buffer
+    return saved.until, state, buffer
 
 
 def _difference(work: Work, saved: _Saved) -> str:

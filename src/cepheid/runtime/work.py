@@ -16,15 +16,20 @@ class Work(msgspec.Struct, frozen=True):
     events: bytes
     results: bytes
     buckets: int
+    delay: int = 0
+    """How far the watermark of a stream is behind its latest event, in microseconds."""
 
     @staticmethod
-    def of(plan: Plan, schema: pa.Schema, results: pa.Schema, buckets: int) -> Work:
+    def of(
+        plan: Plan, schema: pa.Schema, results: pa.Schema, buckets: int, *, delay: int = 0
+    ) -> Work:
         """Return the work of a plan over events of a schema."""
         return Work(
             plan.to_json(),
             schema.serialize().to_pybytes(),
             results.serialize().to_pybytes(),
             buckets,
+            delay,
         )
 
     def job(self) -> Job:
