@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from cepheid.engine.job import lower
+from cepheid.engine.job import lists_matches, lower
 from cepheid.engine.partials import is_whole
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.planner.plan import Plan, WindowKind
@@ -22,7 +22,6 @@ from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.spark_batch import (
     SHUFFLE_PARTITIONS_DEFAULT,
     canonical,
-    check_supported,
     parallelism,
 )
 from cepheid.runtime.spark_schema import (
@@ -82,7 +81,12 @@ def check_windows(plan: Plan) -> None:
     UnsupportedError
         E405, or E404 if the query cannot be run at all.
     """
-    check_supported(plan)
+    lower(plan)
+    if lists_matches(plan):
+        message = "matches cannot be listed on a live stream yet"
+        helps = ("return aggregates, or run the query over what has arrived",)
+        diagnostic = Diagnostic("E404", message, plan.patterns[0].span, helps=helps)
+        raise UnsupportedError([diagnostic], plan.text)
     if plan.window.kind is WindowKind.NONE:
         message = "without a window, a query over a stream has no result before its end"
         helps = ("add `WITHIN 10 minutes SLIDE 10 minutes`",)
