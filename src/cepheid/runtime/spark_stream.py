@@ -82,16 +82,16 @@ def check_windows(plan: Plan) -> None:
         E405, or E404 if the query cannot be run at all.
     """
     lower(plan)
-    if lists_matches(plan):
-        message = "matches cannot be listed on a live stream yet"
-        helps = ("return aggregates, or run the query over what has arrived",)
-        diagnostic = Diagnostic("E404", message, plan.patterns[0].span, helps=helps)
-        raise UnsupportedError([diagnostic], plan.text)
+    if plan.output.limit is not None:
+        message = "`LIMIT` stops a listing, and a live query goes on"
+        helps = ("leave LIMIT out, and stop the query when there is enough",)
+        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
     if plan.window.kind is WindowKind.NONE:
         message = "without a window, a query over a stream has no result before its end"
         helps = ("add `WITHIN 10 minutes SLIDE 10 minutes`",)
         raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
-    if plan.window.kind is WindowKind.COUNT and not is_whole(lower(plan)):
+    apart = lists_matches(plan) or is_whole(lower(plan))
+    if plan.window.kind is WindowKind.COUNT and not apart:
         message = "windows counted in events close for each partition at its own time, so a group "
         message += "of several partitions is never complete"
         helps = ("add all equivalence attributes to GROUP-BY",)
@@ -126,14 +126,14 @@ def _partitions(spark: SparkSession) -> int:
 
 def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     columns = columns_of(frame, plan)
-    projected = frame.select(
-        *(column.alias(alias_of(name)) for name, (column, _) in columns.items())
-    )
+    names = names_of(plan, frame.columns)
+    projected = frame.select(*(columns[name][0].alias(alias_of(name)) for name in names))
     schema = arrow_schema_of(projected, names_of(plan, projected.columns))
     results = result_schema_of(plan, schema)
     spark = frame.sparkSession
     # Rows of a group are added up where they are made, so all its partitions share a bucket.
-    names = plan.partition.group_by
+    # A match has one partition.
+    names = plan.partition.attributes if lists_matches(plan) else plan.partition.group_by
     buckets = buckets_of(spark, _partitions(spark)) if names else (0,)
     work = Work.of(plan, schema, results, len(buckets))
     if names:
