@@ -88,15 +88,15 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         spark
             A Spark session that reads the files; without one they are read in this process.
         strategy
-            How Spark cuts the work into tasks: ``"combine"`` or ``"key shuffle"``, for files also
-            ``"scan slices"``. Without it the plan decides; ``explain(engine="spark")`` says how.
+            How Spark cuts the work into tasks: ``"combine"``, ``"key shuffle"`` or
+            ``"time shuffle"``, for files also ``"scan slices"``. Without it the plan decides;
+            ``explain(engine="spark")`` says how.
 
         Returns
         -------
         pyarrow.Table, pandas.DataFrame or pyspark.sql.DataFrame
             Arrow and paths give Arrow, pandas gives pandas, Spark gives Spark. Rows are sorted by
-            window and group, but for Spark; matches
-            come in the order of their last events.
+            window and group, and matches come in the order of their last events, but for Spark.
 
         Raises
         ------

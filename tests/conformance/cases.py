@@ -12,7 +12,7 @@ import pytest
 import cepheid
 
 FOLDER = Path(__file__).parent / "cases"
-SUITES = sorted(path.stem for path in FOLDER.glob("*.json"))
+SUITES = sorted(path.stem for path in FOLDER.glob("*match_recognize.json"))
 TYPES = {
     "integer": pa.int32(),
     "bigint": pa.int64(),
@@ -25,10 +25,10 @@ ERRORS = {"skip_to_first_row": "E610", "skip_target_absent": "E611"}
 Case = dict[str, Any]
 
 
-def read_cases(suite: str) -> list[Case]:
-    """Return the cases of a file."""
+def read_cases(suite: str, families: tuple[str, ...] = ("match_recognize",)) -> list[Case]:
+    """Return the cases of a file that are of some families."""
     cases: list[Case] = json.loads((FOLDER / f"{suite}.json").read_text("utf-8"))
-    return [case for case in cases if case["family"] == "match_recognize"]
+    return [case for case in cases if case["family"] in families]
 
 
 def table_of(case: Case) -> pa.Table:

@@ -71,6 +71,10 @@ def same_rows(actual: list[dict[str, Any]], expected: list[dict[str, Any]]) -> b
 
 def same_value(actual: Any, expected: Any) -> bool:
     """Return whether two values are equal; NaN equals itself."""
+    if isinstance(actual, list) and isinstance(expected, list):
+        return len(actual) == len(expected) and all(map(same_value, actual, expected))
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        return same_rows([actual], [expected])
     if isinstance(actual, float) and isinstance(expected, int | float):
         if math.isnan(actual) or math.isnan(expected):
             return math.isnan(actual) and math.isnan(expected)

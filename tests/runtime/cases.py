@@ -7,12 +7,14 @@ import functools
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 from tests.engine.comparison import same_rows, table_of
 from tests.golden.conftest import content_lines, split_sections
 
 import cepheid
-from cepheid.errors import UnsupportedError
+from cepheid.errors import BindError, UnsupportedError
+from cepheid.language.formatter import format_query
 from cepheid.planner.plan import OutputKind, Plan
 from cepheid.runtime.local import run_table
 from cepheid.runtime.ordering import ordered
@@ -29,6 +31,18 @@ class Case(NamedTuple):
     plan: Plan
     events: pa.Table
     rows: list[dict[str, Any]]
+    unlimited: list[dict[str, Any]]
+
+    def is_answered_by(self, result: pa.Table) -> bool:
+        """Return whether a result has the rows; with LIMIT, as many of those without it."""
+        if "match_id" in result.column_names:
+            ids = result.column("match_id").to_pylist()
+            if len(set(ids)) < len(ids):
+                return False
+        if self.plan.output.limit is None:
+            return same(result, self.rows)
+        rows, known = plain(result.to_pylist()), plain(self.unlimited)
+        return len(rows) == len(self.rows) and all(known.count(row) == 1 for row in rows)
 
 
 @functools.cache
@@ -50,13 +64,45 @@ def _case(name: str, inputs: dict[str, str]) -> Case | None:
     query = cepheid.query(inputs["query"])
     events = table_of(stream(" ".join(content_lines(inputs["stream"]))))
     plan = query.with_schema(events.schema).plan
-    if plan.output.kind is not OutputKind.AGGREGATES:
-        return None  # Spark lists no matches yet, and says so.
     try:
         rows = run_table(plan, ordered(events, plan)).to_pylist()
     except UnsupportedError:
         return None
-    return Case(name, query, plan, ordered(events, plan), rows)
+    unlimited = rows
+    if plan.output.limit is not None:
+        output = msgspec.structs.replace(plan.output, limit=None)
+        more = msgspec.structs.replace(plan, output=output)
+        unlimited = run_table(more, ordered(events, plan)).to_pylist()
+    return Case(name, query, plan, ordered(events, plan), rows, unlimited)
+
+
+def aggregate_cases() -> list[Case]:
+    """Return the cases whose results are aggregates."""
+    return [case for case in golden_cases() if case.plan.output.kind is OutputKind.AGGREGATES]
+
+
+def listing_cases() -> list[Case]:
+    """Return the cases whose results are matches."""
+    return [case for case in golden_cases() if case.plan.output.kind is not OutputKind.AGGREGATES]
+
+
+@functools.cache
+def listed_cases() -> tuple[Case, ...]:
+    """Return the cases whose results are aggregates, made to list their matches."""
+    cases = []
+    for case in aggregate_cases():
+        parsed = case.query.tree
+        changed = msgspec.structs.replace(
+            parsed, returns=None, having=None, emit_on_expiry=None, numbers=None
+        )
+        try:
+            query = cepheid.query(format_query(changed))
+        except BindError:  # AND counts pairs, which are not listed.
+            continue
+        plan = query.with_schema(case.events.schema).plan
+        rows = run_table(plan, case.events).to_pylist()
+        cases.append(Case(case.name, query, plan, case.events, rows, rows))
+    return tuple(cases)
 
 
 def same(actual: pa.Table, expected: list[dict[str, Any]]) -> bool:
@@ -66,10 +112,17 @@ def same(actual: pa.Table, expected: list[dict[str, Any]]) -> bool:
 
 
 def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{name: _plain(value) for name, value in row.items()} for row in rows]
+    """Return rows without what may differ: the numbers of matches, and zones."""
+    return [
+        {name: _plain(value) for name, value in row.items() if name != "match_id"} for row in rows
+    ]
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
     return value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
 
 

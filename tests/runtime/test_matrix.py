@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,9 +12,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
-from tests.runtime.cases import Case, golden_cases, same
+from tests.runtime.cases import Case, golden_cases, listed_cases, listing_cases
 
-from cepheid.planner.strategies import Strategy, choose_for_files, why_not_composed
+from cepheid.planner.strategies import Strategy, choose_for_files, why_not_by_time, why_not_composed
 from cepheid.runtime import scan
 
 # The first run of a kernel compiles it.
@@ -29,7 +30,7 @@ def check_all(cases: Sequence[Case], run: RunCase) -> None:
     wrong = [
         f"{case.name}: {result.to_pylist()} instead of {case.rows}\n{case.query.text}"
         for case, result in zip(cases, results, strict=True)
-        if not same(result, case.rows)
+        if not case.is_answered_by(result)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -48,6 +49,7 @@ def composed_cases() -> list[Case]:
 def test_there_are_cases_for_everything() -> None:
     assert len(golden_cases()) >= 70
     assert len(composed_cases()) >= 40
+    assert len(listing_cases()) >= 9
 
 
 def test_key_shuffle(spark: SparkSession) -> None:
@@ -55,7 +57,7 @@ def test_key_shuffle(spark: SparkSession) -> None:
         frame = spark.createDataFrame(case.events)
         return case.query.run(frame, strategy="key shuffle").toArrow()
 
-    check_all(golden_cases(), run)
+    check_all([*golden_cases(), *listed_cases()[::3]], run)
 
 
 def test_combine(spark: SparkSession) -> None:
@@ -75,12 +77,22 @@ def test_combine_of_partitions_that_overlap(spark: SparkSession) -> None:
     check_all(composed_cases()[::3], run)
 
 
+def test_time_shuffle(spark: SparkSession) -> None:
+    def run(case: Case) -> Any:
+        frame = in_two_partitions(spark, case.events)
+        return case.query.run(frame, strategy="time shuffle").toArrow()
+
+    cases = [*golden_cases(), *listed_cases()[::3]]
+    fitting = [case for case in cases if not why_not_by_time(case.plan)]
+    assert len(fitting) >= 30
+    check_all(fitting, run)
+
+
 def test_scan_slices(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "SLICE_ROWS_MIN", 1)
 
     def run(case: Case) -> Any:
-        folder = tmp_path / case.name
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
         half = len(case.events) // 2
         for number, part in enumerate((case.events.slice(0, half), case.events.slice(half))):
             parquet.write_table(part, folder / f"{number}.parquet", row_group_size=2)
@@ -88,7 +100,7 @@ def test_scan_slices(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Mo
 
     fitting = [
         case
-        for case in golden_cases()
+        for case in [*golden_cases(), *listed_cases()[::3]]
         if choose_for_files(case.plan).strategy is Strategy.SCAN_SLICES and len(case.events) > 1
     ]
     assert len(fitting) >= 60

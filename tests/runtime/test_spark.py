@@ -230,8 +230,9 @@ def test_mistakes_are_found_before_anything_runs(spark: SparkSession) -> None:
     frame = spark.createDataFrame(events_of(5))
     with pytest.raises(BindError, match="has no attribute `y`"):
         query("RETURN SUM(A.y) PATTERN A").run(frame)
+    partial = "RETURN MATCHES PATTERN SEQ(A a, A b) SEMANTICS contiguous WHERE [a.x]"
     with pytest.raises(UnsupportedError):
-        query("RETURN MATCHES PATTERN A").run(frame)
+        query(partial).run(frame)
     trailing = query("RETURN COUNT(*) PATTERN A WITHIN 1 second")
     with pytest.raises(ValueError, match="moves with every event"):
         trailing.run(frame, strategy="combine")
@@ -239,8 +240,11 @@ def test_mistakes_are_found_before_anything_runs(spark: SparkSession) -> None:
         trailing.run(frame, strategy="scan slices")
     with pytest.raises(ValueError, match="is not a valid Strategy"):
         trailing.run(frame, strategy="magic")
+    whole = query("RETURN COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x")
+    with pytest.raises(ValueError, match="the whole stream is one window"):
+        whole.run(frame, strategy="time shuffle")
     with pytest.warns(UserWarning, match="one task runs the whole query"):
-        trailing.run(frame)
+        whole.run(frame)
 
 
 def test_what_a_task_says_is_one_message(spark: SparkSession) -> None:

@@ -86,6 +86,7 @@ QUERIES = {
     2: "RETURN sector, COUNT(*) PATTERN SEQ(A+, B) WHERE [key, sector] AND A.x < NEXT(A).x "
     "GROUP-BY sector WITHIN 4 s SLIDE 2 s",
     100: "RETURN COUNT(*) PATTERN SEQ(A, NOT C, B) WITHIN 2 s",
+    50: "RETURN MATCHES PATTERN SEQ(A, B+) SEMANTICS next WHERE [key] WITHIN 4 s SLIDE 2 s",
 }
 
 

@@ -14,16 +14,18 @@ from hypothesis import strategies as st
 from tests.engine.comparison import table_of
 from tests.engine.test_linear import SCHEMA, linear_queries
 from tests.engine.test_neighbours import supported
-from tests.runtime.cases import Case, golden_cases, same
+from tests.runtime.cases import Case, golden_cases, listed_cases, same
 
 from cepheid.api import CompiledQuery, query
 from cepheid.engine.events import Columns, KeyTable, read_times
-from cepheid.engine.job import lower
+from cepheid.engine.job import lists_matches, lower
+from cepheid.engine.listing import advance_matches, step_matches
 from cepheid.engine.results import build_table
 from cepheid.engine.step import PartitionState, advance, step
 from cepheid.errors import DataError, QuerySyntaxError, UnsupportedError
 from cepheid.language import tree
 from cepheid.planner.plan import Plan, WindowKind
+from cepheid.runtime import stream_matches
 from cepheid.runtime.local import run_table
 from cepheid.runtime.ordering import ordered
 from cepheid.runtime.spark_schema import result_schema_of
@@ -101,6 +103,11 @@ def expected_of(plan: Plan, table: pa.Table) -> list[dict[str, Any]]:
     if plan.window.kind is not WindowKind.COUNT:
         return run_table(plan, table).to_pylist()
     job = lower(plan)
+    if lists_matches(plan):
+        state, tables = step_matches(job, PartitionState(job), table)
+        listed = [row for part in tables for row in part.to_pylist()]
+        state, tables = advance_matches(job, state, FOREVER)
+        return listed + [row for part in tables for row in part.to_pylist()]
     state, first = step(job, PartitionState(job), table)
     state, second = advance(job, state, FOREVER)
     rows = [[*a, *b] for a, b in zip(first, second, strict=True)]
@@ -131,7 +138,7 @@ def windowed(case: Case) -> CompiledQuery | None:
 def test_golden_files_out_of_order_in_any_micro_batches() -> None:
     delay = 3_000_000
     tried = 0
-    for case in golden_cases():
+    for case in [*golden_cases(), *listed_cases()[::4]]:
         compiled = windowed(case)
         if compiled is None:
             continue
@@ -142,7 +149,7 @@ def test_golden_files_out_of_order_in_any_micro_batches() -> None:
             got = streamed(compiled, mixed, rows, delay=delay, buckets=2)
             assert same(pa.Table.from_pylist(got), expected), f"{case.name} {rows}: {got}"
         tried += 1
-    assert tried >= 60
+    assert tried >= 80
 
 
 def check(compiled: CompiledQuery, events: Sequence[Mapping[str, object]], seed: int) -> None:
@@ -204,6 +211,35 @@ def test_windows_close_as_soon_as_the_watermark_passes_their_end() -> None:
         live.feed(part)
         ends.append([row["window_end"] for row in live.rows])
     assert ends == [[], [4_000_000], [4_000_000]], "5 - 1 = 4, in the micro-batch of that event"
+
+
+def test_matches_leave_as_soon_as_the_watermark_passes_their_last_events() -> None:
+    text = "RETURN a.ts, b.ts PATTERN SEQ(A a, B b) WHERE [key] WITHIN 10 s SLIDE 5 s"
+    events = table_of(stream("a1(key='p') b3(key='p') b4(key='q') a6(key='p') b7(key='p')"))
+    live = Live(query(text), events.schema, delay=1_000_000)
+    counts = []
+    for part in parts(events, 1):
+        live.feed(part)
+        counts.append(len(live.rows))
+    live.finish()
+    assert counts == [0, 0, 0, 0, 1], "6 - 1 = 5 passes b3, in the micro-batch after that event"
+    pairs = [(row["a_ts"] // 1_000_000, row["b_ts"] // 1_000_000) for row in live.rows]
+    assert sorted(pairs) == [(1, 3), (1, 7), (6, 7)]
+
+
+def test_a_micro_batch_of_too_many_matches_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_matches, "MATCHES_MAX", 1000)
+    events = table_of(stream(" ".join(f"a{n}" for n in range(1, 12))))
+    live = Live(query("RETURN MATCHES PATTERN A+ WITHIN 60 s"), events.schema, delay=0)
+    live.feed(events)
+    with pytest.raises(DataError, match=r"error\[E513\]: more than 1,000 matches"):
+        live.finish()
+
+
+def test_a_limit_cannot_stop_a_live_query() -> None:
+    compiled = query("RETURN MATCHES PATTERN A WITHIN 1 s LIMIT 3")
+    with pytest.raises(UnsupportedError, match=r"error\[E405\]: `LIMIT` stops a listing"):
+        check_windows(compiled.plan)
 
 
 def test_the_state_stays_small_when_keys_come_and_go() -> None:

@@ -1,7 +1,8 @@
 """The step of queries that list matches: events in, tables of matches out, made as they are read.
 
-    step_matches(job, state, batch)  ->  (state, tables)
-    finish_matches(job, state)       ->  (state, tables of what the end of the stream brings)
+    step_matches(job, state, batch)     ->  (state, tables)
+    advance_matches(job, state, until)  ->  (state, tables of what waited for a time to pass)
+    finish_matches(job, state)          ->  (state, tables of what the end of the stream brings)
 
 Tables are to be read before the next step: they count the matches, for their numbers and for LIMIT.
 Cutting a stream into other batches gives the same rows in the same order.
@@ -10,9 +11,11 @@ Cutting a stream into other batches gives the same rows in the same order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from cepheid.engine.earlier_windows import EarlierWindows
 from cepheid.engine.enumerate import Found, Lister
@@ -21,13 +24,29 @@ from cepheid.engine.global_predicates import keep_matches
 from cepheid.engine.job import Job
 from cepheid.engine.match_tables import build_matches
 from cepheid.engine.match_windows import Stretch, find_stretches
+from cepheid.engine.segments import Segments
 from cepheid.engine.step import PartitionState, admit
 from cepheid.planner.plan import WindowKind
 
 Tables = Iterator[pa.Table]
 
 
-def step_matches(job: Job, state: PartitionState, batch: pa.Table) -> tuple[PartitionState, Tables]:
+class Owned(NamedTuple):
+    """A range of time [begin, end); None has no end.
+
+    Matches are listed whose windows start in it or, without SLIDE, end in it.
+    """
+
+    begin: int | None = None
+    end: int | None = None
+
+
+EVERYTHING = Owned()
+
+
+def step_matches(
+    job: Job, state: PartitionState, batch: pa.Table, owned: Owned = EVERYTHING
+) -> tuple[PartitionState, Tables]:
     """Process a batch; return the new state and the matches that are complete.
 
     Raises
@@ -41,11 +60,26 @@ def step_matches(job: Job, state: PartitionState, batch: pa.Table) -> tuple[Part
     ready = admit(job, state, batch)
     if ready is None:
         return state, iter(())
-    return state, _list(job, state, find_stretches(job, state, ready, state.last))
+    return state, _list(job, state, find_stretches(job, state, ready, state.last), owned)
+
+
+def advance_matches(job: Job, state: PartitionState, until: int) -> tuple[PartitionState, Tables]:
+    """Return the matches that are complete at a time, before which no event comes any more.
+
+    All events so far are earlier than ``until``.
+    """
+    state = state.copy()
+    waiting, state.held = state.held, None
+    state.last = until
+    if waiting is None and state.events is not None:
+        waiting = state.events.slice(0, 0)
+    if waiting is None or is_enough(job, state):
+        return state, iter(())
+    return state, _list(job, state, find_stretches(job, state, waiting, until), EVERYTHING)
 
 
 def finish_matches(
-    job: Job, state: PartitionState, batch: pa.Table | None = None
+    job: Job, state: PartitionState, batch: pa.Table | None = None, owned: Owned = EVERYTHING
 ) -> tuple[PartitionState, Tables]:
     """Return the matches that wait for the end of the stream.
 
@@ -60,7 +94,8 @@ def finish_matches(
         known = [state.events.slice(0, 0)]
     if not known:
         return state, iter(())
-    return state, _list(job, state, find_stretches(job, state, pa.concat_tables(known), None))
+    rest = pa.concat_tables(known)
+    return state, _list(job, state, find_stretches(job, state, rest, None), owned)
 
 
 def is_enough(job: Job, state: PartitionState) -> bool:
@@ -79,11 +114,11 @@ def empty_matches(job: Job, schema: pa.Schema) -> pa.Table:
     return build_matches(job, nothing, none, Columns(table), 1)
 
 
-def _list(job: Job, state: PartitionState, stretches: Iterable[Stretch]) -> Tables:
+def _list(job: Job, state: PartitionState, stretches: Iterable[Stretch], owned: Owned) -> Tables:
     limit = job.plan.output.limit
     for stretch in stretches:
         columns = stretch.question.columns
-        lister = _lister(job, stretch)
+        lister = _lister(job, stretch, owned)
         starts = stretch.start(lister.segments)
         for found in _judged(job, stretch, lister):
             kept = found if limit is None else found.head(min(limit - state.listed, len(found)))
@@ -95,10 +130,22 @@ def _list(job: Job, state: PartitionState, stretches: Iterable[Stretch]) -> Tabl
                 return
 
 
-def _lister(job: Job, stretch: Stretch) -> Lister:
+def _lister(job: Job, stretch: Stretch, owned: Owned) -> Lister:
     (template,) = job.templates
-    places = (stretch.bound, stretch.wanted, stretch.turn)
-    return Lister(stretch.question, template, stretch.segments, *places)
+
+    def wanted(segments: Segments) -> NDArray[np.bool_]:
+        """Leave out rows that end matches of others, so that these are not even built."""
+        rows = stretch.wanted(segments)
+        if owned == EVERYTHING:
+            return rows
+        place = stretch.start(segments)
+        if job.plan.window.kind is WindowKind.TRAILING:
+            place = place + job.plan.window.within
+        if owned.begin is not None:
+            rows = rows & (place >= owned.begin)
+        return rows if owned.end is None else rows & (place < owned.end)
+
+    return Lister(stretch.question, template, stretch.segments, stretch.bound, wanted, stretch.turn)
 
 
 def _judged(job: Job, stretch: Stretch, lister: Lister) -> Iterator[Found]:

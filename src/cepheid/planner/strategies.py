@@ -3,6 +3,7 @@
 scan slices   files in the order of time: tasks read time ranges and own the windows in them
 combine       stretches of events become matrices where they lie; only these are shuffled
 key shuffle   events are shuffled by the partition attributes
+time shuffle  events are shuffled by time, and tasks own the windows in their ranges
 one task      nothing cuts the query: one task does everything
 """
 
@@ -13,7 +14,7 @@ from enum import StrEnum
 import msgspec
 
 from cepheid.language import tree
-from cepheid.planner.plan import Evaluator, Plan, WindowKind
+from cepheid.planner.plan import Evaluator, OutputKind, Plan, WindowKind
 from cepheid.planner.template import Template
 
 CLASSES_MAX = 256
@@ -27,6 +28,7 @@ class Strategy(StrEnum):
     SCAN_SLICES = "scan slices"
     COMBINE = "combine"
     KEY_SHUFFLE = "key shuffle"
+    TIME_SHUFFLE = "time shuffle"
     ONE_TASK = "one task"
 
 
@@ -80,7 +82,7 @@ def _classes(plan: Plan, variables: dict[str, str]) -> int:
 def choose_for_files(plan: Plan) -> StrategyChoice:
     """Choose how a plan runs over files whose events are in the order of time."""
     if plan.window.kind is WindowKind.COUNT:
-        return _shuffle(plan, "windows counted in events do not begin at a time")
+        return _shuffle(plan, why_not_by_time(plan))
     if plan.window.kind is not WindowKind.NONE:
         reason = "a task reads a range of time and owns the windows that start in it"
         return StrategyChoice(Strategy.SCAN_SLICES, reason)
@@ -97,7 +99,19 @@ def choose_for_frames(plan: Plan) -> StrategyChoice:
     if not why:
         reason = "no event looks at another one, so stretches of time are summarised where they lie"
         return StrategyChoice(Strategy.COMBINE, reason)
+    if not shuffle_attributes(plan) and not why_not_by_time(plan):
+        reason = f"{why}; a task gets a range of time and owns the windows that start in it"
+        return StrategyChoice(Strategy.TIME_SHUFFLE, reason)
     return _shuffle(plan, why)
+
+
+def why_not_by_time(plan: Plan) -> str:
+    """Return why no range of time has windows of its own, or nothing if each has."""
+    if plan.window.kind is WindowKind.NONE:
+        return "the whole stream is one window"
+    if plan.window.kind is WindowKind.COUNT:
+        return "windows counted in events do not begin at a time"
+    return ""
 
 
 def _shuffle(plan: Plan, why: str) -> StrategyChoice:
@@ -114,8 +128,8 @@ def shuffle_attributes(plan: Plan) -> tuple[str, ...]:
     """Return the attributes that events are shuffled by.
 
     Partitions of one group may be apart and are added up later, but for windows without SLIDE,
-    whose rows depend on all partitions of a group.
+    whose rows depend on all partitions of a group. A match depends on its own partition only.
     """
-    if plan.window.kind is WindowKind.TRAILING:
+    if plan.window.kind is WindowKind.TRAILING and plan.output.kind is OutputKind.AGGREGATES:
         return plan.partition.group_by
     return plan.partition.attributes

@@ -10,7 +10,14 @@ import pyarrow as pa
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import Job, lists_matches, looks_back, lower
-from cepheid.engine.listing import empty_matches, finish_matches, is_enough, step_matches
+from cepheid.engine.listing import (
+    EVERYTHING,
+    Owned,
+    empty_matches,
+    finish_matches,
+    is_enough,
+    step_matches,
+)
 from cepheid.engine.results import build_table
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState, finish, step
@@ -134,18 +141,20 @@ def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReade
     return pa.RecordBatchReader.from_batches(schema, rows)
 
 
-def list_batches(job: Job, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def list_batches(
+    job: Job, batches: Iterable[pa.Table], owned: Owned = EVERYTHING
+) -> Iterator[pa.Table]:
     """Yield the matches in batches of events, as they are found; LIMIT stops early."""
     state = PartitionState(job)
     last: pa.Table | None = None
     for batch in batches:
         if last is not None:
-            state, tables = step_matches(job, state, last)
+            state, tables = step_matches(job, state, last, owned)
             yield from tables
             if is_enough(job, state):
                 return
         last = batch
-    state, tables = finish_matches(job, state, last)
+    state, tables = finish_matches(job, state, last, owned)
     yield from tables
 
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
-from cepheid.engine.job import lower
-from cepheid.errors import Diagnostic, UnsupportedError
-from cepheid.planner.plan import OutputKind
+from cepheid.engine.job import lists_matches, lower
 from cepheid.planner.strategies import (
     Strategy,
     StrategyChoice,
     choose_for_frames,
     shuffle_attributes,
+    why_not_by_time,
     why_not_composed,
 )
 from cepheid.runtime import spark_tasks as tasks
@@ -29,9 +28,11 @@ from cepheid.runtime.spark_schema import (
     arrow_schema_of,
     columns_of,
     names_of,
+    projected_column,
     result_schema_of,
     spark_schema_of,
 )
+from cepheid.runtime.spark_slices import list_bucket, reach, run_times
 from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from cepheid.runtime.local import CompiledQueryLike
 
 SHUFFLE_PARTITIONS_DEFAULT = "200"
+
+REACHES_MIN = 2
+"""A range of time is so many times as long as what its task reads beyond it."""
 
 
 def run_frame(
@@ -55,7 +59,12 @@ def run_frame(
         If the strategy is unknown, or does not serve the query.
     """
     plan = compiled.with_schema(frame.schema).plan
-    check_supported(plan)
+    result = _run_plan(plan, frame, strategy)
+    return result if plan.output.limit is None else result.limit(plan.output.limit)
+
+
+def _run_plan(plan: Plan, frame: DataFrame, strategy: str | None) -> DataFrame:
+    lower(plan)  # Says what cannot be run now, and not by a task.
     choice = _choose(plan, strategy)
     projected = project(frame, plan)
     count = parallelism(frame.sparkSession)
@@ -68,33 +77,23 @@ def run_frame(
         if strategy is None and plan.partition.attributes and not profile.skewed:
             return run_key_shuffle(projected, plan, count)
         return run_time_shuffle(projected, plan, profile, count)
+    if choice.strategy is Strategy.TIME_SHUFFLE:
+        profile = profile_partitions(projected, plan, count)
+        return run_window_shuffle(projected, plan, profile)
     return run_key_shuffle(projected, plan, count)
-
-
-def check_supported(plan: Plan) -> None:
-    """Say what cannot be run now, and not by a task.
-
-    Raises
-    ------
-    UnsupportedError
-        E404.
-    """
-    lower(plan)
-    if plan.output.kind is not OutputKind.AGGREGATES:
-        message = "matches cannot be listed on Spark yet"
-        helps = ("return aggregates, or run the query in process",)
-        diagnostic = Diagnostic("E404", message, plan.patterns[0].span, helps=helps)
-        raise UnsupportedError([diagnostic], plan.text)
 
 
 def _choose(plan: Plan, strategy: str | None) -> StrategyChoice:
     if strategy is None:
         choice = choose_for_frames(plan)
         if choice.strategy is Strategy.ONE_TASK:
-            warnings.warn(f"one task runs the whole query: {choice.reason}", stacklevel=5)
+            warnings.warn(f"one task runs the whole query: {choice.reason}", stacklevel=6)
         return choice
     wanted = Strategy(strategy)
     if wanted is Strategy.COMBINE and (why := why_not_composed(plan)):
+        message = f"the strategy `{wanted.value}` does not serve this query: {why}"
+        raise ValueError(message)
+    if wanted is Strategy.TIME_SHUFFLE and (why := why_not_by_time(plan)):
         message = f"the strategy `{wanted.value}` does not serve this query: {why}"
         raise ValueError(message)
     if wanted is Strategy.SCAN_SLICES:
@@ -120,7 +119,8 @@ def project(frame: DataFrame, plan: Plan) -> DataFrame:
     columns = columns_of(frame, plan)
     condition = event_filter(plan, columns)
     kept = frame if condition is None else frame.filter(condition)
-    return kept.select(*(column.alias(alias_of(name)) for name, (column, _) in columns.items()))
+    names = names_of(plan, frame.columns)
+    return kept.select(*(columns[name][0].alias(alias_of(name)) for name in names))
 
 
 def work_of(plan: Plan, schema: pa.Schema, buckets: int) -> tuple[Work, Any]:
@@ -150,6 +150,8 @@ def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
         routed = projected.withColumn(tasks.BUCKET, number)
     sent = routed.mapInArrow(tasks.send_events(work), BLOB_DDL)
     arrived = exchange(sent, buckets)
+    if lists_matches(plan):
+        return arrived.mapInArrow(list_bucket(work), schema)
     if not tasks.needs_merge(lower(plan)):
         return arrived.mapInArrow(tasks.run_events(work), schema)
     partial = arrived.mapInArrow(tasks.run_events(work), BLOB_DDL)
@@ -158,8 +160,8 @@ def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
 
 def canonical(frame: DataFrame, name: str) -> Column:
     """Return a column in which equal keys have equal bits: one NaN, one zero (§4.6)."""
-    column = sf.col(alias_of(name))
-    if dict(frame.dtypes)[alias_of(name)] in ("double", "float"):
+    column = projected_column(frame, name)
+    if frame.select(column).dtypes[0][1] in ("double", "float"):
         zero = sf.lit(0.0)
         return sf.when(sf.isnan(column), sf.lit(float("nan"))).otherwise(column + zero)
     return column
@@ -184,6 +186,20 @@ def run_time_shuffle(projected: DataFrame, plan: Plan, profile: Profile, count: 
     stretches = exchange(sent, work.buckets).mapInArrow(tasks.summarise_bucket(composing), BLOB_DDL)
     arrived = exchange(stretches, composing.buckets)
     return arrived.mapInArrow(tasks.compose_stretches(composing), schema)
+
+
+def run_window_shuffle(projected: DataFrame, plan: Plan, profile: Profile) -> DataFrame:
+    """Shuffle the events by time; a task owns the windows that start in its range."""
+    before, after = reach(plan)
+    edges: list[int] = []
+    for edge in profile.edges:
+        # Shorter ranges would be read by two tasks, nearly as a whole.
+        if not edges or edge - edges[-1] >= REACHES_MIN * (before + after):
+            edges.append(edge)
+    work, schema = work_of(plan, _schema_of(projected, plan), len(edges) + 1)
+    cuts = tuple(edges)
+    sent = projected.mapInArrow(tasks.send_events(work, cuts, (before, after)), BLOB_DDL)
+    return exchange(sent, work.buckets).mapInArrow(run_times(work, cuts), schema)
 
 
 def _composers(plan: Plan, count: int) -> int:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.language import tree
 from cepheid.planner.strategies import shuffle_attributes
-from cepheid.runtime.spark_schema import alias_of
+from cepheid.runtime.spark_schema import alias_of, projected_column
 from cepheid.runtime.spark_tasks import Ranges
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Profile(NamedTuple):
 def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
     """Return what the partitions of a DataFrame are, for ``count`` tasks."""
     names = shuffle_attributes(plan)
-    keys = [sf.col(alias_of(name)) for name in names]
+    keys = [projected_column(projected, name) for name in names]
     bucket = sf.pmod(sf.hash(*keys), sf.lit(count)) if keys else sf.lit(0)
     facts = (
         projected.select(

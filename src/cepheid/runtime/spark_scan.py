@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from cepheid.engine.job import lower
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.planner.strategies import Strategy, choose_for_files, why_not_composed
 from cepheid.runtime import spark_tasks as tasks
@@ -26,7 +27,6 @@ from cepheid.runtime.scan import (
 )
 from cepheid.runtime.scan_read import Reader
 from cepheid.runtime.spark_batch import (
-    check_supported,
     exchange,
     parallelism,
     run_frame,
@@ -62,14 +62,14 @@ def run_path(
     """
     wanted = None if strategy is None else Strategy(strategy)
     paths = find_paths(pattern)
-    if wanted in (Strategy.COMBINE, Strategy.KEY_SHUFFLE, Strategy.ONE_TASK):
+    if wanted not in (None, Strategy.SCAN_SLICES):
         return run_frame(compiled, read_frame(spark, paths), strategy=strategy)
     why = _why_not_scanned(paths)
     if why:
         return _fall_back(compiled, spark, paths, why, wanted)
     footers = read_footers(paths, compiled.plan.time)
     plan = compiled.with_schema(footers.schema).plan
-    check_supported(plan)
+    lower(plan)  # Says what cannot be run now, and not by a task.
     choice = choose_for_files(plan)
     if choice.strategy is not Strategy.SCAN_SLICES:
         return _fall_back(compiled, spark, paths, choice.reason, wanted, notice=False)
@@ -83,7 +83,8 @@ def run_path(
         return _fall_back(compiled, spark, paths, why, wanted)
     names = plan.columns if plan.columns is not None else footers.schema.names
     schema = plain_schema(flat_schema(footers.schema, names))
-    return _scan(spark, plan, units, schema)
+    result = _scan(spark, plan, units, schema)
+    return result if plan.output.limit is None else result.limit(plan.output.limit)
 
 
 def read_frame(spark: SparkSession, paths: list[str]) -> DataFrame:
@@ -147,7 +148,7 @@ Task = Callable[[tasks.Batches], tasks.Batches]
 def _run_slices(work: Work, slices: list[Slice]) -> Task:
     def run(batches: tasks.Batches) -> tasks.Batches:
         for number in _numbers(batches):
-            yield from run_slice(work, slices[number])
+            yield from run_slice(work, slices[number], number)
 
     return tasks.in_task(run)
 

@@ -11,7 +11,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from cepheid.engine.events import KeyTable
-from cepheid.engine.job import lower
+from cepheid.engine.job import lists_matches, lower
+from cepheid.engine.listing import empty_matches
 from cepheid.engine.results import build_table
 from cepheid.events.schema import ValueKind, read_schema
 
@@ -28,15 +29,22 @@ def names_of(plan: Plan, columns: Iterable[str]) -> tuple[str, ...]:
 
 def columns_of(frame: DataFrame, plan: Plan) -> dict[str, tuple[Column, ValueKind]]:
     """Return the columns that a plan reads; parts of structures become columns of their own."""
-    names = names_of(plan, frame.columns)
+    # Listed events have whole structures as columns, and keys may be parts of them.
+    names = dict.fromkeys((*names_of(plan, frame.columns), *plan.partition.attributes))
     schema = read_schema(frame.schema)
     assert schema is not None, "a DataFrame has a schema"
-    found = {}
-    for name in names:
-        path = [name] if name in frame.columns else name.split(".")
-        reference = sf.col(".".join(f"`{part.replace('`', '``')}`" for part in path))
-        found[name] = (reference, schema.kind(name) or ValueKind.UNKNOWN)
-    return found
+    return {name: (_path(frame, name), schema.kind(name) or ValueKind.UNKNOWN) for name in names}
+
+
+def _path(frame: DataFrame, name: str) -> Column:
+    path = [name] if name in frame.columns else name.split(".")
+    return sf.col(".".join(f"`{part.replace('`', '``')}`" for part in path))
+
+
+def projected_column(frame: DataFrame, name: str) -> Column:
+    """Return a column of a projected DataFrame, or the part of a structure in it."""
+    alias = alias_of(name)
+    return sf.col(alias) if alias in frame.columns else _path(frame, name)
 
 
 def alias_of(name: str) -> str:
@@ -53,6 +61,9 @@ def arrow_schema_of(frame: DataFrame, names: Iterable[str]) -> pa.Schema:
 def result_schema_of(plan: Plan, schema: pa.Schema) -> pa.Schema:
     """Return the columns of a plan's result over events of a schema, in types that Spark has."""
     job = lower(plan)
+    if lists_matches(plan):
+        listed = empty_matches(job, schema).schema
+        return pa.schema([(field.name, plain_type(field.type)) for field in listed])
     rows: list[list[Any]] = [[] for _ in range(len(job.templates) * (1 + len(job.moduli)))]
     empty = build_table(job, rows, KeyTable(plan.partition.attributes), schema).schema
     return pa.schema([(field.name, plain_type(field.type)) for field in empty])
@@ -76,6 +87,10 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
         return pa.duration("us")
     if types.is_float16(kind):
         return pa.float32()
+    if types.is_list(kind) or types.is_large_list(kind):
+        return pa.list_(plain_type(kind.value_type))
+    if types.is_struct(kind):
+        return pa.struct([(field.name, plain_type(field.type)) for field in kind])
     return kind
 
 

@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import Row, StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, PartitioningColumn, SelectedColumn
 
+from cepheid.engine.job import lists_matches
 from cepheid.errors import CepheidError
 from cepheid.events.schema import EventSchema, read_schema
 from cepheid.language.parser import parse
@@ -94,7 +95,8 @@ class TrendFunction:
         columns = plan.columns if plan.columns is not None else tuple(table.names)
         whole = to_arrow_schema(table, timezone="UTC")
         schema = flat_schema(whole, columns)
-        groups = plan.partition.group_by
+        # Matches are numbered, and limited, in one place.
+        groups = () if lists_matches(plan) else plan.partition.group_by
         stamps = tuple(
             n for n, f in enumerate(schema) if pa.types.is_timestamp(f.type) and f.type.tz
         )
@@ -152,9 +154,9 @@ def _quoted(name: str, table: StructType) -> str:
 class SlicePartition(InputPartition):
     """A slice of time for one task."""
 
-    def __init__(self, piece: Slice) -> None:
+    def __init__(self, piece: Slice, number: int) -> None:
         super().__init__(None)
-        self.piece = piece
+        self.piece, self.number = piece, number
 
 
 class TrendSource(DataSource):
@@ -209,10 +211,12 @@ class TrendReader(DataSourceReader):
         """Return the slices of time that can be worked off on their own."""
         plan = Plan.from_json(self._plan)
         before, after = reach(plan)
-        if plan.window.kind in (WindowKind.NONE, WindowKind.COUNT) or not self._units:
-            return [SlicePartition(Slice(None, None, tuple(self._units)))]
+        whole = plan.window.kind in (WindowKind.NONE, WindowKind.COUNT)
+        # A source cannot count the rows of all its tasks.
+        if whole or plan.output.limit is not None or not self._units:
+            return [SlicePartition(Slice(None, None, tuple(self._units)), 0)]
         pieces = cut(self._units, SLICES_MAX, before=before, after=after)
-        return [SlicePartition(piece) for piece in pieces]
+        return [SlicePartition(piece, number) for number, piece in enumerate(pieces)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the results of a slice."""
@@ -220,4 +224,4 @@ class TrendReader(DataSourceReader):
         plan = Plan.from_json(self._plan)
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
         work = Work.of(plan, schema, result_schema_of(plan, schema), 1)
-        yield from run_slice(work, partition.piece)
+        yield from run_slice(work, partition.piece, partition.number)

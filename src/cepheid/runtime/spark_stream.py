@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from cepheid.engine.job import lower
+from cepheid.engine.job import lists_matches, lower
 from cepheid.engine.partials import is_whole
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.planner.plan import Plan, WindowKind
@@ -24,7 +24,6 @@ from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.spark_batch import (
     SHUFFLE_PARTITIONS_DEFAULT,
     canonical,
-    check_supported,
     parallelism,
 )
 from cepheid.runtime.spark_schema import (
@@ -84,7 +83,11 @@ def check_windows(plan: Plan) -> None:
     UnsupportedError
         E405, or E404 if the query cannot be run at all.
     """
-    check_supported(plan)
+    lower(plan)
+    if plan.output.limit is not None:
+        message = "`LIMIT` stops a listing, and a live query goes on"
+        helps = ("leave LIMIT out, and stop the query when there is enough",)
+        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
     if plan.window.kind is WindowKind.NONE:
         message = "without a window, a query over a stream has no result before its end"
         helps = ("add `WITHIN 10 minutes SLIDE 10 minutes`",)
@@ -93,7 +96,8 @@ def check_windows(plan: Plan) -> None:
         message = "the times of a live query are timestamps, or whole microseconds"
         helps = (f"turn them into timestamps first: `timestamp_millis({plan.time})`",)
         raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
-    if plan.window.kind is WindowKind.COUNT and not is_whole(lower(plan)):
+    apart = lists_matches(plan) or is_whole(lower(plan))
+    if plan.window.kind is WindowKind.COUNT and not apart:
         message = "windows counted in events close for each partition at its own time, so a group "
         message += "of several partitions is never complete"
         helps = ("add all equivalence attributes to GROUP-BY",)
@@ -145,14 +149,14 @@ def _partitions(spark: SparkSession) -> int:
 
 def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     columns = columns_of(frame, plan)
-    projected = frame.select(
-        *(column.alias(alias_of(name)) for name, (column, _) in columns.items())
-    )
+    names = names_of(plan, frame.columns)
+    projected = frame.select(*(columns[name][0].alias(alias_of(name)) for name in names))
     schema = arrow_schema_of(projected, names_of(plan, projected.columns))
     results = result_schema_of(plan, schema)
     spark = frame.sparkSession
     # Rows of a group are added up where they are made, so all its partitions share a bucket.
-    names = plan.partition.group_by
+    # A match has one partition.
+    names = plan.partition.attributes if lists_matches(plan) else plan.partition.group_by
     buckets = buckets_of(spark, _partitions(spark)) if names else (0,)
     work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
     if names:

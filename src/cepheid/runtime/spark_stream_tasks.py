@@ -16,6 +16,7 @@ from cepheid.errors import CepheidError
 from cepheid.runtime.blobs import split, table_from_bytes, table_to_bytes
 from cepheid.runtime.ordering import ordered
 from cepheid.runtime.spark_filters import drops_events
+from cepheid.runtime.spark_slices import number_matches
 from cepheid.runtime.spark_tasks import (
     BUCKET,
     REPORT_ROWS,
@@ -117,7 +118,7 @@ def _of_consequence(job: Job, table: pa.Table) -> pa.Table:
 def take_turns(work: Work) -> Turns:
     """Return the stateful operator: the state of a bucket is one value of bytes."""
 
-    def run(_key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
+    def run(key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
         data = bytes(state.get[0]) if state.exists else None
         try:
             saved, outcome = turn(work, data, *_arrived(frames))
@@ -126,7 +127,8 @@ def take_turns(work: Work) -> Turns:
         state.update((saved,))
         counts = (outcome.events, outcome.late, outcome.buffered, outcome.partitions, len(saved))
         most = (outcome.open_windows, outcome.lag // MILLISECOND)
-        payload = table_to_bytes(outcome.results) if len(outcome.results) else None
+        results = number_matches(outcome.results, int(key[0]))
+        payload = table_to_bytes(results) if len(results) else None
         yield pd.DataFrame([(*counts, *most, payload)], columns=[*COUNTS, "payload"])
 
     return run

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark import TaskContext
 
 from cepheid.engine.events import Columns, KeyTable, read_times
@@ -94,10 +95,13 @@ def chunks(batches: Iterable[pa.RecordBatch], rows: int = STEP_ROWS) -> Iterator
 # Events by key
 
 
-def send_events(work: Work, edges: tuple[int, ...] | None = None) -> Callable[[Batches], Batches]:
+def send_events(
+    work: Work, edges: tuple[int, ...] | None = None, reach: tuple[int, int] = (0, 0)
+) -> Callable[[Batches], Batches]:
     """Return a task that sends events to buckets, as blobs in the order of time.
 
     ``edges`` are times that cut the stream; without them the column BUCKET tells the bucket.
+    ``reach`` says how far buckets see beyond their range, to either side.
     """
 
     def run(batches: Batches) -> Batches:
@@ -105,10 +109,10 @@ def send_events(work: Work, edges: tuple[int, ...] | None = None) -> Callable[[B
         seq = partition_id() << 32
         for chunk in chunks(batches):
             table = ordered(with_names(chunk, work.schema), plan)
-            times = read_times(Columns(table), plan.time)
             bucket = np.zeros(len(table), np.int64)
             if edges is not None:
-                bucket = np.searchsorted(np.array(edges, np.int64), times, side="right")
+                rows, bucket = _ranges_of(read_times(Columns(table), plan.time), edges, reach)
+                table = table if len(rows) == len(table) else table.take(rows)
             elif BUCKET in table.column_names:
                 bucket = table[BUCKET].to_numpy().astype(np.int64)
                 table = table.drop_columns([BUCKET])
@@ -122,6 +126,19 @@ def send_events(work: Work, edges: tuple[int, ...] | None = None) -> Callable[[B
     return in_task(run)
 
 
+def _ranges_of(
+    times: NDArray[np.int64], edges: tuple[int, ...], reach: tuple[int, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return events and the ranges that see them; an event near an edge is there twice."""
+    before, after = reach
+    cuts = np.array(edges, np.int64)
+    first = np.searchsorted(cuts, times - after, side="right")
+    counts = np.searchsorted(cuts, times + before, side="right") - first + 1
+    rows = np.repeat(np.arange(len(times)), counts)
+    inside = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return rows, first[rows] + inside
+
+
 def with_names(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return a table of Spark with the names that the query gives its columns."""
     more = [BUCKET] if table.num_columns > len(schema) else []
@@ -132,7 +149,8 @@ def _begin(table: pa.Table, plan: Plan) -> int:
     return int(read_times(Columns(table.slice(0, 1)), plan.time)[0])
 
 
-def _merged(plan: Plan, blobs: Iterable[Blob]) -> Iterator[pa.Table]:
+def merged(plan: Plan, blobs: Iterable[Blob]) -> Iterator[pa.Table]:
+    """Yield the events of blobs in the order of time."""
     merge = TimeMerge(plan)
     for blob in blobs:
         yield from merge.add(blob.seq, blob.begin, table_from_bytes(blob.payload))
@@ -149,7 +167,7 @@ def run_events(work: Work) -> Callable[[Batches], Batches]:
         job = work.job()
         report = Report(work, job, final=not needs_merge(job))
         state = PartitionState(job)
-        for table in _merged(job.plan, blobs_of(batches)):
+        for table in merged(job.plan, blobs_of(batches)):
             state, rows = step(job, state, table)
             yield from report.add(rows, state.keys)
         state, rows = finish(job, state)
@@ -289,7 +307,7 @@ def summarise_bucket(work: Work) -> Callable[[Batches], Batches]:
 
     def run(batches: Batches) -> Batches:
         job = work.job()
-        yield from summarise(work, job, _merged(job.plan, blobs_of(batches)), partition_id())
+        yield from summarise(work, job, merged(job.plan, blobs_of(batches)), partition_id())
 
     return in_task(run)
 

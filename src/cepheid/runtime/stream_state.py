@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, KeyTable, read_times
 from cepheid.engine.idle import forget_idle_keys
-from cepheid.engine.job import Job
+from cepheid.engine.job import Job, lists_matches
 from cepheid.engine.partials import RowsOfRuns
 from cepheid.engine.results import build_table
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
@@ -32,6 +32,7 @@ from cepheid.planner.plan import WindowKind, WindowPlan
 from cepheid.runtime.blobs import table_from_bytes, table_to_bytes
 from cepheid.runtime.local import LOOK_BACK_ROWS
 from cepheid.runtime.ordering import STEP_ROWS, ordered, slices
+from cepheid.runtime.stream_matches import list_until
 from cepheid.runtime.work import Work
 
 BUCKET_VERSION = 2
@@ -82,17 +83,14 @@ def turn(
         on_time = fresh.filter(pa.array(~late_ones)) if late_ones.any() else fresh
     until = watermark_after(work, before, latest)
     waiting = ordered(pa.concat_tables([buffer, on_time]), job.plan)
-    rows: RowsOfRuns = [[] for _ in range(job.outputs)]
+    results = work.result_schema.empty_table()
     if until is not None:
         times = read_times(Columns(waiting), job.plan.time)
         cut = int(np.searchsorted(times, until))
-        for part in slices(waiting.slice(0, cut), LOOK_BACK_ROWS if job.looks_back else STEP_ROWS):
-            state, found = step(job, state, part)
-            _add(rows, found)
-        state, found = advance(job, state, until)
-        _add(rows, found)
+        take = list_until if lists_matches(job.plan) else _answer_until
+        state, found = take(job, state, waiting.slice(0, cut), until, work.schema)
+        results = found.cast(work.result_schema)
         waiting = waiting.slice(cut)
-    results = build_table(job, rows, state.keys, work.schema).cast(work.result_schema)
     partitions = len(state.keys)
     if until is not None:
         state = forget_idle_keys(job, state, until)
@@ -161,6 +159,19 @@ def open_windows(window: WindowPlan, until: int | None, lag: int, partitions: in
 def is_late(work: Work, events: pa.Table, until: int) -> NDArray[np.bool_]:
     """Return which events are before the watermark, so that their windows may be closed."""
     return np.asarray(read_times(Columns(events), work.time) < until)
+
+
+def _answer_until(
+    job: Job, state: PartitionState, events: pa.Table, until: int, schema: pa.Schema
+) -> tuple[PartitionState, pa.Table]:
+    """Return the results of the windows that end by a time, after events before it."""
+    rows: RowsOfRuns = [[] for _ in range(job.outputs)]
+    for part in slices(events, LOOK_BACK_ROWS if job.looks_back else STEP_ROWS):
+        state, found = step(job, state, part)
+        _add(rows, found)
+    state, found = advance(job, state, until)
+    _add(rows, found)
+    return state, build_table(job, rows, state.keys, schema)
 
 
 def _add(rows: RowsOfRuns, found: RowsOfRuns) -> None:

@@ -1,0 +1,319 @@
+"""Flink-CEP patterns, as data, to queries of Cepheid: links between stages become NOT or SEMANTICS.
+
+A link says which events may lie between two events of a match: none (strict), none that the later
+stage would take (skip till next), any (skip till any). Three ways to say so, tried in this order:
+
+- all links are strict: ``SEMANTICS contiguous``;
+- all links are till next, and no stage can be followed by two different ones: ``SEMANTICS next``;
+- else skip-till-any-match with a NOT in the gap: ``SEQ(A a, NOT E x, B b)``, where x is any event,
+  or one that b would take. A NOT between the rounds of a loop cannot be written.
+
+Optional stages and counted ones are written out as alternatives.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+STRICT, NEXT, ANY = "strict", "skip_till_next", "skip_till_any"
+INNER = {"strict": STRICT, "relaxed": NEXT, "any": ANY}
+ALTERNATIVES_MAX = 64
+
+
+class InexpressibleError(Exception):
+    """The language of Cepheid has no query for a pattern; the text says why."""
+
+
+class Item(NamedTuple):
+    """One event of a match, or a loop over the alternatives in ``inside``.
+
+    ``forbidden`` are conditions of events that must not lie between this one and the one before;
+    ``gap`` limits the milliseconds to an event of the same stage.
+    """
+
+    stage: str
+    link: str
+    where: Any = None
+    forbidden: tuple[Any, ...] = ()
+    gap: int | None = None
+    loop: str | None = None
+    inside: tuple[tuple[Item, ...], ...] = ()
+
+
+Alternative = tuple[Item, ...]
+
+
+class Translated(NamedTuple):
+    """A query, and the stages that its variables stand for."""
+
+    text: str
+    stages: dict[str, str]
+
+
+def translate(query: dict[str, Any]) -> Translated:
+    """Return the query of a pattern.
+
+    Raises
+    ------
+    InexpressibleError
+        If there is none.
+    """
+    if query["after_match_skip"]["mode"] != "no_skip":
+        message = "AFTER MATCH SKIP: RETURN MATCHES lists every match, and none takes others away"
+        raise InexpressibleError(message)
+    alternatives = [a for a in _expand(query["stages"]) if a]
+    return _Writer(query, alternatives).write()
+
+
+# ---------------------------------------------------------------------------------------
+# Stages to alternatives
+
+
+def _expand(stages: Sequence[dict[str, Any]]) -> list[Alternative]:
+    """Return all sequences of items that stages allow."""
+    # What must not come before the next event, beside the events so far.
+    found: list[tuple[Alternative, tuple[Any, ...]]] = [((), ())]
+    for place, stage in enumerate(stages):
+        if stage["link"] == "not_next":
+            message = "notNext looks at the one event after a stage, which no NOT does"
+            raise InexpressibleError(message)
+        if stage["link"] == "not_follow":
+            found = [(a, (*forbidden, stage.get("where"))) for a, forbidden in found]
+            if place == len(stages) - 1:
+                message = "notFollowedBy at the end waits for a window that begins with the match; "
+                message += "windows of Cepheid begin at fixed times, or end with the match"
+                raise InexpressibleError(message)
+            continue
+        following = stages[place + 1] if place + 1 < len(stages) else stage
+        after = (following.get("where"),) if following["link"] == "not_follow" else ()
+        absent = found if stage.get("optional") else []
+        present = [
+            ((*a, *part), ()) for a, forbidden in found for part in _repeat(stage, forbidden, after)
+        ]
+        found = [*present, *absent]
+        if len(found) > ALTERNATIVES_MAX:
+            message = "too many alternatives"
+            raise InexpressibleError(message)
+    # A negation before stages that are all absent says nothing.
+    return [a for a, _ in found]
+
+
+def _repeat(
+    stage: dict[str, Any], forbidden: tuple[Any, ...], after: tuple[Any, ...]
+) -> list[Alternative]:
+    """Return what a stage can be, with all its repetitions.
+
+    What is forbidden after the stage is so between its repetitions too, since Flink ends a partial
+    match at once.
+    """
+    if stage.get("greedy"):
+        message = "greedy: RETURN MATCHES lists all lengths of a loop, not the longest alone"
+        raise InexpressibleError(message)
+    if "until" in stage:
+        message = "until: what must not lie between the rounds of a loop cannot be written"
+        raise InexpressibleError(message)
+    once = _once(stage)
+    times = stage.get("times") or {"min": 1, "max": 1, "inner": "relaxed"}
+    inner = INNER[times["inner"]]
+    first = [(a[0]._replace(link=stage["link"], forbidden=forbidden), *a[1:]) for a in once]
+    again = [(a[0]._replace(link=inner, forbidden=after), *a[1:]) for a in once]
+    least, most = times["min"], times["max"]
+    if most is not None:
+        return [
+            tuple(itertools.chain(*choice))
+            for count in range(least, most + 1)
+            for choice in itertools.product(first, *[again] * (count - 1))
+        ]
+    if after:
+        message = "notFollowedBy after a loop also forbids events between its rounds, where no NOT "
+        message += "can stand"
+        raise InexpressibleError(message)
+    before = itertools.product(*([first, *[again] * (least - 2)] if least > 1 else []))
+    loop = _loop(stage.get("name", "group"), again if least > 1 else first, once, inner)
+    return [(*itertools.chain(*a), loop) for a in before]
+
+
+def _once(stage: dict[str, Any]) -> list[Alternative]:
+    if "group" not in stage:
+        gap = (stage.get("times") or {}).get("gap_ms")
+        return [(Item(stage["name"], NEXT, stage.get("where"), gap=gap),)]
+    inside = stage["group"]
+    found = [a for a in _expand(inside if isinstance(inside, list) else inside["stages"]) if a]
+    if not found:
+        message = "a group without events"
+        raise InexpressibleError(message)
+    return found
+
+
+def _loop(
+    name: str, entries: Sequence[Alternative], once: Sequence[Alternative], inner: str
+) -> Item:
+    """Return one or more rounds; their first events must be of one kind."""
+    heads = {json.dumps([a[0].link, a[0].where, a[0].forbidden]) for a in entries}
+    if len(heads) > 1:
+        message = "a loop whose rounds begin with different stages"
+        raise InexpressibleError(message)
+    head = entries[0][0]
+    inside = tuple(tuple(a) for a in once)
+    return Item(name, head.link, head.where, head.forbidden, None, inner, inside)
+
+
+# ---------------------------------------------------------------------------------------
+# Alternatives to text
+
+
+class _Writer:
+    def __init__(self, query: dict[str, Any], alternatives: list[Alternative]) -> None:
+        self._query, self._alternatives = query, alternatives
+        self._variables: dict[str, str] = {}
+        self._forbidden: dict[str, str] = {}
+        self._conditions: list[str] = []
+
+    def write(self) -> Translated:
+        """Return the query."""
+        items = [item for a in self._alternatives for item in _items(a)]
+        links = {item.link for a in self._alternatives for item in a[1:]}
+        links |= {item.loop for item in items if item.loop is not None}
+        links |= {later.link for item in items for inner in item.inside for later in inner[1:]}
+        if links <= {STRICT} and not any(item.forbidden for item in items):
+            semantics = "contiguous"
+        elif links <= {NEXT} and self._has_one_way():
+            semantics = "next"
+        else:
+            semantics = "any"
+        pattern = " OR ".join(self._sequence(a, semantics) for a in self._alternatives)
+        window = self._limit_times()
+        where = " AND ".join(dict.fromkeys(self._conditions))
+        text = f"RETURN MATCHES PATTERN {pattern} SEMANTICS {semantics}"
+        text += f" WHERE {where}" if where else ""
+        stages = {name: stage for stage, name in self._variables.items()}
+        return Translated(f"{text}{window} TIES arrival", stages)
+
+    def _has_one_way(self) -> bool:
+        """Return whether all events that may come next fulfil one and the same condition."""
+        following: dict[tuple[str, ...], set[str]] = {}
+        for word in self._words():
+            for length, item in enumerate(word):
+                prefix = tuple(before.stage for before in word[:length])
+                following.setdefault(prefix, set()).add(json.dumps(item.where))
+        # A match may begin anywhere, whatever else begins one.
+        return all(len(found) == 1 for prefix, found in following.items() if prefix)
+
+    def _words(self) -> Iterator[Alternative]:
+        """Yield the sequences of events that matches can be, loops with one round or two."""
+        return (word for a in self._alternatives for word in _unrolled(a))
+
+    def _sequence(self, items: Alternative, semantics: str, *, repeated: bool = False) -> str:
+        parts: list[str] = []
+        for place, item in enumerate(items):
+            gap = self._gap(item, semantics)
+            if place:
+                parts += gap
+            elif gap and repeated:
+                message = "skip till next, or strict, between the rounds of a loop over a group"
+                raise InexpressibleError(message)
+            elif item.forbidden:
+                message = "a negation before the first stage"
+                raise InexpressibleError(message)
+            parts.append(self._element(item, semantics))
+        return f"SEQ({', '.join(parts)})" if len(parts) > 1 else parts[0]
+
+    def _gap(self, item: Item, semantics: str) -> list[str]:
+        forbidden = list(item.forbidden)
+        if semantics == "any" and item.link in (STRICT, NEXT):
+            forbidden.append(None if item.link == STRICT else item.where)
+        return [f"NOT E {self._forbid(condition)}" for condition in forbidden]
+
+    def _forbid(self, condition: Any) -> str:
+        name = self._forbidden.setdefault(json.dumps(condition), f"x{len(self._forbidden)}")
+        if condition is not None:
+            self._conditions.append(condition_text(condition, name))
+        return name
+
+    def _element(self, item: Item, semantics: str) -> str:
+        if item.loop is None:
+            return f"E {self._variable(item)}"
+        if len(item.inside) == 1 and len(item.inside[0]) == 1 and not item.inside[0][0].loop:
+            name = self._variable(item.inside[0][0])
+            if semantics == "any" and item.loop == NEXT:
+                message = "skip till next inside a loop, and another selection elsewhere"
+                raise InexpressibleError(message)
+            if semantics == "any" and item.loop == STRICT:
+                self._conditions.append(f"{name}.n + 1 = NEXT({name}).n")
+            return f"E {name}+"
+        rounds = [(a[0]._replace(link=item.loop, forbidden=()), *a[1:]) for a in item.inside]
+        texts = [self._sequence(a, semantics, repeated=True) for a in rounds]
+        return f"({' OR '.join(texts)})+"
+
+    def _variable(self, item: Item) -> str:
+        name = self._variables.setdefault(item.stage, f"v{len(self._variables)}")
+        if item.where is not None:
+            self._conditions.append(condition_text(item.where, name))
+        return name
+
+    def _limit_times(self) -> str:
+        """Add limits on the time between neighbours; return the window."""
+        pairs = (pair for word in self._words() for pair in itertools.pairwise(word))
+        names = dict.fromkeys((a.stage, b.stage, b.gap) for a, b in pairs)
+        within = self._query["within"] or {"type": None}
+        for before, after, gap in names:
+            first, second = self._variables[before], self._variables[after]
+            if gap is not None and before == after:
+                self._conditions.append(f"{first}.t + {gap} > NEXT({second}).t")
+            if within["type"] == "previous_and_current" and within["stage"] == after:
+                self._conditions.append(f"{first}.t + {within['ms']} > NEXT({second}).t")
+        if within["type"] != "first_and_last":
+            return ""
+        return f" WITHIN {within['ms']} ms"
+
+
+def _items(alternative: Alternative) -> Iterator[Item]:
+    for item in alternative:
+        yield item
+        for inner in item.inside:
+            yield from _items(inner)
+
+
+def _unrolled(alternative: Alternative) -> Iterator[Alternative]:
+    choices: list[list[Alternative]] = []
+    for item in alternative:
+        rounds = [word for inner in item.inside for word in _unrolled(inner)]
+        twice = [(*a, *b) for a in rounds for b in rounds]
+        choices.append([*rounds, *twice] if item.loop is not None else [(item,)])
+    for choice in itertools.product(*choices):
+        yield tuple(itertools.chain(*choice))
+
+
+# ---------------------------------------------------------------------------------------
+# Conditions
+
+
+def condition_text(condition: Any, variable: str) -> str:
+    """Return a condition on one event as a local predicate."""
+    match condition:
+        case {"and": parts}:
+            return "(" + " AND ".join(condition_text(part, variable) for part in parts) + ")"
+        case {"or": parts}:
+            return "(" + " OR ".join(condition_text(part, variable) for part in parts) + ")"
+        case {"not": part}:
+            return f"NOT ({condition_text(part, variable)})"
+        case {"kind": kind}:
+            return f"{variable}.kind = {_literal(kind)}"
+        case {"agg": _} | {"first_of": _}:
+            message = "a condition on the events that a partial match has so far"
+            raise InexpressibleError(message)
+        case {"cmp": "contains", "attr": name, "value": value}:
+            return f"{variable}.{name} LIKE {_literal('%' + value + '%')}"
+        case {"cmp": "starts_with", "attr": name, "value": value}:
+            return f"{variable}.{name} LIKE {_literal(value + '%')}"
+        case {"cmp": operator, "attr": name, "value": value}:
+            return f"{variable}.{name} {operator} {_literal(value)}"
+    message = f"the condition {condition}"
+    raise InexpressibleError(message)
+
+
+def _literal(value: Any) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
