@@ -79,6 +79,8 @@ def _classes(plan: Plan, variables: dict[str, str]) -> int:
 
 def choose_for_files(plan: Plan) -> StrategyChoice:
     """Choose how a plan runs over files whose events are in the order of time."""
+    if plan.situations is not None:
+        return _shuffle(plan, _SITUATIONS)
     if plan.window.kind is WindowKind.COUNT:
         return _shuffle(plan, "windows counted in events do not begin at a time")
     if plan.window.kind is not WindowKind.NONE:
@@ -93,11 +95,16 @@ def choose_for_files(plan: Plan) -> StrategyChoice:
 
 def choose_for_frames(plan: Plan) -> StrategyChoice:
     """Choose how a plan runs over any DataFrame, as long as nothing is known of its partitions."""
+    if plan.situations is not None:
+        return _shuffle(plan, _SITUATIONS)
     why = why_not_composed(plan)
     if not why:
         reason = "no event looks at another one, so stretches of time are summarised where they lie"
         return StrategyChoice(Strategy.COMBINE, reason)
     return _shuffle(plan, why)
+
+
+_SITUATIONS = "situations may last across every cut of the time"
 
 
 def _shuffle(plan: Plan, why: str) -> StrategyChoice:
@@ -106,6 +113,8 @@ def _shuffle(plan: Plan, why: str) -> StrategyChoice:
         return StrategyChoice(Strategy.KEY_SHUFFLE, f"{why}; events go by {', '.join(names)}")
     whole = "a window without SLIDE adds up the partitions of a group at every time"
     unpartitioned = "the query has no equivalence predicate and no GROUP-BY"
+    if plan.situations is not None:
+        unpartitioned = "the query has no PARTITION BY"
     cause = whole if plan.partition.attributes else unpartitioned
     return StrategyChoice(Strategy.ONE_TASK, f"{why}; {cause}")
 
