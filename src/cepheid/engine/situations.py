@@ -99,6 +99,17 @@ def finish_situations(
     return step_situations(job, state, schema.empty_table(), complete=True)
 
 
+def forget_idle_partitions(state: SituationState) -> SituationState:
+    """Return the state without the names of partitions that have no situation left."""
+    used = np.unique(np.concatenate([kept.key for kept in state.kept]))
+    if not state.keys.names or len(used) == len(state.keys):
+        return state
+    keys = KeyTable(state.keys.names)
+    keys.restore(state.keys.values[number] for number in used)
+    kept = tuple(k._replace(key=np.searchsorted(used, k.key)) for k in state.kept)
+    return state._replace(keys=keys, kept=kept)
+
+
 def _check_order(job: SituationJob, times: NDArray[np.int64], last: int | None) -> None:
     back, _ = scan_times(times)
     if back < 0 and (last is None or times[0] >= last):

@@ -79,6 +79,8 @@ def check_supported(plan: Plan) -> None:
     UnsupportedError
         E404.
     """
+    if plan.situations is not None:
+        return
     lower(plan)
     if plan.output.kind is not OutputKind.AGGREGATES:
         message = "matches cannot be listed on Spark yet"
@@ -150,7 +152,7 @@ def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
         routed = projected.withColumn(tasks.BUCKET, number)
     sent = routed.mapInArrow(tasks.send_events(work), BLOB_DDL)
     arrived = exchange(sent, buckets)
-    if not tasks.needs_merge(lower(plan)):
+    if plan.situations is not None or not tasks.needs_merge(lower(plan)):
         return arrived.mapInArrow(tasks.run_events(work), schema)
     partial = arrived.mapInArrow(tasks.run_events(work), BLOB_DDL)
     return exchange(partial, buckets).mapInArrow(tasks.merge_rows(work), schema)

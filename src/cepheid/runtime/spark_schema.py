@@ -13,6 +13,8 @@ from pyspark.sql.types import StructField, StructType
 from cepheid.engine.events import KeyTable
 from cepheid.engine.job import lower
 from cepheid.engine.results import build_table
+from cepheid.engine.situation_job import SituationJob
+from cepheid.engine.situation_results import result_schema as situation_schema
 from cepheid.events.schema import ValueKind, read_schema
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ def arrow_schema_of(frame: DataFrame, names: Iterable[str]) -> pa.Schema:
 
 def result_schema_of(plan: Plan, schema: pa.Schema) -> pa.Schema:
     """Return the columns of a plan's result over events of a schema, in types that Spark has."""
+    if plan.situations is not None:
+        return plain_schema(situation_schema(SituationJob(plan), schema))
     job = lower(plan)
     rows: list[list[Any]] = [[] for _ in range(len(job.templates) * (1 + len(job.moduli)))]
     empty = build_table(job, rows, KeyTable(plan.partition.attributes), schema).schema

@@ -25,9 +25,11 @@ from cepheid.engine.results import build_table
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
 from cepheid.engine.step import PartitionState, advance, step
 from cepheid.errors import DataError, Diagnostic
+from cepheid.planner.plan import Plan
 from cepheid.runtime.blobs import table_from_bytes, table_to_bytes
 from cepheid.runtime.local import LOOK_BACK_ROWS
 from cepheid.runtime.ordering import STEP_ROWS, ordered, slices
+from cepheid.runtime.situation_turn import turn_situations
 from cepheid.runtime.work import Work
 
 BUCKET_VERSION = 1
@@ -64,6 +66,12 @@ def turn(
     DataError
         E524 if the state was written by another query; E5xx for what is wrong with the events.
     """
+    if Plan.from_json(work.plan).situations is not None:
+        try:
+            saved_bytes, outcome = turn_situations(work, data, arrived, until)
+        except ValueError as error:
+            raise _misfit(str(error)) from error
+        return saved_bytes, Outcome(*outcome)
     job = work.job()
     state, buffer = _restore(work, job, data)
     fresh = pa.concat_tables(arrived) if arrived else work.schema.empty_table()
