@@ -38,6 +38,26 @@ def evaluate_situations(
     return _Situations(query, events, time).rows()
 
 
+def situation_columns(query: tree.SituationQuery) -> list[str]:
+    """Return the names of the columns of a query's rows, in order."""
+    names = [name.text for name in query.partition_by]
+    names += ["situation", "ts", "te"] if query.listed else ["ts"]
+    items = query.returns.items if query.returns else ()
+    if not items and not query.listed:
+        names += [f"{d.name.text}_{end}" for d in query.definitions for end in ("ts", "te")]
+    for item in items:
+        e = item.expression
+        if isinstance(e, tree.Attribute | tree.Aggregate):
+            names.append(item.alias.text if item.alias else _column_name(e))
+    return names
+
+
+def _column_name(e: tree.Attribute | tree.Aggregate) -> str:
+    function = e.function if isinstance(e, tree.Aggregate) else e.anchor
+    parts = [name.text for name in (e.variable, e.attribute) if name is not None]
+    return "_".join([function.lower(), *parts])
+
+
 def relation_of(a: tuple[Time, Time], b: tuple[Time, Time]) -> tree.Relation:
     """Return Allen's relation between two intervals (§9.3)."""
     (a_ts, a_te), (b_ts, b_te) = a, b
@@ -209,12 +229,7 @@ class _Situations:
             assert isinstance(e, tree.Attribute | tree.Aggregate), "RETURN has nothing else"
             assert e.variable is not None, "every aggregate is of a situation"
             function = e.function if isinstance(e, tree.Aggregate) else e.anchor
-            parts = [
-                function.lower(),
-                e.variable.text,
-                *([e.attribute.text] if e.attribute else []),
-            ]
-            name = item.alias.text if item.alias else "_".join(parts)
+            name = item.alias.text if item.alias else _column_name(e)
             situation = names.get(e.variable.text)
             attribute = e.attribute.text if e.attribute else None
             row[name] = None if situation is None else self.fold(function, situation, attribute)
