@@ -80,3 +80,18 @@ VALID_QUERIES = [
     "GROUP-BY count",
     "RETURN COUNT(*) PATTERN Seq seq+ WHERE seq.next ≥ 5 ∧ seq.min ≠ 3",
 ]
+
+SITUATION_QUERIES = [
+    """FROM CarSensors PARTITION BY car_id
+    DEFINE A AS accel > 8 AT LEAST 5s, B AS speed > 70 BETWEEN 4s AND 30s,
+        C AS accel < -9 AT LEAST 3s
+    PATTERN A meets;overlaps;starts;during B AND B contains;finishes;overlaps;meets C AND A before C
+    WITHIN 5 minutes
+    RETURN first(B.car_id) AS id, avg(B.speed) AS avg_speed;""",
+    "DEFINE A AS a, B AS NOT a AT MOST 2 min PATTERN A met by;overlapped by;started by B",
+    "DEFINE A AS x BETWEEN 1 AND 2 BETWEEN 1 s AND 2 s, B AS y PATTERN A equals;finished-by B",
+    "DEFINE A AS (gap BETWEEN 1 s AND 2 s) SITUATIONS A RETURN COUNT(A), COUNT(A.gap), LAST(A.gap)",
+    "DETECTED WITHIN 5 s WHERE k = 1 DEFINE `at` AS x.y > 3, B AS y LIKE 'a' PATTERN `at` after B",
+    "RETURN MATCHES PATTERN A contains B WITHIN 1 h DEFINE A AS p IS NULL OR q, B AS x IN (1, 2)",
+]
+"""Queries about situations."""

@@ -48,7 +48,7 @@ def test_timestamps_know_their_own_unit(time_unit: str) -> None:
 
 def test_a_window_between_two_ticks_is_an_error() -> None:
     compiled = query("RETURN COUNT(*) PATTERN A WITHIN 500 ms SLIDE 500 ms", time_unit="s")
-    with pytest.raises(BindError, match="E324"):
+    with pytest.raises(BindError, match="E329"):
         compiled.run(events_in("s"))
     with pytest.raises(ValueError, match="time_unit is one of ns, us, ms, s"):
         query("RETURN COUNT(*) PATTERN A", time_unit="minutes")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as Children
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from lark.lexer import Token
 
-from cepheid.errors import Diagnostic, Note, Span
 from cepheid.language import tree
 from cepheid.language.expression_builder import (
+    COUNT_HELP,
     Child,
     ExpressionBuilder,
     name_of,
@@ -26,7 +26,7 @@ from cepheid.language.expression_builder import (
     token_span,
     whole_number,
 )
-from cepheid.language.lexer import MistakeFoundError
+from cepheid.language.situation_builder import Clause, SituationBuilder, gather_clauses
 
 SEMANTICS = {
     "skip-till-any-match": tree.Semantics.ANY_MATCH,
@@ -88,15 +88,6 @@ class PatternBuilder:
         return tree.Repeat(
             span=span_of(c), pattern=c[0], least=whole_number(c[2]), most=whole_number(c[4])
         )
-
-
-class Clause(NamedTuple):
-    """A clause on its way into the query."""
-
-    keyword: str
-    field: str
-    span: Span
-    value: Any
 
 
 class ClauseBuilder:
@@ -164,20 +155,19 @@ class ClauseBuilder:
 
     def query(self, clauses: Children[Clause]) -> tree.Query:
         """Gather the clauses, which may stand in any order, each once."""
-        seen: dict[str, Clause] = {}
-        for clause in clauses:
-            if clause.field in seen:
-                note = Note(f"the first `{clause.keyword}` is here", seen[clause.field].span)
-                message = f"`{clause.keyword}` is written twice"
-                helps = ("keep one of them",)
-                raise MistakeFoundError(
-                    Diagnostic("E104", message, clause.span, notes=(note,), helps=helps)
-                )
-            seen[clause.field] = clause
+        fields = gather_clauses(clauses)
         span = clauses[0].span.to(clauses[-1].span)
-        if "pattern" not in seen:
+        if "pattern" not in fields:
             reject("E105", "the query has no `PATTERN`", span, "add one: `PATTERN Stock S+`")
-        return tree.Query(span=span, **{field: clause.value for field, clause in seen.items()})
+        query = tree.Query(span=span, **fields)
+        for node in tree.walk(query):
+            if (
+                isinstance(node, tree.Aggregate)
+                and node.function is tree.AggregateFunction.COUNT
+                and node.attribute is not None
+            ):
+                reject("E111", "`COUNT` takes `*` or a variable", node.span, COUNT_HELP)
+        return query
 
 
 _Mode = TypeVar("_Mode", bound=StrEnum)
@@ -198,5 +188,5 @@ def _count(token: Token) -> tree.Literal:
     return tree.Literal(span=token_span(token), value=whole_number(token))
 
 
-class TreeBuilder(PatternBuilder, ExpressionBuilder, ClauseBuilder):
+class TreeBuilder(PatternBuilder, ExpressionBuilder, ClauseBuilder, SituationBuilder):
     """All callbacks together; Lark looks them up by name."""

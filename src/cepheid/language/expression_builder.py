@@ -24,6 +24,8 @@ INTEGER_MAX = 2**63 - 1
 NUMBER_LENGTH_MAX = 40
 TOO_LARGE = "this number does not fit 64 bits"
 
+COUNT_HELP = "`COUNT(*)` counts matches, `COUNT(S)` counts the events of S in all matches"
+
 OTHER_UNITS = {
     "`m` is ambiguous: write `min` for minutes, `ms` for milliseconds": ("m",),
     "the shortest unit is the microsecond, `us`": ("ns", "nanosecond", "nanoseconds"),
@@ -285,13 +287,16 @@ def _call(c: Children[Child], arguments: tuple[Any, ...]) -> Any:
             anchor=ANCHORS[function],
         )
     if function == "COUNT":
-        if not isinstance(first, tree.Word):
-            reject(
-                "E111",
-                "`COUNT` takes `*` or a variable",
-                span,
-                "`COUNT(*)` counts matches, `COUNT(S)` counts the events of S in all matches",
+        if each and isinstance(first, tree.Attribute):
+            # Only situations count the values of an attribute; the query's builder knows.
+            return tree.Aggregate(
+                span=span,
+                function=AGGREGATES[function],
+                variable=first.variable,
+                attribute=first.attribute,
             )
+        if not isinstance(first, tree.Word):
+            reject("E111", "`COUNT` takes `*` or a variable", span, COUNT_HELP)
         name = tree.Name(span=first.span, text=first.text)
         return tree.Aggregate(span=span, function=AGGREGATES[function], variable=name)
     if function in AGGREGATES:

@@ -90,6 +90,8 @@ def _ends_line(text: str, comment: Comment) -> bool:
 
 def _clauses(query: tree.Query) -> list[tuple[int, str]]:
     """Return the clauses in canonical order, each with the offset at which it ends in the query."""
+    if isinstance(query, tree.SituationQuery):
+        return [(node.span.end, line) for node, line in _situation_clauses(query)]
     clauses: list[tuple[tree.Node, str]] = []
     if query.returns is not None:
         clauses.append((query.returns, f"RETURN {_format_return(query.returns)}"))
@@ -120,6 +122,56 @@ def _clauses(query: tree.Query) -> list[tuple[int, str]]:
     return [(node.span.end, line) for node, line in clauses]
 
 
+def _situation_clauses(query: tree.SituationQuery) -> list[tuple[tree.Node, str]]:
+    clauses: list[tuple[tree.Node, str]] = []
+    if query.source is not None:
+        clauses.append((query.source, f"FROM {format_name(query.source.text)}"))
+    if query.partition_by:
+        names = ", ".join(format_name(name.text) for name in query.partition_by)
+        clauses.append((query.partition_by[-1], f"PARTITION BY {names}"))
+    if query.where is not None:
+        clauses.append((query.where, f"WHERE {format_expression(query.where)}"))
+    defined = [format_definition(definition) for definition in query.definitions]
+    clauses.append((query.definitions[-1], f"DEFINE {', '.join(defined)}"))
+    if query.constraints:
+        related = [format_constraint(constraint) for constraint in query.constraints]
+        clauses.append((query.constraints[-1], f"PATTERN {' AND '.join(related)}"))
+    if query.listed:
+        names = ", ".join(format_name(name.text) for name in query.listed)
+        clauses.append((query.listed[-1], f"SITUATIONS {names}"))
+    if query.window is not None:
+        clauses.append((query.window, _format_window(query.window)))
+    if query.detected_within is not None:
+        length = format_duration(query.detected_within.microseconds)
+        clauses.append((query.detected_within, f"DETECTED WITHIN {length}"))
+    if query.returns is not None:
+        clauses.append((query.returns, f"RETURN {_format_return(query.returns)}"))
+    return clauses
+
+
+def format_definition(definition: tree.Definition) -> str:
+    """Return the text of a situation's definition."""
+    condition = format_expression(definition.condition)
+    if any(isinstance(node, tree.Between) for node in tree.walk(definition.condition)):
+        # Without parentheses, BETWEEN with lengths of time would bound the situation.
+        condition = f"({condition})"
+    least, most = (
+        format_duration(bound.microseconds) if bound else None
+        for bound in (definition.at_least, definition.at_most)
+    )
+    length = f" BETWEEN {least} AND {most}"
+    if least is None or most is None:
+        length = f" AT LEAST {least}" if least else f" AT MOST {most}" if most else ""
+    return f"{format_name(definition.name.text)} AS {condition}{length}"
+
+
+def format_constraint(constraint: tree.TemporalConstraint) -> str:
+    """Return the text of a constraint: ``A meets;overlaps B``."""
+    relations = ";".join(relation.value for relation in constraint.relations)
+    left, right = (format_name(name.text) for name in (constraint.left, constraint.right))
+    return f"{left} {relations} {right}"
+
+
 def format_name(text: str) -> str:
     """Return a name, between backquotes where it would not read back as a name.
 
@@ -128,7 +180,12 @@ def format_name(text: str) -> str:
     >>> format_name("price"), format_name("order id"), format_name("where")
     ('price', '`order id`', '`where`')
     """
-    if _PLAIN_NAME.fullmatch(text) and text.upper() not in KEYWORDS | {"MIN", "GROUP"}:
+    if _PLAIN_NAME.fullmatch(text) and text.upper() not in KEYWORDS | {
+        "MIN",
+        "GROUP",
+        "AT",
+        "PARTITION",
+    }:
         return text
     return f"`{text.replace('`', '``')}`"
 

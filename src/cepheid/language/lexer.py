@@ -48,6 +48,13 @@ KEYWORDS = frozenset(
         "NUMBERS",
         "MIN_LENGTH",
         "LIMIT",
+        "FROM",
+        "PARTITION_BY",
+        "DEFINE",
+        "AT_LEAST",
+        "AT_MOST",
+        "SITUATIONS",
+        "DETECTED",
     ]
 )
 
@@ -59,6 +66,7 @@ PUNCTUATION = {
     "{": ("LBRACE",),
     "}": ("RBRACE",),
     ",": ("COMMA",),
+    ";": ("SEMICOLON",),
     ".": ("DOT",),
     "?": ("QMARK",),
     "+": ("PLUS", "PLUS_MINUS"),
@@ -92,8 +100,16 @@ SPELLINGS = {
 }
 """Marks as the papers print them, and as other languages write them."""
 
+SITUATION_CLAUSES = frozenset(
+    [
+        *("FROM", "PARTITION_BY", "WHERE", "DEFINE", "PATTERN"),
+        *("SITUATIONS", "RETURN", "WITHIN", "DETECTED"),
+    ]
+)
+"""The keywords that begin the clauses of a query about situations."""
+
 TERMINALS = KEYWORDS | {name for names in PUNCTUATION.values() for name in names}
-TERMINALS |= {"NAME", "NUMBER", "STRING", "MODE", "UNIT"}
+TERMINALS |= {"NAME", "NUMBER", "STRING", "MODE", "UNIT", "RELATION", "LASTING"}
 
 _TOKEN = re.compile(
     r"""
@@ -102,12 +118,16 @@ _TOKEN = re.compile(
     | (?P<WORD>     (?!\d)\w+ )
     | (?P<QUOTED>   `(?:[^`\n]|``)+` )
     | (?P<STRING>   '(?:[^']|'')*' | "(?:[^"]|"")*" )
-    | (?P<MARK>     <> | <= | >= | == | != | /(?!\*) | [()\[\]{},.?+\-*%!=<>≠≤≥∗−∧∨¬] )
+    | (?P<MARK>     <> | <= | >= | == | != | /(?!\*) | [()\[\]{},;.?+\-*%!=<>≠≤≥∗−∧∨¬] )
     """,
     re.VERBOSE | re.DOTALL,
 )
 _MODE = re.compile(r"[^\W\d]\w*(?:-\w+)*")
-_TWO_WORDS = re.compile(r"(?:(group)(?:\s*-\s*|\s+)by|(min)\s+length)\b", re.IGNORECASE)
+_TWO_WORDS = re.compile(
+    r"(group(?:\s*-\s*|\s+)by|partition\s+by|min\s+length|at\s+least|at\s+most)\b", re.IGNORECASE
+)
+_RELATION = re.compile(r"[^\W\d]\w*(?:(?:\s+|\s*-\s*)by\b)?", re.IGNORECASE)
+_LENGTH = re.compile(r"\s*\d+(?:\.\d+)?\s*([^\W\d]\w*)")
 _CALL = re.compile(r"\s*\(")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -137,6 +157,7 @@ class QueryLexer(Lexer):
             # Half a character cannot be written to any file, not even inside a text or comment.
             raise MistakeFoundError(_unreadable(text, half.start()))
         states = parser_state.parse_conf.states
+        defining, depth = False, 0
         offset = 0
         while offset < len(text):
             match = _TOKEN.match(text, offset)
@@ -146,8 +167,38 @@ class QueryLexer(Lexer):
             if match.lastgroup != "SKIP":
                 accepted = states[parser_state.position]
                 kind, value, end = _classify(match, accepted)
+                if kind == "BETWEEN" and defining and not depth and _is_length(text, end):
+                    # `A AS fast BETWEEN 4 s AND 30 s` bounds the situation, not the attribute.
+                    kind = "LASTING"
+                depth += (kind == "LPAR") - (kind == "RPAR")
+                if kind in SITUATION_CLAUSES:
+                    defining = kind == "DEFINE"
                 yield Token(kind, value, offset, end_pos=end)
             offset = end
+
+
+def is_about_situations(text: str) -> bool:
+    """Return whether a text defines situations, so that it is read by the grammar for them.
+
+    Examples
+    --------
+    >>> is_about_situations("DEFINE A AS x > 1 SITUATIONS A"), is_about_situations("PATTERN A")
+    (True, False)
+    """
+    tokens = [m for m in _TOKEN.finditer(text) if m.lastgroup != "SKIP"]
+    words = [m.group().upper() for m in tokens]
+    if words[:1] and words[0] in ("FROM", "DEFINE", "PARTITION", "SITUATIONS", "DETECTED"):
+        return True
+    return any(
+        word == "DEFINE" and words[i + 2 : i + 3] == ["AS"] and tokens[i + 1].lastgroup != "MARK"
+        for i, word in enumerate(words)
+    )
+
+
+def _is_length(text: str, offset: int) -> bool:
+    """Return whether a length of time comes next."""
+    found = _LENGTH.match(text, offset)
+    return found is not None and found.group(1).lower() in UNIT_MICROSECONDS
 
 
 def _classify(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
@@ -172,9 +223,13 @@ def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
         mode = _MODE.match(text, match.start())
         if mode is not None:
             return "MODE", mode.group(), mode.end()
+    if "RELATION" in accepted:
+        relation = _RELATION.match(text, match.start())
+        if relation is not None:
+            return "RELATION", relation.group(), relation.end()
     two_words = _TWO_WORDS.match(text, match.start())
     if two_words is not None:
-        keyword = "GROUP_BY" if two_words.group(1) else "MIN_LENGTH"
+        keyword = "_".join(re.findall(r"\w+", two_words.group().upper()))
         if keyword in accepted or "NAME" not in accepted:
             return keyword, two_words.group(), two_words.end()
     keyword = "EVENTS" if value.upper() == "EVENT" else value.upper()

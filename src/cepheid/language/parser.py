@@ -20,7 +20,12 @@ from cepheid.errors import Diagnostic, QuerySyntaxError, Span
 from cepheid.language import tree
 from cepheid.language.builder import TreeBuilder
 from cepheid.language.expression_builder import INTEGER_MAX, too_large
-from cepheid.language.lexer import TERMINALS, MistakeFoundError, QueryLexer
+from cepheid.language.lexer import (
+    TERMINALS,
+    MistakeFoundError,
+    QueryLexer,
+    is_about_situations,
+)
 from cepheid.language.syntax_errors import explain_unexpected
 
 TEXT_LENGTH_MAX = 100_000
@@ -32,14 +37,14 @@ NESTING_MAX = 100
 OPTIONS: dict[str, Any] = {
     "parser": "lalr",
     "lexer": QueryLexer,
-    "start": "query",
+    "start": ["query", "situation_query"],
     "keep_all_tokens": True,
     "maybe_placeholders": False,
 }
 
 
 def parse(text: str) -> tree.Query:
-    """Return the tree of a query text.
+    """Return the tree of a query text; a SituationQuery if it defines situations.
 
     Raises
     ------
@@ -56,8 +61,9 @@ def parse(text: str) -> tree.Query:
         raise QuerySyntaxError(
             [Diagnostic("E106", message, helps=("split it into several queries",))]
         )
+    start = "situation_query" if is_about_situations(text) else "query"
     try:
-        query = load_parser().parse(text)
+        query = load_parser().parse(text, start=start)
     except MistakeFoundError as mistake:
         raise QuerySyntaxError([mistake.diagnostic], text) from None
     except UnexpectedToken as error:
@@ -96,7 +102,10 @@ def read_grammar() -> str:
 
 
 _ANONYMOUS = frozenset(
-    ["LPAR", "RPAR", "LSQB", "RSQB", "LBRACE", "RBRACE", "COMMA", "DOT", "QMARK", "PLUS", "STAR"]
+    [
+        *("LPAR", "RPAR", "LSQB", "RSQB", "LBRACE", "RBRACE"),
+        *("COMMA", "SEMICOLON", "DOT", "QMARK", "PLUS", "STAR"),
+    ]
 )
 """The terminals that Lark names itself after the marks in the grammar."""
 

@@ -23,9 +23,14 @@ CLAUSES = {
     "NUMBERS": "NUMBERS",
     "MIN_LENGTH": "MIN LENGTH",
     "LIMIT": "LIMIT",
+    "FROM": "FROM",
+    "PARTITION_BY": "PARTITION BY",
+    "DEFINE": "DEFINE",
+    "SITUATIONS": "SITUATIONS",
+    "DETECTED": "DETECTED WITHIN",
 }
 
-_MARKS = {names[0]: mark for mark, names in PUNCTUATION.items() if mark in "()[]{},.?+*"}
+_MARKS = {names[0]: mark for mark, names in PUNCTUATION.items() if mark in "()[]{},;.?+*"}
 _GROUPS = {
     "COMPARE": "a comparison",
     "PLUS_MINUS": "`+` or `-`",
@@ -35,6 +40,10 @@ _GROUPS = {
     "STRING": "a text in quotes",
     "MODE": "a word",
     "UNIT": "a unit of time",
+    "RELATION": "a relation such as `before`",
+    "LASTING": "`BETWEEN`",
+    "AT_LEAST": "`AT LEAST`",
+    "AT_MOST": "`AT MOST`",
 }
 EXPECTED_SHOWN_MAX = 4
 NO_UNIT = "say what is counted: `10 minutes`, `10 EVENTS`"

@@ -333,6 +333,61 @@ class Query(Node, frozen=True, eq=False):
 
 
 # ---------------------------------------------------------------------------------------
+# Situations
+
+
+class Relation(StrEnum):
+    """Allen's relations between two intervals (§9.3)."""
+
+    BEFORE = "before"
+    MEETS = "meets"
+    OVERLAPS = "overlaps"
+    STARTS = "starts"
+    DURING = "during"
+    FINISHES = "finishes"
+    EQUALS = "equals"
+    FINISHED_BY = "finished by"
+    CONTAINS = "contains"
+    STARTED_BY = "started by"
+    OVERLAPPED_BY = "overlapped by"
+    MET_BY = "met by"
+    AFTER = "after"
+
+
+class Definition(Node, frozen=True, eq=False):
+    """``A AS speed > 70 AT LEAST 5 s``: how situations are derived, and how long they last."""
+
+    name: Name
+    condition: Expression
+    at_least: Duration | None = None
+    at_most: Duration | None = None
+
+
+class TemporalConstraint(Node, frozen=True, eq=False):
+    """``A meets;overlaps B``: one of the relations holds between two situations."""
+
+    left: Name
+    relations: tuple[Relation, ...]
+    right: Name
+
+
+NO_PATTERN = Sequence(span=Span(0, 0), parts=())
+"""What stands in for the pattern of events in a query about situations."""
+
+
+class SituationQuery(Query, frozen=True, eq=False):
+    """A query about situations (§9); its constraints take the place of a pattern of events."""
+
+    pattern: Pattern = NO_PATTERN
+    source: Name | None = None
+    partition_by: tuple[Name, ...] = ()
+    definitions: tuple[Definition, ...] = ()
+    constraints: tuple[TemporalConstraint, ...] = ()
+    listed: tuple[Name, ...] = ()
+    detected_within: Duration | None = None
+
+
+# ---------------------------------------------------------------------------------------
 # Traversal
 
 

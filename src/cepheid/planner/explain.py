@@ -8,6 +8,7 @@ from cepheid.errors import place_of, render_diagnostics
 from cepheid.events.temporal import format_duration
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression
+from cepheid.planner.explain_situations import describe_situations, mermaid_of, title_of
 from cepheid.planner.plan import (
     EdgePredicate,
     OutputKind,
@@ -46,15 +47,19 @@ _MEANINGS = {
 
 def explain_plan(plan: Plan, *, spark: bool = False) -> str:
     """Return the plan as a tree of lines, with ``spark`` also how it runs there."""
-    sections = [("pattern", _describe_template(template)) for template in plan.patterns]
-    sections += [
-        ("semantics", _describe_semantics(plan)),
-        ("predicates", _describe_predicates(plan)),
-        ("partition", _describe_partition(plan)),
-        ("window", _describe_window(plan.window)),
-        ("evaluator", _describe_choice(plan)),
-        ("reads", _describe_columns(plan)),
-    ]
+    if plan.situations is not None:
+        sections = describe_situations(plan)
+        sections += [("partition", _describe_partition(plan)), ("reads", _describe_columns(plan))]
+    else:
+        sections = [("pattern", _describe_template(template)) for template in plan.patterns]
+        sections += [
+            ("semantics", _describe_semantics(plan)),
+            ("predicates", _describe_predicates(plan)),
+            ("partition", _describe_partition(plan)),
+            ("window", _describe_window(plan.window)),
+            ("evaluator", _describe_choice(plan)),
+            ("reads", _describe_columns(plan)),
+        ]
     if spark:
         sections.append(("on Spark", _describe_strategies(plan)))
     lines = [f"plan  {_title(plan)}"]
@@ -79,6 +84,8 @@ def _describe_strategies(plan: Plan) -> list[str]:
 
 
 def _title(plan: Plan) -> str:
+    if plan.situations is not None:
+        return title_of(plan.situations)
     if plan.output.kind is OutputKind.MATCHES:
         shown = "the matches"
     elif plan.output.kind is OutputKind.ATTRIBUTES:
@@ -279,6 +286,8 @@ def _describe_choice(plan: Plan) -> list[str]:
 
 def explain_mermaid(plan: Plan) -> str:
     """Return a plan's templates as a Mermaid flowchart, negated patterns in boxes."""
+    if plan.situations is not None:
+        return mermaid_of(plan.situations)
     lines = ["flowchart LR"]
     for idx, template in enumerate(plan.patterns):
         lines += _mermaid_template(template, f"p{idx}")

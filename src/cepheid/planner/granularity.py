@@ -72,6 +72,8 @@ _FITTING = "the events of open windows that fit a variable"
 
 def legal_evaluators(plan: Plan) -> tuple[Evaluator, ...]:
     """Return the evaluators that can answer a query; all of them give the same answer."""
+    if plan.situations is not None:
+        return (Evaluator.SITUATIONS,)
     if plan.output.kind is not OutputKind.AGGREGATES or plan.globals:
         return (Evaluator.ENUMERATE,)
     found = []

@@ -13,6 +13,7 @@ import msgspec
 from cepheid.errors import Diagnostic, Span
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
+from cepheid.planner.situation_plan import SituationPlan
 from cepheid.planner.template import Template
 
 PLAN_VERSION = 1
@@ -44,6 +45,7 @@ class Evaluator(StrEnum):
     PREVIOUS = "previous"
     PAIRWISE = "pairwise"
     ENUMERATE = "enumerate"
+    SITUATIONS = "situations"
 
 
 class WindowKind(StrEnum):
@@ -179,6 +181,7 @@ class Plan(msgspec.Struct, frozen=True):
     """Everything that the engine needs to know about a query.
 
     ``columns`` are those to be read; None means all, where matches are listed without a schema.
+    ``situations`` is what a query that defines some is about; then there are no patterns.
     """
 
     text: str
@@ -199,6 +202,7 @@ class Plan(msgspec.Struct, frozen=True):
     choice: Choice
     columns: tuple[str, ...] | None
     warnings: tuple[Diagnostic, ...]
+    situations: SituationPlan | None = None
     version: int = PLAN_VERSION
 
     def to_json(self) -> bytes:

@@ -81,6 +81,8 @@ def _classes(plan: Plan, variables: dict[str, str]) -> int:
 
 def choose_for_files(plan: Plan) -> StrategyChoice:
     """Choose how a plan runs over files whose events are in the order of time."""
+    if plan.situations is not None:
+        return _shuffle(plan, _SITUATIONS)
     if plan.window.kind is WindowKind.COUNT:
         return _shuffle(plan, why_not_by_time(plan))
     if plan.window.kind is not WindowKind.NONE:
@@ -95,6 +97,8 @@ def choose_for_files(plan: Plan) -> StrategyChoice:
 
 def choose_for_frames(plan: Plan) -> StrategyChoice:
     """Choose how a plan runs over any DataFrame, as long as nothing is known of its partitions."""
+    if plan.situations is not None:
+        return _shuffle(plan, _SITUATIONS)
     why = why_not_composed(plan)
     if not why:
         reason = "no event looks at another one, so stretches of time are summarised where they lie"
@@ -103,6 +107,9 @@ def choose_for_frames(plan: Plan) -> StrategyChoice:
         reason = f"{why}; a task gets a range of time and owns the windows that start in it"
         return StrategyChoice(Strategy.TIME_SHUFFLE, reason)
     return _shuffle(plan, why)
+
+
+_SITUATIONS = "situations may last across every cut of the time"
 
 
 def why_not_by_time(plan: Plan) -> str:
@@ -120,6 +127,8 @@ def _shuffle(plan: Plan, why: str) -> StrategyChoice:
         return StrategyChoice(Strategy.KEY_SHUFFLE, f"{why}; events go by {', '.join(names)}")
     whole = "a window without SLIDE adds up the partitions of a group at every time"
     unpartitioned = "the query has no equivalence predicate and no GROUP-BY"
+    if plan.situations is not None:
+        unpartitioned = "the query has no PARTITION BY"
     cause = whole if plan.partition.attributes else unpartitioned
     return StrategyChoice(Strategy.ONE_TASK, f"{why}; {cause}")
 

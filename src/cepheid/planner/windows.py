@@ -140,7 +140,7 @@ def _in_ticks(
     if any(length % tick_ns for length in lengths):
         message = f"the window is no whole number of the times of `{source.time}`"
         helps = f"times are in {source.time_unit}: use a multiple of it"
-        findings.add("E324", message, window.span, helps)
+        findings.add("E329", message, window.span, helps)
         return plan
     within, slide, pane = (length // tick_ns for length in lengths)
     return msgspec.structs.replace(plan, within=within, slide=slide, pane=pane, tick_ns=tick_ns)

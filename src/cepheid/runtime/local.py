@@ -20,6 +20,9 @@ from cepheid.engine.listing import (
 )
 from cepheid.engine.results import build_table
 from cepheid.engine.runs import Rows
+from cepheid.engine.situation_job import SituationJob
+from cepheid.engine.situation_results import empty_rows
+from cepheid.engine.situations import SituationState, finish_situations, step_situations
 from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import scan_times
@@ -43,6 +46,9 @@ BATCH_ROWS = 1 << 18
 
 LOOK_BACK_ROWS = 1 << 22
 """The same for queries that keep the events of open windows, which each step reads again."""
+
+SITUATION_ROWS = 1 << 20
+"""The same for situations, whose steps touch every situation of the window."""
 
 _UNKNOWN_EVENTS = "events are a pyarrow Table, RecordBatchReader or pandas DataFrame, not {}"
 
@@ -90,11 +96,15 @@ def run_table(plan: Plan, table: pa.Table, *, batch_rows: int | None = None) -> 
 
 
 def _batch_rows(plan: Plan) -> int:
+    if plan.situations is not None:
+        return SITUATION_ROWS
     return LOOK_BACK_ROWS if looks_back(plan) else BATCH_ROWS
 
 
 def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
     """Return the result of a plan over batches in the order of time."""
+    if plan.situations is not None:
+        return run_situations(plan, batches, schema)
     job = lower(plan)
     if lists_matches(plan):
         tables = list_batches(job, batches)
@@ -109,6 +119,18 @@ def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> p
     # One table at the end, because windows counted in events close in no common order.
     everything = [[*all_rows, *new] for all_rows, new in zip(found, rows, strict=True)]
     return build_table(job, everything, state.keys, schema)
+
+
+def run_situations(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Return the rows of a query about situations over batches in the order of time."""
+    job = SituationJob(plan)
+    state = SituationState.start(job)
+    found = [empty_rows(job, schema)]
+    for batch in batches:
+        state, rows = step_situations(job, state, batch)
+        found.append(rows)
+    state, rows = finish_situations(job, state, schema)
+    return pa.concat_tables([*found, rows])
 
 
 def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReader:

@@ -152,7 +152,7 @@ def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
     arrived = exchange(sent, buckets)
     if lists_matches(plan):
         return arrived.mapInArrow(list_bucket(work), schema)
-    if not tasks.needs_merge(lower(plan)):
+    if plan.situations is not None or not tasks.needs_merge(lower(plan)):
         return arrived.mapInArrow(tasks.run_events(work), schema)
     partial = arrived.mapInArrow(tasks.run_events(work), BLOB_DDL)
     return exchange(partial, buckets).mapInArrow(tasks.merge_rows(work), schema)

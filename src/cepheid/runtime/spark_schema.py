@@ -14,6 +14,8 @@ from cepheid.engine.events import KeyTable
 from cepheid.engine.job import lists_matches, lower
 from cepheid.engine.listing import empty_matches
 from cepheid.engine.results import build_table
+from cepheid.engine.situation_job import SituationJob
+from cepheid.engine.situation_results import result_schema as situation_schema
 from cepheid.events.schema import ValueKind, read_schema
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ def arrow_schema_of(frame: DataFrame, names: Iterable[str]) -> pa.Schema:
 
 def result_schema_of(plan: Plan, schema: pa.Schema) -> pa.Schema:
     """Return the columns of a plan's result over events of a schema, in types that Spark has."""
+    if plan.situations is not None:
+        return plain_schema(situation_schema(SituationJob(plan), schema))
     job = lower(plan)
     if lists_matches(plan):
         listed = empty_matches(job, schema).schema

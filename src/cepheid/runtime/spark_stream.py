@@ -83,6 +83,8 @@ def check_windows(plan: Plan) -> None:
     UnsupportedError
         E405, or E404 if the query cannot be run at all.
     """
+    if plan.situations is not None:
+        return  # Matches are certain sooner or later; windows bound what is kept for them.
     lower(plan)
     if plan.output.limit is not None:
         message = "`LIMIT` stops a listing, and a live query goes on"

@@ -26,7 +26,8 @@ from cepheid.runtime.spark_tasks import (
     partition_id,
     with_names,
 )
-from cepheid.runtime.stream_state import MILLISECOND, is_late, turn
+from cepheid.runtime.stream_state import is_late, turn
+from cepheid.runtime.watermarks import MILLISECOND
 from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:

@@ -25,6 +25,8 @@ from cepheid.engine.partials import (
     rows_to_table,
 )
 from cepheid.engine.results import build_table
+from cepheid.engine.situation_job import SituationJob
+from cepheid.engine.situations import SituationState, finish_situations, step_situations
 from cepheid.engine.step import PartitionState, finish, step
 from cepheid.engine.summaries import (
     Composer,
@@ -164,6 +166,10 @@ def run_events(work: Work) -> Callable[[Batches], Batches]:
     """
 
     def run(batches: Batches) -> Batches:
+        plan = Plan.from_json(work.plan)
+        if plan.situations is not None:
+            yield from _run_situations(work, SituationJob(plan), merged(plan, blobs_of(batches)))
+            return
         job = work.job()
         report = Report(work, job, final=not needs_merge(job))
         state = PartitionState(job)
@@ -175,6 +181,16 @@ def run_events(work: Work) -> Callable[[Batches], Batches]:
         yield from report.close(state.keys)
 
     return in_task(run)
+
+
+def _run_situations(work: Work, job: SituationJob, tables: Iterable[pa.Table]) -> Batches:
+    """Yield the rows of a query about situations as they are certain."""
+    state = SituationState.start(job)
+    for table in tables:
+        state, rows = step_situations(job, state, table)
+        yield from rows.cast(work.result_schema).combine_chunks().to_batches(REPORT_ROWS)
+    state, rows = finish_situations(job, state, work.schema)
+    yield from rows.cast(work.result_schema).combine_chunks().to_batches(REPORT_ROWS)
 
 
 class Report:

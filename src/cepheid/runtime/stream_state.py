@@ -28,17 +28,17 @@ from cepheid.engine.results import build_table
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
 from cepheid.engine.step import PartitionState, advance, finish, step
 from cepheid.errors import DataError, Diagnostic
-from cepheid.planner.plan import WindowKind, WindowPlan
+from cepheid.planner.plan import Plan, WindowKind, WindowPlan
 from cepheid.runtime.blobs import table_from_bytes, table_to_bytes
 from cepheid.runtime.local import LOOK_BACK_ROWS
 from cepheid.runtime.ordering import STEP_ROWS, ordered, slices
+from cepheid.runtime.situation_turn import turn_situations
 from cepheid.runtime.stream_matches import list_until
+from cepheid.runtime.watermarks import watermark_after
 from cepheid.runtime.work import Work
 
 BUCKET_VERSION = 2
 """Goes up whenever old bytes can no longer be read."""
-
-MILLISECOND = 1000
 
 
 class _Saved(msgspec.Struct, array_like=True):
@@ -74,6 +74,12 @@ def turn(
     DataError
         E524 if the state was written by another query; E5xx for what is wrong with the events.
     """
+    if Plan.from_json(work.plan).situations is not None:
+        try:
+            saved_bytes, happened = turn_situations(work, data, arrived, latest)
+        except ValueError as error:
+            raise _misfit(str(error)) from error
+        return saved_bytes, Outcome(*happened)
     job = work.job()
     before, state, buffer = _restore(work, job, data)
     fresh = pa.concat_tables(arrived) if arrived else work.schema.empty_table()
@@ -131,15 +137,6 @@ def _so_far(work: Work, engine: bytes, waiting: pa.Table, came: pa.Table) -> pa.
     count = len(groups)
     changed = groups.number(Columns(table)) < count
     return table.filter(pa.array(changed)).cast(work.result_schema)
-
-
-def watermark_after(work: Work, before: int | None, latest: int | None) -> int | None:
-    """Return the watermark after a micro-batch, in whole milliseconds as Spark has it."""
-    if latest is None:
-        return before
-    now = (latest // MILLISECOND) * MILLISECOND - work.delay
-    # Spark knows no watermark before 1970.
-    return before if now <= max(before or 0, 0) else now
 
 
 def open_windows(window: WindowPlan, until: int | None, lag: int, partitions: int) -> int:

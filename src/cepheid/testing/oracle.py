@@ -14,6 +14,7 @@ from itertools import product
 from cepheid.language import tree
 from cepheid.testing.oracle_expressions import Leaf, Value, evaluate_expression
 from cepheid.testing.oracle_matches import Event, Match, Matcher, key_of, whole
+from cepheid.testing.oracle_situations import evaluate_situations, situation_columns
 
 Row = dict[str, object]
 Group = tuple[object, ...]
@@ -35,6 +36,8 @@ def evaluate(
     Times are whole microseconds; an attribute that an event lacks is NULL; if no event has a type,
     the stream has no types (§1.2). Listed matches are tuples of (variable, number of the event).
     """
+    if isinstance(query, tree.SituationQuery):
+        return evaluate_situations(query, events, time)
     return _Oracle(query, events, time, type).rows()
 
 
@@ -172,6 +175,8 @@ class _Oracle(Matcher):
 
 def column_names(query: tree.Query) -> list[str]:
     """Return the names of the columns of a query's rows, in order."""
+    if isinstance(query, tree.SituationQuery):
+        return situation_columns(query)
     names = [name.text for name in query.group_by]
     names += ["window_start", "window_end"] if query.window else []
     items = query.returns.items if query.returns else ()

@@ -1,0 +1,259 @@
+"""Matches of a step in, a table of rows out: one row a match, or one a situation (§9.7, §9.8)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.engine.events import NO_VALUE, Columns, KeyTable, values_of_keys
+from cepheid.engine.situation_job import Accumulator, KeptValue, SituationJob
+from cepheid.engine.situation_runs import Derived, Step
+from cepheid.kernels.derive import FOREVER, last_places
+from cepheid.planner.situation_plan import SituationColumn
+
+TIME, END, NAME = "ts", "te", "situation"
+
+
+class Matches(NamedTuple):
+    """For each match its situations, one column for each definition, and when it was certain."""
+
+    rows: NDArray[np.int64]
+    when: NDArray[np.int64]
+
+
+class Selected(NamedTuple):
+    """Situations of one definition as result rows see them: at a time, up to some event."""
+
+    derived: Derived
+    step: Step
+    rows: NDArray[np.int64]
+    when: NDArray[np.int64]
+    known: NDArray[np.bool_]
+    places: NDArray[np.int64]
+
+    @staticmethod
+    def at(
+        derived: Derived, step: Step, rows: NDArray[np.int64], when: NDArray[np.int64]
+    ) -> Selected:
+        """Return situations at times; what still goes on has its events so far."""
+        known = derived.te[rows] <= when
+        places = np.zeros(len(rows), np.int64)
+        open_ = np.flatnonzero(~known)
+        places[open_] = last_places(
+            step.ts, derived.first[rows[open_]], derived.last[rows[open_]], when[open_]
+        )
+        return Selected(derived, step, rows, when, known, places)
+
+
+def empty_rows(job: SituationJob, schema: pa.Schema) -> pa.Table:
+    """Return a result without rows, with the columns that a result over such events has."""
+    return result_schema(job, schema).empty_table()
+
+
+def result_schema(job: SituationJob, schema: pa.Schema) -> pa.Schema:
+    """Return the columns of a result over events of a schema."""
+    time = _time_type(_kind(schema, job.plan.time))
+    fields: list[tuple[str, pa.DataType]] = [
+        (name, _kind(schema, name)) for name in job.plan.partition.attributes
+    ]
+    if job.relates:
+        fields.append((TIME, time))
+    else:
+        fields += [(NAME, pa.string()), (TIME, time), (END, time)]
+    for column in job.situations.columns:
+        fields.append((column.name, _column_type(column, schema, time)))
+    return pa.schema(fields)
+
+
+def _kind(schema: pa.Schema, name: str) -> pa.DataType:
+    """Return the type of a column, also of a part of a structure; what is encoded leaves plain."""
+    kind: pa.DataType = Columns(schema.empty_table()).arrow(name).type
+    if isinstance(kind, pa.DictionaryType):
+        plain: pa.DataType = kind.value_type
+        return plain
+    return kind
+
+
+def _time_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    return pa.timestamp("us") if pa.types.is_date(kind) else pa.int64()
+
+
+def _column_type(column: SituationColumn, schema: pa.Schema, time: pa.DataType) -> pa.DataType:
+    match column.function:
+        case "START" | "END":
+            return time
+        case "COUNT":
+            return pa.int64()
+        case "SUM" | "AVG":
+            return pa.float64()
+    assert column.attribute is not None, "the binder asks for an attribute"
+    kind = _kind(schema, column.attribute)
+    return kind if column.function in ("FIRST", "LAST") else _extreme_type(kind)
+
+
+def _extreme_type(kind: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_floating(kind) or types.is_decimal(kind):
+        return pa.float64()
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if types.is_date(kind):
+        return pa.date32()
+    return pa.duration("us") if types.is_duration(kind) else pa.int64()
+
+
+def match_rows(
+    job: SituationJob,
+    keys: KeyTable,
+    step: Step,
+    derived: list[Derived],
+    matches: Matches,
+    schema: pa.Schema,
+) -> pa.Table:
+    """Return the rows of matches, in the order of time, partitions and starts."""
+    key = step.present[derived[0].key[matches.rows[:, 0]]]
+    ranks = _ranks(keys, key)
+    starts = [d.ts[matches.rows[:, n]] for n, d in enumerate(derived)]
+    order = np.lexsort([*reversed(starts), ranks, matches.when])
+    rows, when, key = matches.rows[order], matches.when[order], key[order]
+    selected = [Selected.at(d, step, rows[:, n], when) for n, d in enumerate(derived)]
+    kinds = result_schema(job, schema)
+    arrays = _partition_columns(keys, key, kinds)
+    arrays.append(_times(when, kinds.field(TIME).type))
+    for column in job.situations.columns:
+        kind = kinds.field(column.name).type
+        arrays.append(_column(job, column, selected[column.situation], kind))
+    return pa.Table.from_arrays(arrays, schema=kinds)
+
+
+def list_rows(
+    job: SituationJob, keys: KeyTable, step: Step, derived: list[Derived], schema: pa.Schema
+) -> pa.Table:
+    """Return the rows of situations that have ended, in the order of their ends."""
+    kinds = result_schema(job, schema)
+    tables = [kinds.empty_table()]
+    places: list[NDArray[np.int64]] = [np.zeros((4, 0), np.int64)]
+    for number in sorted(set(job.situations.listed)):
+        here = derived[number]
+        rows = np.flatnonzero(here.fresh & (here.te != FOREVER))
+        ts, te, key = here.ts[rows], here.te[rows], step.present[here.key[rows]]
+        arrays = _partition_columns(keys, key, kinds)
+        arrays.append(pa.array([job.definitions[number].name] * len(rows), pa.string()))
+        arrays += [_times(times, kinds.field(TIME).type) for times in (ts, te)]
+        selected = Selected.at(here, step, rows, te)
+        for column in job.situations.columns:
+            kind = kinds.field(column.name).type
+            mine = column.situation == number
+            arrays.append(
+                _column(job, column, selected, kind) if mine else pa.nulls(len(rows), kind)
+            )
+        tables.append(pa.Table.from_arrays(arrays, schema=kinds))
+        places.append(np.stack([te, _ranks(keys, key), np.full(len(rows), number), ts]))
+    place = np.concatenate(places, axis=1)
+    return pa.concat_tables(tables).take(np.lexsort(place[::-1]))
+
+
+def _ranks(keys: KeyTable, key: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return numbers in the order of the partitions' values, whenever they were first seen."""
+    if not keys.names:
+        return np.zeros(len(key), np.int64)
+    distinct, inverse = np.unique(key, return_inverse=True)
+    values = [tuple(map(_comparable, keys.values[k])) for k in distinct]
+    order = sorted(range(len(values)), key=values.__getitem__)
+    rank = np.empty(len(distinct), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[inverse]
+
+
+def _comparable(value: Any) -> tuple[str, Any]:
+    if isinstance(value, bool):
+        return "boolean", value
+    if isinstance(value, int | float):
+        return "number", (value != value, value)
+    return type(value).__name__, value
+
+
+def _partition_columns(
+    keys: KeyTable, key: NDArray[np.int64], kinds: pa.Schema
+) -> list[pa.Array[Any]]:
+    if not keys.names:
+        return []
+    distinct, inverse = np.unique(key, return_inverse=True)
+    columns = []
+    for place, name in enumerate(keys.names):
+        values = pa.array([keys.values[k][place] for k in distinct], kinds.field(name).type)
+        columns.append(values.take(pa.array(inverse.astype(np.int64))))
+    return columns
+
+
+def _times(values: NDArray[np.int64], kind: pa.DataType) -> pa.Array[Any]:
+    return pa.array(values, pa.int64()).cast(kind)
+
+
+def _column(job: SituationJob, column: SituationColumn, at: Selected, kind: pa.DataType) -> Any:
+    derived, attribute = at.derived, column.attribute
+    match column.function:
+        case "START":
+            return _times(derived.ts[at.rows], kind)
+        case "END":
+            te = np.where(at.known, derived.te[at.rows], 0)
+            return pa.array(te, pa.int64(), mask=~at.known).cast(kind)
+        case "FIRST" | "LAST":
+            assert attribute is not None, "the binder asks for an attribute"
+            return _value(job, KeptValue(column.function == "LAST", attribute), column, at, kind)
+        case "COUNT":
+            what = "values" if attribute else "events"
+            return pa.array(_total(job, column, Accumulator(what, attribute), at))
+        case "MIN" | "MAX":
+            largest = column.function == "MAX"
+            found = _total(job, column, Accumulator("least", attribute, largest), at)
+            return _extreme(found, kind, largest=largest)
+    total = _total(job, column, Accumulator("sum", attribute), at)
+    count = _total(job, column, Accumulator("values", attribute), at)
+    if column.function == "AVG":
+        total = total / np.maximum(count, 1)
+    return pa.array(total, mask=count == 0)
+
+
+def _total(
+    job: SituationJob, column: SituationColumn, accumulator: Accumulator, at: Selected
+) -> NDArray[Any]:
+    """Return a number over the events of situations, of those that go on over the ones so far."""
+    number = job.accumulators[column.situation].index(accumulator)
+    total = at.derived.totals[number][at.rows]
+    open_ = np.flatnonzero(~at.known)
+    running = at.derived.running[number]
+    if running is not None:
+        total[open_] = running[at.places[open_]]
+    else:  # Every event counts one.
+        total[open_] -= at.derived.last[at.rows[open_]] - 1 - at.places[open_]
+    return total
+
+
+def _value(
+    job: SituationJob, value: KeptValue, column: SituationColumn, at: Selected, kind: pa.DataType
+) -> Any:
+    place = job.values[column.situation].index(value)
+    combined = at.derived.values[place]
+    numbers = (at.derived.last_value if value.last else at.derived.first_value)[at.rows]
+    if value.last and len(numbers):
+        open_ = ~at.known
+        batch = len(combined) - len(at.step.columns.batch)
+        numbers[open_] = batch + at.step.rows_at(at.places[open_])
+    taken = combined.take(pa.array(numbers)).cast(kind)
+    return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+
+
+def _extreme(keys: NDArray[np.int64], kind: pa.DataType, *, largest: bool) -> Any:
+    none = keys == NO_VALUE
+    double = pa.types.is_floating(kind)
+    plain = values_of_keys(np.where(none, 0, keys), largest=largest, double=double)
+    array = pa.array(plain, mask=none)
+    if pa.types.is_date(kind):
+        return array.cast(pa.timestamp("us")).cast(kind)
+    return array.cast(kind)

@@ -1,0 +1,100 @@
+"""SituationState to bytes and back: versioned, without pickle, for restarts and state stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from cepheid.engine.situation_job import SituationJob
+from cepheid.engine.situation_runs import Kept
+from cepheid.engine.situations import SituationState
+
+SITUATION_SNAPSHOT_VERSION = 1
+"""Goes up whenever old bytes can no longer be read."""
+
+_NUMBERS = ("key", "ts", "te", "known")
+
+
+class _Snapshot(msgspec.Struct):
+    """Everything that a state holds; join orders are found again."""
+
+    version: int
+    text: str
+    keys: bytes
+    kept: tuple[bytes, ...]
+    held: bytes | None
+    last: int | None
+
+
+def situations_to_bytes(job: SituationJob, state: SituationState) -> bytes:
+    """Return a state as bytes."""
+    columns = list(zip(*state.keys.values, strict=True)) if state.keys.names else []
+    keys = pa.table({f"{n}": pa.array(values) for n, values in enumerate(columns)})
+    snapshot = _Snapshot(
+        SITUATION_SNAPSHOT_VERSION,
+        job.plan.text,
+        _to_bytes(keys),
+        tuple(_to_bytes(_table_of(kept)) for kept in state.kept),
+        None if state.held is None else _to_bytes(state.held),
+        state.last,
+    )
+    return msgspec.msgpack.encode(snapshot)
+
+
+def situations_from_bytes(job: SituationJob, data: bytes) -> SituationState:
+    """Return the state that ``situations_to_bytes`` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are no state, of another version, or of another query.
+    """
+    try:
+        snapshot = msgspec.msgpack.decode(data, type=_Snapshot)
+    except msgspec.MsgspecError as error:
+        message = f"this is no state of a query about situations: {error}"
+        raise ValueError(message) from error
+    if snapshot.version != SITUATION_SNAPSHOT_VERSION:
+        read = SITUATION_SNAPSHOT_VERSION
+        message = f"the state has version {snapshot.version}, this Cepheid reads {read}"
+        raise ValueError(message)
+    if snapshot.text != job.plan.text:
+        message = "the state belongs to another query"
+        raise ValueError(message)
+    start = SituationState.start(job)
+    if start.keys.names:
+        table = _from_bytes(snapshot.keys)
+        start.keys.restore(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    kept = tuple(
+        _kept_of(job, number, _from_bytes(part)) for number, part in enumerate(snapshot.kept)
+    )
+    held = None if snapshot.held is None else _from_bytes(snapshot.held)
+    return start._replace(kept=kept, held=held, last=snapshot.last)
+
+
+def _table_of(kept: Kept) -> pa.Table:
+    columns: dict[str, Any] = {name: pa.array(getattr(kept, name)) for name in _NUMBERS}
+    columns |= {f"t{n}": pa.array(total) for n, total in enumerate(kept.totals)}
+    values = {f"v{n}": value for n, value in enumerate(kept.values) if value is not None}
+    return pa.table(columns | values)
+
+
+def _kept_of(job: SituationJob, number: int, table: pa.Table) -> Kept:
+    totals = tuple(np.array(table[f"t{n}"]) for n in range(len(job.accumulators[number])))
+    names = [f"v{n}" for n in range(len(job.values[number]))]
+    values = tuple(table[name] if name in table.column_names else None for name in names)
+    return Kept._make([*(np.array(table[name]) for name in _NUMBERS), totals, values])
+
+
+def _to_bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _from_bytes(data: bytes) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()

@@ -1,0 +1,146 @@
+"""Runs of events that satisfy a condition, partition by partition, with running aggregates.
+
+Events come with a number of their partition and whether they satisfy the condition. ``order`` lists
+them partition by partition; ``starts[k] : starts[k + 1]`` are the places of partition k in it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+FOREVER = np.int64(2**63 - 1)
+"""The end of a run that goes on, and the time of what is not yet known."""
+
+
+@njit(cache=True)
+def sort_by_key(key, count):
+    """Return the events partition by partition, each in its order, and where partitions start."""
+    starts = np.zeros(count + 1, np.int64)
+    for i in range(key.shape[0]):
+        starts[key[i] + 1] += 1
+    for k in range(count):
+        starts[k + 1] += starts[k]
+    place = starts[:-1].copy()
+    order = np.empty(key.shape[0], np.int64)
+    for i in range(key.shape[0]):
+        order[place[key[i]]] = i
+        place[key[i]] += 1
+    return order, starts
+
+
+@njit(cache=True)
+def count_runs(mask, order, starts, open_row):
+    """Return how many runs there are at most: those that go on and those that begin."""
+    runs = 0
+    for k in range(starts.shape[0] - 1):
+        inside = open_row[k] >= 0
+        runs += inside
+        for p in range(starts[k], starts[k + 1]):
+            true = mask[order[p]]
+            runs += true and not inside
+            inside = true
+    return runs
+
+
+@njit(cache=True)
+def derive_runs(mask, order, starts, ts, open_row, open_ts, open_known, least, most):
+    """Return the runs of all partitions, in order, those that are too short or long left out.
+
+    Parameters
+    ----------
+    ts
+        The times of the events, in the order of ``order``.
+    open_row, open_ts, open_known
+        For each partition the run that goes on from before, -1 for none; for each such run its
+        start, and when it was known to last long enough.
+    least, most
+        Bounds of the duration; ``most`` is -1 for none.
+
+    Returns
+    -------
+    tuple
+        Partition, start, end (FOREVER if it goes on), time at which the duration is known to fit,
+        the places of the first event and after the last one, and the run from before or -1.
+    """
+    count = count_runs(mask, order, starts, open_row)
+    run = np.empty((7, count), np.int64)
+    n = 0
+    for k in range(starts.shape[0] - 1):
+        old = open_row[k]
+        inside = old >= 0
+        start = open_ts[old] if inside else np.int64(0)
+        known = open_known[old] if inside else FOREVER
+        first = starts[k]
+        for p in range(starts[k], starts[k + 1]):
+            now = ts[p]
+            true = mask[order[p]]
+            if inside:
+                if known == FOREVER and most < 0 and now - start >= least:
+                    known = now
+                if not true:
+                    length = now - start
+                    if length > 0 and length >= least and (most < 0 or length <= most):
+                        _put(run, n, k, start, now, now if most >= 0 else known, first, p, old)
+                        n += 1
+                    inside = False
+            elif true:
+                inside, old, start, first = True, np.int64(-1), now, p
+                known = now if least == 0 and most < 0 else FOREVER
+        if inside:
+            _put(run, n, k, start, FOREVER, known, first, starts[k + 1], old)
+            n += 1
+    return run[:, :n]
+
+
+@njit(cache=True)
+def _put(run, n, key, start, end, known, first, last, old):
+    run[0, n] = key
+    run[1, n] = start
+    run[2, n] = end
+    run[3, n] = known
+    run[4, n] = first
+    run[5, n] = last
+    run[6, n] = old
+
+
+@njit(cache=True)
+def add_up(order, first, last, before, values, running, total):
+    """Add the values of every run: in all and, if there is room for it, up to each event."""
+    along = running.shape[0] > 0
+    for r in range(first.shape[0]):
+        here = before[r]
+        for p in range(first[r], last[r]):
+            here += values[order[p]]
+            if along:
+                running[p] = here
+        total[r] = here
+
+
+@njit(cache=True)
+def least_of(order, first, last, before, values, running, total):
+    """Find the least value of every run: in all and, if there is room for it, up to each event."""
+    along = running.shape[0] > 0
+    for r in range(first.shape[0]):
+        here = before[r]
+        for p in range(first[r], last[r]):
+            here = min(here, values[order[p]])
+            if along:
+                running[p] = here
+        total[r] = here
+
+
+@njit(cache=True)
+def last_places(ts, first, last, now):
+    """Return the place of the last event of each run that is not later than a time."""
+    places = np.empty(first.shape[0], np.int64)
+    for r in range(first.shape[0]):
+        low, high = first[r], last[r]
+        while low < high:
+            middle = (low + high) // 2
+            if ts[middle] <= now[r]:
+                low = middle + 1
+            else:
+                high = middle
+        places[r] = low - 1
+    return places

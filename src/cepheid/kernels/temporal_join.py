@@ -1,0 +1,277 @@
+"""Joins situations by Allen's relations: triggers in, matches out, each once and when certain.
+
+The situations of one definition in one partition are disjoint, so they have one order by start and
+by end, and every relation to a given situation is a range of them:
+
+    before | meets | started before, goes on after its start | same start | inside | met by | after
+
+Relations have the numbers of ``planner/situation_plan.py``: 0 before, 1 meets, 2 to 4 started
+earlier, 5 to 7 started together, 8 to 10 started inside, 11 met by, 12 after.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+PAIRS_SAMPLED_MAX = 256
+"""Of longer ranges, some pairs stand for all."""
+
+GROUPS = np.array([0b111 << 2, 0b111 << 5, 0b111 << 8], np.int64)
+
+
+@njit(cache=True, inline="always")
+def _sign(a, b):
+    return np.int64(a > b) - np.int64(a < b)
+
+
+@njit(cache=True)
+def relate(a_ts, a_te, b_ts, b_te):
+    """Return the number of the relation in which A stands to B."""
+    if a_te <= b_ts:
+        return np.int64(0) if a_te < b_ts else np.int64(1)
+    if b_te <= a_ts:
+        return np.int64(12) if b_te < a_ts else np.int64(11)
+    ends = _sign(a_te, b_te)
+    starts = _sign(a_ts, b_ts)
+    if starts < 0:
+        return 3 + ends
+    if starts == 0:
+        return 6 + ends
+    return 9 + ends
+
+
+@njit(cache=True)
+def _first_at_least(times, low, high, wanted):
+    while low < high:
+        middle = (low + high) // 2
+        if times[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def _first_above(times, low, high, wanted):
+    while low < high:
+        middle = (low + high) // 2
+        if times[middle] <= wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def _boundary(place, ts, te, low, high, b_ts, b_te):
+    """Return where one of the seven ranges of situations around B starts; 7 is the end."""
+    if place <= 0:
+        return low
+    if place == 1:
+        return _first_at_least(te, low, high, b_ts)
+    if place == 2:
+        return _first_above(te, low, high, b_ts)
+    if place == 3:
+        return _first_at_least(ts, low, high, b_ts)
+    if place == 4:
+        return _first_above(ts, low, high, b_ts)
+    if place == 5:
+        return _first_at_least(ts, low, high, b_te)
+    if place == 6:
+        return _first_above(ts, low, high, b_te)
+    return high
+
+
+_RANGE_OF = np.array([0, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 6], np.int64)
+
+
+@njit(cache=True)
+def outer_ranges(mask):
+    """Return the first and the last of the seven ranges that a set of relations touches."""
+    first, last = 7, -1
+    for number in range(13):
+        if mask >> number & 1:
+            first = min(first, _RANGE_OF[number])
+            last = max(last, _RANGE_OF[number])
+    return first, last
+
+
+@njit(cache=True)
+def _is_certain(a, b, mask, ts, te, now):
+    """Return whether a constraint holds, whatever the ends after now turn out to be."""
+    if te[a] > now and te[b] > now:
+        group = GROUPS[1 + _sign(ts[a], ts[b])]
+        return mask & group == group
+    return mask >> relate(ts[a], te[a], ts[b], te[b]) & 1 == 1
+
+
+@njit(cache=True)
+def _owner(sel, cons, alone, known_counts, ts, te, known, now):
+    """Return the first definition whose situation makes a match certain now, or -1.
+
+    A constraint is certain at the later start or the earlier end. What was certain before now
+    has no owner, so no match is found twice.
+    """
+    owner = sel.shape[0]
+    for c in range(cons.shape[0]):
+        left, right = cons[c, 0], cons[c, 1]
+        a, b = sel[left], sel[right]
+        by_start = te[a] <= ts[b] or te[b] <= ts[a]
+        if not by_start:
+            group = GROUPS[1 + _sign(ts[a], ts[b])]
+            by_start = cons[c, 2] & group == group
+        if by_start:
+            if ts[a] >= ts[b] and ts[a] == now:
+                owner = min(owner, left)
+            if ts[b] >= ts[a] and ts[b] == now:
+                owner = min(owner, right)
+        else:
+            if te[a] <= te[b] and te[a] == now:
+                owner = min(owner, left)
+            if te[b] <= te[a] and te[b] == now:
+                owner = min(owner, right)
+    for d in range(sel.shape[0]):
+        certain = known[sel[d]] if known_counts[d] else ts[sel[d]]
+        if (known_counts[d] or alone[d]) and certain == now:
+            owner = min(owner, d)
+    return owner if owner < sel.shape[0] else -1
+
+
+@njit(cache=True)
+def _last_to_end(sel, te, now):
+    """Return the first definition whose situation ends now, the others having ended."""
+    for d in range(sel.shape[0]):
+        if te[sel[d]] == now:
+            return d
+    return -1
+
+
+@njit(cache=True)
+def _candidates(x, key, sel, ranges, lo, hi, ts, te, bounds, now, within, waits):
+    """Return the range of situations of definition x that may join the chosen ones."""
+    low, high = bounds[x, key], bounds[x, key + 1]
+    if within >= 0:
+        low = _first_at_least(ts, low, high, now - within)
+    high = _first_above(te if waits else ts, low, high, now)
+    for c in range(lo, hi):
+        other = sel[ranges[c, 0]]
+        begin = _boundary(ranges[c, 2], ts, te, low, high, ts[other], te[other])
+        end = _boundary(ranges[c, 3] + 1, ts, te, low, high, ts[other], te[other])
+        low, high = begin, max(begin, end)
+    return low, high
+
+
+@njit(cache=True)
+def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
+         ts, te, known, bounds, within, waits):  # fmt: skip
+    """Return the matches that situations of one definition make certain.
+
+    Parameters
+    ----------
+    trigger, rows, times
+        The definition, its situations, and when each of them can make a match certain.
+    keys
+        The partition of every situation of this definition, from its first one on.
+    steps
+        For each join the definition, and where its constraints begin and end in ``ranges``.
+    ranges
+        For each constraint of a join: the definition that is joined already, the relations to it,
+        and the outermost of the seven ranges.
+    cons, alone, known_counts
+        All constraints (left, right, relations); which definitions have none; which must be known
+        to last long enough.
+    bounds
+        Where the situations of each definition and partition start.
+    within, waits
+        The window, -1 for none; whether every end must be known.
+
+    Returns
+    -------
+    tuple
+        For each match the situations, one column for each definition; and its time.
+    """
+    count = bounds.shape[0]
+    room = max(16, rows.shape[0])
+    found = np.empty((room, count), np.int64)
+    when = np.empty(room, np.int64)
+    n = 0
+    sel = np.zeros(count, np.int64)
+    here = np.zeros(count, np.int64)
+    end = np.zeros(count, np.int64)
+    for i in range(rows.shape[0]):
+        row, now = rows[i], times[i]
+        if within >= 0 and ts[row] < now - within:
+            continue
+        sel[trigger] = row
+        key = keys[row - bounds[trigger, 0]]
+        level = 0
+        here[0], end[0] = _candidates(steps[0, 0], key, sel, ranges, steps[0, 1], steps[0, 2],
+                                      ts, te, bounds, now, within, waits)  # fmt: skip
+        while level >= 0:
+            if here[level] >= end[level]:
+                level -= 1
+                continue
+            x, candidate = steps[level, 0], here[level]
+            here[level] += 1
+            fits = waits or known[candidate] <= now
+            for c in range(steps[level, 1], steps[level, 2]):
+                other = sel[ranges[c, 0]]
+                fits = fits and _is_certain(candidate, other, ranges[c, 1], ts, te, now)
+            if not fits:
+                continue
+            sel[x] = candidate
+            if level < count - 2:
+                level += 1
+                here[level], end[level] = _candidates(
+                    steps[level, 0], key, sel, ranges, steps[level, 1], steps[level, 2],
+                    ts, te, bounds, now, within, waits)  # fmt: skip
+                continue
+            owner = (_last_to_end(sel, te, now) if waits
+                     else _owner(sel, cons, alone, known_counts, ts, te, known, now))  # fmt: skip
+            if owner != trigger:
+                continue
+            if n == room:
+                room *= 2
+                found, when = _grown(found, room), _grown_times(when, room)
+            found[n] = sel
+            when[n] = now
+            n += 1
+    return found[:n], when[:n]
+
+
+@njit(cache=True)
+def _grown(found, room):
+    larger = np.empty((room, found.shape[1]), np.int64)
+    larger[: found.shape[0]] = found
+    return larger
+
+
+@njit(cache=True)
+def _grown_times(when, room):
+    larger = np.empty(room, np.int64)
+    larger[: when.shape[0]] = when
+    return larger
+
+
+@njit(cache=True)
+def sample_pairs(mask, a_bounds, b_bounds, ts, te, keys_max, rows_max):
+    """Return how many pairs of situations a constraint keeps, and how many there are, in a sample.
+
+    Some partitions, spread over all of them, and in each the latest situations.
+    """
+    kept, pairs = 0, 0
+    count = a_bounds.shape[0] - 1
+    stride = max(1, count // keys_max)
+    first, last = outer_ranges(mask)
+    for k in range(0, count, stride):
+        low, high = b_bounds[k], b_bounds[k + 1]
+        for a in range(max(a_bounds[k], a_bounds[k + 1] - rows_max), a_bounds[k + 1]):
+            pairs += high - low
+            # Seen from B, the relations of A are turned round: search among the B around A.
+            begin = _boundary(6 - last, ts, te, low, high, ts[a], te[a])
+            end = _boundary(7 - first, ts, te, low, high, ts[a], te[a])
+            pace = max(1, (end - begin) // PAIRS_SAMPLED_MAX)
+            for b in range(begin, end, pace):
+                kept += pace * (mask >> relate(ts[a], te[a], ts[b], te[b]) & 1)
+    return kept, pairs

@@ -1,0 +1,117 @@
+"""The plan of a query about situations: what is derived, how it is related, when it is certain.
+
+Relations are numbered as situations A stand in time to one situation B: 0 is ``before``, 12 is
+``after``, and the inverse of relation i is 12 - i. A set of relations is a mask of bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from cepheid.language import tree
+
+NUMBERS = {
+    relation: number
+    for number, relation in enumerate(
+        [
+            tree.Relation.BEFORE,
+            tree.Relation.MEETS,
+            tree.Relation.OVERLAPS,
+            tree.Relation.FINISHED_BY,
+            tree.Relation.CONTAINS,
+            tree.Relation.STARTS,
+            tree.Relation.EQUALS,
+            tree.Relation.STARTED_BY,
+            tree.Relation.DURING,
+            tree.Relation.FINISHES,
+            tree.Relation.OVERLAPPED_BY,
+            tree.Relation.MET_BY,
+            tree.Relation.AFTER,
+        ]
+    )
+}
+"""Every relation and its number."""
+
+RELATION_COUNT = len(NUMBERS)
+PREFIX_GROUPS = (0b111 << 2, 0b111 << 5, 0b111 << 8)
+"""What two situations that both go on can become: A began first, both at once, B began first."""
+
+
+def mask_of(relations: Iterable[tree.Relation]) -> int:
+    """Return a set of relations as bits."""
+    return sum({1 << NUMBERS[relation] for relation in relations})
+
+
+def relations_of(mask: int) -> tuple[tree.Relation, ...]:
+    """Return the relations of a mask, in their order in time."""
+    return tuple(relation for relation, number in NUMBERS.items() if mask >> number & 1)
+
+
+def inverse_of(mask: int) -> int:
+    """Return the relations of B to A, given those of A to B.
+
+    Examples
+    --------
+    >>> from cepheid.language.tree import Relation
+    >>> relations_of(inverse_of(mask_of([Relation.BEFORE, Relation.DURING])))
+    (<Relation.CONTAINS: 'contains'>, <Relation.AFTER: 'after'>)
+    """
+    return sum(1 << (RELATION_COUNT - 1 - n) for n in range(RELATION_COUNT) if mask >> n & 1)
+
+
+class SituationDefinition(msgspec.Struct, frozen=True):
+    """One kind of situations; its condition's attributes have the situation's name as variable."""
+
+    name: str
+    condition: tree.Expression
+    at_least: int = 0
+    at_most: int | None = None
+
+
+class SituationConstraint(msgspec.Struct, frozen=True):
+    """Which relations may hold between the situations of two definitions, left before right."""
+
+    left: int
+    right: int
+    mask: int
+
+
+class SituationColumn(msgspec.Struct, frozen=True):
+    """One result column: a function of the events of a situation, or one of its ends.
+
+    ``function`` is FIRST, LAST, COUNT, SUM, AVG, MIN, MAX, START or END.
+    """
+
+    name: str
+    function: str
+    situation: int
+    attribute: str | None = None
+
+
+class Triggers(msgspec.Struct, frozen=True):
+    """Which points of a definition's situations can make a match certain."""
+
+    start: bool
+    lasted: bool
+    end: bool
+
+
+class SituationPlan(msgspec.Struct, frozen=True):
+    """Everything that is decided about situations.
+
+    ``within`` bounds a match from its first start to its last end or, if ``early``, to the moment
+    at which it is certain. ``orders`` has for each definition the others, as a match that one of
+    its situations triggers is looked for.
+    """
+
+    definitions: tuple[SituationDefinition, ...]
+    where: tree.Expression | None
+    constraints: tuple[SituationConstraint, ...]
+    within: int | None
+    early: bool
+    listed: tuple[int, ...]
+    columns: tuple[SituationColumn, ...]
+    triggers: tuple[Triggers, ...]
+    orders: tuple[tuple[int, ...], ...]

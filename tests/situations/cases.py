@@ -1,0 +1,90 @@
+"""Random queries about situations, and streams for them, drawn by Hypothesis."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hypothesis import strategies as st
+
+from cepheid.language.tree import Relation
+
+SECOND_US = 1_000_000
+GROUPS = (
+    "overlaps;contains;finished by",
+    "starts;equals;started by",
+    "during;finishes;overlapped by",
+    "before;meets",
+    "met by;after",
+)
+AGGREGATES = (
+    *("COUNT({0})", "COUNT({0}.x)", "SUM({0}.x)", "AVG({0}.x)", "MIN({0}.x)", "MAX({0}.x)"),
+    *("FIRST({0}.x)", "LAST({0}.x)", "LAST({0}.n)", "MAX({0}.n)", "FIRST({0}.ts)"),
+)
+
+
+class Case(NamedTuple):
+    """A query and a stream."""
+
+    query: str
+    events: list[dict[str, object]]
+
+
+def relations() -> st.SearchStrategy[str]:
+    """Return sets of relations, often whole prefix groups."""
+    single = st.sampled_from([relation.value for relation in Relation])
+    part = st.one_of(single, st.sampled_from(GROUPS))
+    return st.lists(part, min_size=1, max_size=5).map(";".join)
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> str:
+    """Return a query over the attributes a, b, c, d (true or not), x, n and the partition k."""
+    count = draw(st.integers(2, 4))
+    names = ["A", "B", "C", "D"][:count]
+    definitions = []
+    for name in names:
+        bound = draw(st.sampled_from(["", "", "", " AT LEAST {0} s", " AT MOST {0} s", "both"]))
+        low = draw(st.integers(1, 3))
+        if bound == "both":
+            bound = f" BETWEEN {low} s AND {low + draw(st.integers(0, 2))} s"
+        definitions.append(f"{name} AS {name.lower()}{bound.format(low)}")
+    pairs = [(a, b) for a in names for b in names if a != b]
+    wanted = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=count))
+    constraints = [f"{a} {draw(relations())} {b}" for a, b in wanted]
+    window = draw(st.sampled_from(["", "WITHIN {0} s", "DETECTED WITHIN {0} s"]))
+    window = window.format(draw(st.integers(1, 9)))
+    items: list[str] = []
+    for aggregate in draw(st.lists(st.sampled_from(AGGREGATES), max_size=3)):
+        items.append(f"{aggregate.format(draw(st.sampled_from(names)))} AS r{len(items)}")
+    returns = f"RETURN {', '.join(items)}" if items else ""
+    partition = draw(st.sampled_from(["", "PARTITION BY k"]))
+    where = draw(st.sampled_from(["", "", "WHERE n <> 3"]))
+    return (
+        f"FROM s {partition} {where} DEFINE {', '.join(definitions)} "
+        f"PATTERN {' AND '.join(constraints)} {window} {returns}"
+    )
+
+
+@st.composite
+def streams(draw: st.DrawFn, *, most: int = 8) -> list[dict[str, object]]:
+    """Return events with ties and gaps; conditions are often true for a while."""
+    time = 0
+    events: list[dict[str, object]] = []
+    flags = dict.fromkeys("abcd", False)
+    for number in range(draw(st.integers(0, most))):
+        time += draw(st.sampled_from([0, 1, 1, 1, 2, 3])) * SECOND_US
+        for name in draw(st.lists(st.sampled_from("abcd"), max_size=3)):
+            flags[name] = not flags[name]
+        event: dict[str, object] = {"ts": time, **flags, "n": number}
+        event["x"] = draw(st.sampled_from([None, 1.5, -2.0, 0.0, 7.25]))
+        event["k"] = draw(st.sampled_from(["p", "p", "q", None]))
+        if draw(st.integers(0, 5)) == 0:
+            event[draw(st.sampled_from("abcd"))] = None
+        events.append(event)
+    return events
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Return a query and a stream."""
+    return Case(draw(queries()), draw(streams()))

@@ -1,0 +1,76 @@
+"""Situations of the engine against those of the oracle: random and all small inputs."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from tests.situations.cases import GROUPS, SECOND_US, Case, cases, streams
+
+import cepheid
+from cepheid.language.tree import Relation
+from cepheid.runtime.local import run_table
+from cepheid.testing import evaluate
+
+KINDS: dict[str, pa.DataType] = {"ts": pa.int64(), **dict.fromkeys("abcd", pa.bool_())}
+KINDS |= {"n": pa.int64(), "x": pa.float64(), "k": pa.string()}
+SCHEMA = pa.schema(KINDS)
+
+
+def table_of(events: list[dict[str, object]]) -> pa.Table:
+    return pa.Table.from_pylist(events, SCHEMA)
+
+
+def check(text: str, events: list[dict[str, object]], sizes: tuple[int, ...] = (1, 3, 100)) -> int:
+    """Compare engine and oracle in steps of several sizes; return how many rows there are."""
+    query = cepheid.query(text)
+    expected = evaluate(query.tree, events)
+    table = table_of(events)
+    plan = query.with_schema(table.schema).plan
+    for size in sizes:
+        actual = run_table(plan, table, batch_rows=size).to_pylist()
+        assert actual == expected, (text, size)
+    return len(expected)
+
+
+@given(cases())
+def test_random_queries_give_the_rows_of_the_oracle(case: Case) -> None:
+    check(case.query, case.events)
+
+
+@given(streams(most=10))
+def test_situations_themselves(events: list[dict[str, object]]) -> None:
+    check("DEFINE A AS a, B AS b AT LEAST 2 s, C AS c AT MOST 3 s SITUATIONS A, B, C", events)
+    check(
+        "PARTITION BY k DEFINE A AS a AND x > 0 OR b, B AS b SITUATIONS B, A "
+        "RETURN COUNT(A), LAST(A.x), AVG(B.x), FIRST(B.n)",
+        events,
+    )
+
+
+def small_streams(length: int) -> list[dict[str, object]]:
+    """Return all streams of some length with two conditions and ties, as partitions of one."""
+    steps = [(gap, a, b) for gap in (0, 1) for a in (False, True) for b in (False, True)]
+    events: list[dict[str, object]] = []
+    for number, stream in enumerate(product(steps, repeat=length)):
+        time = 0
+        for gap, a, b in stream:
+            time += gap * SECOND_US
+            events.append({"ts": time, "a": a, "b": b, "n": number, "k": f"{number:06}"})
+    return sorted(events, key=lambda event: int(str(event["ts"])))
+
+
+@pytest.mark.parametrize("relation", [*(r.value for r in Relation), *GROUPS])
+@pytest.mark.parametrize("window", ["", "WITHIN 2 s", "DETECTED WITHIN 1 s"])
+def test_all_small_streams(relation: str, window: str) -> None:
+    text = f"PARTITION BY k DEFINE A AS a, B AS b PATTERN A {relation} B {window}"
+    check(text, small_streams(3), sizes=(1 << 20,))
+
+
+@pytest.mark.parametrize("bound", ["AT LEAST 1 s", "AT LEAST 2 s", "AT MOST 1 s"])
+def test_all_small_streams_with_bounded_durations(bound: str) -> None:
+    for relation in ("overlaps", "starts;equals;started by", "overlaps;contains;finished by"):
+        text = f"PARTITION BY k DEFINE A AS a {bound}, B AS b PATTERN A {relation} B"
+        check(text, small_streams(3), sizes=(1 << 20,))

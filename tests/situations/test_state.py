@@ -1,0 +1,106 @@
+"""What a query about situations remembers: restarts anywhere, live streams, and what it forgets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.situations.cases import SECOND_US, Case, cases
+from tests.situations.test_situations import SCHEMA, table_of
+
+import cepheid
+from cepheid.engine.situation_job import SituationJob
+from cepheid.engine.situation_snapshot import situations_from_bytes, situations_to_bytes
+from cepheid.engine.situations import SituationState, finish_situations, step_situations
+from cepheid.errors import DataError
+from cepheid.planner.plan import Plan
+from cepheid.runtime.local import run_table
+from cepheid.runtime.situation_turn import turn_situations
+from cepheid.runtime.work import Work
+
+OVERLAPS = "PARTITION BY k DEFINE A AS a, B AS b PATTERN A overlaps;before B WITHIN 5 s"
+
+
+def plan_of(text: str) -> Plan:
+    return cepheid.query(text).with_schema(SCHEMA).plan
+
+
+@given(cases(), st.integers(1, 4))
+def test_a_restart_after_every_step_changes_nothing(case: Case, size: int) -> None:
+    table, plan = table_of(case.events), plan_of(case.query)
+    job = SituationJob(plan)
+    state = SituationState.start(job)
+    found = []
+    for offset in range(0, max(len(table), 1), size):
+        state, rows = step_situations(job, state, table.slice(offset, size))
+        found.append(rows)
+        state = situations_from_bytes(job, situations_to_bytes(job, state))
+    found.append(finish_situations(job, state, table.schema)[1])
+    assert pa.concat_tables(found).to_pylist() == run_table(plan, table).to_pylist()
+
+
+@given(cases(), st.integers(0, 3), st.integers(1, 4))
+def test_a_live_stream_gives_the_rows_of_a_batch(case: Case, delay: int, size: int) -> None:
+    table, plan = table_of(case.events), plan_of(case.query)
+    results = run_table(plan, table)
+    work = Work.of(plan, table.schema, results.schema, 1, delay=delay * SECOND_US)
+    data: bytes | None = None
+    found = [results.schema.empty_table()]
+    for offset in range(0, len(table), size):
+        part = table.slice(offset, size)
+        latest = int(np.asarray(part["ts"])[0])
+        data, outcome = turn_situations(
+            work, data, [part.take(list(range(len(part)))[::-1])], latest
+        )
+        assert outcome.late == 0
+        found.append(outcome.results)
+    data, outcome = turn_situations(work, data, [], 1 << 60)
+    found.append(outcome.results)
+    if not plan.tiebreak and len(set(table["ts"].to_pylist())) == len(table):
+        assert pa.concat_tables(found).to_pylist() == results.to_pylist()
+
+
+def test_bytes_of_another_query_or_version_are_refused() -> None:
+    job, other = (
+        SituationJob(plan_of(OVERLAPS)),
+        SituationJob(plan_of(f"{OVERLAPS} RETURN COUNT(A)")),
+    )
+    data = situations_to_bytes(job, SituationState.start(job))
+    with pytest.raises(ValueError, match="another query"):
+        situations_from_bytes(other, data)
+    with pytest.raises(ValueError, match="no state"):
+        situations_from_bytes(job, b"x")
+    with pytest.raises(ValueError, match="version 9"):
+        situations_from_bytes(job, data.replace(b"\xa7version\x01", b"\xa7version\x09"))
+
+
+def test_old_situations_and_idle_partitions_are_forgotten() -> None:
+    events = [
+        {"ts": n * SECOND_US, "a": half == 0, "b": False, "k": f"{n}"}
+        for n in range(200)
+        for half in range(1, -1, -1)
+    ]
+    events += [{"ts": e["ts"], "a": False, "b": False, "k": e["k"]} for e in events]
+    events.sort(key=lambda e: int(str(e["ts"])))
+    plan = plan_of(OVERLAPS)
+    table = pa.Table.from_pylist(events, SCHEMA)
+    work = Work.of(plan, SCHEMA, run_table(plan, table).schema, 1)
+    data, _ = turn_situations(work, None, [table], None)
+    data, outcome = turn_situations(work, data, [], 1 << 60)
+    job = SituationJob(plan)
+    state = SituationState.start(job)
+    for offset in range(0, len(table), 16):
+        state, _ = step_situations(job, state, table.slice(offset, 16))
+    assert state.situation_count < 20
+    assert outcome.partitions == 200
+    _, outcome = turn_situations(work, data, [], 1 << 60)
+    assert outcome.partitions < 10
+
+
+def test_events_out_of_order_are_refused() -> None:
+    job = SituationJob(plan_of(OVERLAPS))
+    state, _ = step_situations(job, SituationState.start(job), table_of([{"ts": 5}, {"ts": 6}]))
+    with pytest.raises(DataError, match="E509"):
+        step_situations(job, state, table_of([{"ts": 4}]))
