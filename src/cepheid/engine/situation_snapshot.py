@@ -31,8 +31,7 @@ class _Snapshot(msgspec.Struct):
 
 def situations_to_bytes(job: SituationJob, state: SituationState) -> bytes:
     """Return a state as bytes."""
-    columns = list(zip(*state.keys.values, strict=True)) if state.keys.names else []
-    keys = pa.table({f"{n}": pa.array(values) for n, values in enumerate(columns)})
+    keys = pa.table({f"{n}": array for n, array in enumerate(state.keys.arrays())})
     snapshot = _Snapshot(
         SITUATION_SNAPSHOT_VERSION,
         job.plan.text,
@@ -67,7 +66,7 @@ def situations_from_bytes(job: SituationJob, data: bytes) -> SituationState:
     start = SituationState.start(job)
     if start.keys.names:
         table = _from_bytes(snapshot.keys)
-        start.keys.restore(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        start.keys.restore(column.combine_chunks() for column in table.columns)
     kept = tuple(
         _kept_of(job, number, _from_bytes(part)) for number, part in enumerate(snapshot.kept)
     )

@@ -104,8 +104,7 @@ def forget_idle_partitions(state: SituationState) -> SituationState:
     used = np.unique(np.concatenate([kept.key for kept in state.kept]))
     if not state.keys.names or len(used) == len(state.keys):
         return state
-    keys = KeyTable(state.keys.names)
-    keys.restore(state.keys.values[number] for number in used)
+    keys = state.keys.take(used)
     kept = tuple(k._replace(key=np.searchsorted(used, k.key)) for k in state.kept)
     return state._replace(keys=keys, kept=kept)
 
