@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from benchmarks import bars, charts, edge_tables, edges, linear, spark_suite, startup
+from benchmarks import bars, charts, edge_tables, edges, linear, matches, spark_suite, startup
 from benchmarks.measure import ROOT
 from benchmarks.tasks import CLOCK_VARIABLE, Measurement
 from rich.console import Console
@@ -41,6 +41,11 @@ def main() -> int:
         status |= _edges(options, console)
     if options.only in (None, "spark"):
         _spark(options, console)
+    if options.only in (None, "matches"):
+        with console.status("matches") as shown:
+            tables = matches.run(shrink=QUICK_SHRINK if options.quick else 1, tell=shown.update)
+        for table in tables:
+            console.print(table)
     return status
 
 
@@ -49,7 +54,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small inputs, a minute or two")
     parser.add_argument(
         "--only",
-        choices=("linear", "edges", "spark", "startup", "charts"),
+        choices=("linear", "edges", "spark", "matches", "startup", "charts"),
         help="one benchmark; `charts` draws the latest results again",
     )
     parser.add_argument(
