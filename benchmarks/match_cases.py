@@ -61,7 +61,8 @@ def falling_ticks(count: int = FALLING_EVENTS) -> pa.Table:
     base = np.repeat(walk[starts], np.diff(starts, append=count))
     price = np.empty(count, np.int64)
     price[order] = 1000 + walk - base
-    return pa.table({"seq": np.arange(count), "company": company, "price": price})
+    columns: dict[str, Any] = {"seq": np.arange(count), "company": company, "price": price}
+    return pa.table(columns)
 
 
 def growing(query: str, method: str, size: int) -> Callable[[], dict[str, Any]]:
@@ -72,11 +73,11 @@ def growing(query: str, method: str, size: int) -> Callable[[], dict[str, Any]]:
         from benchmarks.baselines.partial_matches import BIG_AFTER_SMALL, V_SHAPE, build_matches
 
         number = V_SHAPE if query == "v-shape" else BIG_AFTER_SMALL
-        arrays = (events["key"], events["ts"], events["price"], number)
-        build_matches(*(a[:100] for a in arrays[:3]), number, 10)
+        arrays = (events["key"], events["ts"], events["price"])
+        build_matches(arrays[0][:100], arrays[1][:100], arrays[2][:100], number, 10)
 
         def partial() -> dict[str, Any]:
-            built = build_matches(*arrays, within)
+            built = build_matches(*arrays, number, within)
             return {"matches": built.matches, "partial": built.partial, "ok": built.is_complete}
 
         return partial

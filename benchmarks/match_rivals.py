@@ -6,6 +6,7 @@ No rival here has MATCH_RECOGNIZE: a run is a group of rows since the last price
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +30,7 @@ ISLANDS = """
 
 def duckdb(table: pa.Table) -> Run:
     """Return DuckDB with the events in a table of its own."""
-    import duckdb as db
+    db: Any = importlib.import_module("duckdb")
 
     connection = db.connect(config={"threads": 2})
     connection.register("arrow", table)
@@ -45,7 +46,7 @@ def duckdb(table: pa.Table) -> Run:
 
 def polars(table: pa.Table) -> Run:
     """Return Polars: groups of rows since the last price that did not fall."""
-    import polars as pl
+    pl: Any = importlib.import_module("polars")
 
     frame: Any = pl.from_arrow(table)
     price = pl.col("price")
@@ -76,7 +77,7 @@ def polars(table: pa.Table) -> Run:
 
 def polars_ends(table: pa.Table) -> Run:
     """Return Polars without groups: the first and last rows of runs, side by side."""
-    import polars as pl
+    pl: Any = importlib.import_module("polars")
 
     frame: Any = pl.from_arrow(table)
     price, company = pl.col("price"), pl.col("company")

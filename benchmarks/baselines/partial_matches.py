@@ -9,7 +9,7 @@ removed when half of the rows are. Built matches are walked from their last row,
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -137,5 +137,5 @@ def _forget(rows: Integers, bound: Floats, count: int, until: int) -> int:
 
 
 @kernel
-def _grow(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _grow(values: Any) -> Any:
     return np.concatenate((values, np.zeros_like(values)))
