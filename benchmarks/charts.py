@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.edges import EXPERIMENTS as EDGE_EXPERIMENTS
 from benchmarks.linear import EXPERIMENTS, METHOD_NAMES, Experiment
 from benchmarks.measure import ROOT
+from benchmarks.spark_suite import Rate
 from benchmarks.tasks import Measurement
 
 FOLDER = ROOT / "docs" / "img"
@@ -49,6 +50,32 @@ def draw(measurements: Sequence[Measurement], folder: Path = FOLDER) -> list[Pat
             files.append(folder / f"bench-{experiment.key}.png")
             _chart(altair, experiment, rows).save(files[-1], scale_factor=SCALE)
     return files
+
+
+def draw_rates(rates: Sequence[Rate], folder: Path = FOLDER) -> Path:
+    """Write one PNG of bars, events a second of every case of the Spark benchmark.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If the extra is not installed.
+    """
+    altair = importlib.import_module("altair")
+    importlib.import_module("vl_convert")
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [{"case": f"{r.part[0]}: {r.what}", "rate": r.events_per_second / 1e6} for r in rates]
+    names = sorted((str(row["case"]) for row in rows), key=lambda name: name[0])
+    chart = (
+        altair.Chart(altair.InlineData(values=rows), width=2 * WIDTH)
+        .mark_bar(color=COLOURS["ours"])
+        .encode(
+            x=altair.X("rate:Q", title="million events a second", scale=altair.Scale(type="log")),
+            y=altair.Y("case:N", sort=names, title=None, axis=altair.Axis(labelLimit=WIDTH)),
+        )
+    )
+    file = folder / "bench-spark.png"
+    chart.save(file, scale_factor=SCALE)
+    return file
 
 
 def _rows(experiment: Experiment, found: Measurement) -> list[dict[str, object]]:

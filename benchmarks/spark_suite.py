@@ -58,9 +58,19 @@ def cases(shrink: int) -> dict[str, list[Case]]:
     }
 
 
-def run(*, shrink: int, only: str | None, tell: Callable[[str], None]) -> list[Table]:
-    """Measure all cases and return one table a part."""
-    tables = []
+class Rate(NamedTuple):
+    """How fast a case of a part is, for a chart."""
+
+    part: str
+    what: str
+    events_per_second: float
+
+
+def run(
+    *, shrink: int, only: str | None, tell: Callable[[str], None]
+) -> tuple[list[Table], list[Rate]]:
+    """Measure all cases and return one table a part, and all rates."""
+    tables, rates = [], []
     for title, part in cases(shrink).items():
         if only not in (None, title[0]):
             continue
@@ -71,6 +81,8 @@ def run(*, shrink: int, only: str | None, tell: Callable[[str], None]) -> list[T
             tell(f"{title}: {case.what}")
             found = _measure(case)
             rate = case.event_count / found["seconds"]
+            if math.isfinite(rate):
+                rates.append(Rate(title, case.what, rate))
             table.add_row(
                 case.what,
                 f"{case.event_count:,}",
@@ -81,7 +93,7 @@ def run(*, shrink: int, only: str | None, tell: Callable[[str], None]) -> list[T
                 f"{found['check']:.8g}",
             )
         tables.append(table)
-    return tables
+    return tables, rates
 
 
 def _measure(case: Case) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from rich.table import Table
 
 RESULTS = ROOT / ".benchmarks" / "linear.json"
 EDGE_RESULTS = RESULTS.with_name("edges.json")
+SPARK_RESULTS = EDGE_RESULTS.with_name("spark.json")
 EVENTS_MAX = 100_000_000
 QUICK_EVENTS_MAX = 100_000
 LIMIT_S = 10.0
@@ -89,9 +90,22 @@ def _startup_table() -> Table:
 def _spark(options: argparse.Namespace, console: Console) -> None:
     shrink = QUICK_SHRINK * 10 if options.quick else 1
     with console.status("spark") as status:
-        tables = spark_suite.run(shrink=shrink, only=options.part, tell=status.update)
+        tables, rates = spark_suite.run(shrink=shrink, only=options.part, tell=status.update)
     for table in tables:
         console.print(table)
+    if options.quick:
+        return
+    # A run of one part keeps what is known of the others.
+    kept = {}
+    if SPARK_RESULTS.exists():
+        known = msgspec.json.decode(SPARK_RESULTS.read_bytes(), type=list[spark_suite.Rate])
+        kept = {(rate.part, rate.what): rate for rate in known}
+    kept |= {(rate.part, rate.what): rate for rate in rates}
+    SPARK_RESULTS.write_bytes(msgspec.json.encode(list(kept.values())))
+    try:
+        console.print(f"Chart: {charts.draw_rates(list(kept.values())).relative_to(ROOT)}")
+    except ModuleNotFoundError:
+        console.print(charts.MISSING)
 
 
 def _linear(options: argparse.Namespace, console: Console) -> int:
