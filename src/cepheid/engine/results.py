@@ -15,15 +15,25 @@ from numpy.typing import NDArray
 from cepheid.engine.events import NO_VALUE, KeyTable, values_of_keys
 from cepheid.engine.exact import exact_columns, exact_numbers
 from cepheid.engine.expression_code import true_mask
-from cepheid.engine.job import Extreme, Job, Part
+from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
 from cepheid.engine.vectors import Vector, vector_of
 from cepheid.engine.wide import count_pairs, steps, sum_rows, to_double
 from cepheid.language import tree
+from cepheid.planner.parts import Extreme, Part
 from cepheid.planner.plan import AggregateColumn, WindowKind
 
+Groups = tuple[NDArray[np.int64], list[tuple[Any, ...]]]
+"""The group of every key, and the values of every group."""
 
-def build_table(job: Job, rows: list[list[Rows]], keys: KeyTable, schema: pa.Schema) -> pa.Table:
+
+def build_table(
+    job: Job,
+    rows: list[list[Rows]],
+    keys: KeyTable,
+    schema: pa.Schema,
+    groups: Groups | None = None,
+) -> pa.Table:
     """Return the result table of the rows of complete windows.
 
     Parameters
@@ -32,17 +42,19 @@ def build_table(job: Job, rows: list[list[Rows]], keys: KeyTable, schema: pa.Sch
         For each program the rows of single partitions; every window is there with all partitions.
     schema
         The schema of the events: groups and extremes keep the types of their columns.
+    groups
+        What ``groups_of`` returns, if it is known.
     """
     kinds_of_numbers = 1 + len(job.moduli)
     plain = rows[::kinds_of_numbers]
     combine = len(plain) == 3 and job.plan.window.kind is not WindowKind.TRAILING
     merged = _pairs(plain, job) if combine else _merge(plain[0], job)
-    group_of, groups = groups_of(job, keys)
+    group_of, values_of = groups_of(job, keys) if groups is None else groups
     window, group, numbers, extremes = _add_up(merged, group_of)
     columns: dict[str, Any] = {}
     kinds = {field.name: field.type for field in schema}
     for position, name in enumerate(job.plan.partition.group_by):
-        values = [groups[g][position] for g in group]
+        values = [values_of[g][position] for g in group]
         columns[name] = pa.array(values, kinds.get(name)) if name in kinds else pa.array(values)
     columns |= _window_columns(job, window, schema)
     aggregates = {
@@ -102,7 +114,7 @@ def _pairs(rows: list[list[Rows]], job: Job) -> Rows:
     )
 
 
-def groups_of(job: Job, keys: KeyTable) -> tuple[NDArray[np.int64], list[tuple[Any, ...]]]:
+def groups_of(job: Job, keys: KeyTable) -> Groups:
     """Return the group of every key, and the values of every group, in the order of the values."""
     places = [job.plan.partition.attributes.index(name) for name in job.plan.partition.group_by]
     values = [tuple(key[p] for p in places) for key in keys.values]

@@ -132,7 +132,8 @@ def _begin(table: pa.Table, plan: Plan) -> int:
     return int(read_times(Columns(table.slice(0, 1)), plan.time)[0])
 
 
-def _merged(plan: Plan, blobs: Iterable[Blob]) -> Iterator[pa.Table]:
+def merged_events(plan: Plan, blobs: Iterable[Blob]) -> Iterator[pa.Table]:
+    """Yield the events of blobs in the order of time."""
     merge = TimeMerge(plan)
     for blob in blobs:
         yield from merge.add(blob.seq, blob.begin, table_from_bytes(blob.payload))
@@ -149,7 +150,7 @@ def run_events(work: Work) -> Callable[[Batches], Batches]:
         job = work.job()
         report = Report(work, job, final=not needs_merge(job))
         state = PartitionState(job)
-        for table in _merged(job.plan, blobs_of(batches)):
+        for table in merged_events(job.plan, blobs_of(batches)):
             state, rows = step(job, state, table)
             yield from report.add(rows, state.keys)
         state, rows = finish(job, state)
@@ -289,7 +290,7 @@ def summarise_bucket(work: Work) -> Callable[[Batches], Batches]:
 
     def run(batches: Batches) -> Batches:
         job = work.job()
-        yield from summarise(work, job, _merged(job.plan, blobs_of(batches)), partition_id())
+        yield from summarise(work, job, merged_events(job.plan, blobs_of(batches)), partition_id())
 
     return in_task(run)
 
