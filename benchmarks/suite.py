@@ -8,7 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from benchmarks import bars, charts, edge_tables, edges, linear, matches, spark_suite, startup
+from benchmarks import (
+    bars,
+    charts,
+    edge_tables,
+    edges,
+    linear,
+    matches,
+    spark_suite,
+    startup,
+    workloads,
+)
 from benchmarks.measure import ROOT
 from benchmarks.tasks import CLOCK_VARIABLE, Measurement
 from rich.console import Console
@@ -40,6 +50,8 @@ def main() -> int:
         status |= _linear(options, console)
     if options.only in (None, "edges"):
         status |= _edges(options, console)
+    if options.only in (None, "workloads"):
+        status |= _workloads(options, console)
     if options.only in (None, "spark"):
         _spark(options, console)
     if options.only in (None, "matches"):
@@ -55,7 +67,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small inputs, a minute or two")
     parser.add_argument(
         "--only",
-        choices=("linear", "edges", "spark", "matches", "startup", "charts"),
+        choices=("linear", "edges", "workloads", "spark", "matches", "startup", "charts"),
         help="one benchmark; `charts` draws the latest results again",
     )
     parser.add_argument(
@@ -106,6 +118,16 @@ def _spark(options: argparse.Namespace, console: Console) -> None:
         console.print(f"Chart: {charts.draw_rates(list(kept.values())).relative_to(ROOT)}")
     except ModuleNotFoundError:
         console.print(charts.MISSING)
+
+
+def _workloads(options: argparse.Namespace, console: Console) -> int:
+    with console.status("workloads") as status:
+        shrink = QUICK_SHRINK * 4 if options.quick else 1
+        table, wrong = workloads.run(shrink=shrink, tell=status.update)
+    console.print(table)
+    for sentence in wrong:
+        console.print(f"DIFFERENT ANSWERS: {sentence}", markup=False)
+    return 1 if wrong else 0
 
 
 def _linear(options: argparse.Namespace, console: Console) -> int:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from cepheid.planner.plan import Plan
     from cepheid.runtime.spark_sql import register
+    from cepheid.workloads import Workload, workload
 
 __version__ = "0.1.0.dev0"
 
@@ -42,6 +43,8 @@ _HOME = {
     "UnsupportedError": "cepheid.errors",
     "DataError": "cepheid.errors",
     "register": "cepheid.runtime.spark_sql",
+    "Workload": "cepheid.workloads",
+    "workload": "cepheid.workloads",
 }
 
 __all__ = [
@@ -54,9 +57,11 @@ __all__ = [
     "QueryError",
     "QuerySyntaxError",
     "UnsupportedError",
+    "Workload",
     "query",
     "register",
     "sql",
+    "workload",
 ]
 
 

@@ -5,7 +5,7 @@ Everything here is a handful of passes over whole columns; nothing is done event
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from cepheid.events.schema import ValueKind
 from cepheid.kernels.columns import look_up, order_keys
 from cepheid.language import tree
 from cepheid.planner.plan import Plan
+from cepheid.planner.symbols import without_variable
 
 NO_VALUE = np.iinfo(np.int64).max
 _NAN_KEY = NO_VALUE - 1
@@ -51,12 +52,43 @@ class Columns:
     def __init__(self, batch: pa.Table) -> None:
         self.batch = batch
         self._vectors: dict[str, Vector] = {}
+        self._masks: dict[tree.Expression, NDArray[np.bool_]] = {}
+        self._encoded: dict[str, Any] = {}
+        self._numbers: dict[int, tuple[KeyTable, NDArray[np.int64]]] = {}
 
     def vector(self, name: str) -> Vector:
         """Return a column as a vector, or say which columns there are."""
         if name not in self._vectors:
             self._vectors[name] = vector_of(self.arrow(name), name=name)
         return self._vectors[name]
+
+    def mask(self, expression: tree.Expression) -> NDArray[np.bool_]:
+        """Return for which events a local predicate is true; queries that share columns ask once.
+
+        What the variable is called must not matter (``planner.symbols.without_variable``).
+        """
+        if expression not in self._masks:
+
+            def lookup(attribute: tree.Attribute) -> Vector:
+                return self.vector(attribute.attribute.text)
+
+            self._masks[expression] = true_mask(expression, lookup, len(self.batch))
+        return self._masks[expression]
+
+    def encoded(self, name: str) -> Any:
+        """Return a column as texts with a dictionary."""
+        if name not in self._encoded:
+            column: Any = self.arrow(name)
+            if not pa.types.is_dictionary(column.type):
+                column = column.cast(pa.string()).dictionary_encode()
+            self._encoded[name] = column
+        return self._encoded[name]
+
+    def numbers(self, keys: KeyTable) -> NDArray[np.int64]:
+        """Return the number of every event's key; queries that share columns and keys ask once."""
+        if id(keys) not in self._numbers:
+            self._numbers[id(keys)] = (keys, keys.number(self))
+        return self._numbers[id(keys)][1]
 
     def arrow(self, name: str) -> pa.ChunkedArray[Any]:
         """Return a column as it came."""
@@ -95,18 +127,11 @@ def read_bits(columns: Columns, plan: Plan, variables: list[str], types: list[st
     local: dict[str, list[tree.Expression]] = {name: [] for name in variables}
     for predicate in plan.local:
         for name in [predicate.variable] if predicate.variable else variables:
-            local[name].append(predicate.expression)
+            local[name].append(without_variable(predicate.expression))
     bits = type_bits(columns, plan.type, types, length)
-    masks: dict[tree.Expression, NDArray[np.bool_]] = {}
-
-    def lookup(attribute: tree.Attribute) -> Vector:
-        return columns.vector(attribute.attribute.text)
-
     for number, name in enumerate(variables):
         for expression in local[name]:
-            if expression not in masks:
-                masks[expression] = true_mask(expression, lookup, length)
-            bits[~masks[expression]] &= ~bits.dtype.type(1 << number)
+            bits[~columns.mask(expression)] &= ~bits.dtype.type(1 << number)
     return bits
 
 
@@ -119,22 +144,27 @@ def type_bits(
     dtype = np.uint8 if len(types) <= 8 else np.int64
     if type_column is None or type_column not in columns.batch.column_names:
         return np.full(length, every, dtype)
-    column: Any = columns.arrow(type_column)
-    if not pa.types.is_dictionary(column.type):
-        column = column.cast(pa.string()).dictionary_encode()
     bits = np.zeros(length, dtype)
+
+    def fits(name: str) -> int:
+        return sum(1 << n for n, t in enumerate(types) if t == name)
+
+    look_up_types(columns.encoded(type_column), fits, bits)
+    return bits
+
+
+def look_up_types(column: Any, number: Callable[[str], int], out: NDArray[Any]) -> None:
+    """Give every event the number of its type, 0 where it has none."""
     offset = 0
     for chunk in column.chunks:
         names = chunk.dictionary.to_pylist()
-        fits = [sum(1 << n for n, t in enumerate(types) if t == str(name)) for name in names]
-        table = np.array([*fits, 0], dtype)
+        table = np.array([*(number(str(name)) for name in names), 0], out.dtype)
         indices = chunk.indices
         if indices.null_count:
             indices = indices.cast(pa.int64()).fill_null(len(names))
         end = offset + len(chunk)
-        look_up(indices.to_numpy(zero_copy_only=False), table, bits[offset:end])
+        look_up(indices.to_numpy(zero_copy_only=False), table, out[offset:end])
         offset = end
-    return bits
 
 
 class KeyTable:

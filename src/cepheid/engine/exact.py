@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.engine.job import Job, Part
+from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
 from cepheid.errors import DataError, Diagnostic
 from cepheid.language import tree
+from cepheid.planner.parts import Part
 
 DIGITS_MAX = 38
 

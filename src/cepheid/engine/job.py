@@ -1,13 +1,9 @@
-"""Plan in, job out: what a plan asks of the data, as lists of columns, parts and programs.
-
-A *part* is one number per configuration that the kernels keep: part 0 counts matches, others count
-bindings, sum values, or count the values that are not NULL.
-"""
+"""Plan in, job out: what a plan asks of the data, as lists of columns, parts and programs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +13,7 @@ from cepheid.engine.intersection import intersect
 from cepheid.engine.program import Program
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.language import tree
+from cepheid.planner.parts import parts_of
 from cepheid.planner.plan import Evaluator, OutputKind, Plan
 from cepheid.planner.template import Template
 
@@ -25,22 +22,6 @@ UNKNOWN_CODE = 255
 
 CLASSES_MAX = 256
 """Classes that are numbered before any data is seen; others when they appear."""
-
-
-class Part(NamedTuple):
-    """One linear number: a ``count``, or ``bindings``, ``sum`` or ``values`` of something."""
-
-    what: str
-    variable: str | None = None
-    attribute: str | None = None
-
-
-class Extreme(NamedTuple):
-    """The smallest or largest value of an attribute."""
-
-    variable: str
-    attribute: str
-    largest: bool
 
 
 EXACT_MODULI = (4294967291, 4294967279, 4294967231, 4294967197, 4294967189)
@@ -55,9 +36,13 @@ class Job:
     moduli
         Primes modulo which counts and sums are computed beside the default numbers. By default
         none, or EXACT_MODULI for ``NUMBERS exact``; tests compare at any size with 2^61 - 1.
+    reports_only
+        Whether the job has no programs, because its rows come from elsewhere.
     """
 
-    def __init__(self, plan: Plan, *, moduli: tuple[int, ...] | None = None) -> None:
+    def __init__(
+        self, plan: Plan, *, moduli: tuple[int, ...] | None = None, reports_only: bool = False
+    ) -> None:
         self.plan = plan
         _check_supported(plan)
         exact = plan.numbers is tree.Numbers.EXACT
@@ -68,12 +53,14 @@ class Job:
         self.templates = templates
         self.looks_back = looks_back(plan)
         self.programs = (
-            [] if self.looks_back else [Program(t, plan.semantics, plan.text) for t in templates]
+            []
+            if self.looks_back or reports_only
+            else [Program(t, plan.semantics, plan.text) for t in templates]
         )
         self.outputs = len(templates) * (1 + len(self.moduli))
         self.types = _types_of(plan.patterns)
         self.variables = list(self.types)
-        self.parts, self.extremes = _parts_of(plan)
+        self.parts, self.extremes = parts_of(plan)
         self._classes: dict[int, frozenset[str]] = {}
         self._rooms: dict[str, NDArray[Any]] = {}
         self._byte_codes: dict[int, tuple[int, NDArray[np.uint8]]] = {}
@@ -216,21 +203,3 @@ def _types_of(patterns: tuple[Template, ...]) -> dict[str, str]:
         types |= {s.variable: s.event_type for s in template.states}
         waiting += [guard.template for guard in template.guards]
     return types
-
-
-def _parts_of(plan: Plan) -> tuple[list[Part], list[Extreme]]:
-    parts = [Part("count")]
-    extremes: list[Extreme] = []
-    function = tree.AggregateFunction
-    for column in plan.output.aggregates:
-        if column.variable is None:
-            continue
-        if column.attribute is None:
-            parts.append(Part("bindings", column.variable))
-        elif column.function in (function.MIN, function.MAX):
-            largest = column.function is function.MAX
-            extremes.append(Extreme(column.variable, column.attribute, largest))
-        else:
-            parts.append(Part("sum", column.variable, column.attribute))
-            parts.append(Part("values", column.variable, column.attribute))
-    return list(dict.fromkeys(parts)), list(dict.fromkeys(extremes))

@@ -29,14 +29,14 @@ def read_arrays(job: Job, keys: KeyTable, columns: Columns) -> EventArrays:
     weights = job.room("weights", rows, len(batch), np.int64 if job.moduli else np.float64)
     weights[rows - 1 :] = 0
     for row, part in enumerate(job.parts[1:]):
-        _fill_weights(weights[row], columns, part.what, part.attribute)
+        fill_weights(weights[row], columns, part.what, part.attribute)
     values = job.room("values", len(job.extremes) + 1 if rows else 0, len(batch), np.int64)
     values[len(job.extremes) :] = NO_VALUE
     for row, extreme in enumerate(job.extremes):
         values[row] = value_keys(columns.vector(extreme.attribute), largest=extreme.largest)
     arrays = EventArrays(
         read_times(columns, plan.time),
-        keys.number(columns),
+        columns.numbers(keys),
         job.bits_of(columns),
         weights,
         values,
@@ -46,7 +46,7 @@ def read_arrays(job: Job, keys: KeyTable, columns: Columns) -> EventArrays:
     return arrays
 
 
-def _fill_weights(row: NDArray[Any], columns: Columns, what: str, attribute: str | None) -> None:
+def fill_weights(row: NDArray[Any], columns: Columns, what: str, attribute: str | None) -> None:
     """Put what every event adds to a part when it is bound into a row."""
     if what != "sum":
         row[:] = 1

@@ -16,15 +16,25 @@ from numpy.typing import NDArray
 from cepheid.engine.events import NO_VALUE, KeyTable, values_of_keys
 from cepheid.engine.exact import exact_columns, exact_numbers
 from cepheid.engine.expression_code import true_mask
-from cepheid.engine.job import Extreme, Job, Part
+from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
 from cepheid.engine.vectors import Vector, vector_of
 from cepheid.engine.wide import count_pairs, steps, sum_rows, to_double
 from cepheid.language import tree
+from cepheid.planner.parts import Extreme, Part
 from cepheid.planner.plan import AggregateColumn, WindowKind
 
+Groups = tuple[NDArray[np.int64], list[Any]]
+"""The group of every key, and for every attribute the values of all groups."""
 
-def build_table(job: Job, rows: list[list[Rows]], keys: KeyTable, schema: pa.Schema) -> pa.Table:
+
+def build_table(
+    job: Job,
+    rows: list[list[Rows]],
+    keys: KeyTable,
+    schema: pa.Schema,
+    groups: Groups | None = None,
+) -> pa.Table:
     """Return the result table of the rows of complete windows.
 
     Parameters
@@ -33,16 +43,18 @@ def build_table(job: Job, rows: list[list[Rows]], keys: KeyTable, schema: pa.Sch
         For each program the rows of single partitions; every window is there with all partitions.
     schema
         The schema of the events: groups and extremes keep the types of their columns.
+    groups
+        What ``groups_of`` returns, if it is known.
     """
     kinds_of_numbers = 1 + len(job.moduli)
     plain = rows[::kinds_of_numbers]
     combine = len(plain) == 3 and job.plan.window.kind is not WindowKind.TRAILING
     merged = _pairs(plain, job) if combine else _merge(plain[0], job)
-    group_of, groups = groups_of(job, keys)
+    group_of, values_of = groups_of(job, keys) if groups is None else groups
     window, group, numbers, extremes = _add_up(merged, group_of)
     columns: dict[str, Any] = {}
     kinds = {field.name: field.type for field in schema}
-    for name, values in zip(job.plan.partition.group_by, groups, strict=True):
+    for name, values in zip(job.plan.partition.group_by, values_of, strict=True):
         mine = values.take(pa.array(group))
         columns[name] = mine.cast(kinds[name]) if name in kinds else mine
     columns |= _window_columns(job, window, schema)
@@ -103,8 +115,8 @@ def _pairs(rows: list[list[Rows]], job: Job) -> Rows:
     )
 
 
-def groups_of(job: Job, keys: KeyTable) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return the group of every key, and the values of the groups, in the order of the values."""
+def groups_of(job: Job, keys: KeyTable) -> Groups:
+    """Return the group of every key, and the values of every group, in the order of the values."""
     places = [job.plan.partition.attributes.index(name) for name in job.plan.partition.group_by]
     if not places or not len(keys):
         return np.zeros(max(len(keys), 1), np.int64), [pa.array([]) for _ in places]

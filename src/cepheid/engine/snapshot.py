@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.engine.events import EventArrays
+from cepheid.engine.events import EventArrays, KeyTable
 from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState
@@ -22,7 +22,7 @@ SNAPSHOT_VERSION = 4
 """Goes up whenever old bytes can no longer be read."""
 
 
-class _Array(msgspec.Struct):
+class PackedArray(msgspec.Struct):
     """An array as bytes."""
 
     dtype: str
@@ -36,8 +36,8 @@ class _Run(msgspec.Struct):
     dtype: str
     keys: int
     shape: tuple[int, int]
-    arrays: dict[str, _Array]
-    block: tuple[_Array, ...]
+    arrays: dict[str, PackedArray]
+    block: tuple[PackedArray, ...]
     groups: tuple[tuple[tuple[str, ...], ...], ...]
 
 
@@ -51,11 +51,11 @@ class _Snapshot(msgspec.Struct):
     held: bytes | None
     events: bytes | None
     last: int | None
-    kept: tuple[_Array, ...] | None
-    base: _Array
+    kept: tuple[PackedArray, ...] | None
+    base: PackedArray
     reported: int
     listed: int
-    waiting: tuple[tuple[tuple[_Array, ...], ...], ...]
+    waiting: tuple[tuple[tuple[PackedArray, ...], ...], ...]
 
 
 def state_to_bytes(job: Job, state: PartitionState) -> bytes:
@@ -65,28 +65,26 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
             run.dtype.str,
             run.keys,
             run.shape,
-            {name: _pack(getattr(run, name)) for name in run.ARRAYS},
-            tuple(_pack(array) for array in run.block),
+            {name: pack(getattr(run, name)) for name in run.ARRAYS},
+            tuple(pack(array) for array in run.block),
             tuple(tuple(tuple(sorted(c)) for c in group) for group in run.program.history),
         )
         for run in state.runs
     )
-    keys = pa.table({f"{n}": array for n, array in enumerate(state.keys.arrays())})
     snapshot = _Snapshot(
         SNAPSHOT_VERSION,
         job.plan.text,
-        _table_to_bytes(keys),
+        keys_to_bytes(state.keys),
         runs,
-        None if state.held is None else _table_to_bytes(state.held),
-        None if state.events is None else _table_to_bytes(state.events),
+        None if state.held is None else table_to_bytes(state.held),
+        None if state.events is None else table_to_bytes(state.events),
         state.last,
-        None if state.kept is None else tuple(_pack(array) for array in state.kept),
-        _pack(state.base),
+        None if state.kept is None else tuple(pack(array) for array in state.kept),
+        pack(state.base),
         state.reported,
         state.listed,
         tuple(
-            tuple(tuple(_pack(array) for array in rows) for rows in found)
-            for found in state.waiting
+            tuple(tuple(pack(array) for array in rows) for rows in found) for found in state.waiting
         ),
     )
     return msgspec.msgpack.encode(snapshot)
@@ -112,43 +110,57 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
         message = "the state belongs to another query"
         raise ValueError(message)
     state = PartitionState(job)
-    if state.keys.names:
-        table = _table_from_bytes(snapshot.keys)
-        state.keys.restore(column.combine_chunks() for column in table.columns)
+    restore_keys(state.keys, snapshot.keys)
     for run, packed in zip(state.runs, snapshot.runs, strict=True):
         for group in packed.groups:
             run.program.number_codes([tuple(frozenset(c) for c in group)])
         run.dtype, run.keys, run.shape = np.dtype(packed.dtype), packed.keys, packed.shape
         for name, array in packed.arrays.items():
-            setattr(run, name, _unpack(array))
-        run.block = tuple(_unpack(array) for array in packed.block)
-    state.held = None if snapshot.held is None else _table_from_bytes(snapshot.held)
-    state.events = None if snapshot.events is None else _table_from_bytes(snapshot.events)
+            setattr(run, name, unpack(array))
+        run.block = tuple(unpack(array) for array in packed.block)
+    state.held = None if snapshot.held is None else table_from_bytes(snapshot.held)
+    state.events = None if snapshot.events is None else table_from_bytes(snapshot.events)
     state.last = snapshot.last
     if snapshot.kept is not None:
-        state.kept = EventArrays(*(_unpack(array) for array in snapshot.kept))
-    state.base, state.reported = _unpack(snapshot.base), snapshot.reported
+        state.kept = EventArrays(*(unpack(array) for array in snapshot.kept))
+    state.base, state.reported = unpack(snapshot.base), snapshot.reported
     state.listed = snapshot.listed
     state.waiting = [
-        [Rows(*(_unpack(array) for array in rows)) for rows in found] for found in snapshot.waiting
+        [Rows(*(unpack(array) for array in rows)) for rows in found] for found in snapshot.waiting
     ]
     return state
 
 
-def _pack(array: NDArray[Any]) -> _Array:
-    return _Array(array.dtype.str, array.shape, np.ascontiguousarray(array).tobytes())
+def keys_to_bytes(keys: KeyTable) -> bytes:
+    """Return the values of keys, in the order of their numbers."""
+    return table_to_bytes(pa.table({f"{n}": array for n, array in enumerate(keys.arrays())}))
 
 
-def _unpack(packed: _Array) -> NDArray[Any]:
+def restore_keys(keys: KeyTable, data: bytes) -> None:
+    """Give keys the numbers that they had before."""
+    if keys.names:
+        table = table_from_bytes(data)
+        keys.restore(column.combine_chunks() for column in table.columns)
+
+
+def pack(array: NDArray[Any]) -> PackedArray:
+    """Return an array as bytes."""
+    return PackedArray(array.dtype.str, array.shape, np.ascontiguousarray(array).tobytes())
+
+
+def unpack(packed: PackedArray) -> NDArray[Any]:
+    """Return the array that ``pack`` packed."""
     return np.frombuffer(packed.data, packed.dtype).reshape(packed.shape).copy()
 
 
-def _table_to_bytes(table: pa.Table) -> bytes:
+def table_to_bytes(table: pa.Table) -> bytes:
+    """Return a table as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
 
 
-def _table_from_bytes(data: bytes) -> pa.Table:
+def table_from_bytes(data: bytes) -> pa.Table:
+    """Return the table of an Arrow stream."""
     return pa.ipc.open_stream(data).read_all()

@@ -36,7 +36,7 @@ from cepheid.engine.runs import LONG_AGO, Events, LinearRun, Rows
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import look_up, scan_times
 from cepheid.language import tree
-from cepheid.planner.plan import WindowKind
+from cepheid.planner.plan import Plan, WindowKind
 
 FOREVER = 2**61
 
@@ -65,10 +65,10 @@ class PartitionState:
         # Counted windows end for each partition at its own time; groups of several wait for all.
         self.waiting: list[list[Rows]] = [[] for _ in range(job.outputs)]
 
-    def copy(self) -> PartitionState:
-        """Return a state that goes on by itself."""
+    def copy(self, keys: KeyTable | None = None) -> PartitionState:
+        """Return a state that goes on by itself; several states may share a copy of their keys."""
         other = object.__new__(PartitionState)
-        other.keys = self.keys.copy()
+        other.keys = self.keys.copy() if keys is None else keys
         other.runs = [run.copy() for run in self.runs]
         other.held, other.events, other.last = self.held, self.events, self.last
         other.kept, other.base, other.reported = self.kept, self.base.copy(), self.reported
@@ -91,22 +91,44 @@ def step(
     ready = admit(job, state, batch)
     if ready is None:
         return state, [[] for _ in range(job.outputs)]
-    return state, _process(job, state, ready, flush_until=state.last)
+    return state, process(job, state, Columns(ready), flush_until=state.last)
 
 
 def admit(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table | None:
     """Return the events that can be processed, None for none; others wait in the state."""
-    whole = batch if state.held is None else pa.concat_tables([state.held, batch])
-    times = read_times(Columns(whole), job.plan.time)
-    _check_order(times, state.last, job.plan.time, 0 if state.held is None else len(state.held))
+    ready, held, last = admit_events(
+        batch, state.held, state.last, job.plan.time, whole_times=waits(job.plan)
+    )
+    if ready is not None:
+        state.held, state.last = held, last
+    return ready
+
+
+def waits(plan: Plan) -> bool:
+    """Return whether the events of the last time wait for others of the same time."""
+    return plan.ties is tree.Ties.STRICT or plan.window.kind is WindowKind.TRAILING
+
+
+def admit_events(
+    batch: pa.Table, held: pa.Table | None, last: int | None, time: str, *, whole_times: bool
+) -> tuple[pa.Table | None, pa.Table | None, int | None]:
+    """Return the events that can be processed, those that wait, and the last time.
+
+    Raises
+    ------
+    DataError
+        E505 and E506 if the times cannot be read, E509 if the events are not in order.
+    """
+    whole = batch if held is None else pa.concat_tables([held, batch])
+    times = read_times(Columns(whole), time)
+    _check_order(times, last, time, 0 if held is None else len(held))
     if not len(times):
-        return None
-    state.last = int(times[-1])
+        return None, held, last
     ready = len(times)
-    if job.plan.ties is tree.Ties.STRICT or job.plan.window.kind is WindowKind.TRAILING:
+    if whole_times:
         ready = int(np.searchsorted(times, times[-1], side="left"))
-    state.held = whole.slice(ready) if ready < len(times) else None
-    return whole.slice(0, ready)
+    rest = whole.slice(ready) if ready < len(times) else None
+    return whole.slice(0, ready), rest, int(times[-1])
 
 
 def advance(job: Job, state: PartitionState, until: int) -> tuple[PartitionState, list[list[Rows]]]:
@@ -120,7 +142,7 @@ def advance(job: Job, state: PartitionState, until: int) -> tuple[PartitionState
     nothing: list[list[Rows]] = [[] for _ in range(job.outputs)]
     kind = job.plan.window.kind
     if held is not None:
-        return state, _process(job, state, held, flush_until=until)
+        return state, process(job, state, Columns(held), flush_until=until)
     if job.looks_back:
         if state.events is None:
             return state, nothing
@@ -144,7 +166,7 @@ def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[R
             rows = process_open_windows(job, state, last, None)
         return state, rows
     if state.held is not None:
-        rows = _process(job, state, state.held, flush_until=None)
+        rows = process(job, state, Columns(state.held), flush_until=None)
     elif state.kept is not None and job.plan.window.kind in (WindowKind.COUNT, WindowKind.TRAILING):
         none = state.kept.take(slice(0, 0))
         if job.plan.window.kind is WindowKind.COUNT:
@@ -160,12 +182,16 @@ def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[R
     return state, rows
 
 
-def _process(
-    job: Job, state: PartitionState, batch: pa.Table, *, flush_until: int | None
+def process(
+    job: Job, state: PartitionState, columns: Columns, *, flush_until: int | None
 ) -> list[list[Rows]]:
+    """Process admitted events in place, and close the windows that end by a time.
+
+    None for a time: the stream has ended.
+    """
     if job.looks_back:
-        return process_open_windows(job, state, batch, flush_until)
-    arrays = read_arrays(job, state.keys, Columns(batch))
+        return process_open_windows(job, state, columns.batch, flush_until)
+    arrays = read_arrays(job, state.keys, columns)
     if job.plan.window.kind is WindowKind.COUNT:
         return _process_counted(job, state, arrays, last=flush_until is None)
     if job.plan.window.kind is WindowKind.TRAILING:

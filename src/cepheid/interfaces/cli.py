@@ -23,8 +23,10 @@ import cepheid
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, DataError, Diagnostic, render_diagnostics
 from cepheid.interfaces.catalogue import bundled_queries, bundled_sample, explain_code, is_code
+from cepheid.interfaces.rules import read_rules
 from cepheid.language.formatter import format_text
 from cepheid.planner.plan import OutputKind
+from cepheid.workloads import Workload, workload
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -76,6 +78,10 @@ SchemaOption = Annotated[
 
 
 EngineOption = Annotated[str, typer.Option(help="What runs the query: local or spark.")]
+RulesOption = Annotated[
+    Path | None,
+    typer.Option(help="A folder of query files (.cq), or a table with the columns name and query."),
+]
 ENGINES = ("local", "spark")
 
 
@@ -152,6 +158,16 @@ def _compile(file: str, time: str, type_: str, columns: object, unit: str = "us"
         raise
 
 
+def _read_workload(rules: Path, file: str | None, time: str, type_: str) -> Workload:
+    if file is not None:
+        message = "--rules takes the place of a query file"
+        raise WrongUseError(message)
+    if not rules.exists():
+        message = f"could not read {_name_of(str(rules))}: no such file or folder"
+        raise WrongUseError(message)
+    return workload(read_rules(rules), time=time, type=type_)
+
+
 def _read_schema(path: Path | None) -> object:
     if path is None:
         return None
@@ -190,7 +206,10 @@ def check(
 
 @app.command()
 def explain(
-    file: Annotated[str, typer.Argument(help="A query file, - for standard input, or a code.")],
+    file: Annotated[
+        str | None, typer.Argument(help="A query file, - for standard input, or a code.")
+    ] = None,
+    rules: RulesOption = None,
     schema: SchemaOption = None,
     format_: Annotated[
         str, typer.Option("--format", help="text, mermaid (a flowchart) or json (the plan).")
@@ -199,8 +218,14 @@ def explain(
     time: TimeOption = "ts",
     type_: TypeOption = "type",
 ) -> None:
-    """Print the plan of a query with all reasons, or what a diagnostic code means."""
+    """Print the plan of a query or of rules with all reasons, or what a diagnostic code means."""
     _check_engine(engine)
+    if rules is not None:
+        _show(_read_workload(rules, file, time, type_).explain(schema=_read_schema(schema)))
+        return
+    if file is None:
+        message = "name a query file or a code, or a folder of rules with --rules"
+        raise WrongUseError(message)
     if is_code(file) and not Path(file).exists():
         text = explain_code(file)
         if text is None:
@@ -223,13 +248,16 @@ def explain(
 
 @app.command()
 def run(
-    file: FileArgument,
     events: Annotated[
         str,
         typer.Option(
             "--input", help="The events: a file, a folder, or a pattern: 'log/*.parquet'."
         ),
     ],
+    file: Annotated[
+        str | None, typer.Argument(help="A query file, or - for standard input.")
+    ] = None,
+    rules: RulesOption = None,
     output: Annotated[Path | None, typer.Option(help="Write the result to this file.")] = None,
     format_: Annotated[
         str, typer.Option("--format", help="table, csv, json (lines) or parquet.")
@@ -242,11 +270,12 @@ def run(
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
 ) -> None:
-    """Run a query over files and print or write its result."""
+    """Run a query, or all queries of a folder, over files and print or write the result."""
     # Numba and Arrow take longer to load than checking a query takes.
     from cepheid.interfaces.run_command import (
         FORMATS,
         run_query,
+        run_rules,
         run_with_spark,
         write_matches,
         write_result,
@@ -260,6 +289,15 @@ def run(
     kind = format_ or (ending if ending in FORMATS else "csv" if output else "table")
     if kind not in FORMATS or (kind == "table" and output is not None):
         message = f"--format is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
+        raise WrongUseError(message)
+    if rules is not None:
+        if engine == "spark":
+            message = "--rules runs in process: leave --engine out"
+            raise WrongUseError(message)
+        write_result(run_rules(_read_workload(rules, file, time, type_), events), kind, output)
+        return
+    if file is None:
+        message = "name a query file, or a folder of them with --rules"
         raise WrongUseError(message)
     compiled = _compile(file, time, type_, None, time_unit)
     try:

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from cepheid.api import CompiledQuery
 from cepheid.runtime.files import find_files, list_files, run_files
+from cepheid.workloads import Workload
 
 FORMATS = ("table", "csv", "json", "parquet")
 ROWS_SHOWN_MAX = 50
@@ -36,6 +37,17 @@ def run_query(compiled: CompiledQuery, pattern: str) -> pa.Table:
         warnings.simplefilter("always")
         task = bar.add_task("run", total=None)
         result = run_files(compiled, files, lambda count: bar.update(task, completed=count))
+    for notice in notices:
+        console.print(f"notice: {notice.message}", markup=False, highlight=False)
+    return result
+
+
+def run_rules(rules: Workload, pattern: str) -> pa.Table:
+    """Run a workload over the files that a pattern names."""
+    console = Console(stderr=True)
+    with warnings.catch_warnings(record=True) as notices:
+        warnings.simplefilter("always")
+        result: pa.Table = rules.run(pattern)
     for notice in notices:
         console.print(f"notice: {notice.message}", markup=False, highlight=False)
     return result

@@ -66,15 +66,15 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
     DataError
         E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
     """
-    schema = next(_read_all(files[:1])).schema
+    schema = next(read_all(files[:1])).schema
     planned = compiled.with_schema(schema)
     try:
-        return run_batches(planned.plan, _counted(_read_all(files), progress), schema)
+        return run_batches(planned.plan, _counted(read_all(files), progress), schema)
     except DataError as error:
         unordered = error.diagnostics[0].code == "E509"
-        if not unordered or _count(files) > SORT_ROWS_MAX:
+        if not unordered or count_events(files) > SORT_ROWS_MAX:
             raise
-    table = pa.concat_tables(list(_read_all(files)), promote_options="permissive")
+    table = pa.concat_tables(list(read_all(files)), promote_options="permissive")
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         result = run_table(planned.plan, table)
@@ -93,12 +93,12 @@ def list_files(
     DataError
         E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
     """
-    schema = next(_read_all(files[:1])).schema
+    schema = next(read_all(files[:1])).schema
     plan = compiled.with_schema(schema).plan
     job = lower(plan)
-    batches: Iterator[pa.Table] = _counted(_read_all(files), progress)
+    batches: Iterator[pa.Table] = _counted(read_all(files), progress)
     if not _in_order(files, plan.time):
-        if _count(files) > SORT_ROWS_MAX:
+        if count_events(files) > SORT_ROWS_MAX:
             message = f"the events are not in the order of `{plan.time}`"
             helps = (f"sort them first: more than {SORT_ROWS_MAX:,} events are not sorted",)
             raise DataError([Diagnostic("E509", message, helps=helps)])
@@ -110,7 +110,7 @@ def list_files(
 def _in_order(files: list[Path], time: str) -> bool:
     """Return whether the events of files are in the order of time; matches cannot be taken back."""
     last: int | None = None
-    for batch in _read_all(files):
+    for batch in read_all(files):
         times = read_times(Columns(batch), time)
         if len(times):
             if scan_times(times)[0] >= 0 or (last is not None and times[0] < last):
@@ -119,8 +119,9 @@ def _in_order(files: list[Path], time: str) -> bool:
     return True
 
 
-def _count(files: list[Path]) -> int:
-    return sum(len(batch) for batch in _read_all(files))
+def count_events(files: list[Path]) -> int:
+    """Return the number of events in files."""
+    return sum(len(batch) for batch in read_all(files))
 
 
 def _counted(batches: Iterator[pa.Table], progress: Progress) -> Iterator[pa.Table]:
@@ -131,7 +132,8 @@ def _counted(batches: Iterator[pa.Table], progress: Progress) -> Iterator[pa.Tab
         yield batch
 
 
-def _read_all(files: list[Path]) -> Iterator[pa.Table]:
+def read_all(files: list[Path]) -> Iterator[pa.Table]:
+    """Yield the events of files, batch by batch; E501 if one cannot be read."""
     for file in files:
         try:
             yield from _read_file(file)

@@ -64,20 +64,36 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
     TypeError
         If the events are of no known kind.
     """
-    if isinstance(events, pa.RecordBatch):
-        events = pa.Table.from_batches([events])
-    if isinstance(events, pa.Table):
-        return run_table(compiled.with_schema(events.schema).plan, events)
     if isinstance(events, pa.RecordBatchReader):
         plan = compiled.with_schema(events.schema).plan
-        return run_batches(plan, _tables(events, _batch_rows(plan)), events.schema)
-    if type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns"):
-        table = pa.Table.from_pandas(events, preserve_index=False)
-        return run_table(compiled.with_schema(table.schema).plan, table).to_pandas()
-    raise TypeError(_UNKNOWN_EVENTS.format(type(events)))
+        return run_batches(plan, tables_of(events, _batch_rows(plan)), events.schema)
+    table = as_table(events)
+    result = run_table(compiled.with_schema(table.schema).plan, table)
+    return result.to_pandas() if _is_pandas(events) else result
 
 
-def _tables(reader: pa.RecordBatchReader, rows: int) -> Iterator[pa.Table]:
+def as_table(events: Any) -> pa.Table:
+    """Return a Table, RecordBatch or pandas DataFrame as a table.
+
+    Raises
+    ------
+    TypeError
+        If the events are of no known kind.
+    """
+    if isinstance(events, pa.RecordBatch):
+        return pa.Table.from_batches([events])
+    if _is_pandas(events):
+        return pa.Table.from_pandas(events, preserve_index=False)
+    if not isinstance(events, pa.Table):
+        raise TypeError(_UNKNOWN_EVENTS.format(type(events)))
+    return events
+
+
+def _is_pandas(events: Any) -> bool:
+    return type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns")
+
+
+def tables_of(reader: pa.RecordBatchReader, rows: int) -> Iterator[pa.Table]:
     """Yield the batches of a reader, small ones put together."""
     waiting: list[pa.RecordBatch] = []
     for batch in reader:
@@ -92,7 +108,7 @@ def _tables(reader: pa.RecordBatchReader, rows: int) -> Iterator[pa.Table]:
 def run_table(plan: Plan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:
     """Return the result of a plan over a table; an unordered table is sorted first."""
     ordered = sort_events(table, plan)
-    return run_batches(plan, _slices(ordered, batch_rows or _batch_rows(plan)), table.schema)
+    return run_batches(plan, slices_of(ordered, batch_rows or _batch_rows(plan)), table.schema)
 
 
 def _batch_rows(plan: Plan) -> int:
@@ -143,20 +159,16 @@ def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReade
     ValueError
         If the query returns aggregates.
     """
-    if type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns"):
-        events = pa.Table.from_pandas(events, preserve_index=False)
-    if isinstance(events, pa.RecordBatch):
-        events = pa.Table.from_batches([events])
-    if not isinstance(events, pa.Table | pa.RecordBatchReader):
-        raise TypeError(_UNKNOWN_EVENTS.format(type(events)))
+    if not isinstance(events, pa.RecordBatchReader):
+        events = as_table(events)
     plan = compiled.with_schema(events.schema).plan
     if not lists_matches(plan):
         message = "this query returns aggregates, not matches: use `run`"
         raise ValueError(message)
     if isinstance(events, pa.Table):
-        batches = _slices(sort_events(events, plan), LOOK_BACK_ROWS)
+        batches = slices_of(sort_events(events, plan), LOOK_BACK_ROWS)
     else:
-        batches = _tables(events, LOOK_BACK_ROWS)
+        batches = tables_of(events, LOOK_BACK_ROWS)
     job = lower(plan)
     schema = empty_matches(job, events.schema).schema
     rows = (batch for table in list_batches(job, batches) for batch in table.to_batches())
@@ -197,6 +209,7 @@ def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
     return table.take(rows)
 
 
-def _slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:
+def slices_of(table: pa.Table, rows: int) -> Iterator[pa.Table]:
+    """Yield a table in pieces of at most so many rows, at least one."""
     for offset in range(0, max(len(table), 1), rows):
         yield table.slice(offset, rows)

@@ -20,7 +20,7 @@ from cepheid.runtime.blobs import blobs_of
 from cepheid.runtime.local import list_batches
 from cepheid.runtime.scan import Slice
 from cepheid.runtime.scan_read import Reader
-from cepheid.runtime.spark_tasks import Batches, Report, in_task, merged, partition_id
+from cepheid.runtime.spark_tasks import Batches, Report, in_task, merged_events, partition_id
 from cepheid.runtime.work import Work
 
 LISTING_ROWS = 1 << 20
@@ -58,7 +58,7 @@ def run_times(work: Work, edges: tuple[int, ...]) -> Callable[[Batches], Batches
         number = partition_id()
         begin = edges[number - 1] if number else None
         end = edges[number] if number < len(edges) else None
-        tables = merged(Plan.from_json(work.plan), blobs_of(batches))
+        tables = merged_events(Plan.from_json(work.plan), blobs_of(batches))
         yield from run_range(work, tables, Owned(begin, end), number)
 
     return in_task(run)
@@ -68,7 +68,7 @@ def list_bucket(work: Work) -> Callable[[Batches], Batches]:
     """Return a task that lists the matches of its keys, whose events come as blobs."""
 
     def run(batches: Batches) -> Batches:
-        tables = merged(Plan.from_json(work.plan), blobs_of(batches))
+        tables = merged_events(Plan.from_json(work.plan), blobs_of(batches))
         yield from list_tables(work, work.job(), tables, EVERYTHING, partition_id())
 
     return in_task(run)

@@ -151,7 +151,7 @@ def _begin(table: pa.Table, plan: Plan) -> int:
     return int(read_times(Columns(table.slice(0, 1)), plan.time)[0])
 
 
-def merged(plan: Plan, blobs: Iterable[Blob]) -> Iterator[pa.Table]:
+def merged_events(plan: Plan, blobs: Iterable[Blob]) -> Iterator[pa.Table]:
     """Yield the events of blobs in the order of time."""
     merge = TimeMerge(plan)
     for blob in blobs:
@@ -168,12 +168,14 @@ def run_events(work: Work) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         plan = Plan.from_json(work.plan)
         if plan.situations is not None:
-            yield from _run_situations(work, SituationJob(plan), merged(plan, blobs_of(batches)))
+            yield from _run_situations(
+                work, SituationJob(plan), merged_events(plan, blobs_of(batches))
+            )
             return
         job = work.job()
         report = Report(work, job, final=not needs_merge(job))
         state = PartitionState(job)
-        for table in merged(job.plan, blobs_of(batches)):
+        for table in merged_events(job.plan, blobs_of(batches)):
             state, rows = step(job, state, table)
             yield from report.add(rows, state.keys)
         state, rows = finish(job, state)
@@ -323,7 +325,7 @@ def summarise_bucket(work: Work) -> Callable[[Batches], Batches]:
 
     def run(batches: Batches) -> Batches:
         job = work.job()
-        yield from summarise(work, job, merged(job.plan, blobs_of(batches)), partition_id())
+        yield from summarise(work, job, merged_events(job.plan, blobs_of(batches)), partition_id())
 
     return in_task(run)
 

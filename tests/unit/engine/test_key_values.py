@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cepheid.engine.events import Columns, KeyTable
-from cepheid.engine.snapshot import _table_from_bytes, _table_to_bytes
+from cepheid.engine.snapshot import table_from_bytes, table_to_bytes
 from cepheid.errors import DataError
 
 BIG = 2**40
@@ -73,7 +73,7 @@ def test_equal_keys_have_equal_numbers(batches: list[pa.Table]) -> None:
     if len(keys):
         saved = pa.table({f"{n}": array for n, array in enumerate(keys.arrays())})
         again = KeyTable(keys.names)
-        again.restore(c.combine_chunks() for c in _table_from_bytes(_table_to_bytes(saved)).columns)
+        again.restore(c.combine_chunks() for c in table_from_bytes(table_to_bytes(saved)).columns)
         assert [tuple(map(plain, key)) for key in again.values] == values
         part = keys.take(np.arange(len(keys))[::-2])
         assert [tuple(map(plain, key)) for key in part.values] == values[::-2]

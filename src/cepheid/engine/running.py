@@ -1,0 +1,105 @@
+"""Rules over a stream that goes on: rules come and go between batches, and others stay as they are.
+
+Rules that come together form a *generation* with a job and a state of its own, so nothing that
+other rules have counted changes when rules come. A rule sees the events that come after it. A rule
+that goes takes its rows with it; a generation without rules is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pyarrow as pa
+
+from cepheid.engine.listing import empty_matches
+from cepheid.engine.workload import (
+    Found,
+    WorkloadJob,
+    WorkloadState,
+    build_tables,
+    feed,
+    finish_workload,
+)
+from cepheid.planner.sharing import SharedPlan
+
+Tables = dict[str, pa.Table]
+
+
+class Generation:
+    """Rules that came together."""
+
+    def __init__(self, shared: SharedPlan) -> None:
+        self.job = WorkloadJob(shared)
+        self.state = WorkloadState(self.job)
+        self.names = set(shared.names)
+
+    def tables(self, found: Found, schema: pa.Schema) -> Tables:
+        """Return the rows that are complete, of the rules that are still there."""
+        tables = build_tables(self.job, self.state, found, schema)
+        for n in self.job.listing:
+            own = empty_matches(self.job.jobs[n], schema)
+            tables[n] = pa.concat_tables([own, *found.matches[n]])
+        names = self.job.shared.names
+        return {name: tables[n] for n, name in enumerate(names) if name in self.names}
+
+
+class RunningRules:
+    """The rules of a stream and everything that they remember."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.generations: list[Generation] = []
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the rules, in the order in which they came."""
+        return [
+            name
+            for generation in self.generations
+            for name in generation.job.shared.names
+            if name in generation.names
+        ]
+
+    def add(self, shared: SharedPlan) -> None:
+        """Add rules, which see the events of the batches that follow.
+
+        Raises
+        ------
+        ValueError
+            If there is a rule of such a name.
+        """
+        twice = set(self.names) & set(shared.names)
+        if twice:
+            message = f"there is a rule `{min(twice)}` already: remove it first"
+            raise ValueError(message)
+        self.generations.append(Generation(shared))
+
+    def remove(self, name: str) -> None:
+        """Remove a rule with what it remembers.
+
+        Raises
+        ------
+        KeyError
+            If there is no such rule.
+        """
+        owner = next((g for g in self.generations if name in g.names), None)
+        if owner is None:
+            raise KeyError(name)
+        owner.names.remove(name)
+        self.generations = [generation for generation in self.generations if generation.names]
+
+    def feed(self, batch: pa.Table) -> Tables:
+        """Process a batch, later than all before it; return the rows that are complete."""
+        return self._collect(self.generations, lambda g: feed(g.job, g.state, batch))
+
+    def finish(self) -> Tables:
+        """Return the rows of all windows that are still open; the stream has ended."""
+        return self._collect(self.generations, lambda g: finish_workload(g.job, g.state))
+
+    def _collect(
+        self, generations: Iterable[Generation], find: Callable[[Generation], Found]
+    ) -> Tables:
+        tables: Tables = {}
+        for generation in generations:
+            tables |= generation.tables(find(generation), self.schema)
+        return tables

@@ -1,0 +1,60 @@
+"""Results of many queries in, one table out, with a column that names the query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from cepheid.errors import DataError, Diagnostic
+
+QUERY = "query"
+
+
+def united_schema(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+    """Return the columns of all queries, each once, in the order in which they appear.
+
+    Raises
+    ------
+    DataError
+        E531 if columns of one name have different types, or one is called ``query``.
+    """
+    kinds: dict[str, pa.DataType] = {}
+    owner: dict[str, str] = {}
+    for name, schema in schemas.items():
+        for field in schema:
+            kind = kinds.setdefault(field.name, field.type)
+            owner.setdefault(field.name, name)
+            if field.name == QUERY:
+                message = f"`{name}` returns a column `{QUERY}`, which names the queries"
+                raise DataError([_conflict(message)])
+            if kind != field.type:
+                message = (
+                    f"`{owner[field.name]}` returns `{field.name}` as {kind} and `{name}` as "
+                    f"{field.type}, which do not fit into one column"
+                )
+                raise DataError([_conflict(message)])
+    return pa.schema([(QUERY, pa.string()), *kinds.items()])
+
+
+def _conflict(message: str) -> Diagnostic:
+    helps = ("name one of them otherwise: `COUNT(*) AS n`", "or pass `separate=True`")
+    return Diagnostic("E531", message, helps=helps)
+
+
+def unite(tables: Mapping[str, pa.Table]) -> pa.Table:
+    """Return one table of all results; NULL where a query has no such column."""
+    schema = united_schema({name: table.schema for name, table in tables.items()})
+    found = [_named(name, table, schema) for name, table in tables.items() if len(table)]
+    return pa.concat_tables([schema.empty_table(), *found])
+
+
+def _named(name: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
+    columns: list[Any] = [
+        pa.array([name], pa.string()).take(pa.array([0] * len(table), pa.int32()))
+    ]
+    for field in list(schema)[1:]:
+        has = field.name in table.column_names
+        columns.append(table[field.name] if has else pa.nulls(len(table), field.type))
+    return pa.table(columns, schema=schema)

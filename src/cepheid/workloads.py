@@ -1,0 +1,213 @@
+"""Many queries over one stream: the verbs behind ``cepheid.workload``."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from os import PathLike, fspath
+from typing import Any
+
+import msgspec
+
+from cepheid.api import CompiledQuery, query
+from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
+from cepheid.planner.explain_workload import explain_shared
+from cepheid.planner.sharing import SharedPlan, share
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """Queries that run together in one pass over a stream; made by :func:`workload`."""
+
+    names: tuple[str, ...]
+    queries: tuple[CompiledQuery, ...]
+    merge: bool = True
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, name: str) -> CompiledQuery:
+        return self.queries[self.names.index(name)]
+
+    def explain(self, *, schema: object = None) -> str:
+        """Return what the queries share, as a tree of lines.
+
+        Parameters
+        ----------
+        schema
+            The columns of the events, if they were not known when the queries were made.
+
+        Examples
+        --------
+        >>> w = workload({"ab": "RETURN COUNT(*) PATTERN SEQ(A, B)",
+        ...               "ac": "RETURN COUNT(*) PATTERN SEQ(A, C)"})
+        >>> print(w.explain().splitlines()[0])
+        workload  2 queries, 1 group
+        """
+        return explain_shared(self.shared(schema))
+
+    def run(self, events: object, *, spark: object = None, separate: bool = False) -> Any:
+        """Run all queries in one pass over events.
+
+        Parameters
+        ----------
+        events, spark
+            As for :meth:`CompiledQuery.run`.
+        separate
+            Whether each query gets a table of its own.
+
+        Returns
+        -------
+        pyarrow.Table, pandas.DataFrame or pyspark.sql.DataFrame
+            One table with the results of all queries, one after the other in the order of the
+            workload: the column ``query`` has the name of the query, then come the columns of all
+            queries, each once, NULL where a query has no such column. With ``separate``, a dict of
+            tables by the names of the queries, each the same as that of the query alone.
+
+        Raises
+        ------
+        BindError, DataError, UnsupportedError
+            As for :meth:`CompiledQuery.run`; messages name the query in the place of a file.
+            E531 if columns of one name have different types; ``separate`` keeps them apart.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> events = pa.table({"ts": [1, 2, 3], "type": ["A", "A", "B"]})
+        >>> w = workload({"pairs": "RETURN COUNT(*) PATTERN SEQ(A, B)",
+        ...               "trends": "RETURN COUNT(*) PATTERN SEQ(A+, B)"})
+        >>> w.run(events).to_pylist()
+        [{'query': 'pairs', 'count': 2.0}, {'query': 'trends', 'count': 3.0}]
+        """
+        # Loaded on first use: reading and explaining queries needs neither numba nor Arrow.
+        if isinstance(events, str | PathLike):
+            events = fspath(events)
+        module = "local_workload"
+        if spark is not None or type(events).__module__.partition(".")[0] == "pyspark":
+            module = "spark_workload"
+        runtime = importlib.import_module(f"cepheid.runtime.{module}")
+        return runtime.run_workload(self, events, spark=spark, separate=separate)
+
+    def live(self, schema: object) -> Any:
+        """Run the queries over a stream in this process, batch by batch; rules come and go.
+
+        Parameters
+        ----------
+        schema
+            An Arrow schema, or a table that has it: the columns of the batches.
+
+        Returns
+        -------
+        LiveRules
+            ``feed(events)`` returns the rows of windows that are complete, ``close()`` the rest;
+            ``add(workload)`` and ``remove(name)`` change the rules between batches.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> events = pa.table({"ts": [1, 2], "type": ["A", "B"]})
+        >>> rules = workload({"ab": "RETURN COUNT(*) PATTERN SEQ(A, B)"}).live(events.schema)
+        >>> rules.feed(events).num_rows
+        0
+        >>> rules.add(workload({"b": "RETURN COUNT(*) PATTERN B"}))
+        >>> rules.feed(pa.table({"ts": [3], "type": ["B"]})).num_rows
+        0
+        >>> rules.close().to_pylist()
+        [{'query': 'ab', 'count': 2.0}, {'query': 'b', 'count': 1.0}]
+        """
+        runtime = importlib.import_module("cepheid.runtime.live_rules")
+        return runtime.LiveRules(self, getattr(schema, "schema", schema))
+
+    def shared(self, schema: object = None) -> SharedPlan:
+        """Return the plan of the workload for events with these columns."""
+        plans = []
+        for name, compiled in zip(self.names, self.queries, strict=True):
+            try:
+                plans.append((compiled if schema is None else compiled.with_schema(schema)).plan)
+            except CepheidError as error:
+                error.file = name
+                raise
+        return share(self.names, plans, merge=self.merge)
+
+
+Queries = Mapping[str, CompiledQuery | str] | Iterable[CompiledQuery | str]
+
+
+def workload(
+    queries: Queries,
+    *,
+    time: str = "ts",
+    type: str = "type",  # noqa: A002  # fixed name
+    tiebreak: Iterable[str] = (),
+    merge: bool = True,
+) -> Workload:
+    """Put queries together, so that they run in one pass over a stream and share work.
+
+    Parameters
+    ----------
+    queries
+        Queries by name, or a list of them, which get the names q1, q2, and so on. A query is what
+        :func:`query` returns, or a text.
+    time, type, tiebreak
+        For queries that are texts, as in :func:`query`.
+    merge
+        Whether queries are merged where they can be. Without it they share reading only, to
+        compare or to measure.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type than described here.
+    ValueError
+        If there is no query, or if their columns of time, type and ties differ.
+    QuerySyntaxError, BindError, UnsupportedError
+        As for :func:`query`; messages name the query in the place of a file.
+
+    Examples
+    --------
+    >>> w = workload({"falls": "RETURN COUNT(*) PATTERN Stock S+ WHERE S.price > NEXT(S).price"})
+    >>> w["falls"].plan.choice.evaluator.value
+    'indexed'
+    """
+    if isinstance(queries, str | CompiledQuery):
+        message = "queries are a dict of queries by name, or a list of them"
+        raise TypeError(message)
+    if isinstance(queries, Mapping):
+        named = dict(queries)
+    else:
+        named = {f"q{number}": one for number, one in enumerate(queries, 1)}
+    compiled = {}
+    for name, one in named.items():
+        if not isinstance(name, str):
+            message = f"the name of a query is a str, not {name.__class__.__name__}"
+            raise TypeError(message)
+        compiled[name] = _compiled(name, one, time, type, tuple(tiebreak))
+        if compiled[name].plan.situations is not None:
+            message = "a query about situations shares no pass with others"
+            helps = ("run it on its own",)
+            raise UnsupportedError([Diagnostic("E404", message, helps=helps)], compiled[name].text)
+    if not compiled:
+        message = "a workload has at least one query"
+        raise ValueError(message)
+    sources = {
+        (q.source.time, q.source.type, q.source.tiebreak, q.source.time_unit)
+        for q in compiled.values()
+    }
+    if len(sources) > 1:
+        message = "the queries of a workload have the same columns of time, type and ties"
+        raise ValueError(message)
+    return Workload(tuple(compiled), tuple(compiled.values()), merge)
+
+
+def _compiled(
+    name: str, one: object, time: str, type_: str, tiebreak: tuple[str, ...]
+) -> CompiledQuery:
+    if isinstance(one, CompiledQuery):
+        return one
+    if not isinstance(one, str):
+        message = f"`{name}` is a query or a text, not {one.__class__.__name__}"
+        raise TypeError(message)
+    try:
+        return query(one, time=time, type=type_, tiebreak=tiebreak)
+    except CepheidError as error:
+        error.file = name
+        raise

@@ -1,0 +1,156 @@
+"""Queries of a workload give what each gives alone, and what the oracle gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.engine.comparison import same_rows, table_of
+from tests.engine.test_linear import SCHEMA, linear_queries
+
+from cepheid.api import query
+from cepheid.engine.workload import (
+    Found,
+    WorkloadJob,
+    WorkloadState,
+    build_tables,
+    finish_workload,
+    step_workload,
+)
+from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_bytes
+from cepheid.planner.sharing import share
+from cepheid.runtime.live_rules import LiveRules
+from cepheid.testing.oracle import evaluate
+from cepheid.testing.strategies import patterns, streams
+from cepheid.workloads import workload
+
+pytestmark = pytest.mark.timeout(1800)  # kernels compile on first use
+
+WINDOWS = ["", "WITHIN 2 s SLIDE 2 s", "WITHIN 4 s SLIDE 1 s", "WITHIN 3 s SLIDE 2 s", "WITHIN 2 s"]
+GROUPS = [("", ""), ("[key]", ""), ("[key]", "GROUP-BY key"), ("[zone, key]", "GROUP-BY zone")]
+
+
+def run_in_batches(
+    texts: list[str], events: list[Mapping[str, object]], batch_rows: int
+) -> list[list[dict[str, object]]]:
+    """Run queries as a workload over a stream that is cut into batches."""
+    plans = [query(text, schema=SCHEMA).plan for text in texts]
+    job = WorkloadJob(share([f"q{n}" for n in range(len(texts))], plans))
+    state = WorkloadState(job)
+    found = Found.nothing(job)
+    table = table_of(events)
+    for offset in range(0, len(table), batch_rows):
+        state, rows = step_workload(job, state, table.slice(offset, batch_rows))
+        found.add(rows)
+        if offset == 2 * batch_rows:
+            # A restart in another process: the job knows nothing, the state comes from bytes.
+            data = workload_to_bytes(job, state)
+            job = WorkloadJob(job.shared)
+            state = workload_from_bytes(job, data)
+    found.add(finish_workload(job, state))
+    tables = build_tables(job, state, found, table.schema)
+    return [tables[n].to_pylist() for n in range(len(texts))]
+
+
+def check(texts: list[str], events: list[Mapping[str, object]], batch_rows: int) -> None:
+    """Compare a workload and the oracle."""
+    for text, actual in zip(texts, run_in_batches(texts, events, batch_rows), strict=True):
+        expected = evaluate(query(text, schema=SCHEMA).tree, events)
+        assert same_rows(actual, expected), f"{text}: {actual} instead of {expected}"
+
+
+@st.composite
+def related_queries(draw: st.DrawFn) -> list[str]:
+    """Draw queries that have much in common: parts of patterns, clauses, aggregates."""
+    # Few parts, so that prefixes and other parts of patterns are the same.
+    pool = draw(st.lists(patterns(leaves_max=2), min_size=2, max_size=3))
+    pool += ["A", "B", "NOT C", "A x+"]
+    parts = st.lists(st.sampled_from(pool), max_size=2)
+    semantics = draw(st.sampled_from(["any", "any", "next", "contiguous"]))
+    where, group = draw(st.sampled_from(GROUPS))
+    window = draw(st.sampled_from(WINDOWS))
+    ties = draw(st.sampled_from(["", "TIES arrival"]))
+    more = draw(st.sampled_from(["", "", ", {}(A.price), COUNT(A)"]))
+    found = []
+    for _ in range(draw(st.integers(2, 4))):
+        local = draw(st.sampled_from(["", "", "A.price > 1", "A.volume <> 2"]))
+        conditions = " AND ".join(part for part in (where, local) if part)
+        function = draw(st.sampled_from(["SUM", "AVG", "MIN", "MAX"]))
+        clauses = [
+            f"RETURN COUNT(*){more.format(function)}",
+            f"PATTERN SEQ({', '.join([*draw(parts), 'A', *draw(parts)])})",
+            f"SEMANTICS {semantics}",
+            f"WHERE {conditions}" if conditions else "",
+            *(group, window, ties),
+        ]
+        found.append(" ".join(clause for clause in clauses if clause))
+    return found
+
+
+@given(related_queries(), streams(SCHEMA, events_max=7), st.integers(1, 8))
+def test_related_queries_equal_the_oracle(
+    texts: list[str], events: list[Mapping[str, object]], batch_rows: int
+) -> None:
+    check(texts, events, batch_rows)
+
+
+@given(
+    st.lists(linear_queries(), min_size=2, max_size=3),
+    streams(SCHEMA, events_max=6),
+    st.integers(1, 7),
+)
+def test_random_queries_equal_the_oracle(
+    texts: list[str], events: list[Mapping[str, object]], batch_rows: int
+) -> None:
+    check(texts, events, batch_rows)
+
+
+def rows_of(live: LiveRules, batch: pa.Table, found: dict[str, list[dict[str, object]]]) -> None:
+    """Add the rows that a batch completes."""
+    for row in live.feed(batch).to_pylist():
+        found.setdefault(row.pop("query"), []).append(row)
+
+
+@given(
+    related_queries(),
+    related_queries(),
+    streams(SCHEMA, events_max=7),
+    st.integers(0, 7),
+    st.integers(0, 7),
+)
+def test_rules_that_come_and_go_leave_the_others_alone(
+    texts: list[str],
+    more: list[str],
+    events: list[Mapping[str, object]],
+    comes: int,
+    goes: int,
+) -> None:
+    # A rule sees the events from its coming on; one that goes changes nothing for the others.
+    assume(events)
+    table = table_of(events)
+    first = {f"first{n}": text for n, text in enumerate(texts)}
+    second = {f"second{n}": text for n, text in enumerate(more)}
+    live = workload(first).live(table.schema)
+    found: dict[str, list[dict[str, object]]] = {}
+    for at in range(len(table)):
+        if at == comes:
+            live.add(workload(second))
+        if at == goes:
+            live.remove("first0")
+        rows_of(live, table.slice(at, 1), found)
+    for row in live.close().to_pylist():
+        found.setdefault(row.pop("query"), []).append(row)
+    for name, text in (first | second).items():
+        seen = events if name in first else events[comes:]
+        if name == "first0" and goes < len(events):
+            continue
+        expected = evaluate(query(text, schema=SCHEMA).tree, seen) if seen else []
+        actual = [
+            {column: row[column] for column in wanted}
+            for row, wanted in zip(found.get(name, []), expected, strict=False)
+        ]
+        assert len(found.get(name, [])) == len(expected), text
+        assert same_rows(actual, expected), f"{text}: {actual} instead of {expected}"

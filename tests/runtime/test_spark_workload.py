@@ -1,0 +1,64 @@
+"""Workloads on Spark give what they give in process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+from tests.runtime.cases import same
+from tests.runtime.test_spark import events_of, frame_of
+
+from cepheid.errors import DataError, UnsupportedError
+from cepheid.workloads import workload
+
+pytestmark = pytest.mark.spark
+
+MINUTES = "WITHIN 1 ms SLIDE 1 ms"
+QUERIES = {
+    "ab": f"RETURN key, COUNT(*) PATTERN SEQ(A, B) GROUP-BY key {MINUTES}",
+    "abc": f"RETURN key, COUNT(*) PATTERN SEQ(A, B, C) GROUP-BY key {MINUTES}",
+    "sum": f"RETURN key, SUM(A.x) PATTERN SEQ(A+, B) GROUP-BY key {MINUTES}",
+    "edge": f"RETURN key, COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x GROUP-BY key {MINUTES}",
+    "sector": "RETURN sector, COUNT(*) PATTERN SEQ(A, B) WHERE [key] GROUP-BY sector",
+    "whole": "RETURN COUNT(*) PATTERN SEQ(A, NOT C, B)",
+}
+
+
+def test_a_workload_gives_the_rows_of_each_query(spark: SparkSession, tmp_path: Path) -> None:
+    events = events_of(2000)
+    together = workload(QUERIES)
+    expected = together.run(events, separate=True)
+    frame = frame_of(spark, events)
+    united = together.run(frame).toArrow()
+    assert united.column_names == together.run(events).column_names
+    apart = together.run(frame, separate=True)
+    parquet.write_table(events, tmp_path / "events.parquet")
+    files = together.run(str(tmp_path), spark=spark, separate=True)
+    for name, table in expected.items():
+        rows = table.to_pylist()
+        assert rows, "a test without rows shows nothing"
+        own = [row for row in united.to_pylist() if row["query"] == name]
+        assert len(own) == len(rows)
+        assert same(apart[name].toArrow(), rows), name
+        assert same(files[name].toArrow(), rows), name
+
+
+def test_results_that_do_not_fit_one_table_come_apart(spark: SparkSession) -> None:
+    text = QUERIES["ab"]
+    both = workload({"ab": text, "exact": f"{text} NUMBERS exact"})
+    events = events_of(300)
+    frame = frame_of(spark, events)
+    with pytest.raises(DataError):
+        both.run(frame)
+    found = both.run(frame, separate=True)
+    for name, table in both.run(events, separate=True).items():
+        assert same(found[name].toArrow(), table.to_pylist()), name
+
+
+def test_what_cannot_run_on_spark_is_named(spark: SparkSession) -> None:
+    lists = workload({"ab": QUERIES["ab"], "list": "RETURN MATCHES PATTERN SEQ(A, B)"})
+    with pytest.raises(UnsupportedError) as caught:
+        lists.run(frame_of(spark, events_of(10)))
+    assert "--> list:" in str(caught.value)
