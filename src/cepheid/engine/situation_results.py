@@ -153,8 +153,9 @@ def list_rows(
                 _column(job, column, selected, kind) if mine else pa.nulls(len(rows), kind)
             )
         tables.append(pa.Table.from_arrays(arrays, schema=kinds))
-        places.append(np.stack([te, _ranks(keys, key), np.full(len(rows), number), ts]))
+        places.append(np.stack([te, key, np.full(len(rows), number), ts]))
     place = np.concatenate(places, axis=1)
+    place[1] = _ranks(keys, place[1])
     return pa.concat_tables(tables).take(np.lexsort(place[::-1]))
 
 

@@ -111,14 +111,17 @@ class _Situations:
         return time
 
     def partitions(self) -> Iterator[list[int]]:
-        """Yield the events of each partition (§9.1)."""
+        """Yield the events of each partition (§9.1), in the order of its values."""
         found: dict[tuple[object, ...], list[int]] = {}
         names = [name.text for name in self.query.partition_by]
-        for i, event in enumerate(self.events):
+        for i in range(len(self.events)):
             kept = self.query.where is None or self.is_true(self.query.where, i)
-            if kept and all(event.get(name) is not None for name in names):
-                found.setdefault(tuple(key_of(event.get(n)) for n in names), []).append(i)
-        yield from found.values()
+            values = tuple(self.value(i, name) for name in names)
+            if kept and None not in values:
+                found.setdefault(tuple(map(key_of, values)), []).append(i)
+        firsts = {part[0]: part for part in found.values()}
+        for i in sorted(firsts, key=lambda i: [order(self.value(i, name)) for name in names]):
+            yield firsts[i]
 
     def derive(self, name: str, partition: Sequence[int]) -> list[Situation]:
         """Return the longest runs of events that satisfy a condition (§9.2)."""
