@@ -69,9 +69,17 @@ def commits(folder: Path) -> int:
 
 
 def plans(folder: Path) -> int:
-    """Return when the latest micro-batch was planned."""
-    offsets = folder.glob("checkpoint/offsets/*")
-    return max((path.stat().st_mtime_ns for path in offsets if path.name.isdigit()), default=0)
+    """Return when the latest micro-batch was planned, 0 as long as one of the queries has none.
+
+    Spark does not go on from a checkpoint whose first plan was half written; nothing is lost then,
+    but somebody has to remove it.
+    """
+    latest = []
+    for place in ("checkpoint", "checkpoint-batches"):
+        offsets = (folder / place / "offsets").glob("*")
+        times = [path.stat().st_mtime_ns for path in offsets if path.name.isdigit()]
+        latest.append(max(times, default=0))
+    return max(latest) if all(latest) else 0
 
 
 def kill_again_and_again(folder: Path, text: str, kills: int) -> int:
