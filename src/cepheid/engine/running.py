@@ -2,7 +2,7 @@
 
 Rules that come together form a *generation* with a job and a state of its own, so nothing that
 other rules have counted changes when rules come. A rule sees the events that come after it. A rule
-that goes takes its rows with it; a generation without rules is forgotten.
+that goes takes its numbers with it, but for those that others share.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 
 from cepheid.engine.listing import empty_matches
+from cepheid.engine.narrowing import without_query
 from cepheid.engine.workload import (
     Found,
     WorkloadJob,
@@ -31,16 +32,24 @@ class Generation:
     def __init__(self, shared: SharedPlan) -> None:
         self.job = WorkloadJob(shared)
         self.state = WorkloadState(self.job)
-        self.names = set(shared.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the rules."""
+        return self.job.shared.names
+
+    def remove(self, name: str) -> None:
+        """Remove a rule; the others keep what they have counted."""
+        number = self.names.index(name)
+        self.job, self.state = without_query(self.job, self.state, number)
 
     def tables(self, found: Found, schema: pa.Schema) -> Tables:
-        """Return the rows that are complete, of the rules that are still there."""
+        """Return the rows that are complete."""
         tables = build_tables(self.job, self.state, found, schema)
         for n in self.job.listing:
             own = empty_matches(self.job.jobs[n], schema)
             tables[n] = pa.concat_tables([own, *found.matches[n]])
-        names = self.job.shared.names
-        return {name: tables[n] for n, name in enumerate(names) if name in self.names}
+        return {name: tables[n] for n, name in enumerate(self.names)}
 
 
 class RunningRules:
@@ -53,12 +62,7 @@ class RunningRules:
     @property
     def names(self) -> list[str]:
         """Return the names of the rules, in the order in which they came."""
-        return [
-            name
-            for generation in self.generations
-            for name in generation.job.shared.names
-            if name in generation.names
-        ]
+        return [name for generation in self.generations for name in generation.names]
 
     def add(self, shared: SharedPlan) -> None:
         """Add rules, which see the events of the batches that follow.
@@ -85,8 +89,10 @@ class RunningRules:
         owner = next((g for g in self.generations if name in g.names), None)
         if owner is None:
             raise KeyError(name)
-        owner.names.remove(name)
-        self.generations = [generation for generation in self.generations if generation.names]
+        if len(owner.names) == 1:
+            self.generations.remove(owner)
+        else:
+            owner.remove(name)
 
     def feed(self, batch: pa.Table) -> Tables:
         """Process a batch, later than all before it; return the rows that are complete."""

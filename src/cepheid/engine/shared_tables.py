@@ -108,7 +108,7 @@ class SharedProgram:
         count = max(self.heaps) + 1
         self.size = len(nodes) + count + 1 if self.scaled else len(nodes)
         self.zero = self.size - 1
-        self._units = [len(nodes) + h for h in range(count)] if self.scaled else [UNIT]
+        self.units = [len(nodes) + h for h in range(count)] if self.scaled else [UNIT]
         self.code_of_kind = np.full(self.kinds.count, -1, np.int32)
         self.history: list[int] = []
         self._by_symbol: dict[int, list[int]] = {}
@@ -173,13 +173,13 @@ class SharedProgram:
         return self._single
 
     def _sources(self, node: int) -> list[int]:
-        unit = self._units[self.heaps[node]]
+        unit = self.units[self.heaps[node]]
         return [unit if s == UNIT else s for s in self.group.system.nodes[node].sources]
 
     def _build_fixed(self) -> tuple[NDArray[Any], ...]:
         group, nodes = self.group, self.group.system.nodes
         more = self.size - len(nodes)
-        units = set(self._units)
+        units = set(self.units)
         source_ptr, source = csr([self._sources(n) for n in range(len(nodes))] + [[]] * more)
         kept = np.array([n.kept for n in nodes] + [True] * more, np.bool_)
         initial = np.array([n.initial for n in nodes] + [False] * more, np.bool_)
@@ -187,12 +187,12 @@ class SharedProgram:
         initial |= unit
         heaps = np.zeros(self.size, np.int32)
         heaps[: len(nodes)] = self.heaps
-        heaps[self._units] = range(len(self._units))
-        in_heap: list[list[int]] = [[] for _ in self._units]
+        heaps[self.units] = range(len(self.units))
+        in_heap: list[list[int]] = [[] for _ in self.units]
         for number in range(self.size - more):
             in_heap[heaps[number]].append(number)
         heap_ptr, heap_node = csr(
-            [[*found, unit_] for found, unit_ in zip(in_heap, self._units, strict=True)]
+            [[*found, unit_] for found, unit_ in zip(in_heap, self.units, strict=True)]
         )
         weight_row = np.full((self.size, len(group.parts)), -1, np.int32)
         value_row = np.full((self.size, len(group.extremes)), -1, np.int32)
@@ -207,7 +207,7 @@ class SharedProgram:
         _, right = csr([[y for _, y in pairs] for pairs in products])
         return (
             source_ptr, source, kept, initial, unit, heaps, heap_ptr, heap_node,
-            np.array(self._units, np.int32), weight_row, value_row, output_ptr, output,
+            np.array(self.units, np.int32), weight_row, value_row, output_ptr, output,
             product_ptr, left, right,
         )  # fmt: skip
 

@@ -1,0 +1,113 @@
+"""A workload without one of its queries: the others keep what they have counted.
+
+Whether two numbers have equal inflow does not depend on other queries, so the nodes of the smaller
+system are some of those of the larger one, and their values are taken over as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.engine.shared_run import SharedRun
+from cepheid.engine.shared_tables import SharedProgram
+from cepheid.engine.workload import WorkloadJob, WorkloadState
+from cepheid.planner.shared_system import UNIT
+from cepheid.planner.sharing import Group, SharedPlan
+
+
+def without_query(
+    job: WorkloadJob, state: WorkloadState, number: int
+) -> tuple[WorkloadJob, WorkloadState]:
+    """Return a workload without a query, and its state; the given ones are not used any more."""
+    shared = job.shared
+
+    def moved(n: int) -> int:
+        return n - (n > number)
+
+    groups = []
+    runs = []
+    for run in state.runs:
+        places = [p for p, n in enumerate(run.program.group.members) if n != number]
+        if not places:
+            continue
+        group = _smaller(run.program.group, places)
+        group = replace(group, members=tuple(moved(n) for n in group.members))
+        groups.append(group)
+        runs.append((run, places))
+    kept = [n for n in range(len(shared.names)) if n != number]
+    plan = SharedPlan(
+        tuple(shared.names[n] for n in kept),
+        tuple(shared.plans[n] for n in kept),
+        tuple(groups),
+        {moved(n): why for n, why in shared.alone.items() if n != number},
+    )
+    smaller = WorkloadJob(plan)
+    # The states of queries that run alone know the programs of their jobs.
+    smaller.jobs = [job.jobs[n] for n in kept]
+    other = WorkloadState(smaller)
+    other.keys |= {names: keys for names, keys in state.keys.items() if names in other.keys}
+    for admission in other.held:
+        other.held[admission] = state.held[admission]
+        other.last[admission] = state.last[admission]
+    other.runs = [
+        _taken_over(run, program, places)
+        for program, (run, places) in zip(smaller.programs, runs, strict=True)
+    ]
+    other.alone = {moved(n): lone for n, lone in state.alone.items() if n != number}
+    other.listing = {moved(n): lone for n, lone in state.listing.items() if n != number}
+    return smaller, other
+
+
+def _smaller(group: Group, places: list[int]) -> Group:
+    return replace(
+        group,
+        members=tuple(group.members[p] for p in places),
+        orders=tuple(group.orders[p] for p in places),
+        cells=tuple(group.cells[p] for p in places),
+    )
+
+
+def _taken_over(run: SharedRun, program: SharedProgram, places: list[int]) -> SharedRun:
+    """Return a run of the smaller system with the numbers of the larger one."""
+    old = run.program
+    known = set(program.history)
+    program.learn([kind for kind in old.history if kind not in known])
+    nodes, heaps = _origins(old, program, places)
+    other = SharedRun(program)
+    other.dtype, other.keys, other.limit = run.dtype, run.keys, run.limit
+    other.V, other.M = run.V[:, nodes], run.M[:, nodes]
+    other.exponent = run.exponent[:, heaps]
+    contiguous = run.stamp.shape[1] > 1
+    other.stamp = run.stamp[:, np.append(nodes, old.size)] if contiguous else run.stamp
+    if run.block:
+        panes, least, has, product, product_least, begun, tails, tails_least, tail, sealed = (
+            run.block
+        )
+        other.block = (
+            panes[:, :, nodes], least[:, :, nodes], has, product[:, nodes],
+            product_least[:, nodes], begun, tails[:, :, nodes], tails_least[:, :, nodes], tail,
+            sealed,
+        )  # fmt: skip
+    return other
+
+
+def _origins(
+    old: SharedProgram, new: SharedProgram, places: list[int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return for every node and every heap of the new program where it was in the old one."""
+    before = old.group.system.places
+    nodes = np.full(new.size, old.zero, np.int64)
+    nodes[UNIT] = UNIT
+    for (query, r, q), node in new.group.system.places.items():
+        nodes[node] = before[places[query], r, q]
+    if not new.scaled:
+        return nodes, np.zeros(1, np.int64)
+    heaps = np.zeros(len(new.units), np.int64)
+    for node, heap in enumerate(new.heaps):
+        heaps[heap] = old.heaps[nodes[node]]
+    for heap, unit in enumerate(new.units):
+        nodes[unit] = old.units[heaps[heap]]
+    return nodes, heaps
