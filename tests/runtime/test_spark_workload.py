@@ -22,7 +22,8 @@ QUERIES = {
     "sum": f"RETURN key, SUM(A.x) PATTERN SEQ(A+, B) GROUP-BY key {MINUTES}",
     "edge": f"RETURN key, COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x GROUP-BY key {MINUTES}",
     "sector": "RETURN sector, COUNT(*) PATTERN SEQ(A, B) WHERE [key] GROUP-BY sector",
-    "whole": "RETURN COUNT(*) PATTERN SEQ(A, NOT C, B)",
+    "not": f"RETURN key, COUNT(*) PATTERN SEQ(A, NOT C, B) GROUP-BY key {MINUTES}",
+    "whole": "RETURN COUNT(*) PATTERN SEQ(A, B)",
 }
 
 
@@ -57,8 +58,17 @@ def test_results_that_do_not_fit_one_table_come_apart(spark: SparkSession) -> No
         assert same(found[name].toArrow(), table.to_pylist()), name
 
 
-def test_what_cannot_run_on_spark_is_named(spark: SparkSession) -> None:
-    lists = workload({"ab": QUERIES["ab"], "list": "RETURN MATCHES PATTERN SEQ(A, B)"})
+def test_matches_are_listed_beside_aggregates(spark: SparkSession) -> None:
+    listed = f"RETURN a.x, b.ts PATTERN SEQ(A a, B b) WHERE [key] {MINUTES}"
+    both = workload({"ab": QUERIES["ab"], "list": listed})
+    events = events_of(300)
+    found = both.run(frame_of(spark, events), separate=True)
+    for name, table in both.run(events, separate=True).items():
+        assert len(table) == found[name].count() > 0, name
+
+
+def test_what_cannot_be_run_is_named(spark: SparkSession) -> None:
+    text = "RETURN COUNT(*) PATTERN SEQ(A a, A b) WHERE [a.key] SEMANTICS contiguous"
     with pytest.raises(UnsupportedError) as caught:
-        lists.run(frame_of(spark, events_of(10)))
-    assert "--> list:" in str(caught.value)
+        workload({"ab": QUERIES["ab"], "some": text}).run(frame_of(spark, events_of(10)))
+    assert "--> some:" in str(caught.value)
