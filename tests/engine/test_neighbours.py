@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.engine.comparison import same_rows, table_of
 
@@ -54,6 +54,7 @@ def supported(compiled: CompiledQuery) -> bool:
     return True
 
 
+@settings(max_examples=min(settings().max_examples, 300))  # each with every evaluator
 @given(cases(), st.integers(1, 8))
 def test_random_queries_equal_the_oracle_with_every_evaluator(case: Case, rows: int) -> None:
     compiled = query(case.query, schema=case.schema)
