@@ -9,6 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from cepheid.api import CompiledQuery
+from cepheid.engine.job import Job
+from cepheid.errors import UnsupportedError
+
 KINDS = {
     "ts": pa.int64(),
     "type": pa.string(),
@@ -49,6 +53,15 @@ def readable(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
             )
         found[repr(sorted(cells.items()))] += 1
     return found
+
+
+def supported(compiled: CompiledQuery) -> bool:
+    """Return whether a query can be run at all (docs/errors.md, E402 to E404)."""
+    try:
+        Job(compiled.plan)
+    except UnsupportedError:
+        return False
+    return True
 
 
 def _array(values: list[object], name: str) -> pa.Array[Any]:

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.engine.comparison import same_rows, table_of
+from tests.engine.comparison import same_rows, supported, table_of
 from tests.engine.test_linear import SCHEMA, linear_queries
-from tests.engine.test_neighbours import supported
 
 from cepheid.api import CompiledQuery, query
 from cepheid.engine.events import Columns, read_times

@@ -10,14 +10,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.engine.comparison import same_rows, table_of
+from tests.engine.comparison import same_rows, supported, table_of
 
 from cepheid.api import CompiledQuery, query
 from cepheid.engine.job import Job
 from cepheid.engine.results import build_table
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
 from cepheid.engine.step import PartitionState, finish, step
-from cepheid.errors import UnsupportedError
 from cepheid.kernels.ring import MERSENNE
 from cepheid.planner.granularity import legal_evaluators
 from cepheid.runtime.local import run_table
@@ -43,15 +42,6 @@ def check(compiled: CompiledQuery, events: Sequence[Mapping[str, object]], rows:
         actual = run_table(forced.plan, table_of(events), batch_rows=rows).to_pylist()
         name = forced.plan.choice.evaluator.value
         assert same_rows(actual, expected), f"{name}: {actual} instead of {expected}"
-
-
-def supported(compiled: CompiledQuery) -> bool:
-    """Return whether a query can be run at all; two uses of partial equivalence cannot."""
-    try:
-        Job(compiled.plan)
-    except UnsupportedError:
-        return False
-    return True
 
 
 @settings(max_examples=min(settings().max_examples, 300))  # each with every evaluator

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.engine.comparison import same_rows, table_of
-from tests.engine.test_linear import SCHEMA, linear_queries
+from tests.engine.test_linear import SCHEMA, linear_queries, runnable
 
 from cepheid.api import query
 from cepheid.engine.workload import (
@@ -86,7 +86,7 @@ def related_queries(draw: st.DrawFn) -> list[str]:
             f"WHERE {conditions}" if conditions else "",
             *(group, window, ties),
         ]
-        found.append(" ".join(clause for clause in clauses if clause))
+        found.append(runnable(clauses))
     return found
 
 

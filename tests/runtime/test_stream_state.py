@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.engine.comparison import table_of
+from tests.engine.comparison import supported, table_of
 from tests.engine.test_linear import SCHEMA, linear_queries
-from tests.engine.test_neighbours import supported
 from tests.runtime.cases import Case, golden_cases, listed_cases, same
 
 from cepheid.api import CompiledQuery, query
