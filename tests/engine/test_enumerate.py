@@ -18,7 +18,7 @@ from cepheid.engine.job import Job
 from cepheid.engine.listing import finish_matches, step_matches
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
 from cepheid.engine.step import PartitionState
-from cepheid.errors import DataError, UnsupportedError
+from cepheid.errors import DataError
 from cepheid.runtime.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate

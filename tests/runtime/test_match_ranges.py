@@ -18,7 +18,6 @@ from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import Job
 from cepheid.engine.listing import Owned, advance_matches, step_matches
 from cepheid.engine.step import PartitionState
-from cepheid.errors import UnsupportedError
 from cepheid.planner.plan import Plan
 from cepheid.planner.strategies import why_not_by_time
 from cepheid.runtime.local import run_table
