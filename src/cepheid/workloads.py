@@ -87,6 +87,32 @@ class Workload(msgspec.Struct, frozen=True):
         runtime = importlib.import_module(f"cepheid.runtime.{module}")
         return runtime.run_workload(self, events, spark=spark, separate=separate)
 
+    def stream(self, events: object, *, watermark: str, late: str = "drop") -> Any:
+        """Run the queries over a live stream of Spark and return the rows of closed windows.
+
+        Parameters
+        ----------
+        events, watermark, late
+            As for :meth:`CompiledQuery.stream`.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame, or two of them
+            The rows of all queries, each once, with the columns of :meth:`run`, for output mode
+            append. With ``late="side"`` also a DataFrame of late events. Started on the checkpoint
+            of another workload, queries with the same name and text go on where they were; others
+            begin with the events that have not passed the watermark.
+
+        Raises
+        ------
+        BindError, UnsupportedError
+            As for :meth:`CompiledQuery.stream`, and E405 for EMIT EARLY; messages name the query.
+        DataError
+            E531 if columns of one name have different types.
+        """
+        live = importlib.import_module("cepheid.runtime.spark_rules")
+        return live.stream_workload(self, events, watermark=watermark, late=late)
+
     def live(self, schema: object) -> Any:
         """Run the queries over a stream in this process, batch by batch; rules come and go.
 

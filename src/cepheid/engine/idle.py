@@ -29,13 +29,7 @@ def forget_idle_keys(job: Job, state: PartitionState, until: int) -> PartitionSt
         # Events are kept as they came, and numbered in every step.
         state.keys = KeyTable(state.keys.names)
         return state
-    busy = np.zeros(len(state.keys), np.bool_)
-    if kind is WindowKind.TRAILING:
-        if state.kept is not None:
-            busy[state.kept.key] = True
-    else:
-        for run in state.runs:
-            busy |= _busy(run, until, len(busy))
+    busy = busy_keys(job, state, until, len(state.keys))
     if busy.all():
         return state
     kept = np.flatnonzero(busy)
@@ -47,6 +41,18 @@ def forget_idle_keys(job: Job, state: PartitionState, until: int) -> PartitionSt
     for run in state.runs:
         run.keep(kept)
     return state
+
+
+def busy_keys(job: Job, state: PartitionState, until: int, count: int) -> NDArray[np.bool_]:
+    """Return which keys an open window needs, of a query that keeps numbers and not events."""
+    busy = np.zeros(count, np.bool_)
+    if job.plan.window.kind is WindowKind.TRAILING:
+        if state.kept is not None:
+            busy[state.kept.key] = True
+        return busy
+    for run in state.runs:
+        busy |= _busy(run, until, count)
+    return busy
 
 
 def _busy(run: LinearRun, until: int, count: int) -> NDArray[np.bool_]:

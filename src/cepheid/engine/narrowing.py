@@ -22,29 +22,8 @@ def without_query(
     job: WorkloadJob, state: WorkloadState, number: int
 ) -> tuple[WorkloadJob, WorkloadState]:
     """Return a workload without a query, and its state; the given ones are not used any more."""
-    shared = job.shared
-
-    def moved(n: int) -> int:
-        return n - (n > number)
-
-    groups = []
-    runs = []
-    for run in state.runs:
-        places = [p for p, n in enumerate(run.program.group.members) if n != number]
-        if not places:
-            continue
-        group = _smaller(run.program.group, places)
-        group = replace(group, members=tuple(moved(n) for n in group.members))
-        groups.append(group)
-        runs.append((run, places))
-    kept = [n for n in range(len(shared.names)) if n != number]
-    plan = SharedPlan(
-        tuple(shared.names[n] for n in kept),
-        tuple(shared.plans[n] for n in kept),
-        tuple(groups),
-        {moved(n): why for n, why in shared.alone.items() if n != number},
-    )
-    smaller = WorkloadJob(plan)
+    kept = [n for n in range(len(job.shared.names)) if n != number]
+    smaller = WorkloadJob(narrower(job.shared, number))
     # The states of queries that run alone know the programs of their jobs.
     smaller.jobs = [job.jobs[n] for n in kept]
     other = WorkloadState(smaller)
@@ -52,13 +31,42 @@ def without_query(
     for admission in other.held:
         other.held[admission] = state.held[admission]
         other.last[admission] = state.last[admission]
+    places = [_places(run.program.group, number) for run in state.runs]
+    taken = [(run, own) for run, own in zip(state.runs, places, strict=True) if own]
     other.runs = [
-        _taken_over(run, program, places)
-        for program, (run, places) in zip(smaller.programs, runs, strict=True)
+        _taken_over(run, program, own)
+        for program, (run, own) in zip(smaller.programs, taken, strict=True)
     ]
-    other.alone = {moved(n): lone for n, lone in state.alone.items() if n != number}
-    other.listing = {moved(n): lone for n, lone in state.listing.items() if n != number}
+    other.alone = {_moved(n, number): lone for n, lone in state.alone.items() if n != number}
+    other.listing = {_moved(n, number): lone for n, lone in state.listing.items() if n != number}
     return smaller, other
+
+
+def narrower(shared: SharedPlan, number: int) -> SharedPlan:
+    """Return the plan of a workload without a query."""
+    groups = []
+    for group in shared.groups:
+        if places := _places(group, number):
+            smaller = _smaller(group, places)
+            members = tuple(_moved(n, number) for n in smaller.members)
+            groups.append(replace(smaller, members=members))
+    kept = [n for n in range(len(shared.names)) if n != number]
+    return SharedPlan(
+        tuple(shared.names[n] for n in kept),
+        tuple(shared.plans[n] for n in kept),
+        tuple(groups),
+        {_moved(n, number): why for n, why in shared.alone.items() if n != number},
+    )
+
+
+def _places(group: Group, number: int) -> list[int]:
+    """Return the places of the members of a group other than one."""
+    return [place for place, n in enumerate(group.members) if n != number]
+
+
+def _moved(n: int, number: int) -> int:
+    """Return the number of a query after another one has gone."""
+    return n - (n > number)
 
 
 def _smaller(group: Group, places: list[int]) -> Group:

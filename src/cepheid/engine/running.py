@@ -21,17 +21,43 @@ from cepheid.engine.workload import (
     feed,
     finish_workload,
 )
+from cepheid.planner.plan import Plan
 from cepheid.planner.sharing import SharedPlan
 
 Tables = dict[str, pa.Table]
 
 
 class Generation:
-    """Rules that came together."""
+    """Rules that came together, with what they remember.
 
-    def __init__(self, shared: SharedPlan) -> None:
-        self.job = WorkloadJob(shared)
-        self.state = WorkloadState(self.job)
+    Parameters
+    ----------
+    job, state
+        Those of the rules that are still there.
+    came, gone
+        All rules that came, and the names of those that went, in this order.
+    merge
+        Whether rules were merged where they can be.
+    """
+
+    def __init__(
+        self,
+        job: WorkloadJob,
+        state: WorkloadState,
+        came: list[tuple[str, Plan]],
+        gone: list[str],
+        *,
+        merge: bool,
+    ) -> None:
+        self.job, self.state = job, state
+        self.came, self.gone, self.merge = came, gone, merge
+
+    @staticmethod
+    def of(shared: SharedPlan, *, merge: bool) -> Generation:
+        """Return rules that come now and remember nothing."""
+        job = WorkloadJob(shared)
+        came = list(zip(shared.names, shared.plans, strict=True))
+        return Generation(job, WorkloadState(job), came, [], merge=merge)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -42,6 +68,7 @@ class Generation:
         """Remove a rule; the others keep what they have counted."""
         number = self.names.index(name)
         self.job, self.state = without_query(self.job, self.state, number)
+        self.gone.append(name)
 
     def tables(self, found: Found, schema: pa.Schema) -> Tables:
         """Return the rows that are complete."""
@@ -64,7 +91,7 @@ class RunningRules:
         """Return the names of the rules, in the order in which they came."""
         return [name for generation in self.generations for name in generation.names]
 
-    def add(self, shared: SharedPlan) -> None:
+    def add(self, shared: SharedPlan, *, merge: bool = True) -> None:
         """Add rules, which see the events of the batches that follow.
 
         Raises
@@ -76,7 +103,7 @@ class RunningRules:
         if twice:
             message = f"there is a rule `{min(twice)}` already: remove it first"
             raise ValueError(message)
-        self.generations.append(Generation(shared))
+        self.generations.append(Generation.of(shared, merge=merge))
 
     def remove(self, name: str) -> None:
         """Remove a rule with what it remembers.

@@ -126,6 +126,27 @@ class SharedRun:
         for new, array in zip(self.block, before, strict=False):
             new[: len(array)] = array
 
+    def busy(self, until: int, count: int) -> NDArray[np.bool_]:
+        """Return which keys have an open window with events, after ``flush(until)``."""
+        busy = np.zeros(count, np.bool_)
+        known = min(count, self.keys)
+        if not known:
+            return busy
+        if self.sliding:
+            begun, tail, sealed = self.block[5], self.block[8], self.block[9]
+            busy[:known] = (~sealed | begun | tail.any(axis=1))[:known]
+        else:
+            busy[:known] = (self.limit > until)[:known]
+        return busy
+
+    def keep(self, kept: NDArray[np.int64]) -> None:
+        """Forget all keys but some, which get their places in this list as numbers."""
+        kept = kept[kept < self.keys]
+        for name in self.ARRAYS:
+            setattr(self, name, getattr(self, name)[kept])
+        self.block = tuple(array[kept] for array in self.block)
+        self.keys = len(kept)
+
     # Running -------------------------------------------------------------------------------------
 
     def feed(self, events: SharedEvents, *, grouped: bool) -> list[SharedRows]:

@@ -23,7 +23,15 @@ from cepheid.engine.runs import Rows
 from cepheid.engine.shared_reading import SharedEvents, read_shared
 from cepheid.engine.shared_run import SharedRows, SharedRun, rows_by_member
 from cepheid.engine.shared_tables import SharedProgram
-from cepheid.engine.step import FOREVER, PartitionState, admit_events, finish, process, waits
+from cepheid.engine.step import (
+    FOREVER,
+    PartitionState,
+    admit_events,
+    advance,
+    finish,
+    process,
+    waits,
+)
 from cepheid.errors import CepheidError
 from cepheid.kernels.columns import scan_times
 from cepheid.language import tree
@@ -122,8 +130,10 @@ def step_workload(
     return state, feed(job, state, batch)
 
 
-def feed(job: WorkloadJob, state: WorkloadState, batch: pa.Table) -> Found:
+def feed(job: WorkloadJob, state: WorkloadState, batch: pa.Table, *, listing: bool = True) -> Found:
     """Process a batch in place, and return the rows of the windows that are complete.
+
+    Without ``listing``, somebody else gives the batch to queries that list matches.
 
     Raises
     ------
@@ -139,10 +149,36 @@ def feed(job: WorkloadJob, state: WorkloadState, batch: pa.Table) -> Found:
         if ready is not None:
             state.held[admission], state.last[admission] = held, last
             _process(job, state, admission, Columns(ready), last, found)
-    for n in job.listing:
+    for n in job.listing if listing else ():
         if not is_enough(job.jobs[n], state.listing[n]):
             state.listing[n], tables = step_matches(job.jobs[n], state.listing[n], batch)
             found.matches[n] += list(tables)
+    return found
+
+
+def advance_workload(job: WorkloadJob, state: WorkloadState, until: int) -> Found:
+    """Return, in place, the rows of the windows that end by a time; no earlier event comes.
+
+    All events so far are earlier than ``until``. Matches that are listed are not looked at.
+    """
+    found = Found.nothing(job)
+    for admission, held in state.held.items():
+        state.last[admission] = until
+        if held is not None:
+            state.held[admission] = None
+            _process(job, state, admission, Columns(held), until, found)
+            continue
+        for program, run in zip(job.programs, state.runs, strict=True):
+            plan = program.group.plan
+            bounded = plan.window.kind is not WindowKind.NONE
+            if bounded and (plan.time, waits(plan)) == admission:
+                _report(program, run.flush(until), found)
+        for n in job.alone:
+            if lone_admission(job.jobs[n]) == admission:
+                # The keys are those of all queries with this partition; ``advance`` adds none.
+                state.alone[n], rows = advance(job.jobs[n], state.alone[n], until)
+                state.alone[n].keys = state.keys[job.jobs[n].plan.partition.attributes]
+                _add(found.rows[n], rows)
     return found
 
 

@@ -36,7 +36,7 @@ class LiveRules:
         ValueError
             If there is a rule of such a name.
         """
-        self._running.add(workload.shared(self._running.schema))
+        self._running.add(workload.shared(self._running.schema), merge=workload.merge)
 
     def remove(self, name: str) -> None:
         """Remove a rule; what it has counted and not reported is forgotten.

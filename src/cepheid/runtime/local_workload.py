@@ -38,6 +38,10 @@ Tables = dict[str, pa.Table]
 class WorkloadLike(Protocol):
     """What a runtime needs of a workload: its plan for events of a schema."""
 
+    @property
+    def merge(self) -> bool:
+        """Return whether queries are merged where they can be."""
+
     def shared(self, schema: object) -> SharedPlan:
         """Return the plan of the workload for a schema."""
 

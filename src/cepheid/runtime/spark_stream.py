@@ -62,17 +62,28 @@ def stream_frame(
     UnsupportedError
         E405 if the windows of the query never close.
     """
+    check_stream(frame, late)
+    plan = compiled.with_schema(frame.schema).plan
+    check_windows(plan)
+    set_up(frame.sparkSession)
+    results = _results(frame, plan, watermark)
+    return results if late == "drop" else (results, late_events(frame, plan, watermark))
+
+
+def check_stream(frame: DataFrame, late: str) -> None:
+    """Reject what is no stream.
+
+    Raises
+    ------
+    ValueError
+        If the DataFrame is no stream, or ``late`` is unknown.
+    """
     if late not in LATE:
         message = f"late is one of {', '.join(LATE)}, not {late!r}"
         raise ValueError(message)
     if not frame.isStreaming:
         message = "this DataFrame is no stream: `run` answers queries over it"
         raise ValueError(message)
-    plan = compiled.with_schema(frame.schema).plan
-    check_windows(plan)
-    set_up(frame.sparkSession)
-    results = _results(frame, plan, watermark)
-    return results if late == "drop" else (results, _late_events(frame, plan, watermark))
 
 
 def check_windows(plan: Plan) -> None:
@@ -117,13 +128,15 @@ def set_up(spark: SparkSession) -> None:
         warnings.warn(message, stacklevel=5)
 
 
-def buckets_of(spark: SparkSession, count: int) -> tuple[int, ...]:
-    """Return numbers of buckets of which Spark sends one to every task.
+def buckets_of(spark: SparkSession, count: int, base: int = 0) -> tuple[int, ...]:
+    """Return numbers of buckets of which Spark sends one to every task, from a base on.
 
     Consecutive numbers would leave tasks without any, and others with two.
     """
     place = sf.pmod(sf.hash(sf.col("id").cast("int")), sf.lit(count)).alias("place")
-    found = spark.range(64 * count).select("id", place).groupBy("place").agg(sf.min("id"))
+    found = (
+        spark.range(base, base + 64 * count).select("id", place).groupBy("place").agg(sf.min("id"))
+    )
     return tuple(sorted(int(row[1]) for row in found.collect()))
 
 
@@ -144,7 +157,7 @@ def delay_of(spark: SparkSession, watermark: str) -> int:
     return int(row[0])
 
 
-def _partitions(spark: SparkSession) -> int:
+def partitions_of(spark: SparkSession) -> int:
     """Return how many tasks the stateful operator has."""
     return int(spark.conf.get("spark.sql.shuffle.partitions") or parallelism(spark))
 
@@ -159,7 +172,7 @@ def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     # Rows of a group are added up where they are made, so all its partitions share a bucket.
     # A match has one partition.
     names = plan.partition.attributes if lists_matches(plan) else plan.partition.group_by
-    buckets = buckets_of(spark, _partitions(spark)) if names else (0,)
+    buckets = buckets_of(spark, partitions_of(spark)) if names else (0,)
     work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
     if names:
         keys = [canonical(projected, name) for name in names]
@@ -168,7 +181,14 @@ def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     sent = projected.mapInArrow(tasks.send_stream(work, buckets), tasks.SENT_DDL)
     # Rows of open windows take the place of those that left before.
     mode = "update" if plan.window.emit_early else "append"
-    turned = _stateful(sent, watermark, tasks.take_turns(work), mode)
+    return rows_of_turns(sent, watermark, tasks.take_turns(work), results, mode)
+
+
+def rows_of_turns(
+    sent: DataFrame, watermark: str, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
+) -> DataFrame:
+    """Return the rows that a stateful operator gives, with its counts as metrics."""
+    turned = _stateful(sent, watermark, turns, mode)
     counts = [sf.sum(name).alias(name) for name in tasks.SUMS]
     counts += [sf.max(name).alias(name) for name in tasks.MAXIMA]
     told = turned.observe(METRICS, *counts)
@@ -176,7 +196,7 @@ def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     return rows.mapInArrow(tasks.unpack(results), spark_schema_of(results))
 
 
-def _late_events(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
+def late_events(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     """Return the late events whole, from a query that looks at nothing but their times."""
     schema: pa.Schema = arrow_schema_of(frame, frame.columns)
     work = Work.of(plan, schema, schema, 1)

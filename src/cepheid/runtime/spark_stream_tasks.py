@@ -26,7 +26,7 @@ from cepheid.runtime.spark_tasks import (
     partition_id,
     with_names,
 )
-from cepheid.runtime.stream_state import is_late, turn
+from cepheid.runtime.stream_state import Outcome, is_late, turn
 from cepheid.runtime.watermarks import MILLISECOND
 from cepheid.runtime.work import Work
 
@@ -52,6 +52,8 @@ TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", payload binary"
 
 Frames = Iterator[pd.DataFrame]
 Turns = Callable[[Any, Iterable[pd.DataFrame], "GroupState"], Frames]
+Turn = Callable[[int, bytes | None, list[pa.Table], int | None], tuple[bytes, Outcome]]
+"""The number of a bucket, its state and what arrived in; its state and what is certain out."""
 
 
 def send_stream(
@@ -76,13 +78,13 @@ def send_stream(
             # Spark hands times over in the zone of the session, which may change with a restart.
             kept = kept.cast(work.schema)
             parts = split(kept, place, len(buckets))
-            yield _sent(buckets, seq, latest, dict(parts))
+            yield sent_rows(buckets, seq, latest, dict(parts))
             seq += 1
 
     return in_task(run)
 
 
-def _sent(
+def sent_rows(
     buckets: tuple[int, ...], seq: int, latest: int, parts: dict[int, pa.Table]
 ) -> pa.RecordBatch:
     """Return a row for every bucket, which is told the latest time, and one for Spark's watermark.
@@ -117,19 +119,30 @@ def _of_consequence(job: Job, table: pa.Table) -> pa.Table:
 
 
 def take_turns(work: Work) -> Turns:
-    """Return the stateful operator: the state of a bucket is one value of bytes."""
+    """Return the stateful operator of a query."""
+
+    def one(
+        bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None
+    ) -> tuple[bytes, Outcome]:
+        saved, outcome = turn(work, data, arrived, latest)
+        return saved, outcome._replace(results=number_matches(outcome.results, bucket))
+
+    return turns_of(one)
+
+
+def turns_of(one: Turn) -> Turns:
+    """Return a stateful operator: the state of a bucket is one value of bytes."""
 
     def run(key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
         data = bytes(state.get[0]) if state.exists else None
         try:
-            saved, outcome = turn(work, data, *_arrived(frames))
+            saved, outcome = one(int(key[0]), data, *_arrived(frames))
         except CepheidError as error:
             raise type(error)(error.diagnostics, error.text) from None
         state.update((saved,))
         counts = (outcome.events, outcome.late, outcome.buffered, outcome.partitions, len(saved))
         most = (outcome.open_windows, outcome.lag // MILLISECOND)
-        results = number_matches(outcome.results, int(key[0]))
-        payload = table_to_bytes(results) if len(results) else None
+        payload = table_to_bytes(outcome.results) if len(outcome.results) else None
         yield pd.DataFrame([(*counts, *most, payload)], columns=[*COUNTS, "payload"])
 
     return run

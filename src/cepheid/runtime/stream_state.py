@@ -78,7 +78,7 @@ def turn(
         try:
             saved_bytes, happened = turn_situations(work, data, arrived, latest)
         except ValueError as error:
-            raise _misfit(str(error)) from error
+            raise misfit(str(error)) from error
         return saved_bytes, Outcome(*happened)
     job = work.job()
     before, state, buffer = _restore(work, job, data)
@@ -185,13 +185,13 @@ def _restore(
         saved = msgspec.msgpack.decode(data, type=_Saved)
     except msgspec.MsgspecError as error:
         why = "it holds no state of a query"
-        raise _misfit(why) from error
+        raise misfit(why) from error
     if why := _difference(work, saved):
-        raise _misfit(why)
+        raise misfit(why)
     try:
         state = state_from_bytes(job, saved.engine)
     except ValueError as error:
-        raise _misfit(str(error)) from error
+        raise misfit(str(error)) from error
     buffer = table_from_bytes(saved.buffer) if saved.buffer else work.schema.empty_table()
     return saved.until, state, buffer
 
@@ -207,7 +207,8 @@ def _difference(work: Work, saved: _Saved) -> str:
     return ""
 
 
-def _misfit(why: str) -> DataError:
+def misfit(why: str) -> DataError:
+    """Return the error of a checkpoint that another query has written."""
     message = f"the checkpoint does not fit the query: {why}"
     helps = ("start the changed query with a new checkpoint, or go back to the old one",)
     return DataError([Diagnostic("E524", message, helps=helps)])

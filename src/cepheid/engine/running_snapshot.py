@@ -1,0 +1,78 @@
+"""RunningRules to bytes and back: every generation with the rules that it began with.
+
+What rules share is worked out again from their plans, in the order in which things happened: those
+that came together, then without those that went.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+import pyarrow as pa
+
+from cepheid.engine.narrowing import narrower
+from cepheid.engine.running import Generation, RunningRules
+from cepheid.engine.workload import WorkloadJob
+from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_bytes
+from cepheid.planner.plan import Plan
+from cepheid.planner.sharing import SharedPlan, share
+
+Rules = tuple[tuple[str, bytes], ...]
+"""The names of rules, and their plans as JSON."""
+
+
+class _Generation(msgspec.Struct, array_like=True):
+    """Rules that came together, those of them that went since, and what the others remember."""
+
+    came: Rules
+    gone: tuple[str, ...]
+    merge: bool
+    state: bytes
+
+
+def rules_to_bytes(rules: RunningRules) -> bytes:
+    """Return running rules as bytes."""
+    found = [
+        _Generation(
+            tuple((name, plan.to_json()) for name, plan in g.came),
+            tuple(g.gone),
+            g.merge,
+            workload_to_bytes(g.job, g.state),
+        )
+        for g in rules.generations
+    ]
+    return msgspec.msgpack.encode(found)
+
+
+def rules_from_bytes(data: bytes, schema: pa.Schema) -> RunningRules:
+    """Return the rules that ``rules_to_bytes`` wrote, for events of a schema.
+
+    Raises
+    ------
+    ValueError
+        If the bytes hold no rules, or those of another version.
+    """
+    try:
+        found = msgspec.msgpack.decode(data, type=list[_Generation])
+    except msgspec.MsgspecError as error:
+        message = f"these are no rules: {error}"
+        raise ValueError(message) from error
+    rules = RunningRules(schema)
+    for one in found:
+        shared = plan_of(one.came, one.gone, merge=one.merge)
+        job = WorkloadJob(shared)
+        state = workload_from_bytes(job, one.state)
+        came = [(name, Plan.from_json(plan)) for name, plan in one.came]
+        rules.generations.append(Generation(job, state, came, list(one.gone), merge=one.merge))
+    return rules
+
+
+@lru_cache(maxsize=64)
+def plan_of(came: Rules, gone: tuple[str, ...], *, merge: bool) -> SharedPlan:
+    """Return the plan of rules that came together, without those that went since."""
+    if not gone:
+        plans = [Plan.from_json(plan) for _, plan in came]
+        return share([name for name, _ in came], plans, merge=merge)
+    before = plan_of(came, gone[:-1], merge=merge)
+    return narrower(before, before.names.index(gone[-1]))

@@ -1,0 +1,197 @@
+"""One bucket of a live stream with many rules: its state and what arrived in, rows out.
+
+The same shape as ``stream_state.turn``. The state knows which rules it has counted for: rules that
+are new begin with the events from the watermark on, those that are no longer there are dropped, and
+all others go on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from cepheid.engine.events import Columns, read_times
+from cepheid.engine.idle import forget_idle_keys
+from cepheid.engine.running import Generation, RunningRules, Tables
+from cepheid.engine.running_snapshot import Rules, plan_of, rules_from_bytes, rules_to_bytes
+from cepheid.engine.united import QUERY, unite
+from cepheid.engine.workload import Found, advance_workload, feed
+from cepheid.engine.workload_idle import forget_idle_keys_of_all
+from cepheid.planner.plan import Plan
+from cepheid.runtime.blobs import table_from_bytes, table_to_bytes
+from cepheid.runtime.local import LOOK_BACK_ROWS
+from cepheid.runtime.ordering import STEP_ROWS, ordered, slices
+from cepheid.runtime.stream_matches import list_until
+from cepheid.runtime.stream_state import Outcome, is_late, misfit, open_windows
+from cepheid.runtime.watermarks import watermark_after
+from cepheid.runtime.work import Work
+
+RULES_VERSION = 1
+"""Goes up whenever old bytes can no longer be read."""
+
+
+class RulesWork(msgspec.Struct, frozen=True):
+    """What every task of a class of rules knows: rules whose groups lie in the same buckets."""
+
+    rules: Rules
+    merge: bool
+    work: Work
+
+
+class _Saved(msgspec.Struct, array_like=True):
+    """The state of a bucket, as it lies in the state store."""
+
+    version: int
+    buckets: int
+    columns: bytes
+    until: int | None
+    rules: bytes
+    buffer: bytes
+
+
+def turn_rules(
+    shared: RulesWork, data: bytes | None, arrived: list[pa.Table], latest: int | None
+) -> tuple[bytes, Outcome]:
+    """Take in what arrived, up to the watermark that follows from the latest time.
+
+    Raises
+    ------
+    DataError
+        E524 if the state has columns of other types, or other buckets; E5xx for what is wrong
+        with the events.
+    """
+    work = shared.work
+    plan = Plan.from_json(work.plan)
+    before, rules, buffer = _restore(work, data)
+    exchange_rules(rules, shared)
+    fresh = pa.concat_tables(arrived) if arrived else work.schema.empty_table()
+    on_time = fresh
+    if before is not None and len(fresh):
+        on_time = fresh.filter(pa.array(~is_late(work, fresh, before)))
+    until = watermark_after(work, before, latest)
+    waiting = ordered(pa.concat_tables([buffer, on_time]), plan)
+    found: Tables = {}
+    if until is not None:
+        cut = int(np.searchsorted(read_times(Columns(waiting), plan.time), until))
+        found = _until(rules, waiting.slice(0, cut), until)
+        waiting = waiting.slice(cut)
+    keys = max((len(k) for g in rules.generations for k in g.state.keys.values()), default=0)
+    if until is not None:
+        for generation in rules.generations:
+            _forget(generation, until)
+    lag = max(latest - until, 0) if until is not None and latest is not None else 0
+    windows = [p.window for g in rules.generations for p in g.job.shared.plans]
+    outcome = Outcome(
+        results_of(found, work.result_schema), len(fresh), len(fresh) - len(on_time), len(waiting),
+        keys, sum(open_windows(window, until, lag, keys) for window in windows), lag,
+    )  # fmt: skip
+    saved = _Saved(
+        RULES_VERSION,
+        work.buckets,
+        work.events,
+        until,
+        rules_to_bytes(rules),
+        table_to_bytes(waiting) if len(waiting) else b"",
+    )
+    return msgspec.msgpack.encode(saved), outcome
+
+
+def exchange_rules(rules: RunningRules, shared: RulesWork) -> None:
+    """Drop the rules that are gone or changed, and let those come that are new."""
+    wanted = dict(shared.rules)
+    known = {
+        name: plan.to_json() for g in rules.generations for name, plan in g.came if name in g.names
+    }
+    for name, plan in known.items():
+        if wanted.get(name) != plan:
+            rules.remove(name)
+    new = tuple((name, plan) for name, plan in wanted.items() if known.get(name) != plan)
+    if new:
+        rules.add(plan_of(new, (), merge=shared.merge), merge=shared.merge)
+
+
+def _until(rules: RunningRules, events: pa.Table, until: int) -> Tables:
+    """Return what is complete at a time, after events before it."""
+    tables: Tables = {}
+    for generation in rules.generations:
+        job, state = generation.job, generation.state
+        back = any(job.jobs[n].looks_back for n in job.alone)
+        found = Found.nothing(job)
+        for part in slices(events, LOOK_BACK_ROWS if back else STEP_ROWS):
+            found.add(feed(job, state, part, listing=False))
+        found.add(advance_workload(job, state, until))
+        for n in job.listing:
+            state.listing[n], listed = list_until(
+                job.jobs[n], state.listing[n], events, until, rules.schema
+            )
+            found.matches[n].append(listed)
+        tables |= generation.tables(found, rules.schema)
+    return tables
+
+
+def _forget(generation: Generation, until: int) -> None:
+    job, state = generation.job, generation.state
+    forget_idle_keys_of_all(job, state, until)
+    for n in job.listing:
+        state.listing[n] = forget_idle_keys(job.jobs[n], state.listing[n], until)
+
+
+def results_of(tables: Tables, schema: pa.Schema) -> pa.Table:
+    """Return the rows of all rules with the columns of the stream, NULL where a rule has none."""
+    rows = unite({name: table for name, table in tables.items() if len(table)})
+    columns = [
+        rows[field.name].cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    assert QUERY in schema.names
+    return pa.table(columns, schema=schema)
+
+
+def _restore(work: Work, data: bytes | None) -> tuple[int | None, RunningRules, pa.Table]:
+    if data is None:
+        return None, RunningRules(work.schema), work.schema.empty_table()
+    try:
+        saved = msgspec.msgpack.decode(data, type=_Saved)
+    except msgspec.MsgspecError as error:
+        why = "it holds no state of rules"
+        raise misfit(why) from error
+    if why := _difference(work, saved):
+        raise misfit(why)
+    try:
+        rules = rules_from_bytes(saved.rules, work.schema)
+    except ValueError as error:
+        raise misfit(str(error)) from error
+    buffer = table_from_bytes(saved.buffer) if saved.buffer else work.schema.empty_table()
+    return saved.until, rules, _with_columns(buffer, work.schema)
+
+
+def _with_columns(events: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return events with the columns that the rules read now.
+
+    Nothing but the buffer has events of the stream: all others are through, up to the watermark.
+    Those that came before a rule did have NULL in columns that it is the first to read.
+    """
+    if events.schema.equals(schema):
+        return events
+    known = set(events.column_names)
+    columns = [
+        events[field.name] if field.name in known else pa.nulls(len(events), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _difference(work: Work, saved: _Saved) -> str:
+    """Return why a state cannot go on with this work, or nothing if it can."""
+    if saved.version != RULES_VERSION:
+        return f"the state has version {saved.version}, this Cepheid reads {RULES_VERSION}"
+    if saved.buckets != work.buckets:
+        return f"it was started with {saved.buckets} buckets, and now there are {work.buckets}"
+    before = pa.ipc.read_schema(pa.py_buffer(saved.columns))
+    for field in work.schema:
+        if field.name in before.names and before.field(field.name).type != field.type:
+            return f"the column `{field.name}` has another type"
+    return ""

@@ -1,0 +1,219 @@
+"""Workloads over streaming DataFrames: one stateful operator for all rules.
+
+    events --mapInArrow--> blobs by class and bucket --stateful operator--> rows of all rules
+
+Rules whose groups have the same attributes are a *class*: they get the same events, in the same
+buckets. The numbers of a class's buckets follow from its attributes alone, so a rule finds its
+state whatever other rules come and go with a restart.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as sf
+
+from cepheid.engine.events import Columns, read_times
+from cepheid.engine.job import lists_matches, lower
+from cepheid.engine.united import united_schema
+from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
+from cepheid.planner.plan import Plan
+from cepheid.runtime import spark_stream_tasks as tasks
+from cepheid.runtime.blobs import split
+from cepheid.runtime.ordering import ordered
+from cepheid.runtime.rules_turn import RulesWork, turn_rules
+from cepheid.runtime.spark_batch import canonical
+from cepheid.runtime.spark_filters import drops_events
+from cepheid.runtime.spark_schema import alias_of, arrow_schema_of, columns_of, result_schema_of
+from cepheid.runtime.spark_slices import number_matches
+from cepheid.runtime.spark_stream import (
+    buckets_of,
+    check_stream,
+    check_windows,
+    delay_of,
+    late_events,
+    partitions_of,
+    rows_of_turns,
+    set_up,
+)
+from cepheid.runtime.spark_tasks import BUCKET, Batches, chunks, in_task, partition_id
+from cepheid.runtime.spark_workload import SparkWorkloadLike
+from cepheid.runtime.stream_state import Outcome
+from cepheid.runtime.work import Work
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CLASS_BITS, BUCKET_BITS = 16, 15
+"""How a number of a bucket is made up: of its class, and of its place in it."""
+
+Attributes = tuple[str, ...]
+
+
+class Class(NamedTuple):
+    """Rules whose groups have the same attributes, and their buckets."""
+
+    attributes: Attributes
+    buckets: tuple[int, ...]
+    types: frozenset[str] | None
+    """The types of events that matter, None if all do."""
+    work: RulesWork
+
+
+def stream_workload(
+    workload: SparkWorkloadLike, frame: DataFrame, *, watermark: str, late: str
+) -> DataFrame | tuple[DataFrame, DataFrame]:
+    """Return the rows of closed windows of all rules and, if asked, late events.
+
+    Raises
+    ------
+    ValueError
+        If the DataFrame is no stream, or ``late`` is unknown.
+    UnsupportedError
+        E405 if the windows of a query never close, or its rows change.
+    """
+    check_stream(frame, late)
+    plans = {
+        name: _plan_of(name, query, frame)
+        for name, query in zip(workload.names, workload.queries, strict=True)
+    }
+    set_up(frame.sparkSession)
+    rows = _rows(frame, plans, watermark, merge=workload.merge)
+    if late == "drop":
+        return rows
+    return rows, late_events(frame, next(iter(plans.values())), watermark)
+
+
+def _plan_of(name: str, query: Any, frame: DataFrame) -> Plan:
+    try:
+        plan: Plan = query.with_schema(frame.schema).plan
+        check_windows(plan)
+        if plan.window.emit_early:
+            message = "rows of `EMIT EARLY` change, and those of other rules do not"
+            helps = ("start this query on its own with `q.stream`",)
+            raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
+    except CepheidError as error:
+        error.file = name
+        raise
+    return plan
+
+
+def _rows(frame: DataFrame, plans: dict[str, Plan], watermark: str, *, merge: bool) -> DataFrame:
+    spark = frame.sparkSession
+    columns = {name: c for plan in plans.values() for name, c in columns_of(frame, plan).items()}
+    projected = frame.select(*(column.alias(alias_of(n)) for n, (column, _) in columns.items()))
+    schema = arrow_schema_of(projected, columns)
+    results = united_schema({n: result_schema_of(plan, schema) for n, plan in plans.items()})
+    delay = delay_of(spark, watermark)
+    classes = []
+    routed = projected
+    for number, (attributes, names) in enumerate(_classes(plans).items()):
+        own = {name: plans[name] for name in names}
+        buckets = _buckets(spark, attributes)
+        work = Work.of(next(iter(own.values())), schema, results, len(buckets), delay=delay)
+        rules = tuple((name, plan.to_json()) for name, plan in own.items())
+        classes.append(
+            Class(attributes, buckets, _types(own.values()), RulesWork(rules, merge, work))
+        )
+        if attributes:
+            keys = [canonical(projected, name) for name in attributes]
+            place = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
+            routed = routed.withColumn(f"{BUCKET}{number}", place)
+    _check_apart(classes)
+    sent = routed.mapInArrow(send_to_classes(classes), tasks.SENT_DDL)
+    return rows_of_turns(sent, watermark, take_turns_of_classes(classes), results)
+
+
+def _classes(plans: dict[str, Plan]) -> dict[Attributes, list[str]]:
+    found: dict[Attributes, list[str]] = {}
+    for name, plan in plans.items():
+        # Rows of a group are added up where they are made; a match has one partition.
+        own = plan.partition.attributes if lists_matches(plan) else plan.partition.group_by
+        found.setdefault(tuple(sorted(own)), []).append(name)
+    return found
+
+
+def _buckets(spark: SparkSession, attributes: Attributes) -> tuple[int, ...]:
+    """Return the numbers of a class's buckets, which depend on nothing but its attributes."""
+    digest = zlib.crc32("\0".join(attributes).encode()) & ((1 << CLASS_BITS) - 1)
+    base = digest << BUCKET_BITS
+    return buckets_of(spark, partitions_of(spark), base) if attributes else (base,)
+
+
+def _check_apart(classes: list[Class]) -> None:
+    numbers = [n for one in classes for n in one.buckets]
+    if len(set(numbers)) < len(numbers):
+        message = (
+            "the GROUP-BY attributes of two rules have the same hash: start them as two streams"
+        )
+        raise ValueError(message)
+
+
+def _types(plans: Any) -> frozenset[str] | None:
+    """Return the types of events that matter to some rule, None if all may."""
+    found: set[str] = set()
+    for plan in plans:
+        if not drops_events(plan) or plan.type is None:
+            return None
+        found.update(lower(plan).types.values())
+    return frozenset(found)
+
+
+def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
+    """Return a task that sends events to the buckets of every class."""
+
+    def run(batches: Batches) -> Batches:
+        first = classes[0].work.work
+        plan = Plan.from_json(first.plan)
+        seq = partition_id() << 32
+        for chunk in chunks(batches):
+            more = chunk.column_names[len(first.schema) :]
+            table = chunk.rename_columns([*first.schema.names, *more])
+            # Events of no consequence too tell what time it is.
+            latest = int(read_times(Columns(table), plan.time).max())
+            for number, one in enumerate(classes):
+                kept = ordered(_of_consequence(one, plan, table), plan)
+                place = np.zeros(len(kept), np.int64)
+                if one.attributes:
+                    place = kept[f"{BUCKET}{number}"].to_numpy().astype(np.int64)
+                # Spark hands times over in the zone of the session.
+                kept = kept.select(first.schema.names).cast(first.schema)
+                parts = dict(split(kept, place, len(one.buckets)))
+                yield tasks.sent_rows(one.buckets, seq, latest, parts)
+            seq += 1
+
+    return in_task(run)
+
+
+def _of_consequence(one: Class, plan: Plan, table: pa.Table) -> pa.Table:
+    columns = Columns(table)
+    kept = np.ones(len(table), np.bool_)
+    for name in one.attributes:
+        values = columns.arrow(name)
+        if values.null_count:
+            kept &= np.asarray(pc.is_valid(values))
+    if one.types is not None and plan.type in table.column_names:
+        wanted = pc.is_in(table[plan.type].cast(pa.string()), pa.array(sorted(one.types)))
+        kept &= np.asarray(wanted)
+    return table if kept.all() else table.filter(pa.array(kept))
+
+
+def take_turns_of_classes(classes: list[Class]) -> tasks.Turns:
+    """Return the stateful operator of all rules."""
+    places = {
+        bucket: (one.work, place) for one in classes for place, bucket in enumerate(one.buckets)
+    }
+
+    def turn(
+        bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None
+    ) -> tuple[bytes, Outcome]:
+        work, place = places[bucket]
+        saved, outcome = turn_rules(work, data, arrived, latest)
+        return saved, outcome._replace(results=number_matches(outcome.results, place))
+
+    return tasks.turns_of(turn)
