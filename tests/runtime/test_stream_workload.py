@@ -36,7 +36,7 @@ STREAMED = {
 
 def own_rows(rows: pa.Table, name: str, expected: pa.Table) -> pa.Table:
     """Return the rows of one rule, with its own columns."""
-    mine = rows.filter(pc.equal(rows["query"], name))
+    mine = rows.filter(pc.equal(rows["query"], pa.scalar(name)))
     return mine.select(expected.column_names)
 
 

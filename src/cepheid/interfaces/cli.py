@@ -158,6 +158,13 @@ def _compile(file: str, time: str, type_: str, columns: object, unit: str = "us"
         raise
 
 
+def _named(file: str | None) -> str:
+    if file is None:
+        message = "name a query file, or a folder of them with --rules"
+        raise WrongUseError(message)
+    return file
+
+
 def _read_workload(rules: Path, file: str | None, time: str, type_: str) -> Workload:
     if file is not None:
         message = "--rules takes the place of a query file"
@@ -291,14 +298,10 @@ def run(
         message = f"--format is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
         raise WrongUseError(message)
     if rules is not None:
-        if engine == "spark":
-            message = "--rules runs in process: leave --engine out"
-            raise WrongUseError(message)
-        write_result(run_rules(_read_workload(rules, file, time, type_), events), kind, output)
+        together = _read_workload(rules, file, time, type_)
+        write_result(run_rules(together, events, master, engine=engine), kind, output)
         return
-    if file is None:
-        message = "name a query file, or a folder of them with --rules"
-        raise WrongUseError(message)
+    file = _named(file)
     compiled = _compile(file, time, type_, None, time_unit)
     try:
         if engine != "spark" and compiled.plan.output.kind is not OutputKind.AGGREGATES:
@@ -316,7 +319,6 @@ def run(
 
 @app.command()
 def stream(
-    file: FileArgument,
     source: Annotated[
         str,
         typer.Option(
@@ -328,6 +330,10 @@ def stream(
         str, typer.Option(help="Where rows go: a folder of Parquet files, or - to print them.")
     ],
     checkpoint: Annotated[Path, typer.Option(help="The folder from which the query goes on.")],
+    file: Annotated[
+        str | None, typer.Argument(help="A query file, or - for standard input.")
+    ] = None,
+    rules: RulesOption = None,
     watermark: Annotated[
         str, typer.Option(help="How far behind the latest event others may come.")
     ] = "10 seconds",
@@ -349,10 +355,12 @@ def stream(
     time: TimeOption = "ts",
     type_: TypeOption = "type",
 ) -> None:
-    """Run a query over a live stream; started again, it goes on from its checkpoint."""
-    compiled = _compile(file, time, type_, None)
+    """Run a query, or all rules of a folder, over a live stream; both go on from a checkpoint."""
     # Spark takes a second to load, and mistakes in a query do not need it.
+    first = _read_workload(rules, file, time, type_) if rules is not None else None
+    compiled = _compile(_named(file), time, type_, None) if first is None else None
     from cepheid.interfaces.stream_command import Options, stream_query, wrong_use
+    from cepheid.interfaces.stream_rules import stream_rules
 
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
@@ -360,10 +368,14 @@ def stream(
     )  # fmt: skip
     if message := wrong_use(compiled, options):
         raise WrongUseError(message)
+    if rules is not None:
+        stream_rules(lambda: _read_workload(rules, None, time, type_), options, _complain)
+        return
+    assert compiled is not None
     try:
         stream_query(compiled, options)
     except CepheidError as error:
-        error.file = _name_of(file)
+        error.file = _name_of(str(file))
         raise
 
 

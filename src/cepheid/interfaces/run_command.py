@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv, parquet
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -42,15 +43,32 @@ def run_query(compiled: CompiledQuery, pattern: str) -> pa.Table:
     return result
 
 
-def run_rules(rules: Workload, pattern: str) -> pa.Table:
+def run_rules(rules: Workload, pattern: str, master: str | None, *, engine: str) -> pa.Table:
     """Run a workload over the files that a pattern names."""
     console = Console(stderr=True)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
-        result: pa.Table = rules.run(pattern)
+        if engine == "spark":
+            result = _run_rules_with_spark(rules, pattern, master)
+        else:
+            result = rules.run(pattern)
     for notice in notices:
-        console.print(f"notice: {notice.message}", markup=False, highlight=False)
+        if issubclass(notice.category, UserWarning):
+            console.print(f"notice: {notice.message}", markup=False, highlight=False)
     return result
+
+
+def _run_rules_with_spark(rules: Workload, pattern: str, master: str | None) -> pa.Table:
+    """Return the rows of all rules, in the order of the rules, and each rule's by its windows."""
+    from cepheid.runtime import spark_session
+    from cepheid.runtime.scan import find_paths
+
+    find_paths(pattern)  # Starting Spark to find no file would take seconds.
+    with spark_session.session(master) as spark:
+        united = rules.run(pattern, spark=spark)
+        found = spark_session.collect(united, rules.queries[0].plan)
+    ranks = pc.index_in(found["query"], pa.array(rules.names))
+    return found.take(pc.array_sort_indices(ranks))
 
 
 def run_with_spark(compiled: CompiledQuery, pattern: str, master: str | None) -> pa.Table:

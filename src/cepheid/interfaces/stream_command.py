@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ class Options(msgspec.Struct, frozen=True):
     packages: str | None = None
 
 
-def wrong_use(compiled: CompiledQuery, options: Options) -> str:
+def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
     """Return what is wrong with the options, before Spark starts; nothing if all is well."""
     source = options.source
     if options.format not in FILE_FORMATS:
@@ -62,7 +62,7 @@ def wrong_use(compiled: CompiledQuery, options: Options) -> str:
             return "Kafka's values are JSON: name their fields, --columns 'ts timestamp, ...'"
     elif not source.startswith(RATE) and "://" not in source and not Path(source).is_dir():
         return f"could not read {source}: no such folder"
-    if compiled.plan.window.emit_early and options.sink != STANDARD_OUTPUT:
+    if compiled is not None and compiled.plan.window.emit_early and options.sink != STANDARD_OUTPUT:
         message = "rows of `EMIT EARLY` change until their window closes, and files do not: "
         return message + "use --sink -"
     return ""
@@ -76,26 +76,33 @@ def stream_query(compiled: CompiledQuery, options: Options) -> None:
     DataError
         What a task said about the events, or E523 if Spark itself failed.
     """
-    with warnings.catch_warnings(record=True), _session(options) as spark:
-        spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
+    with live_session(options) as spark:
         stream_in(spark, compiled, options)
 
 
-def _session(options: Options) -> AbstractContextManager[SparkSession]:
-    return spark_session.session(options.master, packages=options.packages)
+@contextmanager
+def live_session(options: Options) -> Iterator[SparkSession]:
+    """Return a session with as many tasks a micro-batch as there are cores."""
+    with (
+        warnings.catch_warnings(record=True),
+        spark_session.session(options.master, packages=options.packages) as spark,
+    ):
+        spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
+        yield spark
 
 
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
     """Run a live query in a session."""
     try:
-        rows = compiled.stream(_source(spark, options), watermark=options.watermark)
+        rows = compiled.stream(source_of(spark, options), watermark=options.watermark)
         mode = "update" if compiled.plan.window.emit_early else "append"
-        _watch(_start(rows, options, mode), Console(stderr=True))
+        _watch(start(rows, options, mode), Console(stderr=True))
     except PySparkException as error:
         raise spark_session.clear_error(error) from error
 
 
-def _source(spark: SparkSession, options: Options) -> DataFrame:
+def source_of(spark: SparkSession, options: Options) -> DataFrame:
+    """Return the events of a source as a streaming DataFrame."""
     if options.source.startswith(RATE):
         return spark.readStream.format("rate").option(
             "rowsPerSecond", options.source.removeprefix(RATE)
@@ -134,7 +141,8 @@ def _kafka(spark: SparkSession, options: Options) -> DataFrame:
     return raw.select(event.alias("event")).select("event.*")
 
 
-def _start(rows: DataFrame, options: Options, mode: str) -> Any:
+def start(rows: DataFrame, options: Options, mode: str) -> Any:
+    """Return a live query that writes rows to the sink."""
     writer = rows.writeStream.outputMode(mode)
     writer = writer.option("checkpointLocation", str(options.checkpoint))
     if options.once:
@@ -154,16 +162,23 @@ def _print_rows(batch: DataFrame, _number: int) -> None:
 
 def _watch(live: Any, console: Console) -> None:
     """Wait for the end, and show on a terminal how the query is doing."""
-    if not console.is_terminal:
-        _wait(live, live.awaitTermination)
-        return
-    with Live(console=console, transient=True, auto_refresh=False) as view:
+    with showing(console) as show:
 
         def look() -> None:
             while not live.awaitTermination(1):
-                view.update(progress_table(live.lastProgress), refresh=True)
+                show(live)
 
         _wait(live, look)
+
+
+@contextmanager
+def showing(console: Console) -> Iterator[Callable[[Any], None]]:
+    """Return what shows the progress of a live query; nothing where there is no terminal."""
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with Live(console=console, transient=True, auto_refresh=False) as view:
+        yield lambda live: view.update(progress_table(live.lastProgress), refresh=True)
 
 
 def _wait(live: Any, wait: Callable[[], object]) -> None:

@@ -1,0 +1,100 @@
+"""``cepheid stream --rules``: rules over a live stream, which come and go while it runs.
+
+The folder is looked at between micro-batches. If its rules have changed, the query is stopped and
+started again with the new ones on the same checkpoint: all others go on where they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from rich.console import Console
+
+from cepheid.errors import CepheidError
+from cepheid.interfaces.stream_command import Options, live_session, showing, source_of, start
+from cepheid.runtime import spark_session
+from cepheid.workloads import Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Read = Callable[[], Workload]
+Complain = Callable[[str], None]
+
+SECONDS = 1.0
+"""How often the rules are looked at."""
+
+
+class Rulebook:
+    """Rules that may change: the last ones that could be read, and that could run.
+
+    Parameters
+    ----------
+    read
+        Reads the rules, or says what is wrong with them.
+    complain
+        Told once about rules that cannot be read or run; those before go on.
+    """
+
+    def __init__(self, read: Read, complain: Complain) -> None:
+        self._read, self._complain = read, complain
+        self.rules = read()
+        self._said = ""
+
+    def changed(self, try_out: Callable[[Workload], object]) -> bool:
+        """Look at the rules again; return whether there are other ones, and they can run."""
+        try:
+            rules = self._read()
+            if _texts(rules) == _texts(self.rules):
+                self._said = ""
+                return False
+            try_out(rules)
+        except CepheidError as error:
+            if str(error) != self._said:
+                self._complain(f"{error}\nthe rules before go on")
+            self._said = str(error)
+            return False
+        self.rules, self._said = rules, ""
+        return True
+
+
+def _texts(rules: Workload) -> dict[str, str]:
+    return {name: one.text for name, one in zip(rules.names, rules.queries, strict=True)}
+
+
+def stream_rules(read: Read, options: Options, complain: Complain) -> None:
+    """Run rules over a live stream until it is stopped or, with ``once``, its source is empty.
+
+    Raises
+    ------
+    DataError
+        What a task said about the events, or E523 if Spark itself failed.
+    """
+    with live_session(options) as spark:
+        stream_rules_in(spark, Rulebook(read, complain), options)
+
+
+def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> None:
+    """Run rules over a live stream in a session."""
+
+    def rows_of(rules: Workload) -> DataFrame:
+        rows: DataFrame = rules.stream(source_of(spark, options), watermark=options.watermark)
+        return rows
+
+    live: Any = None
+    try:
+        with showing(Console(stderr=True)) as show:
+            live = start(rows_of(book.rules), options, "append")
+            while not live.awaitTermination(SECONDS):
+                show(live)
+                if book.changed(rows_of):
+                    # A micro-batch that is cut off runs again, and with the new rules.
+                    live.stop()
+                    live = start(rows_of(book.rules), options, "append")
+    except KeyboardInterrupt:
+        if live is not None:
+            live.stop()
+    except PySparkException as error:
+        raise spark_session.clear_error(error) from error

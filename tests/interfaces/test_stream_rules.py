@@ -1,0 +1,130 @@
+"""``cepheid stream --rules``: rules that change while the stream goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.interfaces.test_cli import run
+from tests.interfaces.test_stream_command import two_files, write
+
+from cepheid.errors import DataError
+from cepheid.interfaces import stream_rules
+from cepheid.interfaces.rules import read_rules
+from cepheid.interfaces.stream_command import Options
+from cepheid.interfaces.stream_rules import Rulebook, stream_rules_in
+from cepheid.workloads import Workload, workload
+
+WINDOW = "WITHIN 4 s SLIDE 4 s"
+COUNTS = f"RETURN user, COUNT(*) PATTERN A GROUP-BY user {WINDOW}"
+TRENDS = f"RETURN user, COUNT(*) PATTERN A+ GROUP-BY user {WINDOW}"
+
+
+def rulebook(folder: Path, complaints: list[str]) -> Rulebook:
+    return Rulebook(lambda: workload(read_rules(folder)), complaints.append)
+
+
+def rules_in(folder: Path, **texts: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for file in folder.iterdir():
+        file.unlink()
+    for name, text in texts.items():
+        (folder / f"{name}.cq").write_text(text)
+    return folder
+
+
+def test_rules_that_cannot_be_read_are_told_once_and_the_others_go_on(tmp_path: Path) -> None:
+    complaints: list[str] = []
+    folder = rules_in(tmp_path / "rules", counts=COUNTS)
+    book = rulebook(folder, complaints)
+    tried: list[Workload] = []
+    assert not book.changed(tried.append)
+    rules_in(folder, counts=COUNTS, wrong="RETURN")
+    assert not book.changed(tried.append)
+    assert not book.changed(tried.append)
+    assert len(complaints) == 1
+    assert "--> wrong:" in complaints[0]
+    assert "the rules before go on" in complaints[0]
+    rules_in(folder, counts=COUNTS, trends=TRENDS)
+    assert book.changed(tried.append)
+    assert book.rules.names == tried[0].names == ("counts", "trends")
+    assert not book.changed(tried.append)
+
+
+def test_a_change_stops_the_query_and_starts_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = rules_in(tmp_path / "rules", counts=COUNTS)
+    happened: list[str] = []
+    seconds = iter(["", "change", "", "end"])
+
+    class Live:
+        def awaitTermination(self, _seconds: float) -> bool:  # noqa: N802  # Spark's name
+            now = next(seconds)
+            if now == "change":
+                rules_in(folder, counts=COUNTS, trends=TRENDS)
+            return now == "end"
+
+        lastProgress = None  # noqa: N815  # Spark's name
+
+        def stop(self) -> None:
+            happened.append("stop")
+
+    def started(rows: Any, _options: Options, _mode: str) -> Live:
+        happened.append(f"start {rows}")
+        return Live()
+
+    def streamed(rules: Workload, _events: object, **_: object) -> str:
+        return " ".join(rules.names)
+
+    monkeypatch.setattr(stream_rules, "start", started)
+    monkeypatch.setattr(stream_rules, "source_of", lambda *_: None)
+    monkeypatch.setattr(Workload, "stream", streamed)
+    options = Options("events", "-", tmp_path / "state", "1 second")
+    stream_rules_in(None, rulebook(folder, []), options)  # type: ignore[arg-type]  # no Spark
+    assert happened == ["start counts", "stop", "start counts trends"]
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(500)
+def test_rules_go_on_with_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    source = two_files(tmp_path / "events")
+    folder = rules_in(tmp_path / "rules", counts=COUNTS)
+    sink = tmp_path / "rows"
+    options = Options(str(source), str(sink), tmp_path / "state", "1 second", once=True)
+    stream_rules_in(spark, rulebook(folder, []), options)
+    rules_in(folder, counts=COUNTS, trends=TRENDS)
+    write(source, 3, [6, 20])
+    stream_rules_in(spark, rulebook(folder, []), options)
+    found = [(row["query"], row["count"]) for row in spark.read.parquet(str(sink)).collect()]
+    # Two events wait for the watermark when the second rule comes, at 5 s and at 6 s. With the
+    # third, of the same time as the second, there are five trends.
+    assert sorted(found) == [("counts", 2.0), ("counts", 3.0), ("trends", 5.0)]
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(500)
+def test_rules_run_on_spark(tmp_path: Path) -> None:
+    source = two_files(tmp_path / "events")
+    folder = rules_in(tmp_path / "rules", counts=COUNTS, trends=TRENDS)
+    options = ("--rules", folder, "--input", source, "--format", "csv")
+    local = run("run", *options, timeout=200)
+    spark = run("run", *options, "--engine", "spark", "--master", "local[1]", timeout=300)
+    assert spark.returncode == 0, spark.stderr
+    assert spark.stdout == local.stdout
+    assert spark.stdout.count("\n") == 5
+
+
+def test_a_bad_rule_is_said_before_spark_starts(tmp_path: Path) -> None:
+    folder = rules_in(tmp_path / "rules", wrong="RETURN")
+    places = ("--source", tmp_path, "--sink", "-", "--checkpoint", tmp_path / "state")
+    done = run("stream", "--rules", folder, *places)
+    assert done.returncode == 1
+    assert "--> wrong:" in done.stderr
+    missing = run("stream", *places)
+    assert missing.returncode == 2
+    assert "name a query file" in missing.stderr
+    with pytest.raises(DataError):
+        rulebook(rules_in(tmp_path / "none"), [])
