@@ -348,9 +348,10 @@ def stream(
     ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
+    time_unit: UnitOption = "us",
 ) -> None:
     """Run a query over a live stream; started again, it goes on from its checkpoint."""
-    compiled = _compile(file, time, type_, None)
+    compiled = _compile(file, time, type_, None, time_unit)
     # Spark takes a second to load, and mistakes in a query do not need it.
     from cepheid.interfaces.stream_command import Options, stream_query, wrong_use
 

@@ -27,7 +27,7 @@ from cepheid.runtime.spark_tasks import (
     with_names,
 )
 from cepheid.runtime.stream_state import is_late, turn
-from cepheid.runtime.watermarks import MILLISECOND
+from cepheid.runtime.watermarks import MILLISECOND, in_microseconds, in_ticks
 from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
@@ -76,14 +76,14 @@ def send_stream(
             # Spark hands times over in the zone of the session, which may change with a restart.
             kept = kept.cast(work.schema)
             parts = split(kept, place, len(buckets))
-            yield _sent(buckets, seq, latest, dict(parts))
+            yield _sent(buckets, seq, latest, in_microseconds(work, latest), dict(parts))
             seq += 1
 
     return in_task(run)
 
 
 def _sent(
-    buckets: tuple[int, ...], seq: int, latest: int, parts: dict[int, pa.Table]
+    buckets: tuple[int, ...], seq: int, latest: int, stamp: int, parts: dict[int, pa.Table]
 ) -> pa.RecordBatch:
     """Return a row for every bucket, which is told the latest time, and one for Spark's watermark.
 
@@ -91,7 +91,7 @@ def _sent(
     blobs have no time, and only the row that has one may be dropped.
     """
     count = len(buckets)
-    stamps = pa.array([latest, *(None for _ in buckets)], pa.int64())
+    stamps = pa.array([stamp, *(None for _ in buckets)], pa.int64())
     payloads = [table_to_bytes(parts[n]) if n in parts else None for n in range(count)]
     columns: list[Any] = [
         pa.array([buckets[0], *buckets], pa.int32()),
@@ -127,7 +127,7 @@ def take_turns(work: Work) -> Turns:
             raise type(error)(error.diagnostics, error.text) from None
         state.update((saved,))
         counts = (outcome.events, outcome.late, outcome.buffered, outcome.partitions, len(saved))
-        most = (outcome.open_windows, outcome.lag // MILLISECOND)
+        most = (outcome.open_windows, in_microseconds(work, outcome.lag) // MILLISECOND)
         results = number_matches(outcome.results, int(key[0]))
         payload = table_to_bytes(results) if len(results) else None
         yield pd.DataFrame([(*counts, *most, payload)], columns=[*COUNTS, "payload"])
@@ -140,7 +140,7 @@ def find_late(work: Work) -> Turns:
 
     def run(_key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
         # Spark's watermark is that of the micro-batches before; zero is its word for none.
-        until = state.getCurrentWatermarkMs() * MILLISECOND
+        until = in_ticks(work, state.getCurrentWatermarkMs() * MILLISECOND)
         tables, _ = _arrived(frames)
         if until <= 0 or not tables:
             return
