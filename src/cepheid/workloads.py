@@ -164,6 +164,7 @@ def workload(
     time: str = "ts",
     type: str = "type",  # noqa: A002  # fixed name
     tiebreak: Iterable[str] = (),
+    time_unit: str = "us",
     merge: bool = True,
 ) -> Workload:
     """Put queries together, so that they run in one pass over a stream and share work.
@@ -173,7 +174,7 @@ def workload(
     queries
         Queries by name, or a list of them, which get the names q1, q2, and so on. A query is what
         :func:`query` returns, or a text.
-    time, type, tiebreak
+    time, type, tiebreak, time_unit
         For queries that are texts, as in :func:`query`.
     merge
         Whether queries are merged where they can be. Without it they share reading only, to
@@ -206,7 +207,7 @@ def workload(
         if not isinstance(name, str):
             message = f"the name of a query is a str, not {name.__class__.__name__}"
             raise TypeError(message)
-        compiled[name] = _compiled(name, one, time, type, tuple(tiebreak))
+        compiled[name] = _compiled(name, one, time, type, tuple(tiebreak), time_unit)
         if compiled[name].plan.situations is not None:
             message = "a query about situations shares no pass with others"
             helps = ("run it on its own",)
@@ -225,7 +226,7 @@ def workload(
 
 
 def _compiled(
-    name: str, one: object, time: str, type_: str, tiebreak: tuple[str, ...]
+    name: str, one: object, time: str, type_: str, tiebreak: tuple[str, ...], unit: str
 ) -> CompiledQuery:
     if isinstance(one, CompiledQuery):
         return one
@@ -233,7 +234,7 @@ def _compiled(
         message = f"`{name}` is a query or a text, not {one.__class__.__name__}"
         raise TypeError(message)
     try:
-        return query(one, time=time, type=type_, tiebreak=tiebreak)
+        return query(one, time=time, type=type_, tiebreak=tiebreak, time_unit=unit)
     except CepheidError as error:
         error.file = name
         raise

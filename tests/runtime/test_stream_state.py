@@ -281,3 +281,13 @@ def test_early_rows_are_those_of_all_events_so_far() -> None:
             assert known == {(r["key"], r["window_start"]): r["count"] for r in so_far}
             # Only groups of which events came are told again.
             live.rows.clear()
+
+
+def test_explain_tells_how_the_state_of_a_live_query_is_cut() -> None:
+    for text, said in (
+        ("RETURN key, COUNT(*) PATTERN A GROUP-BY key WITHIN 1 s", "buckets by key\n"),
+        ("RETURN MATCHES PATTERN A WHERE [key] WITHIN 1 s", "buckets by key\n"),
+        ("RETURN COUNT(*) PATTERN A WHERE [key] WITHIN 1 s", "one bucket\n"),
+        ("RETURN COUNT(*) PATTERN A", "not as it is\n"),
+    ):
+        assert f"live streams: {said}" in query(text).explain(engine="spark")

@@ -8,6 +8,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
+from tests.runtime.cases import same
+from tests.runtime.test_stream import cut, drain, read_stream, write_files
+from tests.runtime.test_stream_state import Live, expected_of, parts, shuffled
 
 from cepheid.api import query
 from cepheid.errors import BindError
@@ -67,3 +70,40 @@ def test_frames_and_files(spark: SparkSession, tmp_path: Path) -> None:
         compiled.run(str(tmp_path), spark=spark).toArrow(),
     ):
         assert sorted(rows.to_pylist(), key=lambda row: row["window_start"]) == expected
+
+
+@pytest.mark.parametrize("unit", TICKS_NS)
+@pytest.mark.parametrize("window", [*WINDOWS, "WITHIN 3 EVENTS SLIDE 3 EVENTS"])
+def test_live_queries_know_the_unit(unit: str, window: str) -> None:
+    text = f"RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) {window}"
+    events, late = events_in(unit), events_in(unit).slice(3, 2)
+    second = 10**9 // TICKS_NS[unit]
+    compiled = query(text, time_unit=unit)
+    mixed = events if "EVENTS" in window else shuffled(events, 5 * second, 1)
+    live = Live(compiled, events.schema, delay=5_000_000)
+    for part in parts(mixed, 2):
+        live.feed(part)
+    live.feed(late)
+    live.finish()
+    assert live.late == len(late)
+    expected = expected_of(live.plan, events)
+    assert expected
+    assert same(pa.Table.from_pylist(live.rows), expected)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_live_queries_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    events = events_in("ms")
+    folder = write_files(tmp_path / "events", [*cut(events, 2), events.slice(3, 2)])
+    compiled = query("RETURN COUNT(*) PATTERN SEQ(A+, B) WITHIN 10 s SLIDE 10 s", time_unit="ms")
+    source = read_stream(spark, folder, 1)
+    result, side = compiled.stream(source, watermark="5 seconds", late="side")
+    rows, progress = drain(result, tmp_path, "rows")
+    closed = [row for row in compiled.run(events).to_pylist() if row["window_end"] <= 56_000]
+    assert closed
+    assert same(rows, closed)
+    counts = [p["observedMetrics"]["cepheid"] for p in progress if p["observedMetrics"]]
+    assert (counts[-1]["late"], counts[-1]["lag_ms"]) == (2, 0)
+    returned, _ = drain(side, tmp_path, "late")
+    assert same(returned, events.slice(3, 2).to_pylist())

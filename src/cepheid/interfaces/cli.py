@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.highlighter import RegexHighlighter
 from rich.table import Table
-from rich.theme import Theme
 
 import cepheid
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, DataError, Diagnostic, render_diagnostics
 from cepheid.interfaces.catalogue import bundled_queries, bundled_sample, explain_code, is_code
+from cepheid.interfaces.console import complain, console_of, say, show
 from cepheid.interfaces.rules import read_rules
 from cepheid.language.formatter import format_text
 from cepheid.planner.plan import OutputKind
@@ -40,27 +38,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-
-class _DiagnosticHighlighter(RegexHighlighter):
-    """Colours for diagnostics and plans on a terminal; plain text everywhere else."""
-
-    base_style = "cepheid."
-    highlights = (
-        r"(?m)(?P<error>^error\[\w+\].*)$",
-        r"(?m)(?P<warning>^warning\[\w+\].*)$",
-        r"(?m)^\s*\| *(?P<caret>[\^-]+.*)$",
-        r"(?m)(?P<help>= help: .*)$",
-    )
-
-
-_THEME = Theme(
-    {
-        "cepheid.error": "bold red",
-        "cepheid.warning": "bold yellow",
-        "cepheid.caret": "cyan",
-        "cepheid.help": "green",
-    }
-)
 
 FileArgument = Annotated[str, typer.Argument(help="A query file, or - for standard input.")]
 TimeOption = Annotated[str, typer.Option(help="The column that holds an event's time.")]
@@ -93,36 +70,6 @@ def _check_engine(engine: str) -> None:
     if engine not in ENGINES:
         message = f"--engine is {' or '.join(ENGINES)}, not {engine}"
         raise WrongUseError(message)
-
-
-def _console(*, stderr: bool) -> Console:
-    # soft_wrap keeps long lines whole, so that carets stay where they belong.
-    return Console(
-        stderr=stderr, highlighter=_DiagnosticHighlighter(), theme=_THEME, soft_wrap=True
-    )
-
-
-def _say(text: str) -> None:
-    """Print a result as it is: Rich would expand tabs and drop control characters."""
-    sys.stdout.write(f"{text}\n")
-
-
-def _show(text: str) -> None:
-    """Print a result for people, in colours on a terminal."""
-    console = _console(stderr=False)
-    if console.is_terminal:
-        console.print(text, markup=False, emoji=False)
-    else:
-        _say(text)
-
-
-def _complain(text: str) -> None:
-    """Print a message for people on standard error, in colours on a terminal."""
-    console = _console(stderr=True)
-    if console.is_terminal:
-        console.print(text, markup=False, emoji=False)
-    else:
-        sys.stderr.write(f"{text}\n")
 
 
 def _name_of(file: str) -> str:
@@ -165,14 +112,19 @@ def _named(file: str | None) -> str:
     return file
 
 
-def _read_workload(rules: Path, file: str | None, time: str, type_: str) -> Workload:
+def _read_workload(
+    rules: Path, file: str | None, time: str, type_: str, unit: str = "us"
+) -> Workload:
     if file is not None:
         message = "--rules takes the place of a query file"
         raise WrongUseError(message)
     if not rules.exists():
         message = f"could not read {_name_of(str(rules))}: no such file or folder"
         raise WrongUseError(message)
-    return workload(read_rules(rules), time=time, type=type_)
+    try:
+        return workload(read_rules(rules), time=time, type=type_, time_unit=unit)
+    except ValueError as error:
+        raise WrongUseError(str(error)) from None
 
 
 def _read_schema(path: Path | None) -> object:
@@ -205,8 +157,8 @@ def check(
             continue
         name = _name_of(file)
         if compiled.warnings:
-            _complain(render_diagnostics(compiled.warnings, compiled.text, file=name))
-        _say(f"{name}: ok")
+            complain(render_diagnostics(compiled.warnings, compiled.text, file=name))
+        say(f"{name}: ok")
     if code:
         raise typer.Exit(code)
 
@@ -228,7 +180,7 @@ def explain(
     """Print the plan of a query or of rules with all reasons, or what a diagnostic code means."""
     _check_engine(engine)
     if rules is not None:
-        _show(_read_workload(rules, file, time, type_).explain(schema=_read_schema(schema)))
+        show(_read_workload(rules, file, time, type_).explain(schema=_read_schema(schema)))
         return
     if file is None:
         message = "name a query file or a code, or a folder of rules with --rules"
@@ -238,7 +190,7 @@ def explain(
         if text is None:
             message = f"there is no diagnostic {file.upper()}; docs/errors.md lists all codes"
             raise WrongUseError(message)
-        _show(text)
+        show(text)
         return
     if format_ not in ("text", "mermaid", "json"):
         message = f"--format is text, mermaid or json, not {format_}"
@@ -246,11 +198,11 @@ def explain(
     compiled = _compile(file, time, type_, _read_schema(schema))
     shown = compiled.explain(format=format_, engine=engine)
     if format_ != "text":
-        _say(shown)
+        say(shown)
         return
     # A plan knows no files, so its warnings speak of the query.
     place = f"--> {_name_of(file)}:"
-    _show(re.sub(r"(?m)(?<=^ )( *)--> query:", lambda match: match[1] + place, shown))
+    show(re.sub(r"(?m)(?<=^ )( *)--> query:", lambda match: match[1] + place, shown))
 
 
 @app.command()
@@ -298,7 +250,7 @@ def run(
         message = f"--format is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
         raise WrongUseError(message)
     if rules is not None:
-        together = _read_workload(rules, file, time, type_)
+        together = _read_workload(rules, file, time, type_, time_unit)
         write_result(run_rules(together, events, master, engine=engine), kind, output)
         return
     file = _named(file)
@@ -354,11 +306,12 @@ def stream(
     ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
+    time_unit: UnitOption = "us",
 ) -> None:
     """Run a query, or all rules of a folder, over a live stream; both go on from a checkpoint."""
     # Spark takes a second to load, and mistakes in a query do not need it.
-    first = _read_workload(rules, file, time, type_) if rules is not None else None
-    compiled = _compile(_named(file), time, type_, None) if first is None else None
+    first = _read_workload(rules, file, time, type_, time_unit) if rules is not None else None
+    compiled = _compile(_named(file), time, type_, None, time_unit) if first is None else None
     from cepheid.interfaces.stream_command import Options, stream_query, wrong_use
     from cepheid.interfaces.stream_rules import stream_rules
 
@@ -369,7 +322,7 @@ def stream(
     if message := wrong_use(compiled, options):
         raise WrongUseError(message)
     if rules is not None:
-        stream_rules(lambda: _read_workload(rules, None, time, type_), options, _complain)
+        stream_rules(lambda: _read_workload(rules, None, time, type_, time_unit), options, complain)
         return
     assert compiled is not None
     try:
@@ -396,7 +349,7 @@ def fmt(
         raise
     if check_only:
         if formatted != text:
-            _complain(f"{name}: would change")
+            complain(f"{name}: would change")
             raise typer.Exit(EXIT_FAULT)
     elif write:
         if file == "-":
@@ -405,7 +358,7 @@ def fmt(
         if formatted != text:
             _replace_file(Path(file), formatted)
     else:
-        _say(formatted.rstrip("\n"))
+        say(formatted.rstrip("\n"))
 
 
 def _replace_file(path: Path, text: str) -> None:
@@ -439,26 +392,26 @@ def demo() -> None:
         choice = planned.plan.choice
         semantics = planned.plan.semantics.value
         table.add_row(name, semantics, choice.evaluator, choice.granularity, choice.time)
-    console = _console(stderr=False)
+    console = console_of(stderr=False)
     console.print(table)
     shown = compiled["greta-q3"]
-    _show(f"\n{shown.format()}\n\n{shown.explain()}")
+    show(f"\n{shown.format()}\n\n{shown.explain()}")
     # Spark, numba and Arrow take longer to load than everything above.
     from cepheid.interfaces.chart import bar_chart
     from cepheid.interfaces.run_command import run_with_spark, write_result
 
     text, trades = bundled_sample()
     source = "3,280 real trades (QuantConnect/Lean, Apache-2.0), on Spark"
-    _show(f"\n{text.strip()}\n\nover {source}:")
+    show(f"\n{text.strip()}\n\nover {source}:")
     result = run_with_spark(query(text), str(trades), "local[2]")
     write_result(result, "table", None)
     numbers = [name for name in result.column_names if name in ("trends", "count")]
-    _show(f"\n{bar_chart(result, numbers[0])}" if numbers else "")
+    show(f"\n{bar_chart(result, numbers[0])}" if numbers else "")
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        _say(f"cepheid {cepheid.__version__}")
+        say(f"cepheid {cepheid.__version__}")
         raise typer.Exit
 
 
@@ -477,9 +430,9 @@ def _options(
 def _report(error: CepheidError | WrongUseError) -> int:
     """Print what went wrong and return the exit code for it."""
     if isinstance(error, CepheidError):
-        _complain(str(error))
+        complain(str(error))
         return EXIT_FAULT
-    _complain(f"cepheid: {error}")
+    complain(f"cepheid: {error}")
     return EXIT_USAGE
 
 

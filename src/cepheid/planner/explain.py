@@ -22,6 +22,7 @@ from cepheid.planner.strategies import (
     Strategy,
     choose_for_files,
     choose_for_frames,
+    describe_live,
     shuffle_attributes,
 )
 from cepheid.planner.template import START, Final, Place, Template
@@ -80,7 +81,8 @@ def _describe_strategies(plan: Plan) -> list[str]:
         otherwise = "events go by time where partitions overlap and a key is heavy"
         names = shuffle_attributes(plan)
         lines.append(f"  {otherwise}" + (f", else by {', '.join(names)}" if names else ""))
-    return lines
+    live, reason = describe_live(plan)
+    return [*lines, f"live streams: {live}", f"  because {reason}"]
 
 
 def _title(plan: Plan) -> str:

@@ -142,3 +142,28 @@ def shuffle_attributes(plan: Plan) -> tuple[str, ...]:
     if plan.window.kind is WindowKind.TRAILING and plan.output.kind is OutputKind.AGGREGATES:
         return plan.partition.group_by
     return plan.partition.attributes
+
+
+def live_attributes(plan: Plan) -> tuple[str, ...]:
+    """Return the attributes by which the events of a live query go to buckets.
+
+    Rows of a group are added up where they are made, so all its partitions share a bucket.
+    A match has one partition.
+    """
+    if plan.output.kind is OutputKind.AGGREGATES:
+        return plan.partition.group_by
+    return plan.partition.attributes
+
+
+def describe_live(plan: Plan) -> tuple[str, str]:
+    """Return how the state of a live query is cut, and why."""
+    if plan.situations is None and plan.window.kind is WindowKind.NONE:
+        return "not as it is", "without a window there is no result before the end"
+    names = live_attributes(plan)
+    if names:
+        reason = "rows of a group are added up where they are made"
+        if plan.output.kind is not OutputKind.AGGREGATES:
+            reason = "a match has one partition"
+        return f"buckets by {', '.join(names)}", reason
+    one = "Spark lets one operator keep state, and no event is in order before it"
+    return "one bucket", f"{one}; tasks before it filter and sort"

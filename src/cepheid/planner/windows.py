@@ -134,7 +134,9 @@ def _in_ticks(
     """Return the window in the unit of times that are whole numbers; others know their own."""
     whole = source.schema is not None and source.schema.kind(source.time) is ValueKind.INTEGER
     tick_ns = TICKS_NS[source.time_unit if whole else "us"]
-    if plan.kind is WindowKind.COUNT or tick_ns == TICKS_NS["us"]:
+    if plan.kind is WindowKind.COUNT:
+        return msgspec.structs.replace(plan, tick_ns=tick_ns)
+    if tick_ns == TICKS_NS["us"]:
         return plan
     lengths = [length * TICKS_NS["us"] for length in (plan.within, plan.slide, plan.pane)]
     if any(length % tick_ns for length in lengths):

@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.job import lists_matches, lower
+from cepheid.engine.job import lower
 from cepheid.engine.united import united_schema
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.planner.plan import Plan
+from cepheid.planner.strategies import live_attributes
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.blobs import split
 from cepheid.runtime.ordering import ordered
@@ -44,6 +45,7 @@ from cepheid.runtime.spark_stream import (
 from cepheid.runtime.spark_tasks import BUCKET, Batches, chunks, in_task, partition_id
 from cepheid.runtime.spark_workload import SparkWorkloadLike
 from cepheid.runtime.stream_state import Outcome
+from cepheid.runtime.watermarks import in_microseconds
 from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
@@ -132,9 +134,7 @@ def _rows(frame: DataFrame, plans: dict[str, Plan], watermark: str, *, merge: bo
 def _classes(plans: dict[str, Plan]) -> dict[Attributes, list[str]]:
     found: dict[Attributes, list[str]] = {}
     for name, plan in plans.items():
-        # Rows of a group are added up where they are made; a match has one partition.
-        own = plan.partition.attributes if lists_matches(plan) else plan.partition.group_by
-        found.setdefault(tuple(sorted(own)), []).append(name)
+        found.setdefault(tuple(sorted(live_attributes(plan))), []).append(name)
     return found
 
 
@@ -176,6 +176,7 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
             table = chunk.rename_columns([*first.schema.names, *more])
             # Events of no consequence too tell what time it is.
             latest = int(read_times(Columns(table), plan.time).max())
+            stamp = in_microseconds(first, latest)
             for number, one in enumerate(classes):
                 kept = ordered(_of_consequence(one, plan, table), plan)
                 place = np.zeros(len(kept), np.int64)
@@ -184,7 +185,7 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
                 # Spark hands times over in the zone of the session.
                 kept = kept.select(first.schema.names).cast(first.schema)
                 parts = dict(split(kept, place, len(one.buckets)))
-                yield tasks.sent_rows(one.buckets, seq, latest, parts)
+                yield tasks.sent_rows(one.buckets, seq, latest, stamp, parts)
             seq += 1
 
     return in_task(run)
@@ -214,6 +215,7 @@ def take_turns_of_classes(classes: list[Class]) -> tasks.Turns:
     ) -> tuple[bytes, Outcome]:
         work, place = places[bucket]
         saved, outcome = turn_rules(work, data, arrived, latest)
-        return saved, outcome._replace(results=number_matches(outcome.results, place))
+        results = number_matches(outcome.results, place)
+        return saved, outcome._replace(results=results, lag=in_microseconds(work.work, outcome.lag))
 
     return tasks.turns_of(turn)

@@ -19,7 +19,7 @@ from cepheid.engine.job import lists_matches, lower
 from cepheid.engine.partials import is_whole
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.planner.plan import Plan, WindowKind
-from cepheid.planner.windows import TICKS_NS
+from cepheid.planner.strategies import live_attributes
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.spark_batch import (
     SHUFFLE_PARTITIONS_DEFAULT,
@@ -105,10 +105,6 @@ def check_windows(plan: Plan) -> None:
         message = "without a window, a query over a stream has no result before its end"
         helps = ("add `WITHIN 10 minutes SLIDE 10 minutes`",)
         raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
-    if plan.window.tick_ns != TICKS_NS["us"]:
-        message = "the times of a live query are timestamps, or whole microseconds"
-        helps = (f"turn them into timestamps first: `timestamp_millis({plan.time})`",)
-        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
     apart = lists_matches(plan) or is_whole(lower(plan))
     if plan.window.kind is WindowKind.COUNT and not apart:
         message = "windows counted in events close for each partition at its own time, so a group "
@@ -169,9 +165,7 @@ def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     schema = arrow_schema_of(projected, names_of(plan, projected.columns))
     results = result_schema_of(plan, schema)
     spark = frame.sparkSession
-    # Rows of a group are added up where they are made, so all its partitions share a bucket.
-    # A match has one partition.
-    names = plan.partition.attributes if lists_matches(plan) else plan.partition.group_by
+    names = live_attributes(plan)
     buckets = buckets_of(spark, partitions_of(spark)) if names else (0,)
     work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
     if names:

@@ -27,7 +27,7 @@ from cepheid.runtime.spark_tasks import (
     with_names,
 )
 from cepheid.runtime.stream_state import Outcome, is_late, turn
-from cepheid.runtime.watermarks import MILLISECOND
+from cepheid.runtime.watermarks import MILLISECOND, in_microseconds, in_ticks
 from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
@@ -78,14 +78,14 @@ def send_stream(
             # Spark hands times over in the zone of the session, which may change with a restart.
             kept = kept.cast(work.schema)
             parts = split(kept, place, len(buckets))
-            yield sent_rows(buckets, seq, latest, dict(parts))
+            yield sent_rows(buckets, seq, latest, in_microseconds(work, latest), dict(parts))
             seq += 1
 
     return in_task(run)
 
 
 def sent_rows(
-    buckets: tuple[int, ...], seq: int, latest: int, parts: dict[int, pa.Table]
+    buckets: tuple[int, ...], seq: int, latest: int, stamp: int, parts: dict[int, pa.Table]
 ) -> pa.RecordBatch:
     """Return a row for every bucket, which is told the latest time, and one for Spark's watermark.
 
@@ -93,7 +93,7 @@ def sent_rows(
     blobs have no time, and only the row that has one may be dropped.
     """
     count = len(buckets)
-    stamps = pa.array([latest, *(None for _ in buckets)], pa.int64())
+    stamps = pa.array([stamp, *(None for _ in buckets)], pa.int64())
     payloads = [table_to_bytes(parts[n]) if n in parts else None for n in range(count)]
     columns: list[Any] = [
         pa.array([buckets[0], *buckets], pa.int32()),
@@ -125,7 +125,8 @@ def take_turns(work: Work) -> Turns:
         bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None
     ) -> tuple[bytes, Outcome]:
         saved, outcome = turn(work, data, arrived, latest)
-        return saved, outcome._replace(results=number_matches(outcome.results, bucket))
+        results, lag = number_matches(outcome.results, bucket), in_microseconds(work, outcome.lag)
+        return saved, outcome._replace(results=results, lag=lag)
 
     return turns_of(one)
 
@@ -153,7 +154,7 @@ def find_late(work: Work) -> Turns:
 
     def run(_key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
         # Spark's watermark is that of the micro-batches before; zero is its word for none.
-        until = state.getCurrentWatermarkMs() * MILLISECOND
+        until = in_ticks(work, state.getCurrentWatermarkMs() * MILLISECOND)
         tables, _ = _arrived(frames)
         if until <= 0 or not tables:
             return

@@ -18,6 +18,8 @@ class Work(msgspec.Struct, frozen=True):
     buckets: int
     delay: int = 0
     """How far the watermark of a stream is behind its latest event, in microseconds."""
+    tick_ns: int = 1000
+    """What one of the times of events is, in nanoseconds."""
 
     @staticmethod
     def of(
@@ -30,6 +32,7 @@ class Work(msgspec.Struct, frozen=True):
             results.serialize().to_pybytes(),
             buckets,
             delay,
+            plan.window.tick_ns,
         )
 
     def job(self) -> Job:
