@@ -78,6 +78,7 @@ def stream_query(compiled: CompiledQuery, options: Options) -> None:
     """
     with warnings.catch_warnings(record=True), _session(options) as spark:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
+        spark_session.keep_checkpoints_local(spark)
         stream_in(spark, compiled, options)
 
 
