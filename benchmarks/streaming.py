@@ -116,6 +116,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--query", choices=[*QUERIES, "all"], default="all")
     parser.add_argument("--soak", type=int, default=0, metavar="SECONDS")
     parser.add_argument("--rate", type=int, default=100_000, help="events a second of the soak")
+    parser.add_argument("--trigger", default="1 second", help="how often the soak's batches start")
     return parser.parse_args()
 
 
@@ -128,10 +129,13 @@ def main() -> None:
     with warnings.catch_warnings(), spark_session.session("local[2]") as spark:
         warnings.simplefilter("ignore")
         spark.conf.set("spark.sql.shuffle.partitions", "2")
+        spark_session.keep_checkpoints_local(spark)
         for name in names:
             if table is None:
                 print(f"{name}, {options.keys:,} keys, {options.rate:,} events/s")
-                soak(spark, QUERIES[name], options.keys, options.rate, options.soak)
+                soak(
+                    spark, QUERIES[name], options.keys, options.rate, options.soak, options.trigger
+                )
                 continue
             done = measure(spark, QUERIES[name], folder, table)
             speed = f"{done.rate:>12,.0f} events/s {done.median:6.2f} s a micro-batch"

@@ -22,9 +22,10 @@ import cepheid
 SECOND = 1_000_000
 DELAY = 1
 FILES_A_SECOND = 4
-TRIGGER = "1 second"
+MADE = 8
 REPORT = 5.0
-WARM_UP = 15.0
+WARM_BATCHES = 25
+WARM_UP = 40.0
 """Seconds before waiting times count: workers start, and kernels are loaded."""
 
 
@@ -39,23 +40,27 @@ class Writer(threading.Thread):
         self.stop = threading.Event()
         self.there: list[tuple[int, float]] = []
         self.random = np.random.default_rng(3)
+        # Made once: the machine is to work for the query, and not for its events.
+        self.made = [self.make_columns() for _ in range(MADE)]
         self.write_file()
+
+    def make_columns(self) -> dict[str, Any]:
+        """Return all columns of a file but the times."""
+        return {
+            "type": pa.array(np.array(["A", "B", "C"])[self.random.integers(0, 3, self.rows)]),
+            "key": pa.array(self.random.integers(0, self.keys, self.rows)),
+            "x": pa.array(self.random.random(self.rows)),
+        }
 
     def write_file(self) -> None:
         """Write the events of a part of a second, which ends now."""
         now = int(time.time() * SECOND)
-        times = np.sort(self.random.integers(now - SECOND // FILES_A_SECOND, now, self.rows))
-        table = pa.table(
-            {
-                "ts": pa.array(times, pa.timestamp("us", "UTC")),
-                "type": np.array(["A", "B", "C"])[self.random.integers(0, 3, self.rows)],
-                "key": self.random.integers(0, self.keys, self.rows),
-                "x": self.random.random(self.rows),
-            }
-        )
+        times = np.linspace(now - SECOND // FILES_A_SECOND, now, self.rows, dtype=np.int64)
+        columns = self.made[len(self.there) % MADE]
+        table = pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), **columns})
         # Spark passes over files that begin with a dot.
         hidden = self.folder / f".{now}.parquet"
-        parquet.write_table(table, hidden)
+        parquet.write_table(table, hidden, use_dictionary=["type"], compression="none")
         hidden.rename(self.folder / f"{now}.parquet")
         self.there.append((int(times[-1]), time.time()))
 
@@ -68,7 +73,7 @@ class Writer(threading.Thread):
             self.stop.wait(max(0.0, due - time.time()))
 
 
-def soak(spark: Any, text: str, keys: int, rate: int, seconds: int) -> None:
+def soak(spark: Any, text: str, keys: int, rate: int, seconds: int, trigger: str) -> None:
     """Run a query for a while, and print what it takes every few seconds."""
     folder, output = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
     writer = Writer(folder, keys, rate)
@@ -84,7 +89,7 @@ def soak(spark: Any, text: str, keys: int, rate: int, seconds: int) -> None:
     live = (
         rows.writeStream.foreachBatch(take)
         .option("checkpointLocation", str(output))
-        .trigger(processingTime=TRIGGER)
+        .trigger(processingTime=trigger)
         .start()
     )
     writer.start()
@@ -100,6 +105,15 @@ def soak(spark: Any, text: str, keys: int, rate: int, seconds: int) -> None:
     if waits:
         worst, middle = np.percentile(waits, 99), np.median(waits)
         print(f"rows leave {middle:.2f} s (median), {worst:.2f} s (p99) after they can")
+    tell_parts(live)
+
+
+def tell_parts(live: Any) -> None:
+    """Print where the time of a micro-batch goes."""
+    taken = [p["durationMs"] for p in live.recentProgress if p["numInputRows"]][WARM_BATCHES:]
+    for name in taken[-1] if taken else ():
+        times = [one.get(name, 0) for one in taken]
+        print(f"{name:20}{np.median(times):8.0f} ms {np.percentile(times, 99):8.0f} ms (p99)")
 
 
 def report(live: Any, writer: Writer, passed: float) -> None:

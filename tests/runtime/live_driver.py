@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark_options import options
 
 from cepheid.api import query
+from cepheid.runtime.spark_session import keep_checkpoints_local
 
 WATERMARK = "5 seconds"
 
@@ -61,6 +62,7 @@ def main(place: str, text: str) -> None:
     for name, value in options().items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    keep_checkpoints_local(spark)
     warm_up(spark)
     while not (Path(place) / "go").exists():
         time.sleep(0.02)

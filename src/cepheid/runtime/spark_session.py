@@ -11,9 +11,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -55,6 +56,12 @@ STATE_SETTINGS = {
     f"{_ROCKSDB}.changelogCheckpointing.enabled": ("false", "true"),
 }
 """Where the state of live queries lies: what Spark would take, and what is better."""
+
+LOCAL_CHECKPOINTS = (
+    "spark.sql.streaming.checkpointFileManagerClass",
+    f"{_PROVIDER.rpartition('.')[0]}.checkpointing.FileSystemBasedCheckpointFileManager",
+)
+"""For checkpoints on a local disk, where Spark's own choice starts a process for every file."""
 
 LOG_SETTINGS = Path(__file__).parents[1] / "data" / "log4j2.properties"
 
@@ -107,7 +114,7 @@ def session(master: str | None = None, *, packages: str | None = None) -> Iterat
     try:
         with _silence():
             spark = builder.getOrCreate()
-        if not type(spark).__module__.startswith("pyspark.sql.connect"):
+        if not is_connect(spark):
             spark.sparkContext.setLogLevel("OFF")
     except Exception as error:
         reason = str(error).strip().splitlines() or [type(error).__name__]
@@ -169,10 +176,31 @@ def clear_error(error: Exception) -> DataError:
     return DataError([Diagnostic("E523", f"Spark failed: {reason}")])
 
 
+def keep_checkpoints_local(spark: SparkSession) -> None:
+    """Let live queries write checkpoints on a local disk without a process for every file.
+
+    Spark renames files by way of a class that asks ``readlink`` whether each is a link. The other
+    one renames them all the same, but must not overwrite files on HDFS, so it is for disks only.
+    """
+    name, better = LOCAL_CHECKPOINTS
+    if spark.conf.get(name, None) is None and not is_connect(spark):
+        jvm: Any = spark.sparkContext._jvm
+        try:
+            jvm.java.lang.Class.forName(better)
+        except Py4JError:  # Another version of Spark has it elsewhere.
+            return
+        spark.conf.set(name, better)
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Return whether a session is one of Spark Connect, without a JVM of its own."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 @contextlib.contextmanager
 def watch(spark: SparkSession, tell: Callable[[str], object]) -> Iterator[None]:
     """Tell how many tasks are done, again and again, while the body runs."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(spark):
         yield
         return
     done = threading.Event()
