@@ -51,7 +51,7 @@ def recognize(plan: MatchPlan, table: pa.Table, *, threads: int = 1) -> pa.Table
     """
     quest = _quest(plan, table)
     shares = quest.shares(max(min(threads, len(table) // ROWS_OF_A_THREAD), 1))
-    if len(shares) == 1:
+    if len(shares) <= 1:
         return pa.concat_tables(_parts(quest))
     with ThreadPoolExecutor(len(shares)) as pool:
         found = list(pool.map(lambda share: list(_parts(share)), shares))
