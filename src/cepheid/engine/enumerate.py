@@ -248,7 +248,9 @@ class Lister(Evaluation):
         Rows of one value have ranks side by side, in their order; so few are looked at.
         """
         ranks, pairs, _ = self._ranked
-        equalities = _numbers_of_equalities(self.question.relations)
+        # Contiguous matches look at one row before, whatever its value.
+        contiguous = self._semantics == forward.CONTIGUOUS
+        equalities = set() if contiguous else _numbers_of_equalities(self.question.relations)
         equal = np.full(len(pairs), -1, np.int64)
         at_rank = np.zeros((len(ranks.rank) if equalities else 0, len(self.order)), np.int32)
         for number, pair in enumerate(pairs):
@@ -302,16 +304,22 @@ class Lister(Evaluation):
         ending &= self.order[:, None] >= ends[arrays.segment_of]
         row, state = np.nonzero(ending)
         segment = arrays.segment_of[row]
-        place = np.lexsort((state, segment, segments.rows[row], turn[segment]))
-        held = arrays.reach >= 0
-        if len(arrays.until):
-            held &= arrays.until >= 0
-        count = int(np.count_nonzero(held))
+        # Rows come by segment and state already; only what differs is sorted.
+        last = segments.rows[row]
+        place = np.argsort(last, kind="stable")
+        if len(turn) and (turn != turn[0]).any():
+            place = place[np.argsort(turn[segment][place], kind="stable")]
         ptr = np.zeros(len(segments.key) * states + 1, np.int64)
-        member, key = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        kernel.gather_members(
-            self.data, arrays.reach, arrays.until, self._semantics, ptr, member, key
-        )
+        member, key = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        # Contiguous matches look at the rows right before and at no others.
+        if self._semantics != forward.CONTIGUOUS:
+            held = arrays.reach >= 0
+            if len(arrays.until):
+                held &= arrays.until >= 0
+            member, key = np.zeros((2, int(np.count_nonzero(held))), np.int64)
+            kernel.gather_members(
+                self.data, arrays.reach, arrays.until, self._semantics, ptr, member, key
+            )
         return arrays._replace(
             member_ptr=ptr, member=member, member_key=key, trigger_row=row[place],
             trigger_state=state[place],

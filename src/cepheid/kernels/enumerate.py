@@ -26,6 +26,8 @@ ROW, STATE, EDGE, PLACE, STOP, LOW, HIGH, RANKED, FOUND = range(9)
 """The columns of a frame: what it binds, the edge, the earlier rows still to be tried, and whether
 it has led to a match."""
 FRAME = 9
+THEMSELVES = -2
+"""As RANKED: places are rows."""
 TRIGGER, DEPTH, COUNT, BINDINGS, WANTED = range(5)
 """What the cursor holds."""
 
@@ -94,8 +96,16 @@ def _open_edge(
         frame[PLACE] = _lower_bound(key, first, last, order[row] + 1)
         return
     if semantics == CONTIGUOUS:
-        low = max(low, order[row] - 1)
-    elif equal >= 0:
+        # The rows of the time before, which stand right before those of this time.
+        after = row
+        while after > begin and order[after - 1] == order[row]:
+            after -= 1
+        before = after
+        while before > begin and order[before - 1] == order[row] - 1:
+            before -= 1
+        frame[STOP], frame[PLACE], frame[RANKED] = before, after, THEMSELVES
+        return
+    if equal >= 0:
         if rank_first[equal, row] >= 0:
             frame[STOP], frame[PLACE] = (
                 begin + rank_first[equal, row],
@@ -119,11 +129,13 @@ def _next_row(
     place, row = frame[PLACE], frame[ROW]
     while place > frame[STOP]:
         place -= 1
-        prev = at_rank[frame[RANKED], place] if frame[RANKED] >= 0 else member[place]
+        prev = np.int64(place)
+        if frame[RANKED] != THEMSELVES:
+            prev = np.int64(at_rank[frame[RANKED], place] if frame[RANKED] >= 0 else member[place])
         if reach[prev, source] >= bound and frame[LOW] <= order[prev] < frame[HIGH]:
             if in_ranks(n, upto, predicate, outside, rank, first, last, prev, row):
                 frame[PLACE] = place
-                return np.int64(prev)
+                return prev
     frame[PLACE] = place
     return np.int64(-1)
 
