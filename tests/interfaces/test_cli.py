@@ -393,6 +393,24 @@ def test_run_with_spark_gives_the_same(tmp_path: Path) -> None:
     assert run("run", "-", "--input", events, "--engine", "x", stdin=LINEAR).returncode == 2
 
 
+@pytest.mark.spark
+def test_matches_with_spark_are_written_as_they_are_found(tmp_path: Path) -> None:
+    events, written = tmp_path / "events.parquet", tmp_path / "out" / "result.parquet"
+    written.parent.mkdir()
+    times = pa.array(range(16), pa.timestamp("us", "UTC"))
+    parquet.write_table(pa.table({"ts": times, "type": ["Stock"] * 16, "price": range(16)}), events)
+    text = "RETURN MATCHES PATTERN Stock S+"
+    spark = ("--engine", "spark", "--master", "local[1]")
+    done = run("run", "-", "--input", events, "--output", written, *spark, stdin=text)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert [path.name for path in written.parent.iterdir()] == ["result.parquet"]
+    found = parquet.read_table(written)
+    assert found.schema.field("events").type.value_type.field("ts").type == times.type
+    rows = found.select(["events"]).to_pylist()
+    listed = {tuple(event["price"] for event in row["events"]) for row in rows}
+    assert len(found) == len(listed) == 2**16 - 1
+
+
 def test_a_missing_java_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events = tmp_path / "events.parquet"
     parquet.write_table(EVENTS, events)

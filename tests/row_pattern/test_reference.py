@@ -161,6 +161,7 @@ SCHEMA = pa.schema([("g", pa.int64()), ("t", pa.int64()), ("x", pa.int64()), ("y
 WAYS: dict[str, AbstractContextManager[object]] = {
     "as it comes": nullcontext(),
     "with a memory from the first step": patch.object(find, "STEPS_BEFORE_MEMORY", -1),
+    "in threads": patch("cepheid.row_pattern.recognize.ROWS_OF_A_THREAD", 1),
     "without programs": patch.object(find, "build_programs", side_effect=NoProgramError),
 }
 """All ways to search give the same."""
@@ -177,7 +178,7 @@ def check(text: str, rows: list[dict[str, Any]]) -> None:
     for way, patched in WAYS.items():
         try:
             with patched:
-                found: Any = recognize(plan, table).to_pylist()
+                found: Any = recognize(plan, table, threads=3).to_pylist()
         except cepheid.DataError as error:
             found = error.diagnostics[0].code
         message = f"{way}\n{text}\n{rows}\nfound    {found}\nexpected {expected}"

@@ -7,7 +7,7 @@ What negation, predicates and selection say of rows is worked out as for aggrega
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 
 from cepheid.engine.evaluate import Evaluation, Question
 from cepheid.engine.mask_blocks import MaskBlocks
+from cepheid.engine.pushed_predicates import Pushing, split_by_role
 from cepheid.engine.relations import Relation
 from cepheid.engine.segments import Segments
 from cepheid.engine.sub_partitions import require_values, split_segments
 from cepheid.kernels import enumerate as kernel
 from cepheid.kernels import starts as forward
 from cepheid.language import tree
+from cepheid.planner.plan import GlobalPredicate
 from cepheid.planner.template import START, Edge, Final, State, Template
 
 MATCHES_ROOM = 1 << 16
@@ -89,6 +91,8 @@ class _Arrays(NamedTuple):
     crowded: NDArray[np.bool_]
     choice: NDArray[np.int64]
     chosen: NDArray[np.int64]
+    need: NDArray[np.int64]
+    marks: NDArray[np.int64]
     way: NDArray[np.int64]
     starts: NDArray[np.int64]
     reach: NDArray[np.int64]
@@ -128,12 +132,15 @@ class Lister(Evaluation):
     turn
         For every segment, when it has its turn; among segments of one turn, matches come in the
         order of their last events.
+    judges
+        Conditions on whole matches; those that the search itself asks are not in ``rest``.
     """
 
     def __init__(
         self, question: Question, template: Template, segments: Segments, bound: Places,
-        wanted: Places, turn: Places,
+        wanted: Places, turn: Places, judges: Sequence[GlobalPredicate] = (),
     ) -> None:  # fmt: skip
+        template, pushed = split_by_role(template, judges)
         choices = [0] * len(template.states)
         seen = [1] * len(template.states)
         if question.listed:
@@ -146,6 +153,8 @@ class Lister(Evaluation):
         self._semantics = _SEMANTICS[question.semantics]
         masked = [relation for relation in question.relations if relation.rest]
         places = bound(segments)
+        pushing = Pushing(question, segments, template, judges, pushed)
+        self.rest, self._pushed = pushing.rest, pushing.tables
         self._blocks_of_masks = MaskBlocks(
             segments.ptr, self.order, places, len(masked),
             lambda base, first, last: self._masks(masked, base, first, last),
@@ -164,11 +173,12 @@ class Lister(Evaluation):
         out_ptr = np.zeros(count + 1, np.int64)
         out_row = np.zeros(max(BINDINGS_ROOM, longest), np.int64)
         out_variable = np.zeros(len(out_row), np.int8)
+        limits, dead, dead_limits = self._room_of_limits()
         status = kernel.FULL
         while status != kernel.DONE:
             status = kernel.list_matches(
-                self.graph, self.data, self.arrays, self._semantics, cursor, frames,
-                out_trigger, out_ptr, out_row, out_variable,
+                self.graph, self.data, self.arrays, self._pushed, self._semantics, cursor, frames,
+                limits, dead, dead_limits, out_trigger, out_ptr, out_row, out_variable,
             )  # fmt: skip
             if status == kernel.MISSING:
                 self._blocks_of_masks.load(int(self.arrays.block_of[cursor[kernel.WANTED]]))
@@ -181,6 +191,20 @@ class Lister(Evaluation):
                     self.arrays.segment_of[last], last, out_ptr[: matches + 1].copy(),
                     self.segments.rows[out_row[:bindings]], out_variable[:bindings].copy(),
                 )  # fmt: skip
+
+    def _room_of_limits(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return room for what conditions between distant events leave: ``kernels/pushed.py``."""
+        orders, states = len(self._pushed.outside), len(self.graph.variable)
+        if not orders:
+            none = np.zeros((0, 0, 0), np.int32)
+            return none, np.zeros((0, 0), np.int64), none[None]
+        behind = np.arange(len(self.order)) - self.arrays.bound
+        widest = int(behind.max(initial=0)) + 1
+        return (
+            np.zeros((self.segments.longest + 1, orders, 2), np.int32),
+            np.zeros((widest, states), np.int64),
+            np.zeros((widest, states, orders, 2), np.int32),
+        )
 
     # Before the first match ----------------------------------------------------------------------
 
@@ -196,7 +220,8 @@ class Lister(Evaluation):
         equal, at_rank = self._equal_predicates(segment_of)
         none = np.zeros(0, np.int64)
         return _Arrays(
-            segment_of, bound, crowded, np.array(choices, np.int64), segments.chosen, self._ways(),
+            segment_of, bound, crowded, np.array(choices, np.int64), segments.chosen,
+            self._pushed.need, self._pushed.marks, self._ways(),
             np.full((rows, states), -1, np.int64), np.full((rows, states), -1, np.int64),
             np.full((waiting, states), -1, np.int64), equal, at_rank, blocks.of_row, blocks.at,
             blocks.first, blocks.base, blocks.mask, none, none, none, none, none,
@@ -223,7 +248,9 @@ class Lister(Evaluation):
         Rows of one value have ranks side by side, in their order; so few are looked at.
         """
         ranks, pairs, _ = self._ranked
-        equalities = _numbers_of_equalities(self.question.relations)
+        # Contiguous matches look at one row before, whatever its value.
+        contiguous = self._semantics == forward.CONTIGUOUS
+        equalities = set() if contiguous else _numbers_of_equalities(self.question.relations)
         equal = np.full(len(pairs), -1, np.int64)
         at_rank = np.zeros((len(ranks.rank) if equalities else 0, len(self.order)), np.int32)
         for number, pair in enumerate(pairs):
@@ -260,9 +287,10 @@ class Lister(Evaluation):
     def _find_contiguous_starts(self) -> None:
         graph, data, arrays = self.graph, self.data, self.arrays
         forward.find_contiguous_starts(
-            data.segment_ptr, data.order, data.bits, arrays.chosen, arrays.choice, graph.variable,
-            graph.edge_ptr, graph.source, graph.edge_pair, graph.pair_ptr, graph.predicate,
-            graph.outside, data.rank, data.first, data.last, arrays.starts, arrays.reach,
+            data.segment_ptr, data.order, data.bits, arrays.chosen, arrays.choice, arrays.need,
+            arrays.marks, graph.variable, graph.edge_ptr, graph.source, graph.edge_pair,
+            graph.pair_ptr, graph.predicate, graph.outside, data.rank, data.first, data.last,
+            arrays.starts, arrays.reach,
         )  # fmt: skip
 
     def _with_members(self, wanted: NDArray[np.bool_], turn: NDArray[np.int64]) -> _Arrays:
@@ -276,16 +304,22 @@ class Lister(Evaluation):
         ending &= self.order[:, None] >= ends[arrays.segment_of]
         row, state = np.nonzero(ending)
         segment = arrays.segment_of[row]
-        place = np.lexsort((state, segment, segments.rows[row], turn[segment]))
-        held = arrays.reach >= 0
-        if len(arrays.until):
-            held &= arrays.until >= 0
-        count = int(np.count_nonzero(held))
+        # Rows come by segment and state already; only what differs is sorted.
+        last = segments.rows[row]
+        place = np.argsort(last, kind="stable")
+        if len(turn) and (turn != turn[0]).any():
+            place = place[np.argsort(turn[segment][place], kind="stable")]
         ptr = np.zeros(len(segments.key) * states + 1, np.int64)
-        member, key = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        kernel.gather_members(
-            self.data, arrays.reach, arrays.until, self._semantics, ptr, member, key
-        )
+        member, key = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        # Contiguous matches look at the rows right before and at no others.
+        if self._semantics != forward.CONTIGUOUS:
+            held = arrays.reach >= 0
+            if len(arrays.until):
+                held &= arrays.until >= 0
+            member, key = np.zeros((2, int(np.count_nonzero(held))), np.int64)
+            kernel.gather_members(
+                self.data, arrays.reach, arrays.until, self._semantics, ptr, member, key
+            )
         return arrays._replace(
             member_ptr=ptr, member=member, member_key=key, trigger_row=row[place],
             trigger_state=state[place],

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from cepheid.engine.events import Columns, EventArrays
 from cepheid.engine.graph import GraphBuilder, GraphTables
 from cepheid.engine.prefix_sums import PrefixEvaluation, has_prefix_form
-from cepheid.engine.relations import MASK_CELLS, Relation, mask_block, rank_relations
+from cepheid.engine.relations import (
+    MASK_CELLS,
+    Relation,
+    mask_block,
+    rank_neighbours,
+    rank_relations,
+)
 from cepheid.engine.segments import Segments, gather_segments
 from cepheid.engine.sub_partitions import require_values, split_segments
 from cepheid.engine.wide import sum_rows
@@ -209,10 +215,15 @@ class Evaluation:
         self.segments = segments
         self.order = np.empty(len(segments.rows), np.int64)
         times = question.arrays.ts[segments.rows]
-        order_rows(segments.ptr, times, question.together, self.order)
-        self._ranked = rank_relations(
-            question.relations, segments.rows, segments.ptr, segments.bits, question.variables
-        )
+        widest = order_rows(segments.ptr, times, question.together, self.order)
+        contiguous = question.semantics is tree.Semantics.CONTIGUOUS
+        # Negated patterns are not contiguous, and several events of one time have all those before.
+        if contiguous and widest == 1 and template.states and not template.guards:
+            self._ranked = rank_neighbours(question.relations, segments.rows)
+        else:
+            self._ranked = rank_relations(
+                question.relations, segments.rows, segments.ptr, segments.bits, question.variables
+            )
         self._graph = self._tables(template, question.semantics, lambda q: bool(~seen[q] & 1))
         # Negated patterns run before anything is known of guards.
         self._latest = self._latest_of_all = np.zeros((0, 0), np.int64)

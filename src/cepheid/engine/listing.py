@@ -145,12 +145,17 @@ def _lister(job: Job, stretch: Stretch, owned: Owned) -> Lister:
             rows = rows & (place >= owned.begin)
         return rows if owned.end is None else rows & (place < owned.end)
 
-    return Lister(stretch.question, template, stretch.segments, stretch.bound, wanted, stretch.turn)
+    # Matches of earlier windows are found again by their path, which roles would make ambiguous.
+    judges = () if stretch.earlier else job.plan.globals
+    return Lister(
+        stretch.question, template, stretch.segments, stretch.bound, wanted, stretch.turn, judges
+    )
 
 
 def _judged(job: Job, stretch: Stretch, lister: Lister) -> Iterator[Found]:
     """Yield the matches of a stretch that no window before has had and global predicates keep."""
-    window, judges = job.plan.window, job.plan.globals
+    window = job.plan.window
+    judges = job.plan.globals if stretch.earlier else lister.rest
     # With predicates nobody knows how many matches are needed.
     most = None if judges or stretch.earlier else job.plan.output.limit
     earlier = None

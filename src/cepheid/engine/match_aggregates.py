@@ -46,9 +46,8 @@ def aggregate_matches(
     ]
     values = np.full((count, question.value_of.shape[1]), NO_VALUE, np.int64)
     ended = np.zeros(count, np.float64)
-    latest = question.arrays.ts[segments.rows[segments.ptr[1:] - 1]]
     for found, base in _matches(question, template, segments, judges):
-        tail = question.arrays.ts[found.rows[found.ptr[1:] - 1]] == latest[base]
+        tail = question.arrays.ts[found.rows[found.ptr[1:] - 1]] == segments.window[base]
         ended += np.bincount(base[tail], minlength=count)
         for total, modulus in zip(totals, everything, strict=True):
             _add_numbers(question, found, base, total, modulus)
@@ -84,7 +83,7 @@ def _matches(
         question, template, segments,
         lambda parts: np.repeat(parts.ptr[:-1], np.diff(parts.ptr)),
         lambda parts: np.ones(len(parts.rows), np.bool_),
-        lambda parts: parts.base,
+        lambda parts: parts.base, judges,
     )  # fmt: skip
     built = np.zeros(len(segments.key), np.int64)
     for batch in lister.batches():
@@ -96,7 +95,7 @@ def _matches(
                 "compare neighbours instead: `S.price > NEXT(S).price` needs no matches",
             )
             raise DataError([Diagnostic("E512", message, helps=helps)])
-        found = keep_matches(judges, question.columns, question.variables, batch)
+        found = keep_matches(lister.rest, question.columns, question.variables, batch)
         if len(found):
             yield found, lister.segments.base[found.segment]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,6 +141,49 @@ def rank_relations(
     none = np.zeros((0, len(rows)), np.int32)
     columns = [np.stack(column) for column in zip(*found, strict=True)] or [none] * 4
     return Ranks(*columns), pairs, outside
+
+
+_COMPARE: dict[str, Callable[..., NDArray[np.bool_]]] = {
+    "=": np.equal, "<>": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater,
+    ">=": np.greater_equal,
+}  # fmt: skip
+
+
+def rank_neighbours(
+    relations: Sequence[Relation], rows: NDArray[np.int64]
+) -> tuple[Ranks, list[Pair], list[bool]]:
+    """Say of every row whether it may follow the row before, in the form of ``rank_relations``.
+
+    All rows have rank 0, and what a row asks for is this rank or none. So nothing is sorted; but
+    only neighbours can be asked.
+    """
+    known: dict[int, NDArray[Any]] = {}
+
+    def arranged(values: NDArray[Any]) -> NDArray[Any]:
+        if id(values) not in known:
+            known[id(values)] = take(values, rows)
+        return known[id(values)]
+
+    asked = [relation for relation in relations if relation.comparisons]
+    last = np.zeros((len(asked), len(rows)), np.int32)
+    pairs = []
+    for relation in relations:
+        number = asked.index(relation) if relation.comparisons else -1
+        mine = (number,) if number >= 0 else ()
+        pairs.append(Pair(relation.prev, relation.next, mine, bool(relation.rest)))
+        if not mine or len(rows) < 2:
+            continue
+        held = np.ones(len(rows) - 1, np.bool_)
+        for comparison in relation.comparisons:
+            before, after = arranged(comparison.prev_keys), arranged(comparison.next_keys)
+            held &= _COMPARE[comparison.operator](before[:-1], after[1:])
+            if comparison.prev_valid is not None:
+                held &= arranged(comparison.prev_valid)[:-1]
+            if comparison.next_valid is not None:
+                held &= arranged(comparison.next_valid)[1:]
+        last[number, 1:] = held
+    none = np.zeros_like(last)
+    return Ranks(none, none, last, none), pairs, [False] * len(asked)
 
 
 def rank_rows(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.kernels.columns import is_counting
+from cepheid.kernels.segments import order_by_code, scatter_rows
 
 EXPANDED_ROWS = 1 << 21
 
@@ -67,7 +68,8 @@ def gather_segments(
     back = (key[1:] < key[:-1]) | ((key[1:] == key[:-1]) & (window[1:] < window[:-1]))
     if back.any():
         # Sorting is stable, so rows stay in the order of time.
-        order = np.lexsort((window, key))
+        order = _by_key(key) if len(key) and (window == window[0]).all() else None
+        order = np.lexsort((window, key)) if order is None else order
         key, window, rows = key[order], window[order], rows[order]
     new = np.ones(len(rows), np.bool_)
     new[1:] = (key[1:] != key[:-1]) | (window[1:] != window[:-1])
@@ -76,6 +78,18 @@ def gather_segments(
     none = np.zeros(len(rows), np.int64)
     chosen, base = np.zeros(len(starts), np.int64), np.arange(len(starts))
     return Segments(key[starts], window[starts], ptr, rows, bits[rows], none, chosen, base)
+
+
+def _by_key(key: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return rows by key, counted instead of sorted; None where keys are no small numbers."""
+    least, most = int(key.min()), int(key.max())
+    if least < 0 or most > len(key):
+        return None
+    ends, place = np.zeros(most + 2, np.int64), np.empty(len(key), np.int64)
+    order = np.empty(len(key), np.int64)
+    order_by_code(key, ends, place)
+    scatter_rows(place, order)
+    return order
 
 
 def tumbling_segments(

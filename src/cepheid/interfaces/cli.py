@@ -237,6 +237,7 @@ def run(
         run_rules,
         run_with_spark,
         write_matches,
+        write_matches_with_spark,
         write_result,
     )
 
@@ -256,8 +257,11 @@ def run(
     file = _named(file)
     compiled = _compile(file, time, type_, None, time_unit)
     try:
-        if engine != "spark" and compiled.plan.output.kind is not OutputKind.AGGREGATES:
-            write_matches(compiled, events, kind, output)
+        if compiled.plan.output.kind is not OutputKind.AGGREGATES:
+            if engine == "spark":
+                write_matches_with_spark(compiled, events, master, kind, output)
+            else:
+                write_matches(compiled, events, kind, output)
             return
         if engine == "spark":
             result = run_with_spark(compiled, events, master)

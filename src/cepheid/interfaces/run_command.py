@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -21,6 +22,9 @@ from rich.table import Table
 from cepheid.api import CompiledQuery
 from cepheid.runtime.files import find_files, list_files, run_files
 from cepheid.workloads import Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 FORMATS = ("table", "csv", "json", "parquet")
 ROWS_SHOWN_MAX = 50
@@ -73,6 +77,15 @@ def _run_rules_with_spark(rules: Workload, pattern: str, master: str | None) -> 
 
 def run_with_spark(compiled: CompiledQuery, pattern: str, master: str | None) -> pa.Table:
     """Run a query over files with Spark, with progress on a terminal."""
+    from cepheid.runtime import spark_session
+
+    with _on_spark(compiled, pattern, master) as frame:
+        return spark_session.collect(frame, compiled.plan)
+
+
+@contextmanager
+def _on_spark(compiled: CompiledQuery, pattern: str, master: str | None) -> Iterator[DataFrame]:
+    """Give the rows of a query over files as a DataFrame, with progress on a terminal."""
     # Spark takes a second to load, and most commands do not need it.
     from cepheid.runtime import spark_session
     from cepheid.runtime.scan import find_paths
@@ -89,38 +102,63 @@ def run_with_spark(compiled: CompiledQuery, pattern: str, master: str | None) ->
         with spark_session.session(master) as spark:
             bar.update(task, description="running")
             frame = compiled.run(pattern, spark=spark)
-            watched = spark_session.watch(spark, lambda text: bar.update(task, description=text))
-            with watched:
-                result = spark_session.collect(frame, compiled.plan)
+            with spark_session.watch(spark, lambda text: bar.update(task, description=text)):
+                yield frame
     for notice in notices:
         if issubclass(notice.category, UserWarning):
             console.print(f"notice: {notice.message}", markup=False, highlight=False)
-    return result
+
+
+def write_matches_with_spark(
+    compiled: CompiledQuery, pattern: str, master: str | None, kind: str, output: Path | None
+) -> None:
+    """List the matches of a query over files with Spark; they are never in memory together."""
+    from cepheid.runtime import spark_parts
+
+    with _on_spark(compiled, pattern, master) as frame:
+        if kind == "table":
+            table = spark_parts.first_rows(frame, ROWS_SHOWN_MAX + 1)
+        else:
+            # On a cluster the folder of the result is likely one that all machines share.
+            where = output.parent if output is not None else None
+            with tempfile.TemporaryDirectory(prefix=".cepheid-", dir=where) as folder:
+                tables = spark_parts.tables_of(frame, Path(folder) / "matches")
+                _write_all(spark_parts.schema_of(frame), tables, kind, output)
+            return
+    _print_matches(table, is_limited=compiled.plan.output.limit is not None)
 
 
 def write_matches(compiled: CompiledQuery, pattern: str, kind: str, output: Path | None) -> None:
     """List the matches of a query over files, as they are found; a table shows the first ones."""
-    if kind == "table":
-        limited = compiled.plan.output.limit
-        with _reading(compiled, pattern) as (schema, tables):
-            first = [schema.empty_table(), *_until(tables, ROWS_SHOWN_MAX + 1)]
-        table = pa.concat_tables(first)
-        _print_table(_with_texts(table.slice(0, ROWS_SHOWN_MAX)))
-        if len(table) > ROWS_SHOWN_MAX and limited is None:
-            note = "the first matches only: add LIMIT, or write all to a file with --output"
-            Console().print(note, highlight=False)
-        return
     with _reading(compiled, pattern) as (schema, tables):
-        if output is None:
-            _write_tables(schema, tables, kind, sys.stdout.buffer)
+        if kind != "table":
+            _write_all(schema, tables, kind, output)
             return
-        temporary = output.with_name(f".{output.name}.{os.getpid()}")
-        try:
-            with temporary.open("wb") as sink:
-                _write_tables(schema, tables, kind, sink)
-            temporary.replace(output)
-        finally:
-            temporary.unlink(missing_ok=True)
+        first = [schema.empty_table(), *_until(tables, ROWS_SHOWN_MAX + 1)]
+    _print_matches(pa.concat_tables(first), is_limited=compiled.plan.output.limit is not None)
+
+
+def _print_matches(table: pa.Table, *, is_limited: bool) -> None:
+    _print_table(_with_texts(table.slice(0, ROWS_SHOWN_MAX)))
+    if len(table) > ROWS_SHOWN_MAX and not is_limited:
+        note = "the first matches only: add LIMIT, or write all to a file with --output"
+        Console().print(note, highlight=False)
+
+
+def _write_all(
+    schema: pa.Schema, tables: Iterator[pa.Table], kind: str, output: Path | None
+) -> None:
+    """Write tables to a file, whole or not at all, or to standard output."""
+    if output is None:
+        _write_tables(schema, tables, kind, sys.stdout.buffer)
+        return
+    temporary = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as sink:
+            _write_tables(schema, tables, kind, sink)
+        temporary.replace(output)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -17,13 +17,17 @@ import numpy as np
 from numba import njit
 
 from cepheid.kernels.graph import NO_BOUND, bounds_of, least_order_of_end
+from cepheid.kernels.pushed import bury, enter, open_limits
 from cepheid.kernels.starts import CONTIGUOUS, NEXT, in_ranks, related
 
 DONE, FULL, MISSING = 0, 1, 2
 """Why a kernel stopped: no match is left, no room is left, a block of masks is needed."""
-ROW, STATE, EDGE, PLACE, STOP, LOW, HIGH, RANKED = range(8)
-"""The columns of a frame: what it binds, the edge, and the earlier rows still to be tried."""
-FRAME = 8
+ROW, STATE, EDGE, PLACE, STOP, LOW, HIGH, RANKED, FOUND = range(9)
+"""The columns of a frame: what it binds, the edge, the earlier rows still to be tried, and whether
+it has led to a match."""
+FRAME = 9
+THEMSELVES = -2
+"""As RANKED: places are rows."""
 TRIGGER, DEPTH, COUNT, BINDINGS, WANTED = range(5)
 """What the cursor holds."""
 
@@ -92,8 +96,16 @@ def _open_edge(
         frame[PLACE] = _lower_bound(key, first, last, order[row] + 1)
         return
     if semantics == CONTIGUOUS:
-        low = max(low, order[row] - 1)
-    elif equal >= 0:
+        # The rows of the time before, which stand right before those of this time.
+        after = row
+        while after > begin and order[after - 1] == order[row]:
+            after -= 1
+        before = after
+        while before > begin and order[before - 1] == order[row] - 1:
+            before -= 1
+        frame[STOP], frame[PLACE], frame[RANKED] = before, after, THEMSELVES
+        return
+    if equal >= 0:
         if rank_first[equal, row] >= 0:
             frame[STOP], frame[PLACE] = (
                 begin + rank_first[equal, row],
@@ -117,11 +129,13 @@ def _next_row(
     place, row = frame[PLACE], frame[ROW]
     while place > frame[STOP]:
         place -= 1
-        prev = at_rank[frame[RANKED], place] if frame[RANKED] >= 0 else member[place]
+        prev = np.int64(place)
+        if frame[RANKED] != THEMSELVES:
+            prev = np.int64(at_rank[frame[RANKED], place] if frame[RANKED] >= 0 else member[place])
         if reach[prev, source] >= bound and frame[LOW] <= order[prev] < frame[HIGH]:
             if in_ranks(n, upto, predicate, outside, rank, first, last, prev, row):
                 frame[PLACE] = place
-                return np.int64(prev)
+                return prev
     frame[PLACE] = place
     return np.int64(-1)
 
@@ -130,7 +144,17 @@ def _next_row(
 def _begin(frame, row, state, edge_ptr):
     """Bind a row; its edges are still to be tried."""
     frame[ROW], frame[STATE] = row, state
-    frame[EDGE], frame[PLACE], frame[STOP] = edge_ptr[state] - 1, 0, 0
+    frame[EDGE], frame[PLACE], frame[STOP], frame[FOUND] = edge_ptr[state] - 1, 0, 0, 0
+
+
+@njit(cache=True)
+def _leave(frames, depth, limits, trigger, dead, dead_limits):
+    """Tell the frame before whether a frame has led to a match; if not, it need not be tried."""
+    frame = frames[depth]
+    if frame[FOUND]:
+        frames[depth - 1, FOUND] = 1
+    else:
+        bury(limits, depth - 1, frame[ROW], frame[STATE], trigger, dead, dead_limits)
 
 
 @njit(cache=True)
@@ -146,7 +170,10 @@ def _write(variable, frames, cursor, depth, out_row, out_variable):
 
 
 @njit(cache=True)
-def list_matches(G, D, L, semantics, cursor, frames, out_trigger, out_ptr, out_row, out_variable):
+def list_matches(
+    G, D, L, P, semantics, cursor, frames, limits, dead, dead_limits, out_trigger, out_ptr, out_row,
+    out_variable,
+):  # fmt: skip
     """Write matches until there are no more, the room is used up, or a mask is needed.
 
     The cursor and the frames say where to go on; a second call goes on there.
@@ -158,6 +185,9 @@ def list_matches(G, D, L, semantics, cursor, frames, out_trigger, out_ptr, out_r
         mask is wanted.
     frames
         (events of the longest match, FRAME).
+    limits, dead, dead_limits
+        What conditions between distant events leave; see ``kernels/pushed.py``. ``dead`` has a row
+        for every row of the widest window.
     out_trigger, out_ptr, out_row, out_variable
         Filled: for each match its trigger and where its bindings begin; rows and variables.
     """
@@ -167,20 +197,22 @@ def list_matches(G, D, L, semantics, cursor, frames, out_trigger, out_ptr, out_r
     order, rank, rank_first, rank_last = D.order, D.rank, D.first, D.last
     reach, bounds, segment_of, member_ptr = L.reach, L.bound, L.segment_of, L.member_ptr
     member, key, at_rank, equals = L.member, L.member_key, L.at_rank, L.equal
+    orders, outside, later_ptr, later = P.outside.shape[0], P.outside, P.later_ptr, P.later
+    pushed_rank, pushed_first, pushed_last = P.rank, P.first, P.last
     trigger, depth = cursor[TRIGGER], cursor[DEPTH]
     while True:
         if depth == 0:
             if trigger >= L.trigger_row.shape[0]:
                 cursor[TRIGGER], cursor[DEPTH] = trigger, 0
                 return DONE
-            _begin(frames[0], L.trigger_row[trigger], L.trigger_state[trigger], edge_ptr)
-            depth = 1
+            row, state, depth = L.trigger_row[trigger], L.trigger_state[trigger], 1
+            _begin(frames[0], row, state, edge_ptr)
+            open_limits(limits, outside, row, state, later_ptr, later, pushed_first, pushed_last)
         frame = frames[depth - 1]
         bound, segment = bounds[frames[0, ROW]], segment_of[frames[0, ROW]]
         if frame[PLACE] > frame[STOP]:
-            source, pair, n, upto = source_of[frame[EDGE]], pair_of[frame[EDGE]], 0, 0
-            if pair >= 0:
-                n, upto = pair_ptr[pair], pair_ptr[pair + 1]
+            source, pair = source_of[frame[EDGE]], pair_of[frame[EDGE]]
+            n, upto = (pair_ptr[pair], pair_ptr[pair + 1]) if pair >= 0 else (0, 0)
             prev = _next_row(
                 frame, bound, source, n, upto, order, reach, member, at_rank, G.predicate,
                 G.outside, rank, rank_first, rank_last,
@@ -192,23 +224,28 @@ def list_matches(G, D, L, semantics, cursor, frames, out_trigger, out_ptr, out_r
                         frame[PLACE] += 1
                         cursor[TRIGGER], cursor[DEPTH], cursor[WANTED] = trigger, depth, frame[ROW]
                         return MISSING
-                    if held == 0:
+                    if not held:
                         continue
-                _begin(frames[depth], prev, source, edge_ptr)
-                depth += 1
+                if not orders or enter(
+                    limits, depth, prev, source, trigger, dead, dead_limits, outside, P.earlier_ptr,
+                    P.earlier, later_ptr, later, pushed_rank, pushed_first, pushed_last,
+                ):  # fmt: skip
+                    _begin(frames[depth], prev, source, edge_ptr)
+                    depth += 1
                 continue
-        edge, low, high = frame[EDGE] + 1, np.int64(0), NO_BOUND
+        edge, low, high, open_ = frame[EDGE] + 1, np.int64(0), NO_BOUND, True
         if edge >= edge_ptr[frame[STATE] + 1]:
             depth -= 1
+            if orders and depth:
+                _leave(frames, depth, limits, trigger, dead, dead_limits)
             trigger += depth == 0
             continue
+        frame[EDGE] = edge
         if guard_ptr[edge] < guard_ptr[edge + 1]:
             open_, low, high = bounds_of(G, D, edge, frame[ROW], segment)
-            if not open_:
-                frame[EDGE] = edge
-                continue
+        if not open_:
+            continue
         if source_of[edge] >= 0:
-            frame[EDGE] = edge
             if semantics != CONTIGUOUS or depth == 1 or not L.crowded[frame[ROW]]:
                 at = segment * states + source_of[edge]
                 equal = equals[pair_of[edge]] if pair_of[edge] >= 0 else -1
@@ -219,8 +256,9 @@ def list_matches(G, D, L, semantics, cursor, frames, out_trigger, out_ptr, out_r
             continue
         if cursor[COUNT] >= out_trigger.shape[0] or cursor[BINDINGS] + depth > out_row.shape[0]:
             cursor[TRIGGER], cursor[DEPTH] = trigger, depth
+            frame[EDGE] -= 1
             return FULL
         _write(G.variable, frames, cursor, depth, out_row, out_variable)
         out_trigger[cursor[COUNT] - 1] = trigger
         out_ptr[cursor[COUNT]] = cursor[BINDINGS]
-        frame[EDGE] = edge
+        frame[FOUND] = 1

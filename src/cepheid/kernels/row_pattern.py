@@ -87,7 +87,7 @@ def next_start(start, length, mode, is_target, variable_of, path):
     return start + found
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def find_matches(
     bounds,
     resume,

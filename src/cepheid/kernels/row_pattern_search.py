@@ -352,7 +352,7 @@ def _search(
     return length, steps, keys, generations, kept
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def find_seeing_matches(
     bounds, resume, masks, mask_of, variable_of, first, moves, limits, mode, is_target, unmatched,
     code, code_first, constants, cells, columns, valid, in_set, tally_set, kinds, tally_column,

@@ -191,6 +191,8 @@ def find_starts(G, D, L, S, taken, semantics, segment, begin, first, last):
             for q in range(G.variable.shape[0]):
                 if not D.bits[row] >> G.variable[q] & 1 or L.choice[q] != L.chosen[segment]:
                     continue
+                if L.need[q] and L.need[q] & ~L.marks[row]:
+                    continue
                 # To hand on tuples costs more than what most states need.
                 best, begins = np.int64(row), True
                 if L.way[q] == SUMMED:
@@ -219,8 +221,8 @@ def find_starts(G, D, L, S, taken, semantics, segment, begin, first, last):
 
 @njit(cache=True)
 def find_contiguous_starts(
-    segment_ptr, order, bits, chosen, choice, variable, edge_ptr, source, edge_pair, pair_ptr,
-    predicate, outside, rank, first, last, starts, reach,
+    segment_ptr, order, bits, chosen, choice, need, marks, variable, edge_ptr, source, edge_pair,
+    pair_ptr, predicate, outside, rank, first, last, starts, reach,
 ):  # fmt: skip
     """Fill starts and reach under contiguous, without negation and masks.
 
@@ -237,6 +239,8 @@ def find_contiguous_starts(
             for row in range(i, j):
                 for q in range(variable.shape[0]):
                     if not bits[row] >> variable[q] & 1 or choice[q] != chosen[segment]:
+                        continue
+                    if need[q] and need[q] & ~marks[row]:
                         continue
                     best, begins = np.int64(-1), False
                     for edge in range(edge_ptr[q], edge_ptr[q + 1]):

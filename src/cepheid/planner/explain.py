@@ -11,6 +11,7 @@ from cepheid.language.formatter import format_expression
 from cepheid.planner.explain_situations import describe_situations, mermaid_of, title_of
 from cepheid.planner.plan import (
     EdgePredicate,
+    GlobalPredicate,
     OutputKind,
     Plan,
     PredicateKind,
@@ -201,8 +202,21 @@ def _describe_predicates(plan: Plan) -> list[str]:
     for spanning in plan.globals:
         where = place_of(plan.text, spanning.expression.span)
         text = format_expression(spanning.expression)
-        lines.append(_predicate(PredicateKind.GLOBAL, text, where, "the finished match"))
+        lines.append(_predicate(PredicateKind.GLOBAL, text, where, _moment_of(spanning)))
     return lines or ["none but equivalence" if plan.partition.attributes else "none"]
+
+
+def _moment_of(spanning: GlobalPredicate) -> str:
+    """Return when a condition on a whole match is asked."""
+    if not spanning.events:
+        return f"the finished match: {spanning.reason}"
+    plain = tree.Anchor.EACH
+    names = [
+        e.variable if e.anchor is plain else f"{e.anchor.value}({e.variable})"
+        for e in spanning.events
+    ]
+    moment = "as soon as it is known" if len(names) == 1 else "as soon as both are known"
+    return f"{' and '.join(names)}, {moment}"
 
 
 def _predicate(kind: PredicateKind, text: str, where: str, whom: str) -> str:

@@ -95,10 +95,25 @@ class EdgePredicate(msgspec.Struct, frozen=True):
     reason: str
 
 
+class PlacedEvent(msgspec.Struct, frozen=True):
+    """The first or last event of a variable in a match, or each of them."""
+
+    variable: str
+    anchor: tree.Anchor
+
+
 class GlobalPredicate(msgspec.Struct, frozen=True):
-    """Evaluated on the finished match (§4.5)."""
+    """A condition on a whole match (§4.5).
+
+    ``events`` are the one or two events that it speaks of, if it speaks of single events alone and,
+    for two, separates: then f in ``separation`` is of the first and g of the second, whichever of
+    them is earlier. Such a condition is asked while matches are built.
+    """
 
     expression: tree.Expression
+    events: tuple[PlacedEvent, ...] = ()
+    separation: Separation | None = None
+    reason: str = ""
 
 
 class PartialEquivalence(msgspec.Struct, frozen=True):

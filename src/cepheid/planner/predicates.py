@@ -12,6 +12,7 @@ from cepheid.planner.adjacency import Adjacency
 from cepheid.planner.findings import Findings
 from cepheid.planner.plan import EdgePredicate, GlobalPredicate, LocalPredicate
 from cepheid.planner.separate import separate_predicate
+from cepheid.planner.spanning import place_global
 from cepheid.planner.value_types import Typing
 
 _SPANNING = frozenset({tree.Anchor.FIRST, tree.Anchor.LAST})
@@ -45,7 +46,7 @@ def classify_predicates(
         if anchors & _SPANNING or any(isinstance(n, tree.Aggregate) for n in tree.walk(conjunct)):
             if anchors & _NEIGHBOUR:
                 _reject_neighbours(conjunct, "stand with FIRST, LAST or an aggregate", findings)
-            spanning.append(GlobalPredicate(conjunct))
+            spanning.append(place_global(conjunct, typing))
             continue
         variables = list(dict.fromkeys(a.variable.text for a in attributes))
         if anchors & _NEIGHBOUR or len(variables) > 1:

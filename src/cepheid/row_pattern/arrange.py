@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,13 @@ from numpy.typing import NDArray
 from pyarrow import Table
 
 from cepheid.kernels.columns import scan_times
-from cepheid.kernels.segments import mark_outside, order_by_code, scatter, scatter_rows
+from cepheid.kernels.segments import (
+    first_of_codes,
+    mark_outside,
+    order_by_code,
+    scatter,
+    scatter_rows,
+)
 from cepheid.row_pattern.arrow import Value, pa, pc
 from cepheid.row_pattern.plan import OrderKey
 
@@ -38,8 +45,11 @@ class ArrangedRows:
     ) -> None:
         self._table = table
         self._columns: dict[str, Value] = {}
+        self._moved: tuple[Value, int, Value] | None = None
+        self._lock = Lock()  # Threads ask for the same columns.
+        self._partition_by = partition_by
         self.row_count = len(table)
-        self._destination, self.bounds = _arrange(table, partition_by, order_by)
+        self._destination, self.bounds, self._leading = _arrange(table, partition_by, order_by)
 
     @cached_property
     def order(self) -> Rows | None:
@@ -52,14 +62,15 @@ class ArrangedRows:
 
     def column(self, name: str) -> Value:
         """Return a column, its rows arranged; dictionaries are decoded."""
-        if name not in self._columns:
-            array = _one_array(self._table.column(name))
-            if pa.types.is_dictionary(array.type):
-                array = array.cast(array.type.value_type)
-            if pa.types.is_string_view(array.type):
-                array = array.cast(pa.large_string())  # Not every function of Arrow takes views.
-            self._columns[name] = self._arranged(array)
-        return self._columns[name]
+        with self._lock:
+            if name not in self._columns:
+                array = _one_array(self._table.column(name))
+                if pa.types.is_dictionary(array.type):
+                    array = array.cast(array.type.value_type)
+                if pa.types.is_string_view(array.type):
+                    array = array.cast(pa.large_string())  # Few functions of Arrow take views.
+                self._columns[name] = self._arranged(array)
+            return self._columns[name]
 
     def _arranged(self, array: Value) -> Value:
         if self._destination is None:
@@ -72,7 +83,12 @@ class ArrangedRows:
         return array.take(pa.array(self.order))
 
     def raw_column(self, name: str, rows: Rows) -> Value:
-        """Return some rows of a column as the table has it."""
+        """Return some rows of a column as the table has it; rows of a partition are together."""
+        if name in self._partition_by and self._leading is not None:
+            # One value a partition: to look it up for every row costs more than all the rest.
+            array = _one_array(self._table.column(name))
+            count = np.diff(np.searchsorted(rows, self.bounds))
+            return array.take(pa.array(np.repeat(self._leading, count)))
         if name in self._columns and not pa.types.is_dictionary(
             self._table.schema.field(name).type
         ):
@@ -87,9 +103,15 @@ class ArrangedRows:
 
     def shifted(self, array: Value, shift: int) -> Value:
         """Return for every row the value so many rows further in its partition, or NULL."""
-        length = self.row_count
-        if shift == 0 or length == 0:
+        if shift == 0 or self.row_count == 0:
             return array
+        # Conditions ask for the same neighbour one after the other.
+        if self._moved is None or self._moved[0] is not array or self._moved[1] != shift:
+            self._moved = array, shift, self._shift(array, shift)
+        return self._moved[2]
+
+    def _shift(self, array: Value, shift: int) -> Value:
+        length = self.row_count
         outside = np.zeros(length, np.bool_)
         mark_outside(self.bounds, shift, outside)
         if array.null_count == 0 and _is_plain(array.type):
@@ -122,8 +144,11 @@ def _one_array(column: Value) -> Value:
 
 def _arrange(
     table: Table, partition_by: tuple[str, ...], order_by: tuple[OrderKey, ...]
-) -> tuple[Rows | None, Rows]:
-    """Return where each row goes (None: it stays), and the bounds of the partitions."""
+) -> tuple[Rows | None, Rows, Rows | None]:
+    """Return where each row goes (None: it stays), the bounds of the partitions, and a row of each.
+
+    Without PARTITION BY no row is looked for.
+    """
     length = len(table)
     order = _sorted(table, order_by)
     destination = np.empty(length, np.int64)
@@ -131,7 +156,7 @@ def _arrange(
         scatter_rows(order, destination)
     if not partition_by:
         bounds = np.array([0, length] if length else [0], np.int64)
-        return None if order is None else destination, bounds
+        return None if order is None else destination, bounds, None
     codes = _partition_codes(table, partition_by)
     ends = np.zeros(codes.value_count + 1, np.int64)
     if order is None:
@@ -141,7 +166,10 @@ def _arrange(
         order_by_code(codes.data[order], ends, grouped)
         destination = grouped[destination]
     bounds = np.unique(ends)
-    return None if len(bounds) <= 2 and order is None else destination, bounds
+    leading = np.full(codes.value_count, -1, np.int64)
+    first_of_codes(codes.data, len(bounds) - 1, leading)
+    leading = leading[leading >= 0]
+    return None if len(bounds) <= 2 and order is None else destination, bounds, leading
 
 
 def _sorted(table: Table, order_by: tuple[OrderKey, ...]) -> Rows | None:

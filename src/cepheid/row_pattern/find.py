@@ -8,6 +8,7 @@ otherwise Python does (``_find_slowly``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,12 +47,13 @@ STEPS_BEFORE_MEMORY = 32
 class Quest(NamedTuple):
     """What is to be found, and where.
 
-    ``limits`` has the first row that is too late for a match from each row; it is empty without
-    WITHIN.
+    ``bounds`` are those of the partitions to be searched. ``limits`` has the first row that is too
+    late for a match from each row; it is empty without WITHIN.
     """
 
     plan: MatchPlan
     rows: ArrangedRows
+    bounds: Rows
     automaton: Automaton
     conditions: Sequence[Condition]
     limits: Rows
@@ -59,7 +61,19 @@ class Quest(NamedTuple):
     @property
     def longest(self) -> int:
         """Return the number of rows of the longest partition."""
-        return int(np.diff(self.rows.bounds).max(initial=0))
+        return int(np.diff(self.bounds).max(initial=0))
+
+    @property
+    def row_count(self) -> int:
+        """Return the number of rows of all partitions."""
+        return int(self.bounds[-1] - self.bounds[0])
+
+    def shares(self, count: int) -> list[Quest]:
+        """Cut the partitions into shares of about as many rows, in their order."""
+        ends = self.bounds[0] + self.row_count * np.arange(1, count) // count
+        cuts = np.searchsorted(self.bounds, ends)
+        places = np.unique(np.concatenate([[0], cuts, [len(self.bounds) - 1]])).tolist()
+        return [self._replace(bounds=self.bounds[a : b + 1]) for a, b in pairwise(places)]
 
 
 def find_all(quest: Quest) -> Iterator[MatchSet]:
@@ -115,7 +129,7 @@ def _find_local(quest: Quest) -> Iterator[MatchSet]:
     def find(resume: Rows, *room: NDArray[Any]) -> int:
         path, cursor, *output = room
         result: int = kernel.find_matches(
-            rows.bounds, resume, masks, condition_of, automaton.variable_of, automaton.first,
+            quest.bounds, resume, masks, condition_of, automaton.variable_of, automaton.first,
             automaton.moves, quest.limits, _MODES[plan.skip.mode], _targets(plan),
             plan.rows == "all unmatched", memo, path, cursor, *output,
         )  # fmt: skip
@@ -133,7 +147,7 @@ def _find_seeing(quest: Quest, programs: Programs) -> Iterator[MatchSet]:
 
     def find(resume: Rows, *room: NDArray[Any]) -> int:
         result: int = search_kernel.find_seeing_matches(
-            rows.bounds, resume, masks, mask_of, automaton.variable_of, automaton.first,
+            quest.bounds, resume, masks, mask_of, automaton.variable_of, automaton.first,
             automaton.moves, quest.limits, _MODES[plan.skip.mode], _targets(plan),
             plan.rows == "all unmatched", *programs[:-1], shared, STEPS_BEFORE_MEMORY,
             STEPS_MAX, quest.longest, *room,
@@ -145,7 +159,7 @@ def _find_seeing(quest: Quest, programs: Programs) -> Iterator[MatchSet]:
 
 def _run(quest: Quest, find: Callable[..., int]) -> Iterator[MatchSet]:
     """Yield what a kernel finds, as often as its room is full."""
-    plan, row_count, longest = quest.plan, quest.rows.row_count, quest.longest
+    plan, row_count, longest = quest.plan, quest.row_count, quest.longest
     overlapping = plan.skip.mode != "past_last_row"
     path, cursor = np.zeros(longest + 2, np.int32), np.zeros(longest + 2, np.int64)
     starts, lengths, numbers = (np.empty(row_count + 1, np.int64) for _ in range(3))
@@ -198,7 +212,7 @@ def _find_slowly(quest: Quest) -> Iterator[MatchSet]:
             part.clear()
         return found
 
-    for begin, stop in zip(rows.bounds[:-1].tolist(), rows.bounds[1:].tolist(), strict=True):
+    for begin, stop in pairwise(quest.bounds.tolist()):
         for found in search.run(begin, stop, mode, targets):
             if isinstance(found, int):
                 _raise_skip(plan, -found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,19 @@ from cepheid.row_pattern.plan import MatchPlan
 _UNIT_US = {"s": 1e-6, "ms": 1e-3, "us": 1, "ns": 1_000}
 
 
-def recognize(plan: MatchPlan, table: pa.Table) -> pa.Table:
+ROWS_OF_A_THREAD = 100_000
+"""Fewer rows are not worth a thread of their own."""
+
+
+def recognize(plan: MatchPlan, table: pa.Table, *, threads: int = 1) -> pa.Table:
     """Return the result of a MATCH_RECOGNIZE clause over a table.
 
     Partitions come in the order of their keys, matches in the order of their first rows.
+
+    Parameters
+    ----------
+    threads
+        Partitions are shared out among so many threads, at most.
 
     Raises
     ------
@@ -39,8 +49,13 @@ def recognize(plan: MatchPlan, table: pa.Table) -> pa.Table:
     UnsupportedError
         E607 if the pattern is too large.
     """
-    parts = list(recognize_parts(plan, table))
-    return pa.concat_tables(parts)
+    quest = _quest(plan, table)
+    shares = quest.shares(max(min(threads, len(table) // ROWS_OF_A_THREAD), 1))
+    if len(shares) <= 1:
+        return pa.concat_tables(_parts(quest))
+    with ThreadPoolExecutor(len(shares)) as pool:
+        found = list(pool.map(lambda share: list(_parts(share)), shares))
+    return pa.concat_tables([part for parts in found for part in parts])
 
 
 def result_schema(plan: MatchPlan, schema: pa.Schema) -> pa.Schema:
@@ -50,13 +65,21 @@ def result_schema(plan: MatchPlan, schema: pa.Schema) -> pa.Schema:
 
 def recognize_parts(plan: MatchPlan, table: pa.Table) -> Iterator[pa.Table]:
     """Yield the result in parts, so that matches which overlap are never all in memory."""
+    return _parts(_quest(plan, table))
+
+
+def _parts(quest: Quest) -> Iterator[pa.Table]:
+    for matches in find_all(quest):
+        yield build_output(quest.plan, quest.rows, matches)
+
+
+def _quest(plan: MatchPlan, table: pa.Table) -> Quest:
     rows = ArrangedRows(table, plan.partition_by, plan.order_by)
     automaton = build_automaton(plan.pattern, plan.variables, plan.text)
     conditions = prepare_conditions(plan, rows)
     limits = _limits(plan, rows)
     _check_types(plan, rows, automaton, conditions)
-    for matches in find_all(Quest(plan, rows, automaton, conditions, limits)):
-        yield build_output(plan, rows, matches)
+    return Quest(plan, rows, rows.bounds, automaton, conditions, limits)
 
 
 def _check_types(

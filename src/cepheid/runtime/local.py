@@ -26,7 +26,7 @@ from cepheid.engine.situations import SituationState, finish_situations, step_si
 from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import scan_times
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import Plan, WindowKind
 from cepheid.runtime.ordering import order_of
 
 
@@ -108,7 +108,7 @@ def tables_of(reader: pa.RecordBatchReader, rows: int) -> Iterator[pa.Table]:
 def run_table(plan: Plan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:
     """Return the result of a plan over a table; an unordered table is sorted first."""
     ordered = sort_events(table, plan)
-    return run_batches(plan, slices_of(ordered, batch_rows or _batch_rows(plan)), table.schema)
+    return run_batches(plan, _slices(plan, ordered, batch_rows or _batch_rows(plan)), table.schema)
 
 
 def _batch_rows(plan: Plan) -> int:
@@ -166,7 +166,7 @@ def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReade
         message = "this query returns aggregates, not matches: use `run`"
         raise ValueError(message)
     if isinstance(events, pa.Table):
-        batches = slices_of(sort_events(events, plan), LOOK_BACK_ROWS)
+        batches = _slices(plan, sort_events(events, plan), LOOK_BACK_ROWS)
     else:
         batches = tables_of(events, LOOK_BACK_ROWS)
     job = lower(plan)
@@ -207,6 +207,24 @@ def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
         message = f"the events are not in the order of `{plan.time}` (row {row}); they were sorted"
         warnings.warn(message, stacklevel=4)
     return table.take(rows)
+
+
+def _slices(plan: Plan, table: pa.Table, rows: int) -> Iterator[pa.Table]:
+    """Yield a table in pieces of so many rows, larger and larger ones where all events are kept."""
+    if plan.situations is None and lists_matches(plan) and plan.window.kind is WindowKind.NONE:
+        return _growing_slices(table, rows)
+    return slices_of(table, rows)
+
+
+def _growing_slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:
+    """Yield pieces as large as all before, since every step looks at all events again."""
+    offset = 0
+    while offset < len(table) or offset == 0:
+        size = max(offset, rows)
+        left = len(table) - offset
+        size = left if left <= 2 * size else size
+        yield table.slice(offset, size)
+        offset += max(size, 1)
 
 
 def slices_of(table: pa.Table, rows: int) -> Iterator[pa.Table]:

@@ -60,7 +60,8 @@ def _run(
     for number, (site, source) in enumerate(zip(statement.sites, sources, strict=True)):
         table = run_select(source, known, statement.text)
         plan = bind_clause(site.clause, table.column_names, statement.text)
-        known[_view(number)] = recognize(plan, table)
+        # As many threads as Arrow itself has for its columns.
+        known[_view(number)] = recognize(plan, table, threads=pa.cpu_count())
     return run_select(outer, known, statement.text)
 
 
