@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cepheid.engine.events import NO_VALUE, Columns, KeyTable, values_of_keys
@@ -164,32 +165,26 @@ def _ranks(keys: KeyTable, key: NDArray[np.int64]) -> NDArray[np.int64]:
     if not keys.names:
         return np.zeros(len(key), np.int64)
     distinct, inverse = np.unique(key, return_inverse=True)
-    values = [tuple(map(_comparable, keys.values[k])) for k in distinct]
-    order = sorted(range(len(values)), key=values.__getitem__)
+    places = [_places(values.take(pa.array(distinct))) for values in keys.arrays()]
     rank = np.empty(len(distinct), np.int64)
-    rank[order] = np.arange(len(order))
+    rank[np.lexsort(places[::-1])] = np.arange(len(distinct))
     return rank[inverse]
 
 
-def _comparable(value: Any) -> tuple[str, Any]:
-    if isinstance(value, bool):
-        return "boolean", value
-    if isinstance(value, int | float):
-        return "number", (value != value, value)
-    return type(value).__name__, value
+def _places(values: pa.Array[Any]) -> NDArray[Any]:
+    """Return numbers in the order of values; equal values have one number."""
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    return np.asarray(pc.rank(values, sort_keys="ascending", tiebreaker="dense"))
 
 
 def _partition_columns(
     keys: KeyTable, key: NDArray[np.int64], kinds: pa.Schema
 ) -> list[pa.Array[Any]]:
-    if not keys.names:
-        return []
-    distinct, inverse = np.unique(key, return_inverse=True)
-    columns = []
-    for place, name in enumerate(keys.names):
-        values = pa.array([keys.values[k][place] for k in distinct], kinds.field(name).type)
-        columns.append(values.take(pa.array(inverse.astype(np.int64))))
-    return columns
+    return [
+        values.take(pa.array(key)).cast(kinds.field(name).type)
+        for name, values in zip(keys.names, keys.arrays(), strict=True)
+    ]
 
 
 def _times(values: NDArray[np.int64], kind: pa.DataType) -> pa.Array[Any]:
