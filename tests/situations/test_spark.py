@@ -13,6 +13,7 @@ from pyarrow import parquet
 from tests.runtime.test_stream import cut, drain, read_stream, write_files
 
 import cepheid
+from cepheid.runtime import scan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 TEXT = """
     FROM cars {partition} DEFINE A AS accel > 1, B AS speed > 60 AT LEAST 2 s
     PATTERN A overlaps;during;starts;before B {window}
-    RETURN FIRST(B.name) AS name, AVG(B.speed) AS speed, COUNT(A) AS n, MAX(A.accel) AS top
+    RETURN FIRST(B.name) AS first, AVG(B.speed) AS speed, COUNT(A) AS n, MAX(A.accel) AS top
 """
 
 
@@ -34,31 +35,76 @@ def cars(count: int = 4000) -> pa.Table:
             "car": pa.array(random.integers(0, 7, count)),
             "accel": pa.array(np.cumsum(random.normal(size=count)) % 3),
             "speed": pa.array(40 + np.cumsum(random.normal(size=count)) % 40),
-            "name": pa.array([f"car {n}" for n in range(count)]),
+            "name": pa.array(random.choice(["red", "blue"], count)),
         }
     )
 
 
 def in_order(table: pa.Table) -> list[dict[str, object]]:
-    return sorted(table.to_pylist(), key=repr)
+    """Return rows in an order; doubles without their last digits, as sums are put together."""
+    rows = [
+        {name: round(v, 9) if isinstance(v, float) else v for name, v in row.items()}
+        for row in table.to_pylist()
+    ]
+    return sorted(rows, key=repr)
 
 
-@pytest.mark.parametrize("window", ["WITHIN 1 minute", "DETECTED WITHIN 20 s"])
-@pytest.mark.parametrize("partition", ["PARTITION BY car", ""])
+@pytest.mark.parametrize(
+    ("partition", "window"),
+    [
+        ("PARTITION BY car", "WITHIN 1 minute"),
+        ("PARTITION BY name, car", "DETECTED WITHIN 20 s"),
+        ("", "DETECTED WITHIN 20 s"),
+    ],
+)
 def test_dataframes_and_files_give_the_rows_of_a_local_run(
-    spark: SparkSession, tmp_path: Path, partition: str, window: str
+    spark: SparkSession,
+    tmp_path: Path,
+    partition: str,
+    window: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(scan, "SLICE_ROWS_MIN", 100)
     query = cepheid.query(TEXT.format(partition=partition, window=window))
     table = cars()
     expected = in_order(query.run(table))
     assert expected
     parquet.write_table(table, tmp_path / "cars.parquet", row_group_size=500)
+    events = spark.read.parquet(str(tmp_path))
+    files = str(tmp_path / "*.parquet")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Without partitions, one task does everything.
-        frame = query.run(spark.read.parquet(str(tmp_path)).repartition(3))
-        scanned = query.run(str(tmp_path / "*.parquet"), spark=spark)
-    assert in_order(frame.toArrow()) == expected
-    assert in_order(scanned.toArrow()) == expected
+        warnings.simplefilter("error")  # No way is left in which one task does everything.
+        assert in_order(query.run(events.repartition(3)).toArrow()) == expected
+        assert in_order(query.run(files, spark=spark).toArrow()) == expected
+        assert in_order(query.run(events, strategy="combine").toArrow()) == expected
+    assert in_order(query.run(events, strategy="key shuffle").toArrow()) == expected
+
+
+def test_situations_themselves_and_where(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "SLICE_ROWS_MIN", 100)
+    query = cepheid.query(
+        "WHERE accel < 2.5 DEFINE A AS accel > 1, B AS name <> 'red' AND speed > 60 "
+        "SITUATIONS A, B RETURN COUNT(A) AS n, LAST(B.name) AS name, MIN(B.ts) AS first"
+    )
+    parquet.write_table(cars(), tmp_path / "cars.parquet", row_group_size=300)
+    expected = in_order(query.run(cars()))
+    assert in_order(query.run(str(tmp_path), spark=spark).toArrow()) == expected
+    assert in_order(query.run(spark.read.parquet(str(tmp_path))).toArrow()) == expected
+
+
+def test_sql_knows_situations(spark: SparkSession, tmp_path: Path) -> None:
+    parquet.write_table(cars(1000), tmp_path / "cars.parquet", row_group_size=300)
+    text = "DEFINE A AS accel > 1, B AS speed > 60 PATTERN A overlaps B WITHIN 1 minute"
+    expected = in_order(cepheid.query(text).run(cars(1000)))
+    assert expected
+    cepheid.register(spark)
+    read = spark.read.format("cepheid").option("query", text)
+    assert in_order(read.load(str(tmp_path)).toArrow()) == expected
+    spark.read.parquet(str(tmp_path)).createOrReplaceTempView("cars")
+    called = spark.sql(f"SELECT * FROM cepheid(TABLE(cars), '{text}')")
+    assert in_order(called.toArrow()) == expected
 
 
 def test_a_live_stream_gives_the_rows_of_a_local_run(spark: SparkSession, tmp_path: Path) -> None:

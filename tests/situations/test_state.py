@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,6 +13,7 @@ from tests.situations.cases import SECOND_US, Case, cases
 from tests.situations.test_situations import SCHEMA, table_of
 
 import cepheid
+from cepheid.engine.events import KeyTable
 from cepheid.engine.situation_job import SituationJob
 from cepheid.engine.situation_snapshot import situations_from_bytes, situations_to_bytes
 from cepheid.engine.situations import SituationState, finish_situations, step_situations
@@ -104,3 +107,16 @@ def test_events_out_of_order_are_refused() -> None:
     state, _ = step_situations(job, SituationState.start(job), table_of([{"ts": 5}, {"ts": 6}]))
     with pytest.raises(DataError, match="E509"):
         step_situations(job, state, table_of([{"ts": 4}]))
+
+
+def test_partitions_are_never_python_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 5000
+    columns: dict[str, Any] = {"ts": np.arange(2 * count), "n": np.tile([1, 0], count)}
+    columns["k"] = np.repeat(np.arange(count)[::-1], 2)
+    table = pa.table(columns)
+    monkeypatch.setattr(KeyTable, "values", None)
+    rows = cepheid.query("PARTITION BY k, n DEFINE A AS n = 1 SITUATIONS A").run(table)
+    assert len(rows) == 0
+    text = "PARTITION BY k DEFINE A AS n = 1, B AS n = 0 PATTERN A meets B"
+    rows = cepheid.query(text).run(table)
+    assert rows["k"].to_pylist() == list(range(count))[::-1]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 from cepheid.kernels.temporal_join import outer_ranges
 from cepheid.planner.plan import Plan
 from cepheid.planner.situation_plan import SituationPlan, inverse_of
+
+_Item = TypeVar("_Item")
 
 
 class Accumulator(NamedTuple):
@@ -38,6 +41,16 @@ class JoinArrays(NamedTuple):
     ranges: NDArray[np.int64]
 
 
+def _distinct(lists: list[list[_Item]]) -> list[_Item]:
+    return list(dict.fromkeys(item for items in lists for item in items))
+
+
+def _bits(numbers: Iterable[int]) -> int:
+    """Return a set of small numbers as the bits of a signed one."""
+    bits = sum(1 << number for number in numbers)
+    return bits - (1 << 64) if bits >> 63 else bits
+
+
 class SituationJob:
     """A plan with everything that can be worked out before the data comes."""
 
@@ -63,6 +76,20 @@ class SituationJob:
         self.known_counts = np.array(
             [d.at_least > 0 or d.at_most is not None for d in self.definitions], np.bool_
         )
+        self._plan_stretches()
+
+    def _plan_stretches(self) -> None:
+        """Find out what events of a batch must tell: ``situation_stretches`` cuts them so."""
+        early = self.relates and not self.waits
+        self.measures = _distinct(self.accumulators)
+        self.ends = _distinct(self.values)
+        wanted = [bool(a or v) for a, v in zip(self.accumulators, self.values, strict=True)]
+        self.needed = _bits(number for number, is_wanted in enumerate(wanted) if is_wanted)
+        # Only while situations go on does somebody ask for their aggregates so far.
+        self.splits = early and (bool(self.measures) or any(end.last for end in self.ends))
+        lasting = [n for n, d in enumerate(self.definitions) if d.at_least and d.at_most is None]
+        self.lasting = np.array(lasting if early else [], np.int64)
+        self.least = np.array([self.definitions[n].at_least for n in self.lasting], np.int64)
 
     def _keep(self, situation: int, function: str, attribute: str | None) -> None:
         wanted: list[Accumulator] = []

@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cepheid.engine.events import NO_VALUE, Columns, KeyTable, values_of_keys
+from cepheid.engine.events import NO_VALUE, KeyTable, values_of_keys
 from cepheid.engine.situation_job import Accumulator, KeptValue, SituationJob
 from cepheid.engine.situation_runs import Derived, Step
+from cepheid.engine.situation_stretches import kind_of
 from cepheid.kernels.derive import FOREVER, last_places
 from cepheid.planner.situation_plan import SituationColumn
 
@@ -55,9 +57,9 @@ def empty_rows(job: SituationJob, schema: pa.Schema) -> pa.Table:
 
 def result_schema(job: SituationJob, schema: pa.Schema) -> pa.Schema:
     """Return the columns of a result over events of a schema."""
-    time = _time_type(_kind(schema, job.plan.time))
+    time = _time_type(kind_of(schema, job.plan.time))
     fields: list[tuple[str, pa.DataType]] = [
-        (name, _kind(schema, name)) for name in job.plan.partition.attributes
+        (name, kind_of(schema, name)) for name in job.plan.partition.attributes
     ]
     if job.relates:
         fields.append((TIME, time))
@@ -66,15 +68,6 @@ def result_schema(job: SituationJob, schema: pa.Schema) -> pa.Schema:
     for column in job.situations.columns:
         fields.append((column.name, _column_type(column, schema, time)))
     return pa.schema(fields)
-
-
-def _kind(schema: pa.Schema, name: str) -> pa.DataType:
-    """Return the type of a column, also of a part of a structure; what is encoded leaves plain."""
-    kind: pa.DataType = Columns(schema.empty_table()).arrow(name).type
-    if isinstance(kind, pa.DictionaryType):
-        plain: pa.DataType = kind.value_type
-        return plain
-    return kind
 
 
 def _time_type(kind: pa.DataType) -> pa.DataType:
@@ -92,7 +85,7 @@ def _column_type(column: SituationColumn, schema: pa.Schema, time: pa.DataType) 
         case "SUM" | "AVG":
             return pa.float64()
     assert column.attribute is not None, "the binder asks for an attribute"
-    kind = _kind(schema, column.attribute)
+    kind = kind_of(schema, column.attribute)
     return kind if column.function in ("FIRST", "LAST") else _extreme_type(kind)
 
 
@@ -164,32 +157,26 @@ def _ranks(keys: KeyTable, key: NDArray[np.int64]) -> NDArray[np.int64]:
     if not keys.names:
         return np.zeros(len(key), np.int64)
     distinct, inverse = np.unique(key, return_inverse=True)
-    values = [tuple(map(_comparable, keys.values[k])) for k in distinct]
-    order = sorted(range(len(values)), key=values.__getitem__)
+    places = [_places(values.take(pa.array(distinct))) for values in keys.arrays()]
     rank = np.empty(len(distinct), np.int64)
-    rank[order] = np.arange(len(order))
+    rank[np.lexsort(places[::-1])] = np.arange(len(distinct))
     return rank[inverse]
 
 
-def _comparable(value: Any) -> tuple[str, Any]:
-    if isinstance(value, bool):
-        return "boolean", value
-    if isinstance(value, int | float):
-        return "number", (value != value, value)
-    return type(value).__name__, value
+def _places(values: pa.Array[Any]) -> NDArray[Any]:
+    """Return numbers in the order of values; equal values have one number."""
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    return np.asarray(pc.rank(values, sort_keys="ascending", tiebreaker="dense"))
 
 
 def _partition_columns(
     keys: KeyTable, key: NDArray[np.int64], kinds: pa.Schema
 ) -> list[pa.Array[Any]]:
-    if not keys.names:
-        return []
-    distinct, inverse = np.unique(key, return_inverse=True)
-    columns = []
-    for place, name in enumerate(keys.names):
-        values = pa.array([keys.values[k][place] for k in distinct], kinds.field(name).type)
-        columns.append(values.take(pa.array(inverse.astype(np.int64))))
-    return columns
+    return [
+        values.take(pa.array(key)).cast(kinds.field(name).type)
+        for name, values in zip(keys.names, keys.arrays(), strict=True)
+    ]
 
 
 def _times(values: NDArray[np.int64], kind: pa.DataType) -> pa.Array[Any]:
@@ -229,10 +216,8 @@ def _total(
     total = at.derived.totals[number][at.rows]
     open_ = np.flatnonzero(~at.known)
     running = at.derived.running[number]
-    if running is not None:
+    if len(open_):
         total[open_] = running[at.places[open_]]
-    else:  # Every event counts one.
-        total[open_] -= at.derived.last[at.rows[open_]] - 1 - at.places[open_]
     return total
 
 
@@ -244,8 +229,8 @@ def _value(
     numbers = (at.derived.last_value if value.last else at.derived.first_value)[at.rows]
     if value.last and len(numbers):
         open_ = ~at.known
-        batch = len(combined) - len(at.step.columns.batch)
-        numbers[open_] = batch + at.step.rows_at(at.places[open_])
+        kept = len(combined) - len(at.step.order)
+        numbers[open_] = kept + at.step.order[at.places[open_]]
     taken = combined.take(pa.array(numbers)).cast(kind)
     return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
 

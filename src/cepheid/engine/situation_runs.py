@@ -1,7 +1,7 @@
 """The situations of one definition: what is kept of them between steps, and during one.
 
 Between steps there is a row for each situation of the window and for each that goes on. A step
-derives runs from its events, goes on with those that were open, and puts both together.
+derives runs from its stretches, goes on with those that were open, and puts both together.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.engine.events import NO_VALUE, Columns, value_keys
+from cepheid.engine.events import NO_VALUE
 from cepheid.engine.situation_job import Accumulator, SituationJob
-from cepheid.errors import DataError, Diagnostic
-from cepheid.events.schema import ValueKind
+from cepheid.engine.situation_stretches import Stretches, dtype_of
 from cepheid.kernels.derive import FOREVER, add_up, derive_runs, least_of, sort_by_key
 
 Numbers = NDArray[Any]
@@ -39,38 +38,41 @@ class Kept(NamedTuple):
         """Return no situations; values get their types with the first events."""
         empty = np.zeros(0, np.int64)
         totals: tuple[Numbers, ...] = tuple(
-            np.zeros(0, _dtype(a)) for a in job.accumulators[number]
+            np.zeros(0, dtype_of(a)) for a in job.accumulators[number]
         )
         return Kept(empty, empty, empty, empty, totals, (None,) * len(job.values[number]))
 
 
 class Step(NamedTuple):
-    """The events of a step that belong to a partition, and their order."""
+    """The stretches of a step, and their order partition by partition.
 
-    columns: Columns
-    rows: NDArray[np.int64] | None
+    ``present`` are the partitions that have any, ``place`` the place of a partition among them.
+    """
+
+    stretches: Stretches
     present: NDArray[np.int64]
     place: NDArray[np.int64]
     order: NDArray[np.int64]
     starts: NDArray[np.int64]
     ts: NDArray[np.int64]
 
-    def pick(self, array: Numbers) -> Numbers:
-        """Return the values of the events that belong to a partition."""
-        return array if self.rows is None else array[self.rows]
-
-    def rows_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows of the batch that stand at places of the order."""
-        rows = self.order[places]
-        return rows if self.rows is None else self.rows[rows]
+    @staticmethod
+    def of(stretches: Stretches, keys: int) -> Step:
+        """Put stretches of so many partitions into their order."""
+        key = stretches.key
+        place = np.full(max(keys, 1), -1, np.int64)
+        present = np.flatnonzero(np.bincount(key, minlength=1))
+        place[present] = np.arange(len(present))
+        order, starts = sort_by_key(place[key], len(present))
+        return Step(stretches, present, place, order, starts, stretches.ts[order])
 
 
 class Derived(NamedTuple):
     """The situations of one definition in the partitions of a step, partition by partition.
 
-    ``first`` and ``last`` are places of events of this step, ``first_value`` and ``last_value``
-    numbers of values: kept ones, then the batch. ``fresh`` marks what this step derived, ``began``
-    what it began, ``became`` what it made known to last long enough.
+    ``first`` and ``last`` are places of stretches of this step, ``first_value`` and ``last_value``
+    numbers of values: kept ones, then those of the stretches. ``fresh`` marks what this step
+    derived, ``began`` what it began, ``became`` what it made known to last long enough.
     """
 
     key: NDArray[np.int64]
@@ -86,16 +88,15 @@ class Derived(NamedTuple):
     became: NDArray[np.bool_]
     starts: NDArray[np.int64]
     totals: tuple[Numbers, ...]
-    running: tuple[Numbers | None, ...]
+    running: tuple[Numbers, ...]
     values: tuple[Any, ...]
     resting: NDArray[np.int64]
 
 
-def derive(
-    job: SituationJob, number: int, kept: Kept, step: Step, mask: NDArray[np.bool_]
-) -> Derived:
-    """Return the situations of a definition after a step; ``mask`` is its condition."""
+def derive(job: SituationJob, number: int, kept: Kept, step: Step) -> Derived:
+    """Return the situations of a definition after a step."""
     definition = job.definitions[number]
+    mask = step.stretches.bits >> number & 1 == 1
     count = len(step.present)
     place = step.place[kept.key]
     goes_on = kept.te == FOREVER
@@ -134,7 +135,7 @@ def derive(
     ]
     order, starts = sort_by_key(parts[0], count)
     values = tuple(
-        _values(before, step.columns.arrow(value.attribute))
+        _values(before, step.stretches.values[job.ends.index(value)])
         for value, before in zip(job.values[number], kept.values, strict=True)
     )
     arrays: list[Any] = [part[order] for part in parts]
@@ -150,7 +151,7 @@ def _first_values(
     numbers = old.copy()
     new = old < 0
     assert (last[new] > first[new]).all(), "a new run has an event"
-    numbers[new] = len(kept.key) + step.rows_at(first[new])
+    numbers[new] = len(kept.key) + step.order[first[new]]
     return numbers
 
 
@@ -160,21 +161,15 @@ def _last_values(
     """Return the number of the value at the last event of every run, so far."""
     numbers = old.copy()
     some = last > first
-    numbers[some] = len(kept.key) + step.rows_at(last[some] - 1)
+    numbers[some] = len(kept.key) + step.order[last[some] - 1]
     return numbers
 
 
 def _values(before: Any, column: pa.ChunkedArray[Any]) -> Any:
-    """Return the kept values of an attribute and, after them, those of the batch."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    """Return the kept values of an attribute and, after them, those of the stretches."""
     if before is None or not len(before):
         return column
     return pa.chunked_array([*before.cast(column.type).chunks, *column.chunks], column.type)
-
-
-def _dtype(accumulator: Accumulator) -> type:
-    return np.float64 if accumulator.what == "sum" else np.int64
 
 
 def _accumulate(
@@ -183,49 +178,22 @@ def _accumulate(
     kept: Numbers,
     step: Step,
     runs: tuple[Numbers, Numbers, Numbers],
-) -> tuple[Numbers, Numbers | None]:
-    """Return the totals of runs, and the numbers up to each of their events.
+) -> tuple[Numbers, Numbers]:
+    """Return the totals of runs, and the numbers up to each of their stretches.
 
-    Where every event counts one, these follow from its place (None). Where all ends are waited
-    for, nobody asks for them.
+    Where all ends are waited for, nobody asks for the latter, and there is none.
     """
     first, last, old = runs
-    dtype = _dtype(accumulator)
+    dtype = dtype_of(accumulator)
     least = accumulator.what == "least"
     before: Numbers = np.full(len(old), NO_VALUE if least else 0, dtype)
     before[old >= 0] = kept[old[old >= 0]]
-    if _counts_all(accumulator, step.columns):
-        return before + (last - first), None
     early = job.relates and not job.waits
     running: Numbers = np.empty(len(step.order) if early else 0, dtype)
     total: Numbers = np.empty(len(old), dtype)
-    read = _read(accumulator, step.columns)
-    values = np.ascontiguousarray(step.pick(np.broadcast_to(read, len(step.columns.batch))))
+    values = step.stretches.totals[job.measures.index(accumulator)]
     (least_of if least else add_up)(step.order, first, last, before, values, running, total)
     return total, running
-
-
-def _counts_all(accumulator: Accumulator, columns: Columns) -> bool:
-    """Return whether every event adds one."""
-    if accumulator.attribute is None:
-        return True
-    values = accumulator.what == "values"
-    return values and not columns.arrow(accumulator.attribute).null_count
-
-
-def _read(accumulator: Accumulator, columns: Columns) -> Numbers:
-    """Return what every event of a batch adds."""
-    assert accumulator.attribute is not None, "the number of events needs no reading"
-    if accumulator.what == "values":
-        valid = columns.arrow(accumulator.attribute).is_valid()
-        return np.asarray(valid).astype(np.int64)
-    vector = columns.vector(accumulator.attribute)
-    if vector.kind in (ValueKind.TEXT, ValueKind.BOOLEAN):
-        what = f"the column `{accumulator.attribute}` is of kind {vector.kind.value}"
-        raise DataError([Diagnostic("E506", f"{what} and cannot be aggregated")])
-    if accumulator.what == "least":
-        return value_keys(vector, largest=accumulator.largest)
-    return vector.numbers if vector.valid is None else np.where(vector.valid, vector.numbers, 0)
 
 
 def keep(

@@ -13,17 +13,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, KeyTable, read_times
-from cepheid.engine.expression_code import true_mask
 from cepheid.engine.situation_job import SituationJob
 from cepheid.engine.situation_results import Matches, empty_rows, list_rows, match_rows
 from cepheid.engine.situation_runs import Derived, Kept, Step, derive, keep
+from cepheid.engine.situation_stretches import Stretches, cut
 from cepheid.engine.situation_tuning import Tuning, observe
-from cepheid.engine.vectors import Vector
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import scan_times
-from cepheid.kernels.derive import FOREVER, sort_by_key
+from cepheid.kernels.derive import FOREVER
 from cepheid.kernels.temporal_join import join
-from cepheid.language import tree
 
 
 class SituationState(NamedTuple):
@@ -68,23 +66,31 @@ def step_situations(
     if not len(batch):
         return state, rows
     times = read_times(Columns(batch), job.plan.time)
-    _check_order(job, times, state.last)
+    check_order(job, times, state.last)
     ready = len(batch) if complete else int(np.searchsorted(times, times[-1], side="left"))
     held = batch.slice(ready) if ready < len(batch) else None
     if not ready:
         return state._replace(held=held), rows
     keys = state.keys.copy()
-    step = _arrange(job, keys, Columns(batch.slice(0, ready)), times[:ready])
-    last = int(times[ready - 1])
-    state = state._replace(keys=keys, held=held, last=last)
-    if not len(step.order):
-        return state, rows
-    derived = _derive_all(job, state, step)
+    stretches = cut(job, keys, Columns(batch.slice(0, ready)), times[:ready])
+    state = state._replace(keys=keys, held=held, last=int(times[ready - 1]))
+    return step_stretches(job, state, stretches, batch.schema)
+
+
+def step_stretches(
+    job: SituationJob, state: SituationState, stretches: Stretches, schema: pa.Schema
+) -> tuple[SituationState, pa.Table]:
+    """Process stretches of whole times, whose partitions the state knows."""
+    if not len(stretches.ts):
+        return state, empty_rows(job, schema)
+    step = Step.of(stretches, len(state.keys))
+    derived = [derive(job, number, kept, step) for number, kept in enumerate(state.kept)]
     tuning = state.tuning
     if job.relates:
-        tuning, rows = _match(job, state, step, derived, batch.schema)
+        tuning, rows = _match(job, state, step, derived, schema)
     else:
-        rows = list_rows(job, keys, step, derived, batch.schema)
+        rows = list_rows(job, state.keys, step, derived, schema)
+    last = int(stretches.ts[-1])
     kept = tuple(
         keep(job, number, old, new, step, _chosen(job, old, new, last))
         for number, (old, new) in enumerate(zip(state.kept, derived, strict=True))
@@ -109,7 +115,8 @@ def forget_idle_partitions(state: SituationState) -> SituationState:
     return state._replace(keys=keys, kept=kept)
 
 
-def _check_order(job: SituationJob, times: NDArray[np.int64], last: int | None) -> None:
+def check_order(job: SituationJob, times: NDArray[np.int64], last: int | None) -> None:
+    """Report events that are not in the order of time, or earlier than a time."""
     back, _ = scan_times(times)
     if back < 0 and (last is None or times[0] >= last):
         return
@@ -120,43 +127,6 @@ def _check_order(job: SituationJob, times: NDArray[np.int64], last: int | None) 
     )
     helps = ("sort the events by time, or pass them as one table, which Cepheid sorts itself",)
     raise DataError([Diagnostic("E509", message, helps=helps)])
-
-
-def _arrange(job: SituationJob, keys: KeyTable, columns: Columns, times: NDArray[np.int64]) -> Step:
-    """Return the events that belong to a partition, partition by partition."""
-    key = keys.number(columns)
-    kept = key >= 0
-    if job.situations.where is not None:
-        kept &= _mask_of(job.situations.where, columns)
-    rows = None if kept.all() else np.flatnonzero(kept)
-    if rows is not None:
-        key, times = key[rows], times[rows]
-    place = np.full(max(len(keys), 1), -1, np.int64)
-    if not keys.names:
-        # One partition: the events are in order already.
-        present = np.zeros(min(len(times), 1), np.int64)
-        place[present] = 0
-        order = np.arange(len(times))
-        return Step(columns, rows, present, place, order, np.array([0, len(times)]), times)
-    present = np.flatnonzero(np.bincount(key, minlength=1))
-    place[present] = np.arange(len(present))
-    order, starts = sort_by_key(place[key], len(present))
-    return Step(columns, rows, present, place, order, starts, times[order])
-
-
-def _mask_of(condition: tree.Expression, columns: Columns) -> NDArray[np.bool_]:
-    def lookup(attribute: tree.Attribute) -> Vector:
-        return columns.vector(attribute.attribute.text)
-
-    return np.ascontiguousarray(true_mask(condition, lookup, len(columns.batch)))
-
-
-def _derive_all(job: SituationJob, state: SituationState, step: Step) -> list[Derived]:
-    found = []
-    for number, definition in enumerate(job.definitions):
-        mask = np.ascontiguousarray(step.pick(_mask_of(definition.condition, step.columns)))
-        found.append(derive(job, number, state.kept[number], step, mask))
-    return found
 
 
 def _chosen(

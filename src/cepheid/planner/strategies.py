@@ -1,7 +1,8 @@
 """How a plan runs on Spark: plan and facts about the events in, a strategy with its reason out.
 
 scan slices   files in the order of time: tasks read time ranges and own the windows in them
-combine       stretches of events become matrices where they lie; only these are shuffled
+combine       stretches of events become matrices where they lie; only these are shuffled.
+              Of situations, stretches in which no condition turns become one row each
 key shuffle   events are shuffled by the partition attributes
 time shuffle  events are shuffled by time, and tasks own the windows in their ranges
 one task      nothing cuts the query: one task does everything
@@ -40,7 +41,9 @@ class StrategyChoice(msgspec.Struct, frozen=True):
 
 
 def why_not_composed(plan: Plan) -> str:
-    """Return why stretches of events cannot be summarised by matrices, or nothing if they can."""
+    """Return why stretches of events cannot be summarised, or nothing if they can."""
+    if plan.situations is not None:
+        return ""  # By stretches in which no condition turns.
     if plan.choice.evaluator is not Evaluator.LINEAR:
         return f"the {plan.choice.evaluator.value} evaluator keeps events"
     if plan.window.kind is WindowKind.COUNT:
@@ -82,7 +85,8 @@ def _classes(plan: Plan, variables: dict[str, str]) -> int:
 def choose_for_files(plan: Plan) -> StrategyChoice:
     """Choose how a plan runs over files whose events are in the order of time."""
     if plan.situations is not None:
-        return _shuffle(plan, _SITUATIONS)
+        reason = "a task reads a range of time and sends only where a condition turns"
+        return StrategyChoice(Strategy.SCAN_SLICES, reason)
     if plan.window.kind is WindowKind.COUNT:
         return _shuffle(plan, why_not_by_time(plan))
     if plan.window.kind is not WindowKind.NONE:
@@ -98,7 +102,8 @@ def choose_for_files(plan: Plan) -> StrategyChoice:
 def choose_for_frames(plan: Plan) -> StrategyChoice:
     """Choose how a plan runs over any DataFrame, as long as nothing is known of its partitions."""
     if plan.situations is not None:
-        return _shuffle(plan, _SITUATIONS)
+        reason = "ranges of time are reduced, where they lie, to where a condition turns"
+        return StrategyChoice(Strategy.COMBINE, reason)
     why = why_not_composed(plan)
     if not why:
         reason = "no event looks at another one, so stretches of time are summarised where they lie"
@@ -107,9 +112,6 @@ def choose_for_frames(plan: Plan) -> StrategyChoice:
         reason = f"{why}; a task gets a range of time and owns the windows that start in it"
         return StrategyChoice(Strategy.TIME_SHUFFLE, reason)
     return _shuffle(plan, why)
-
-
-_SITUATIONS = "situations may last across every cut of the time"
 
 
 def why_not_by_time(plan: Plan) -> str:
@@ -127,8 +129,6 @@ def _shuffle(plan: Plan, why: str) -> StrategyChoice:
         return StrategyChoice(Strategy.KEY_SHUFFLE, f"{why}; events go by {', '.join(names)}")
     whole = "a window without SLIDE adds up the partitions of a group at every time"
     unpartitioned = "the query has no equivalence predicate and no GROUP-BY"
-    if plan.situations is not None:
-        unpartitioned = "the query has no PARTITION BY"
     cause = whole if plan.partition.attributes else unpartitioned
     return StrategyChoice(Strategy.ONE_TASK, f"{why}; {cause}")
 

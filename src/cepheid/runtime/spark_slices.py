@@ -20,6 +20,7 @@ from cepheid.runtime.blobs import blobs_of
 from cepheid.runtime.local import list_batches
 from cepheid.runtime.scan import Slice
 from cepheid.runtime.scan_read import Reader
+from cepheid.runtime.spark_situations import run_situations
 from cepheid.runtime.spark_tasks import Batches, Report, in_task, merged_events, partition_id
 from cepheid.runtime.work import Work
 
@@ -80,6 +81,9 @@ def run_range(work: Work, tables: Iterable[pa.Table], owned: Owned, number: int)
     ``number`` tells ranges of one query apart.
     """
     job = work.job()
+    if job.plan.situations is not None:
+        yield from run_situations(work, tables)
+        return
     if lists_matches(job.plan):
         yield from list_tables(work, job, tables, owned, number)
         return

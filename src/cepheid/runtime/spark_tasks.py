@@ -25,8 +25,6 @@ from cepheid.engine.partials import (
     rows_to_table,
 )
 from cepheid.engine.results import build_table
-from cepheid.engine.situation_job import SituationJob
-from cepheid.engine.situations import SituationState, finish_situations, step_situations
 from cepheid.engine.step import PartitionState, finish, step
 from cepheid.engine.summaries import (
     Composer,
@@ -50,6 +48,11 @@ from cepheid.runtime.blobs import (
     table_to_bytes,
 )
 from cepheid.runtime.ordering import STEP_ROWS, TimeMerge, ordered, slices
+from cepheid.runtime.spark_situations import (
+    compose_situations,
+    run_situations,
+    summarise_situations,
+)
 from cepheid.runtime.work import Work
 
 Batches = Iterator[pa.RecordBatch]
@@ -168,9 +171,7 @@ def run_events(work: Work) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         plan = Plan.from_json(work.plan)
         if plan.situations is not None:
-            yield from _run_situations(
-                work, SituationJob(plan), merged_events(plan, blobs_of(batches))
-            )
+            yield from run_situations(work, merged_events(plan, blobs_of(batches)))
             return
         job = work.job()
         report = Report(work, job, final=not needs_merge(job))
@@ -183,16 +184,6 @@ def run_events(work: Work) -> Callable[[Batches], Batches]:
         yield from report.close(state.keys)
 
     return in_task(run)
-
-
-def _run_situations(work: Work, job: SituationJob, tables: Iterable[pa.Table]) -> Batches:
-    """Yield the rows of a query about situations as they are certain."""
-    state = SituationState.start(job)
-    for table in tables:
-        state, rows = step_situations(job, state, table)
-        yield from rows.cast(work.result_schema).combine_chunks().to_batches(REPORT_ROWS)
-    state, rows = finish_situations(job, state, work.schema)
-    yield from rows.cast(work.result_schema).combine_chunks().to_batches(REPORT_ROWS)
 
 
 class Report:
@@ -336,6 +327,9 @@ RAW_RATIO = 4
 
 def summarise(work: Work, job: Job, tables: Iterable[pa.Table], seq: int) -> Batches:
     """Yield the summaries of events in order, or the events where these are fewer numbers."""
+    if job.plan.situations is not None:
+        yield from summarise_situations(work, tables, seq)
+        return
     summariser: Summariser | None = None
     begin = 0
     iterator = iter(tables)
@@ -413,6 +407,9 @@ def compose_stretches(work: Work) -> Callable[[Batches], Batches]:
 
     def run(batches: Batches) -> Batches:
         job = work.job()
+        if job.plan.situations is not None:
+            yield from compose_situations(work, blobs_of(batches))
+            return
         composer = Composer(job)
         for blob in blobs_of(batches):
             if blob.kind == STRETCH:

@@ -1,0 +1,135 @@
+"""Events in, stretches out: events of a partition, one after the other, that say the same.
+
+A situation begins and ends where a condition turns, so an event that satisfies the same conditions
+as the one before it in its partition only adds to aggregates. One pass, in the order of arrival:
+
+    conditions   a a a ab ab b b . . a      of one partition; a, b: which conditions hold
+    stretches    |-----|-----|---|---|-
+
+Where matches are reported while situations go on, somebody may ask for the aggregates of a
+situation at a *point*: at the time where a condition turns, or where a situation has lasted long
+enough. Then the events of this time are a stretch of their own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+NEVER = np.int64(-(2**63))
+"""The time of a stretch that takes in events of every time."""
+
+NONE, LASTS, LASTS_FROM_BEFORE, HAS_LASTED = 0, 1, 2, 3
+"""Where a run with a least length is: its first event was seen, or perhaps not, or it is over."""
+
+CURRENT, BITS, POINT = 0, 1, 2
+"""Columns of the state of a partition: its stretch, the conditions, the time if it is a point."""
+
+
+@njit(cache=True)
+def cut_stretches(key, ts, bits, base, split, needed, lasting, least, state, runs, first, kinds,
+                  count, stretch_of):  # fmt: skip
+    """Cut a block of events into stretches, going on with those of the block before.
+
+    Parameters
+    ----------
+    key, ts, bits
+        Partition (-1 for none), time, and which conditions hold.
+    base
+        The number of the first of these events.
+    split
+        Whether the events at the time of a point are a stretch of their own.
+    needed
+        Conditions of which somebody wants aggregates.
+    lasting, least
+        Conditions whose situations must last, and how long.
+    state, runs
+        For each partition its stretch; for each partition and lasting condition where its run is,
+        and when it began. Both go on.
+    first, kinds, count
+        The first events of stretches and their conditions; so many there are.
+    stretch_of
+        Gets the stretch of every event, -1 where nobody wants aggregates; may be empty.
+
+    Returns
+    -------
+    int
+        How many stretches there are now.
+    """
+    along = stretch_of.shape[0] > 0
+    anything = np.int64(0)
+    for j in range(lasting.shape[0]):
+        anything |= np.int64(1) << lasting[j]
+    for i in range(key.shape[0]):
+        k = key[i]
+        if k < 0:
+            if along:
+                stretch_of[i] = -1
+            continue
+        here = np.int64(bits[i])
+        new = state[k, CURRENT] < 0
+        point = new or here != state[k, BITS]
+        if anything and (here | state[k, BITS]) & anything:
+            point = _is_lasting(runs[k], here, ts[i], lasting, least, new) or point
+        if point or (split and NEVER < state[k, POINT] < ts[i]):
+            state[k, CURRENT] = count
+            state[k, BITS] = here
+            state[k, POINT] = ts[i] if point else NEVER
+            first[count] = base + i
+            kinds[count] = here
+            count += 1
+        if along:
+            stretch_of[i] = state[k, CURRENT] if here & needed else -1
+    return count
+
+
+@njit(cache=True)
+def _is_lasting(runs, here, now, lasting, least, new):
+    """Return whether a run has, or may have, lasted long enough with this event."""
+    point = False
+    for j in range(lasting.shape[0]):
+        if here >> lasting[j] & 1 == 0:
+            runs[j, 0] = NONE
+        elif runs[j, 0] == NONE:
+            # The first event of a partition may go on with a run from before.
+            runs[j, 0] = LASTS_FROM_BEFORE if new else LASTS
+            runs[j, 1] = now
+        elif runs[j, 0] != HAS_LASTED:
+            long = now - runs[j, 1] >= least[j]
+            point = point or long or runs[j, 0] == LASTS_FROM_BEFORE
+            if long:
+                runs[j, 0] = HAS_LASTED
+    return point
+
+
+@njit(cache=True)
+def count_events(stretch_of, total):
+    """Add one for every event."""
+    for i in range(stretch_of.shape[0]):
+        if stretch_of[i] >= 0:
+            total[stretch_of[i]] += 1
+
+
+@njit(cache=True)
+def add_values(stretch_of, values, total):
+    """Add the values of the events."""
+    for i in range(stretch_of.shape[0]):
+        if stretch_of[i] >= 0:
+            total[stretch_of[i]] += values[i]
+
+
+@njit(cache=True)
+def take_least(stretch_of, values, total):
+    """Find the least value of the events."""
+    for i in range(stretch_of.shape[0]):
+        s = stretch_of[i]
+        if s >= 0 and values[i] < total[s]:
+            total[s] = values[i]
+
+
+@njit(cache=True)
+def take_last(stretch_of, base, last):
+    """Find the last of the events."""
+    for i in range(stretch_of.shape[0]):
+        if stretch_of[i] >= 0:
+            last[stretch_of[i]] = base + i

@@ -1,0 +1,91 @@
+"""Situations inside Spark tasks: events in, stretches or rows out."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.engine.situation_compose import compose, summarise_events
+from cepheid.engine.situation_job import SituationJob
+from cepheid.engine.situation_stretches import KEY, TIME
+from cepheid.engine.situations import SituationState, finish_situations, step_situations
+from cepheid.planner.plan import Plan
+from cepheid.runtime.blobs import (
+    STRETCH,
+    Blob,
+    blobs_to_batch,
+    split,
+    table_from_bytes,
+    table_to_bytes,
+)
+from cepheid.runtime.work import Work
+
+Batches = Iterator[pa.RecordBatch]
+
+REPORT_ROWS = 100_000
+"""Rows of one batch that leaves a task."""
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+"""Spreads whole numbers that follow each other."""
+
+
+def run_situations(work: Work, tables: Iterable[pa.Table]) -> Batches:
+    """Yield the rows of events in the order of time, as they are certain."""
+    job = SituationJob(Plan.from_json(work.plan))
+    state = SituationState.start(job)
+    for table in tables:
+        state, rows = step_situations(job, state, table)
+        yield from _report(work, rows)
+    state, rows = finish_situations(job, state, work.schema)
+    yield from _report(work, rows)
+
+
+def summarise_situations(work: Work, tables: Iterable[pa.Table], seq: int) -> Batches:
+    """Yield the stretches of events in the order of time, for the tasks of their partitions."""
+    job = SituationJob(Plan.from_json(work.plan))
+    for place, events in enumerate(tables):
+        table = summarise_events(job, events)
+        bucket = _buckets(job, table, work.buckets)
+        blobs = [
+            Blob(number, part[TIME][0].as_py(), (seq << 32) + place, STRETCH, table_to_bytes(part))
+            for number, part in split(table, bucket, work.buckets)
+        ]
+        if blobs:
+            yield blobs_to_batch(blobs)
+
+
+def compose_situations(work: Work, blobs: Iterable[Blob]) -> Batches:
+    """Yield the rows of stretches, which come in the order of time."""
+    job = SituationJob(Plan.from_json(work.plan))
+    tables = (table_from_bytes(blob.payload) for blob in blobs)
+    for rows in compose(job, tables, work.schema):
+        yield from _report(work, rows)
+
+
+def _report(work: Work, rows: pa.Table) -> Batches:
+    yield from rows.cast(work.result_schema).combine_chunks().to_batches(REPORT_ROWS)
+
+
+def _buckets(job: SituationJob, table: pa.Table, count: int) -> NDArray[np.int64]:
+    """Return the task of every stretch; the same partition has the same one everywhere."""
+    mixed = np.zeros(len(table), np.uint64)
+    if count > 1:
+        for place in range(len(job.plan.partition.attributes)):
+            mixed = (mixed ^ _hashes(table[f"{KEY}{place}"])) * _MIX
+            mixed ^= mixed >> np.uint64(32)
+    return (mixed % np.uint64(count)).astype(np.int64)
+
+
+def _hashes(column: pa.ChunkedArray[Any]) -> NDArray[np.uint64]:
+    if pa.types.is_integer(column.type):
+        return np.asarray(column).astype(np.uint64)
+    array: Any = column.combine_chunks()
+    encoded = array.dictionary_encode()
+    known = [zlib.crc32(repr(value).encode()) for value in encoded.dictionary.to_pylist()]
+    hashes: NDArray[np.uint64] = np.array(known, np.uint64)[np.asarray(encoded.indices)]
+    return hashes
