@@ -82,7 +82,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         ----------
         events
             A pyarrow Table, RecordBatch or RecordBatchReader, a pandas DataFrame, a Spark
-            DataFrame, or the path of files: one, a folder, or a pattern such as
+            DataFrame, an event store, or the path of files: one, a folder, or a pattern such as
             ``"events/*.parquet"``. Tables and data frames that are not in the order of time are
             sorted, with a warning; readers must be in order.
         spark
@@ -121,6 +121,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
                 return importlib.import_module("cepheid.runtime.files").run_path(self, path)
             scan = importlib.import_module("cepheid.runtime.spark_scan")
             return scan.run_path(self, path, spark, strategy=strategy)
+        if type(events).__module__ == "cepheid.store.event_store":
+            run = importlib.import_module("cepheid.runtime.store_run")
+            return run.run_store(self, events)
         if type(events).__module__.partition(".")[0] == "pyspark":
             batch = importlib.import_module("cepheid.runtime.spark_batch")
             return batch.run_frame(self, events, strategy=strategy)
