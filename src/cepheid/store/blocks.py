@@ -114,7 +114,8 @@ def summarise(
         none = np.zeros(0, values.dtype)
         return Summary(np.zeros(0, np.int64), none, none, none)
     if values.dtype == np.float64:
-        low: Any = np.inf
+        # The least of NaN and anything is the other one, if fmin compares.
+        low: Any = np.nan
         high: Any = -np.inf
     else:
         low, high = np.iinfo(np.int64).max, np.iinfo(np.int64).min
@@ -128,21 +129,7 @@ def summarise(
         least = np.fmin.reduceat(small, begins)
         largest = np.maximum.reduceat(large, begins)
         total = np.add.reduceat(values, begins)
-    if values.dtype == np.float64 and valid is not None:
-        least = _only_nan(least, values, valid, begins, count)
     return Summary(count, least, largest, total if _fits(values, least, largest, count) else None)
-
-
-def _only_nan(
-    least: NDArray[Any],
-    values: NDArray[Any],
-    valid: NDArray[np.bool_],
-    begins: NDArray[np.int64],
-    count: NDArray[np.int64],
-) -> NDArray[Any]:
-    """Return the least values, NaN where all that is not NULL is NaN."""
-    nans = np.add.reduceat((valid & np.isnan(values)).astype(np.int64), begins)
-    return np.where((count > 0) & (nans == count), np.nan, least)
 
 
 def _fits(

@@ -12,7 +12,7 @@ second takes over what the first has done, and tries the version after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic, suggest_names
+from cepheid.store.aggregates import Aggregate, WindowSpec, read_aggregates, read_windows
+from cepheid.store.aggregation import attributes_of, plan_aggregate, run_aggregate
 from cepheid.store.arriving import as_table, fitted, in_order
 from cepheid.store.checking import Report, check_files, remove_leftovers
 from cepheid.store.compaction import compact_segments, replaced
@@ -399,6 +401,82 @@ class EventStore:
         tables = snapshot.scan(Interval(begin, until), needed)
         batches = (batch for t in tables for batch in t.select(names).combine_chunks().to_batches())
         return pa.RecordBatchReader.from_batches(shown, batches)
+
+    def aggregate(
+        self,
+        aggregates: Iterable[str] | Mapping[str, str],
+        *,
+        within: Any,
+        slide: Any = None,
+        start: Any = None,
+        end: Any = None,
+        method: str = "auto",
+    ) -> pa.Table:
+        """Return aggregates of windows, one row for each window that has an event.
+
+        Parameters
+        ----------
+        aggregates
+            Texts such as ``"COUNT(*)"``, ``"AVG(price)"``, ``"MAX(price)"``; or a dict of them by
+            the names of the result columns.
+        within, slide
+            Windows [i * slide, i * slide + within) for all whole i: lengths such as
+            ``"15 minutes"``, microseconds, or ``"1000 events"``. Without slide, windows follow each
+            other. Any slide goes with any length.
+        start, end
+            Only events of [start, end), as for :meth:`scan`.
+        method
+            ``"index"`` takes what it can from the index, ``"replay"`` reads all events; ``"auto"``
+            chooses. Sums of doubles may differ in the last digits.
+
+        Raises
+        ------
+        ValueError
+            If an aggregate or a length is none.
+        DataError
+            E504 if a sum leaves 64 bits, E505 and E506 if a column is missing or unfit, E511 if
+            there are too many windows.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> store = EventStore(tempfile.mkdtemp())
+        >>> _ = store.append(pa.table({"ts": [1, 12, 13, 25], "price": [1.0, 2.0, 4.0, 8.0]}))
+        >>> store.aggregate(["COUNT(*)", "SUM(price)"], within=10).to_pydict()["sum_price"]
+        [1.0, 6.0, 8.0]
+        """
+        snapshot, spec, interval, wanted = self._aggregate(aggregates, within, slide, start, end)
+        plan = plan_aggregate(snapshot, spec, interval, attributes_of(wanted), method)
+        return run_aggregate(snapshot, spec, interval, wanted, plan)
+
+    def explain_aggregate(
+        self,
+        aggregates: Iterable[str] | Mapping[str, str],
+        *,
+        within: Any,
+        slide: Any = None,
+        start: Any = None,
+        end: Any = None,
+    ) -> str:
+        """Return how :meth:`aggregate` would compute its result, and why."""
+        snapshot, spec, interval, wanted = self._aggregate(aggregates, within, slide, start, end)
+        plan = plan_aggregate(snapshot, spec, interval, attributes_of(wanted), "auto")
+        return f"{plan.method}: {plan.reason}"
+
+    def _aggregate(
+        self,
+        aggregates: Iterable[str] | Mapping[str, str],
+        within: Any,
+        slide: Any,
+        start: Any,
+        end: Any,
+    ) -> tuple[Snapshot, WindowSpec, Interval, list[Aggregate]]:
+        snapshot = self.snapshot()
+        schema = snapshot.manifest.schema
+        kind = schema.field(self._time).type
+        begin, until = (None if t is None else tick_of(t, kind) for t in (start, end))
+        wanted = read_aggregates(aggregates, schema)
+        return snapshot, read_windows(within, slide), Interval(begin, until), wanted
 
 
 def _same_terms(one: Manifest | None, other: Manifest) -> bool:
