@@ -46,6 +46,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         schema: object = None,
         format: str = "text",  # noqa: A002  # fixed name
         engine: str = "local",
+        store: object = None,
+        analyze: bool = False,
     ) -> str:
         """Return the plan in words, every choice with its reason.
 
@@ -58,12 +60,19 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             ``"text"``, ``"mermaid"`` (a flowchart of the pattern) or ``"json"`` (the plan itself).
         engine
             ``"spark"`` adds to the text how Spark cuts the work into tasks.
+        store
+            An event store; tells which part of it the query reads, and why.
+        analyze
+            With a store: run the query, and tell what it has read.
 
         Examples
         --------
         >>> print(query("RETURN COUNT(*) PATTERN SEQ(Login, Transfer)").explain().splitlines()[0])
         plan  count
         """
+        if store is not None:
+            run = importlib.import_module("cepheid.runtime.store_run")
+            return str(run.explain_store(self, store, analyze=analyze))
         plan = self.plan if schema is None else self.with_schema(schema).plan
         formats = {
             "text": lambda: explain_plan(plan, spark=engine == "spark"),
@@ -90,7 +99,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         strategy
             How Spark cuts the work into tasks: ``"combine"``, ``"key shuffle"`` or
             ``"time shuffle"``, for files also ``"scan slices"``. Without it the plan decides;
-            ``explain(engine="spark")`` says how.
+            ``explain(engine="spark")`` says how. Of a store: ``"index"`` or ``"replay"``.
 
         Returns
         -------
@@ -123,7 +132,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             return scan.run_path(self, path, spark, strategy=strategy)
         if type(events).__module__ == "cepheid.store.event_store":
             run = importlib.import_module("cepheid.runtime.store_run")
-            return run.run_store(self, events)
+            return run.run_store(self, events, strategy)
         if type(events).__module__.partition(".")[0] == "pyspark":
             batch = importlib.import_module("cepheid.runtime.spark_batch")
             return batch.run_frame(self, events, strategy=strategy)
@@ -159,6 +168,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         >>> reader.read_next_batch().slice(2, 1).column("events").to_pylist()
         [[{'variable': 'A', 'ts': 0, 'type': 'A'}, {'variable': 'A', 'ts': 1, 'type': 'A'}]]
         """
+        if type(events).__module__ == "cepheid.store.event_store":
+            return importlib.import_module("cepheid.runtime.store_run").list_store(self, events)
         local = importlib.import_module("cepheid.runtime.local")
         return local.list_events(self, events)
 

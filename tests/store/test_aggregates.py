@@ -145,7 +145,7 @@ def test_mistakes_are_told(tmp_path: Any) -> None:
     store.append(pa.table({"ts": [1, 2], "name": ["a", "b"], "big": [2**62, 2**62]}))
     for wanted, code in (
         (["SUM(name)"], "E506"),
-        (["SUM(nam)"], "E505"),
+        (["SUM(other)"], "E505"),
         (["SUM(ts)", "SUM(big)"], "E504"),
     ):
         with pytest.raises(cepheid.DataError) as caught:

@@ -23,7 +23,7 @@ from cepheid.store.slices import Grid, Partials, grid_of, windows_of
 from cepheid.store.snapshot import Interval, Snapshot
 from cepheid.store.times import read_ticks
 
-INDEX_SHARE_MAX = 0.8
+INDEX_SHARE_MAX = 0.6
 """The index serves as long as it leaves no larger share of the events to be read: row groups that
 are read one by one cost more than those that are read together."""
 

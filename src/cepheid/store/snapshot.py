@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,9 +19,9 @@ from pyarrow import parquet
 from cepheid.errors import DataError, Diagnostic
 from cepheid.store.blocks import Blocks, unpack_blocks
 from cepheid.store.manifest import Manifest, Segment, StoredFile
-from cepheid.store.merging import STEP_ROWS, Piece, merge_pieces
+from cepheid.store.merging import Piece, merge_pieces
 from cepheid.store.secondary import DamagedIndexError, Hits, SecondaryIndex
-from cepheid.store.times import one_array, read_ticks
+from cepheid.store.times import Times, one_array, read_ticks
 
 RUN_GROUPS = 16
 """Row groups that are read at once where no other segment overlaps."""
@@ -35,6 +35,34 @@ class Effort(msgspec.Struct):
     data_bytes: int = 0
     entries: int = 0
     index_bytes: int = 0
+
+
+class Cover(NamedTuple):
+    """Ranges of time [begin, end), in order and apart from each other."""
+
+    begins: Times
+    ends: Times
+
+    @staticmethod
+    def of(interval: Interval) -> Cover:
+        """Return one range; a missing end is beyond all times."""
+        lowest, highest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+        begin = lowest if interval.begin is None else interval.begin
+        end = highest if interval.end is None else interval.end
+        return Cover(np.array([begin]), np.array([end]))
+
+    def touches(self, first: Times, last: Times) -> NDArray[np.bool_]:
+        """Return which stretches [first, last] share a time with a range."""
+        if not len(self.begins):
+            return np.zeros(len(first), np.bool_)
+        # The first range that ends after a stretch has begun.
+        place = np.searchsorted(self.ends, first, side="right")
+        inside = place < len(self.begins)
+        return inside & (self.begins[np.minimum(place, len(self.begins) - 1)] <= last)
+
+    def holds(self, times: Times) -> NDArray[np.bool_]:
+        """Return which times are in a range."""
+        return self.touches(times, times)
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -121,13 +149,13 @@ class Snapshot:
 
     def scan(
         self,
-        interval: Interval,
+        wanted: Interval | Cover,
         columns: Sequence[str],
         *,
         segments: Sequence[Segment] | None = None,
     ) -> Iterator[pa.Table]:
-        """Yield the events of a range of time, in order, in tables of at most 2^18 events."""
-        begin, end = self.clip(interval)
+        """Yield the events of ranges of time, in order, in tables of at most 2^18 events."""
+        cover = self.clip_cover(wanted if isinstance(wanted, Cover) else Cover.of(wanted))
         chosen = self.manifest.segments if segments is None else segments
         runs = []
         for place, segment in enumerate(chosen):
@@ -135,8 +163,7 @@ class Snapshot:
                 other is not segment and other.first <= segment.last and segment.first <= other.last
                 for other in chosen
             )
-            length = RUN_GROUPS if alone else 1
-            found = self._runs(segment, begin, end, length)
+            found = self._runs(segment, cover, RUN_GROUPS if alone else 1)
             runs += [(first, place, groups) for first, groups in found]
         runs.sort(key=lambda run: run[:2])
         opened: dict[int, parquet.ParquetFile] = {}
@@ -145,15 +172,22 @@ class Snapshot:
             for first, place, groups in runs:
                 table = self.read_groups(chosen[place], groups, columns, opened=opened)
                 times = read_ticks(table, self.manifest.time)
-                low = 0 if begin is None else int(np.searchsorted(times, begin, side="left"))
-                high = len(times)
-                if end is not None:
-                    high = int(np.searchsorted(times, end, side="left"))
-                if low < high:
-                    part = table.slice(low, high - low)
-                    yield first, Piece(place, part, times[low:high])
+                held = cover.holds(times)
+                if not held.all():
+                    rows = np.flatnonzero(held)
+                    table, times = table.take(rows), times[rows]
+                if len(times):
+                    yield first, Piece(place, table, times)
 
         yield from merge_pieces(pieces())
+
+    def clip_cover(self, cover: Cover) -> Cover:
+        """Return ranges without what retention has dropped."""
+        floor = self.manifest.floor
+        if floor is None:
+            return cover
+        left = cover.ends > floor
+        return Cover(np.maximum(cover.begins[left], floor), cover.ends[left])
 
     def clip(self, interval: Interval) -> tuple[int | None, int | None]:
         """Return a range without what retention has dropped."""
@@ -163,24 +197,21 @@ class Snapshot:
             begin = floor if begin is None else max(begin, floor)
         return begin, interval.end
 
-    def _runs(
-        self, segment: Segment, begin: int | None, end: int | None, length: int
-    ) -> Iterator[tuple[int, list[int]]]:
-        """Yield the row groups of a segment that have events in a range, with their first time."""
-        if (begin is not None and segment.last < begin) or (
-            end is not None and segment.first >= end
-        ):
-            return
+    def _runs(self, segment: Segment, cover: Cover, length: int) -> Iterator[tuple[int, list[int]]]:
+        """Yield the row groups of a segment that have events in ranges, with their first time."""
+        groups, first, last = self.groups_in(segment, cover)
+        del last
+        for at in range(0, len(groups), length):
+            yield int(first[at]), [int(g) for g in groups[at : at + length]]
+
+    def groups_in(self, segment: Segment, cover: Cover) -> tuple[Times, Times, Times]:
+        """Return the row groups of a segment that may have events in ranges, and their times."""
+        none = np.zeros(0, np.int64)
+        if not cover.touches(np.array([segment.first]), np.array([segment.last]))[0]:
+            return none, none, none
         groups, first, last = group_times(self.blocks(segment))
-        wanted = np.ones(len(groups), np.bool_)
-        if begin is not None:
-            wanted &= last >= begin
-        if end is not None:
-            wanted &= first < end
-        places = np.flatnonzero(wanted)
-        for at in range(0, len(places), length):
-            some = places[at : at + length]
-            yield int(first[some[0]]), [int(g) for g in groups[some]]
+        wanted = cover.touches(first, last)
+        return groups[wanted], first[wanted], last[wanted]
 
     def read_groups(
         self,
@@ -251,6 +282,3 @@ def complete(table: pa.Table, schema: pa.Schema, columns: Sequence[str]) -> pa.T
             same = column.type == field.type
             arrays.append(column if same else one_array(column).cast(field.type))
     return pa.table(arrays, schema=pa.schema(fields))
-
-
-__all__ = ["STEP_ROWS", "Effort", "Interval", "Snapshot", "complete", "damaged", "group_times"]
