@@ -95,7 +95,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             ``"events/*.parquet"``. Tables and data frames that are not in the order of time are
             sorted, with a warning; readers must be in order.
         spark
-            A Spark session that reads the files; without one they are read in this process.
+            A Spark session that reads the files or the store; without one they are read in this
+            process.
         strategy
             How Spark cuts the work into tasks: ``"combine"``, ``"key shuffle"`` or
             ``"time shuffle"``, for files also ``"scan slices"``. Without it the plan decides;
@@ -130,7 +131,10 @@ class CompiledQuery(msgspec.Struct, frozen=True):
                 return importlib.import_module("cepheid.runtime.files").run_path(self, path)
             scan = importlib.import_module("cepheid.runtime.spark_scan")
             return scan.run_path(self, path, spark, strategy=strategy)
-        if type(events).__module__ == "cepheid.store.event_store":
+        if _is_store(events):
+            if spark is not None:
+                on_spark = importlib.import_module("cepheid.runtime.spark_store")
+                return on_spark.run_store(self, events, spark, strategy)
             run = importlib.import_module("cepheid.runtime.store_run")
             return run.run_store(self, events, strategy)
         if type(events).__module__.partition(".")[0] == "pyspark":
@@ -168,7 +172,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         >>> reader.read_next_batch().slice(2, 1).column("events").to_pylist()
         [[{'variable': 'A', 'ts': 0, 'type': 'A'}, {'variable': 'A', 'ts': 1, 'type': 'A'}]]
         """
-        if type(events).__module__ == "cepheid.store.event_store":
+        if _is_store(events):
             return importlib.import_module("cepheid.runtime.store_run").list_store(self, events)
         local = importlib.import_module("cepheid.runtime.local")
         return local.list_events(self, events)
@@ -231,6 +235,11 @@ class CompiledQuery(msgspec.Struct, frozen=True):
     def format(self) -> str:
         """Return the query in canonical layout."""
         return format_query(self.tree)
+
+
+def _is_store(events: object) -> bool:
+    """Return whether events are an EventStore, without loading what it needs."""
+    return any(kind.__module__ == "cepheid.store.event_store" for kind in type(events).__mro__)
 
 
 def query(

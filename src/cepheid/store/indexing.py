@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 import msgspec
+import pyarrow as pa
 from pyarrow import parquet
 
 from cepheid.store.manifest import Manifest, Segment, StoredFile
@@ -38,3 +41,35 @@ def with_index(manifest: Manifest, attribute: str, built: dict[str, StoredFile])
         segments.append(msgspec.structs.replace(segment, indexes=indexes))
     indexed = (*manifest.indexed, attribute)
     return msgspec.structs.replace(manifest, segments=tuple(segments), indexed=indexed)
+
+
+class Terms(NamedTuple):
+    """What writers of segments must know: columns, what is too old, and what has an index."""
+
+    schema: pa.Schema | None
+    floor: int | None
+    indexed: tuple[str, ...]
+
+
+def marked(segments: Sequence[Segment], manifest: Manifest) -> list[Segment]:
+    """Return new segments, those that are late marked as side segments."""
+    newest = max((segment.last for segment in manifest.segments), default=None)
+    return [
+        msgspec.structs.replace(segment, side=newest is not None and segment.first < newest)
+        for segment in segments
+    ]
+
+
+def with_all_indexes(snapshot: Snapshot, place: Place, had: Sequence[str]) -> Manifest:
+    """Return a manifest whose segments also have the indexes that came while they were written."""
+    manifest = snapshot.manifest
+    for attribute in manifest.indexed:
+        if attribute in had:
+            continue
+        built: dict[str, StoredFile] = {}
+        for segment in manifest.segments:
+            if attribute not in segment.indexes:
+                built |= index_segment(snapshot, place, segment, attribute)
+        without = tuple(name for name in manifest.indexed if name != attribute)
+        manifest = with_index(msgspec.structs.replace(manifest, indexed=without), attribute, built)
+    return manifest
