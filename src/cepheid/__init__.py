@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from cepheid.planner.plan import Plan
     from cepheid.runtime.spark_sql import register
+    from cepheid.runtime.stored_events import EventStore
     from cepheid.workloads import Workload, workload
 
 __version__ = "0.1.0.dev0"
@@ -42,6 +43,7 @@ _HOME = {
     "BindError": "cepheid.errors",
     "UnsupportedError": "cepheid.errors",
     "DataError": "cepheid.errors",
+    "EventStore": "cepheid.runtime.stored_events",
     "register": "cepheid.runtime.spark_sql",
     "Workload": "cepheid.workloads",
     "workload": "cepheid.workloads",
@@ -53,6 +55,7 @@ __all__ = [
     "CompiledQuery",
     "DataError",
     "Diagnostic",
+    "EventStore",
     "Plan",
     "QueryError",
     "QuerySyntaxError",

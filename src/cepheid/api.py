@@ -46,6 +46,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         schema: object = None,
         format: str = "text",  # noqa: A002  # fixed name
         engine: str = "local",
+        store: object = None,
+        analyze: bool = False,
     ) -> str:
         """Return the plan in words, every choice with its reason.
 
@@ -58,12 +60,19 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             ``"text"``, ``"mermaid"`` (a flowchart of the pattern) or ``"json"`` (the plan itself).
         engine
             ``"spark"`` adds to the text how Spark cuts the work into tasks.
+        store
+            An event store; tells which part of it the query reads, and why.
+        analyze
+            With a store: run the query, and tell what it has read.
 
         Examples
         --------
         >>> print(query("RETURN COUNT(*) PATTERN SEQ(Login, Transfer)").explain().splitlines()[0])
         plan  count
         """
+        if store is not None:
+            run = importlib.import_module("cepheid.runtime.store_run")
+            return str(run.explain_store(self, store, analyze=analyze))
         plan = self.plan if schema is None else self.with_schema(schema).plan
         formats = {
             "text": lambda: explain_plan(plan, spark=engine == "spark"),
@@ -82,15 +91,16 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         ----------
         events
             A pyarrow Table, RecordBatch or RecordBatchReader, a pandas DataFrame, a Spark
-            DataFrame, or the path of files: one, a folder, or a pattern such as
+            DataFrame, an event store, or the path of files: one, a folder, or a pattern such as
             ``"events/*.parquet"``. Tables and data frames that are not in the order of time are
             sorted, with a warning; readers must be in order.
         spark
-            A Spark session that reads the files; without one they are read in this process.
+            A Spark session that reads the files or the store; without one they are read in this
+            process.
         strategy
             How Spark cuts the work into tasks: ``"combine"``, ``"key shuffle"`` or
             ``"time shuffle"``, for files also ``"scan slices"``. Without it the plan decides;
-            ``explain(engine="spark")`` says how.
+            ``explain(engine="spark")`` says how. Of a store: ``"index"`` or ``"replay"``.
 
         Returns
         -------
@@ -121,6 +131,12 @@ class CompiledQuery(msgspec.Struct, frozen=True):
                 return importlib.import_module("cepheid.runtime.files").run_path(self, path)
             scan = importlib.import_module("cepheid.runtime.spark_scan")
             return scan.run_path(self, path, spark, strategy=strategy)
+        if _is_store(events):
+            if spark is not None:
+                on_spark = importlib.import_module("cepheid.runtime.spark_store")
+                return on_spark.run_store(self, events, spark, strategy)
+            run = importlib.import_module("cepheid.runtime.store_run")
+            return run.run_store(self, events, strategy)
         if type(events).__module__.partition(".")[0] == "pyspark":
             batch = importlib.import_module("cepheid.runtime.spark_batch")
             return batch.run_frame(self, events, strategy=strategy)
@@ -156,6 +172,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         >>> reader.read_next_batch().slice(2, 1).column("events").to_pylist()
         [[{'variable': 'A', 'ts': 0, 'type': 'A'}, {'variable': 'A', 'ts': 1, 'type': 'A'}]]
         """
+        if _is_store(events):
+            return importlib.import_module("cepheid.runtime.store_run").list_store(self, events)
         local = importlib.import_module("cepheid.runtime.local")
         return local.list_events(self, events)
 
@@ -217,6 +235,11 @@ class CompiledQuery(msgspec.Struct, frozen=True):
     def format(self) -> str:
         """Return the query in canonical layout."""
         return format_query(self.tree)
+
+
+def _is_store(events: object) -> bool:
+    """Return whether events are an EventStore, without loading what it needs."""
+    return any(kind.__module__ == "cepheid.store.event_store" for kind in type(events).__mro__)
 
 
 def query(

@@ -1,4 +1,4 @@
-"""The command line: ``cepheid check``, ``explain``, ``run``, ``stream``, ``fmt`` and ``demo``.
+"""The command line: ``cepheid check``, ``explain``, ``run``, ``stream``, ``store`` and others.
 
 Results go to standard output, diagnostics to standard error. Exit codes: 0, 1 for a query or data
 at fault or a reader that stopped early, 2 for wrong use of the command.
@@ -20,6 +20,7 @@ import cepheid
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, DataError, Diagnostic, render_diagnostics
 from cepheid.interfaces.catalogue import bundled_queries, bundled_sample, explain_code, is_code
+from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.console import complain, console_of, say, show
 from cepheid.interfaces.rules import read_rules
 from cepheid.language.formatter import format_text
@@ -37,6 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(store_app, name="store")
 
 
 FileArgument = Annotated[str, typer.Argument(help="A query file, or - for standard input.")]

@@ -1,0 +1,189 @@
+"""``cepheid store``: append, index, verify, compact, clean, info and query."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+store_app = typer.Typer(
+    help="Keep events in the order of time, and query their history.", no_args_is_help=True
+)
+
+StoreArgument = Annotated[Path, typer.Argument(help="The folder of the store.")]
+QueryArgument = Annotated[
+    Path, typer.Argument(help="A query file.", exists=True, dir_okay=False, readable=True)
+]
+
+
+def _open(path: Path, time: str | None = None) -> Any:
+    # Arrow takes longer to load than most commands run.
+    from cepheid.store.event_store import EventStore
+
+    return EventStore(path, time=time)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+@store_app.command()
+def append(
+    store: StoreArgument,
+    files: Annotated[str, typer.Argument(help="A file, a folder, or a pattern: 'log/*.parquet'.")],
+    time: Annotated[str | None, typer.Option(help="The time column of a new store.")] = None,
+) -> None:
+    """Append the events of files; the store is made if it does not exist."""
+    from cepheid.runtime.files import find_files, read_all
+
+    opened = _open(store, time)
+    count = sum(
+        opened.append(table) for file in find_files(files) for table in _whole(file, read_all)
+    )
+    _say(f"{count:,} events appended, version {opened.version}")
+
+
+def _whole(file: Path, read_all: Any) -> Any:
+    """Yield the events of a file in few tables, so that segments are large."""
+    import pyarrow as pa
+
+    from cepheid.store.segments import SEGMENT_ROWS
+
+    waiting: list[pa.Table] = []
+    for table in read_all([file]):
+        waiting.append(table)
+        if sum(map(len, waiting)) >= SEGMENT_ROWS:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+@store_app.command()
+def index(
+    store: StoreArgument,
+    attributes: Annotated[list[str], typer.Argument(help="Columns that queries compare.")],
+) -> None:
+    """Build secondary indexes; later events are in them too."""
+    opened = _open(store)
+    for attribute in attributes:
+        opened.index(attribute)
+    _say(f"indexed: {', '.join(opened.snapshot().manifest.indexed)}")
+
+
+@store_app.command(name="open")
+def open_(
+    folder: Annotated[Path, typer.Argument(help="A folder of Parquet files in the order of time.")],
+    time: Annotated[str, typer.Option(help="The column that holds an event's time.")] = "ts",
+    index_at: Annotated[
+        Path | None, typer.Option(help="The folder of the indexes; `_cepheid` beside without it.")
+    ] = None,
+) -> None:
+    """Index Parquet files of others where they lie; they are only read."""
+    from cepheid.store.event_store import EventStore
+
+    opened = EventStore.open_directory(folder, time=time, index_at=index_at)
+    _say(f"{len(opened):,} events, index in {opened.path}")
+
+
+@store_app.command()
+def verify(store: StoreArgument) -> None:
+    """Compare all files with their checksums; status 1 if one is damaged."""
+    report = _open(store).verify()
+    for problem in report.problems:
+        _say(problem)
+    found = f"{len(report.problems)} damaged" if report.problems else "all sound"
+    _say(f"{report.files:,} files, {report.size:,} bytes: {found}")
+    if report.problems:
+        raise typer.Exit(1)
+
+
+@store_app.command()
+def compact(store: StoreArgument) -> None:
+    """Merge segments that overlap in time, and small ones."""
+    opened = _open(store)
+    before = len(opened.snapshot().manifest.segments)
+    opened.compact()
+    _say(f"{before:,} segments, now {len(opened.snapshot().manifest.segments):,}")
+
+
+@store_app.command()
+def clean(
+    store: StoreArgument,
+    older_than: Annotated[
+        float, typer.Option(help="Only files older than so many seconds.")
+    ] = 3600,
+) -> None:
+    """Remove files that no version needs, such as those of a crash."""
+    _say(f"{len(_open(store).clean(older_than_s=older_than)):,} files removed")
+
+
+@store_app.command()
+def info(store: StoreArgument) -> None:
+    """Print what a store holds."""
+    opened = _open(store)
+    manifest = opened.snapshot().manifest
+    size = sum(file.size for file in manifest.files())
+    _say(f"version   {manifest.version}")
+    _say(f"events    {manifest.rows:,} in {len(manifest.segments):,} segments, {size:,} bytes")
+    if manifest.segments:
+        reader = opened.scan(columns=[opened.time])
+        kind = reader.schema.field(opened.time).type
+        first, last = (
+            _time(place, kind)
+            for place in (
+                min(s.first for s in manifest.segments),
+                max(s.last for s in manifest.segments),
+            )
+        )
+        _say(f"from      {first}\nto        {last}")
+    _say(f"indexed   {', '.join(manifest.indexed) or 'nothing'}")
+    for field in manifest.schema:
+        _say(f"column    {field.name} {field.type}")
+
+
+def _time(tick: int, kind: Any) -> str:
+    import pyarrow as pa
+
+    if pa.types.is_integer(kind):
+        return str(tick)
+    return str(pa.scalar(tick, pa.timestamp("us")).as_py())
+
+
+@store_app.command()
+def query(
+    store: StoreArgument,
+    file: QueryArgument,
+    output: Annotated[Path | None, typer.Option(help="Write the result to this file.")] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="table, csv, json (lines) or parquet.")
+    ] = "",
+    method: Annotated[
+        str, typer.Option(help="auto, index (look up all that is indexed) or replay (everything).")
+    ] = "auto",
+    explain: Annotated[
+        bool, typer.Option(help="Tell what was read instead of the result.")
+    ] = False,
+    type_: Annotated[str, typer.Option("--type", help="The column of the events' types.")] = "type",
+) -> None:
+    """Run a query over the history; only what it needs is read."""
+    from cepheid.api import query as compile_query
+    from cepheid.interfaces.run_command import FORMATS, write_result
+
+    opened = _open(store)
+    ending = output.suffix.removeprefix(".").replace("jsonl", "json") if output else ""
+    kind = format_ or (ending if ending in FORMATS else "csv" if output else "table")
+    if kind not in FORMATS or (kind == "table" and output is not None):
+        message = f"is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
+        raise typer.BadParameter(message, param_hint="--format")
+    compiled = compile_query(file.read_text("utf-8"), time=opened.time, type=type_)
+    if explain:
+        _say(compiled.explain(store=opened, analyze=True))
+        return
+    try:
+        result = compiled.run(opened, strategy=method)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--method") from None
+    write_result(result, kind, output)

@@ -1,0 +1,183 @@
+"""Event stores on Spark: replay intervals become slices of tasks, and tasks write segments.
+
+A task reads its row groups itself and owns the windows of its range of time, as with other files;
+what the indexes rule out, no task reads. For appends, tasks write segments where they are, and the
+driver commits them together.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from cepheid.engine.job import lower
+from cepheid.engine.listing import Owned
+from cepheid.planner.plan import Plan, WindowKind
+from cepheid.runtime import spark_tasks as tasks
+from cepheid.runtime.spark_batch import parallelism, run_frame, work_of
+from cepheid.runtime.spark_scan import SLICES_PER_TASK
+from cepheid.runtime.spark_schema import plain_schema, spark_schema_of
+from cepheid.runtime.spark_slices import reach, run_range
+from cepheid.runtime.store_run import columns_of, events_of
+from cepheid.runtime.work import Work
+from cepheid.store.arriving import fitted, in_order
+from cepheid.store.event_store import EventStore
+from cepheid.store.file_system import LocalFiles
+from cepheid.store.manifest import Segment, load_manifest
+from cepheid.store.pattern_plan import ReplayPlan, plan_replay
+from cepheid.store.segments import SEGMENT_ROWS, Place, write_segments
+from cepheid.store.snapshot import Cover, Interval, Snapshot, complete
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from cepheid.runtime.local import CompiledQueryLike
+
+TIME_WINDOWS = (WindowKind.TUMBLING, WindowKind.SLIDING, WindowKind.TRAILING)
+
+
+class StoreSlice(NamedTuple):
+    """A range of time [begin, end) and the intervals that are read for it."""
+
+    begin: int | None
+    end: int | None
+    cover: Cover
+
+
+class Version(NamedTuple):
+    """A version of a store, for tasks: they read its manifest themselves."""
+
+    path: str
+    number: int
+
+    def snapshot(self) -> Snapshot:
+        """Return the version, to be read."""
+        folder = Path(self.path)
+        return Snapshot(load_manifest(folder, self.number), folder, {})
+
+
+def run_store(
+    compiled: CompiledQueryLike, store: EventStore, spark: SparkSession, method: str | None = None
+) -> DataFrame:
+    """Run a query over a store with Spark and return its result."""
+    snapshot = store.snapshot()
+    schema = snapshot.manifest.schema
+    plan = compiled.with_schema(schema).plan
+    lower(plan)  # Says what cannot be run now, and not by a task.
+    replay = plan_replay(snapshot, plan, method or "auto")
+    version = Version(str(store.path.resolve()), snapshot.manifest.version)
+    slices = slices_of(snapshot, plan, replay, SLICES_PER_TASK * parallelism(spark))
+    numbers = spark.range(0, len(slices), 1, len(slices))
+    if plan.situations is not None or plan.window.kind not in TIME_WINDOWS:
+        frame = _read_frame(numbers, version, slices, plain_schema(schema))
+        return run_frame(compiled, frame)
+    shown = plain_schema(pa.schema([schema.field(n) for n in columns_of(plan, snapshot)]))
+    work, results = work_of(plan, shown, 1)
+    result = numbers.mapInArrow(_run_slices(work, version, slices), results)
+    return result if plan.output.limit is None else result.limit(plan.output.limit)
+
+
+def slices_of(snapshot: Snapshot, plan: Plan, replay: ReplayPlan, count: int) -> list[StoreSlice]:
+    """Cut what is replayed into slices of about equal numbers of row groups."""
+    cover = snapshot.clip_cover(replay.cover or Cover.of(Interval()))
+    found = [snapshot.groups_in(segment, cover)[1] for segment in snapshot.manifest.segments]
+    first = np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
+    before, after = reach(plan) if plan.situations is None else (0, 0)
+    count = max(1, min(count, len(first)))
+    places = np.arange(1, count) * len(first) // count
+    edges = [int(edge) for edge in np.unique(first[places])] if len(first) else []
+    slices = []
+    for begin, end in zip([None, *edges], [*edges, None], strict=True):
+        low = None if begin is None else begin - before
+        high = None if end is None else end + after
+        slices.append(StoreSlice(begin, end, _within(cover, low, high)))
+    return slices
+
+
+def _within(cover: Cover, low: int | None, high: int | None) -> Cover:
+    begins, ends = cover
+    begins = begins if low is None else np.maximum(begins, low)
+    ends = ends if high is None else np.minimum(ends, high)
+    some = begins < ends
+    return Cover(begins[some], ends[some])
+
+
+def _run_slices(work: Work, version: Version, slices: list[StoreSlice]) -> Any:
+    def run(batches: tasks.Batches) -> tasks.Batches:
+        plan = Plan.from_json(work.plan)
+        for number in _numbers(batches):
+            piece = slices[number]
+            replay = ReplayPlan(piece.cover, "")
+            tables = events_of(version.snapshot(), plan, replay)
+            yield from run_range(work, tables, Owned(piece.begin, piece.end), number)
+
+    return tasks.in_task(run)
+
+
+def _read_frame(
+    numbers: DataFrame, version: Version, slices: list[StoreSlice], schema: pa.Schema
+) -> DataFrame:
+    """Return the events of slices as a DataFrame, each slice a partition in the order of time."""
+    packed = schema.serialize().to_pybytes()
+
+    def read(batches: tasks.Batches) -> tasks.Batches:
+        wanted = pa.ipc.read_schema(pa.py_buffer(packed))
+        snapshot = version.snapshot()
+        for number in _numbers(batches):
+            for table in snapshot.scan(slices[number].cover, wanted.names):
+                yield from complete(table, wanted, wanted.names).combine_chunks().to_batches()
+
+    return numbers.mapInArrow(tasks.in_task(read), spark_schema_of(schema))
+
+
+def _numbers(batches: tasks.Batches) -> list[int]:
+    return [int(n) for batch in batches for n in batch.column(0).to_numpy()]
+
+
+# ---------------------------------------------------------------------------------------
+# Appending
+
+
+def append_frame(
+    store: EventStore, frame: DataFrame, *, source: str = "", batch: int | None = None
+) -> int:
+    """Store the events of a DataFrame; tasks write segments, which are committed together."""
+    if batch is not None and store.has_batch(source, batch):
+        return 0
+    empty = to_arrow_schema(frame.schema, timezone="UTC").empty_table()
+    terms = store.terms()
+    _, schema = fitted(empty, terms.schema)
+    path = str(store.path.resolve())
+    time = f"`{store.time.replace('`', '``')}`"
+    # Ranges of time, so that segments do not overlap.
+    count = parallelism(frame.sparkSession)
+    ordered = frame.repartitionByRange(count, sf.col(time)).sortWithinPartitions(time)
+    task = _write_segments(path, store.time, terms.schema, terms.floor, terms.indexed)
+    rows = ordered.mapInArrow(task, "segment binary").collect()
+    found = [msgspec.json.decode(bytes(row[0]), type=Segment) for row in rows]
+    found.sort(key=lambda segment: segment.first)
+    return store.add_segments(found, schema, terms, source=source, batch=batch)
+
+
+def _write_segments(
+    path: str, time: str, known: pa.Schema | None, floor: int | None, indexed: tuple[str, ...]
+) -> Any:
+    packed = None if known is None else known.serialize().to_pybytes()
+
+    def write(batches: tasks.Batches) -> tasks.Batches:
+        schema = None if packed is None else pa.ipc.read_schema(pa.py_buffer(packed))
+        place = Place(LocalFiles(), Path(path), indexed)
+        for table in tasks.chunks(batches, SEGMENT_ROWS):
+            events, times = in_order(fitted(table, schema)[0], time)
+            begin = 0 if floor is None else int(np.searchsorted(times, floor, side="left"))
+            written = write_segments(place, events.slice(begin), times[begin:])
+            texts = [msgspec.json.encode(segment) for segment in written]
+            yield pa.record_batch({"segment": pa.array(texts, pa.binary())})
+
+    return tasks.in_task(write)

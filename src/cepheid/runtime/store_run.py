@@ -1,0 +1,132 @@
+"""Queries over an event store: a snapshot in, a result table out.
+
+What the indexes of the store rule out is not read; the rest goes through the ordinary engine, as
+one stream with gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from cepheid.engine.events import Columns, read_times
+from cepheid.engine.job import lists_matches, lower
+from cepheid.engine.listing import empty_matches
+from cepheid.planner.plan import Plan
+from cepheid.runtime.local import CompiledQueryLike, list_batches, run_batches
+from cepheid.runtime.ordering import ordered
+from cepheid.store.event_store import EventStore
+from cepheid.store.pattern_plan import ReplayPlan, plan_replay
+from cepheid.store.snapshot import Effort, Interval, Snapshot
+
+
+class StoreRun(NamedTuple):
+    """A result, how it was come by, and what that has cost."""
+
+    table: pa.Table
+    replay: ReplayPlan
+    effort: Effort
+
+
+def run_store(
+    compiled: CompiledQueryLike, store: EventStore, method: str | None = None
+) -> pa.Table:
+    """Run a query over a store; ``method`` is "auto", "index" or "replay"."""
+    return measure_store(compiled, store, method or "auto").table
+
+
+def measure_store(compiled: CompiledQueryLike, store: EventStore, method: str = "auto") -> StoreRun:
+    """Run a query over a store and tell what was read.
+
+    Raises
+    ------
+    ValueError
+        If there is no such method.
+    """
+    if method not in ("auto", "index", "replay"):
+        message = f"the method is one of auto, index, replay, not {method!r}"
+        raise ValueError(message)
+    snapshot = store.snapshot()
+    schema = snapshot.manifest.schema
+    plan = compiled.with_schema(schema).plan
+    replay = plan_replay(snapshot, plan, method)
+    table = run_batches(plan, events_of(snapshot, plan, replay), schema)
+    return StoreRun(table, replay, snapshot.effort)
+
+
+def list_store(compiled: CompiledQueryLike, store: EventStore) -> pa.RecordBatchReader:
+    """Return a reader that lists matches as it is read.
+
+    Raises
+    ------
+    ValueError
+        If the query returns aggregates.
+    """
+    snapshot = store.snapshot()
+    plan = compiled.with_schema(snapshot.manifest.schema).plan
+    if not lists_matches(plan):
+        message = "this query returns aggregates, not matches: use `run`"
+        raise ValueError(message)
+    job = lower(plan)
+    tables = list_batches(job, events_of(snapshot, plan, plan_replay(snapshot, plan)))
+    batches = (batch for table in tables for batch in table.to_batches())
+    empty = empty_matches(job, snapshot.manifest.schema)
+    return pa.RecordBatchReader.from_batches(empty.schema, batches)
+
+
+def explain_store(compiled: CompiledQueryLike, store: EventStore, *, analyze: bool = False) -> str:
+    """Return how a query reads a store, in words; ``analyze`` runs it, to tell the cost."""
+    if analyze:
+        run = measure_store(compiled, store)
+        replay, effort = run.replay, run.effort
+    else:
+        snapshot = store.snapshot()
+        replay = plan_replay(snapshot, compiled.with_schema(snapshot.manifest.schema).plan)
+        effort = None
+    how = "full replay" if replay.cover is None else "replay of intervals"
+    lines = [f"store  {how}", f"  because {replay.reason}"]
+    if replay.cover is not None:
+        lines.append(f"  intervals  {len(replay.cover.begins):,}")
+    lines.append(
+        f"  row groups  estimated {replay.expected:,.0f}, planned {replay.groups:,} of "
+        f"{replay.total:,}"
+    )
+    if effort is not None:
+        lines.append(
+            f"  read  {effort.groups:,} row groups, {effort.data_bytes:,} bytes; "
+            f"{effort.entries:,} index entries, {effort.index_bytes:,} bytes"
+        )
+    return "\n".join(lines)
+
+
+def events_of(snapshot: Snapshot, plan: Plan, replay: ReplayPlan) -> Iterator[pa.Table]:
+    """Yield the events that a query needs, in order."""
+    wanted = Interval() if replay.cover is None else replay.cover
+    tables = snapshot.scan(wanted, columns_of(plan, snapshot))
+    return _with_ties_in_order(tables, plan) if plan.tiebreak else tables
+
+
+def _with_ties_in_order(tables: Iterator[pa.Table], plan: Plan) -> Iterator[pa.Table]:
+    """Put events of equal time in the order of the tie-breakers; they may lie in two tables."""
+    waiting: list[pa.Table] = []
+    for table in tables:
+        whole = pa.concat_tables([*waiting, table])
+        times = read_times(Columns(whole), plan.time)
+        cut = int(np.searchsorted(times, times[-1], side="left"))
+        if cut:
+            yield ordered(whole.slice(0, cut), plan)
+        waiting = [whole.slice(cut)]
+    if waiting:
+        yield ordered(pa.concat_tables(waiting), plan)
+
+
+def columns_of(plan: Plan, snapshot: Snapshot) -> list[str]:
+    """Return the columns that a plan reads; parts of a structure come with the whole."""
+    names = snapshot.manifest.schema.names
+    if plan.columns is None:
+        return list(names)
+    wanted = {name if name in names else name.partition(".")[0] for name in plan.columns}
+    return [name for name in names if name in wanted]

@@ -1,0 +1,1 @@
+"""The event store: immutable segments of Parquet, a manifest, and indexes beside them."""

@@ -1,0 +1,319 @@
+"""Windowed aggregates over a store: from its blocks, or by a replay of all events.
+
+A block that lies in one slice is taken from the index. Only blocks across an edge of slices are
+read, and with them their row groups (Körber, section 3.3.1). How many these are is known before
+anything is read, so the choice between index and replay needs no estimate.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.store.aggregates import Aggregate, WindowSpec
+from cepheid.store.blocks import Blocks, Summary, summarise, values_of
+from cepheid.store.compaction import clusters_of
+from cepheid.store.manifest import Segment
+from cepheid.store.slices import Grid, Partials, grid_of, windows_of
+from cepheid.store.snapshot import Interval, Snapshot
+from cepheid.store.times import read_ticks
+
+INDEX_SHARE_MAX = 0.6
+"""The index serves as long as it leaves no larger share of the events to be read: row groups that
+are read one by one cost more than those that are read together."""
+
+
+class Reading(NamedTuple):
+    """A segment, its blocks, where they lie (time, or number of the event) and what is read."""
+
+    segment: Segment
+    blocks: Blocks
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    whole: NDArray[np.bool_]
+    partial: NDArray[np.bool_]
+
+
+class AggregatePlan(NamedTuple):
+    """How aggregates are computed, and why; ``groups`` of ``total`` row groups are read."""
+
+    method: str
+    reason: str
+    readings: list[Reading]
+    grid: Grid | None
+    groups: int
+    total: int
+
+
+def plan_aggregate(
+    snapshot: Snapshot, spec: WindowSpec, interval: Interval, attributes: list[str], method: str
+) -> AggregatePlan:
+    """Choose between index and replay.
+
+    ``method`` is ``"auto"``, or what is wanted; a replay is always possible.
+    """
+    bounds = _bounds(snapshot, spec, interval)
+    if bounds is None:
+        return AggregatePlan("replay", "there are no events", [], None, 0, 0)
+    grid = grid_of(spec.windows, *bounds)
+    begin, end = snapshot.clip(interval)
+    total = sum(len(set(snapshot.blocks(s).group.tolist())) for s in snapshot.manifest.segments)
+    why = _why_not_counted(snapshot, begin, end) if spec.counted else ""
+    if why:
+        return AggregatePlan("replay", why, [], grid, total, total)
+    readings = _readings(snapshot, spec, grid, (begin, end), attributes)
+    groups = sum(len(np.unique(r.blocks.group[r.partial])) for r in readings)
+    share = groups / max(total, 1)
+    reason = f"{groups:,} of {total:,} row groups lie across edges of slices"
+    chosen = "index" if share <= INDEX_SHARE_MAX else "replay"
+    return AggregatePlan(
+        chosen if method == "auto" else method, reason, readings, grid, groups, total
+    )
+
+
+def _bounds(snapshot: Snapshot, spec: WindowSpec, interval: Interval) -> tuple[int, int] | None:
+    """Return the first and the last place that an event can have."""
+    begin, end = snapshot.clip(interval)
+    segments = snapshot.manifest.segments
+    if not segments:
+        return None
+    if spec.counted:
+        return 0, snapshot.manifest.rows - 1
+    first = min(segment.first for segment in segments)
+    last = max(segment.last for segment in segments)
+    first = first if begin is None else max(first, begin)
+    last = last if end is None else min(last, end - 1)
+    return (first, last) if first <= last else None
+
+
+def _why_not_counted(snapshot: Snapshot, begin: int | None, end: int | None) -> str:
+    if begin is not None or end is not None:
+        return "the events of a range of time must be counted first"
+    clusters = clusters_of(snapshot.manifest.segments)
+    places = [id(segment) for cluster in clusters for segment in cluster]
+    in_order = places == [id(segment) for segment in snapshot.manifest.segments]
+    apart = all(a.last <= b.first for c in clusters for a, b in pairwise(c))
+    return "" if in_order and apart else "segments overlap, so events must be counted: `compact()`"
+
+
+def _readings(
+    snapshot: Snapshot,
+    spec: WindowSpec,
+    grid: Grid,
+    bounds: tuple[int | None, int | None],
+    attributes: list[str],
+) -> list[Reading]:
+    begin, end = bounds
+    found = []
+    offset = 0
+    for segment in snapshot.manifest.segments:
+        blocks = snapshot.blocks(segment)
+        low, high = blocks.first, blocks.last
+        if spec.counted:
+            low = offset + blocks.begins
+            high = low + blocks.rows - 1
+        offset += segment.rows
+        touched = np.ones(len(low), np.bool_)
+        inside = grid.place(low) == grid.place(high)
+        if begin is not None:
+            touched &= high >= begin
+            inside &= low >= begin
+        if end is not None:
+            touched &= low < end
+            inside &= high < end
+        if any(_lacks_sum(blocks, name) for name in attributes):
+            inside[:] = False
+        found.append(Reading(segment, blocks, low, high, touched & inside, touched & ~inside))
+    return found
+
+
+def _lacks_sum(blocks: Blocks, attribute: str) -> bool:
+    return attribute in blocks.attributes and blocks.attributes[attribute].sum is None
+
+
+# ---------------------------------------------------------------------------------------
+# Partial aggregates of slices
+
+
+class Slices:
+    """The partial aggregates of all slices, of all events and of some attributes."""
+
+    def __init__(self, grid: Grid, schema: pa.Schema, attributes: list[str]) -> None:
+        self.grid = grid
+        self.rows = np.zeros(grid.size, np.int64)
+        self.attributes: dict[str, Partials] = {}
+        for name in attributes:
+            double = pa.types.is_floating(schema.field(name).type)
+            self.attributes[name] = Partials.empty(grid.size, np.float64 if double else np.int64)
+        self._bound = dict.fromkeys(attributes, 0.0)
+
+    def add_blocks(self, reading: Reading) -> None:
+        """Add blocks that lie in one slice each."""
+        whole = reading.whole
+        at = self.grid.place(reading.low[whole])
+        np.add.at(self.rows, at, reading.blocks.rows[whole])
+        for name, partials in self.attributes.items():
+            summary = reading.blocks.attributes.get(name)
+            if summary is None or not whole.any():
+                continue
+            assert summary.sum is not None, "blocks without a sum are read"
+            part = Summary(*(values[whole] for values in summary if values is not None))
+            self._add(name, partials, at, part)
+
+    def add_events(self, table: pa.Table, places: NDArray[np.int64]) -> None:
+        """Add events in the order of their places."""
+        if not len(places):
+            return
+        begins = np.flatnonzero(np.diff(places, prepend=places[0] - 1))
+        offsets = np.append(begins, len(places))
+        at = places[begins]
+        np.add.at(self.rows, at, np.diff(offsets))
+        for name, partials in self.attributes.items():
+            if pa.types.is_null(table.column(name).type):
+                continue
+            summary = summarise(*values_of(table.column(name)), offsets)
+            if summary.sum is None:
+                raise _too_large(name)
+            self._add(name, partials, at, summary)
+
+    def _add(self, name: str, partials: Partials, at: NDArray[np.int64], summary: Summary) -> None:
+        total: Any = summary.sum
+        if partials.sum.dtype != np.float64:
+            # As long as the sum of all absolute values fits, no sum of some can leave 64 bits.
+            self._bound[name] += float(np.abs(total.astype(np.float64)).sum())
+            if self._bound[name] >= 2.0**62:
+                raise _too_large(name)
+        partials.add(at, summary.known, summary.least, summary.largest, total)
+
+
+def _too_large(name: str) -> DataError:
+    message = f"a sum of column `{name}` may leave 64 bits"
+    return DataError([Diagnostic("E504", message, helps=("store the column as a double",))])
+
+
+def run_aggregate(
+    snapshot: Snapshot,
+    spec: WindowSpec,
+    interval: Interval,
+    aggregates: list[Aggregate],
+    plan: AggregatePlan,
+) -> pa.Table:
+    """Return a row for every window that has an event."""
+    manifest = snapshot.manifest
+    attributes = attributes_of(aggregates)
+    if plan.grid is None:
+        empty = Slices(grid_of(spec.windows, 0, 0), manifest.schema, attributes)
+        return _result(empty, spec, aggregates, manifest.schema, manifest.time)
+    slices = Slices(plan.grid, manifest.schema, attributes)
+    columns = list(dict.fromkeys([manifest.time, *attributes]))
+    if plan.method == "replay":
+        offset = 0
+        for table in snapshot.scan(interval, columns):
+            at = read_ticks(table, manifest.time)
+            if spec.counted:
+                at = np.arange(offset, offset + len(table))
+            offset += len(table)
+            slices.add_events(table, plan.grid.place(at))
+    else:
+        begin, end = snapshot.clip(interval)
+        for reading in plan.readings:
+            slices.add_blocks(reading)
+            _add_partial(snapshot, slices, reading, columns, spec, (begin, end))
+    return _result(slices, spec, aggregates, manifest.schema, manifest.time)
+
+
+def attributes_of(aggregates: list[Aggregate]) -> list[str]:
+    """Return the columns that aggregates are about, each once."""
+    return list(dict.fromkeys(a.attribute for a in aggregates if a.attribute is not None))
+
+
+def _add_partial(
+    snapshot: Snapshot,
+    slices: Slices,
+    reading: Reading,
+    columns: list[str],
+    spec: WindowSpec,
+    bounds: tuple[int | None, int | None],
+) -> None:
+    """Read the blocks across edges, row group by row group."""
+    blocks = reading.blocks
+    opened: dict[int, Any] = {}
+    for group in np.unique(blocks.group[reading.partial]):
+        mine = np.flatnonzero(blocks.group == group)
+        start = int(blocks.begins[mine[0]])
+        table = snapshot.read_groups(reading.segment, [int(group)], columns, opened=opened)
+        for block in mine[reading.partial[mine]]:
+            part = table.slice(int(blocks.begins[block]) - start, int(blocks.rows[block]))
+            times = read_ticks(part, snapshot.manifest.time)
+            low = 0 if bounds[0] is None else int(np.searchsorted(times, bounds[0], side="left"))
+            high = len(times)
+            if bounds[1] is not None:
+                high = int(np.searchsorted(times, bounds[1], side="left"))
+            at = times[low:high]
+            if spec.counted:
+                at = np.arange(int(reading.low[block]), int(reading.high[block]) + 1)
+            slices.add_events(part.slice(low, high - low), slices.grid.place(at))
+
+
+# ---------------------------------------------------------------------------------------
+# Results
+
+
+def _result(
+    slices: Slices, spec: WindowSpec, aggregates: list[Aggregate], schema: pa.Schema, time: str
+) -> pa.Table:
+    grid = slices.grid
+    rows = windows_of(Partials(slices.rows, slices.rows, slices.rows, slices.rows), grid).known
+    starts = (grid.first_window + np.arange(len(rows))) * grid.windows.slide
+    # Windows of events begin with the first event, windows of time reach back before it.
+    some = np.flatnonzero((rows > 0) & ((starts >= 0) | (not spec.counted)))
+    starts = starts[some]
+    kind = schema.field(time).type
+    columns: dict[str, Any] = {
+        "window_start": _times(starts, kind, spec),
+        "window_end": _times(starts + grid.windows.within, kind, spec),
+    }
+    found = {name: windows_of(partials, grid) for name, partials in slices.attributes.items()}
+    for aggregate in aggregates:
+        if aggregate.attribute is None:
+            columns[aggregate.name] = pa.array(rows[some])
+            continue
+        partials = found[aggregate.attribute]
+        own = schema.field(aggregate.attribute).type
+        columns[aggregate.name] = _column(aggregate.function, partials, some, own)
+    return pa.table(columns)
+
+
+def _column(function: str, partials: Partials, some: NDArray[np.int64], kind: pa.DataType) -> Any:
+    known = partials.known[some]
+    if function == "COUNT":
+        return pa.array(known)
+    none = known == 0
+    if function == "AVG":
+        return pa.array(partials.sum[some] / np.maximum(known, 1), mask=none)
+    if function == "SUM":
+        return pa.array(partials.sum[some], mask=none)
+    values = (partials.least if function == "MIN" else partials.largest)[some]
+    if pa.types.is_floating(kind):
+        return pa.array(values, mask=none)
+    return _ticks(np.where(none, 0, values), kind, none)
+
+
+def _times(ticks: NDArray[np.int64], kind: pa.DataType, spec: WindowSpec) -> Any:
+    return pa.array(ticks) if spec.counted else _ticks(ticks, kind, None)
+
+
+def _ticks(ticks: NDArray[np.int64], kind: pa.DataType, none: NDArray[np.bool_] | None) -> Any:
+    """Return ticks as whole numbers, durations or timestamps, in microseconds."""
+    if pa.types.is_timestamp(kind):
+        return pa.array(ticks, pa.timestamp("us", kind.tz), mask=none)
+    if pa.types.is_date(kind):
+        return pa.array(ticks, pa.timestamp("us"), mask=none)
+    if pa.types.is_duration(kind):
+        return pa.array(ticks, pa.duration("us"), mask=none)
+    return pa.array(ticks, mask=none)

@@ -1,0 +1,95 @@
+"""Whatever holds events in, a table that fits the store out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.store.times import Times, read_ticks
+
+
+def as_table(events: Any) -> pa.Table:
+    """Return Arrow's tables, batches and readers, lists of batches and pandas as a table.
+
+    Raises
+    ------
+    TypeError
+        If the events are of no known kind.
+    """
+    if isinstance(events, pa.Table):
+        return events
+    if isinstance(events, pa.RecordBatch):
+        return pa.Table.from_batches([events])
+    if isinstance(events, pa.RecordBatchReader):
+        return events.read_all()
+    if type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns"):
+        return pa.Table.from_pandas(events, preserve_index=False)
+    if isinstance(events, Iterable) and not isinstance(events, str | bytes):
+        batches = list(events)
+        if batches and all(isinstance(batch, pa.RecordBatch) for batch in batches):
+            return pa.Table.from_batches(batches)
+    message = f"events are Arrow tables or batches, or pandas, not {type(events)}"
+    raise TypeError(message)
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Return a table without dictionaries, whose codes would differ between segments."""
+    arrays: list[Any] = []
+    for column in table.columns:
+        kind = column.type
+        arrays.append(column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column)
+    return pa.table(arrays, names=table.column_names)
+
+
+def fitted(table: pa.Table, schema: pa.Schema | None) -> tuple[pa.Table, pa.Schema]:
+    """Return events with the types of the store, and the store's columns with the new ones.
+
+    Raises
+    ------
+    DataError
+        E543 if a column has another type than the store's and cannot be turned into it.
+    """
+    table = plain(table)
+    if len(set(table.column_names)) < table.num_columns:
+        names = table.column_names
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError([Diagnostic("E543", f"two columns are called `{twice}`")])
+    if schema is None:
+        return table, table.schema.remove_metadata()
+    arrays: list[Any] = []
+    merged = list(schema)
+    for field in table.schema:
+        place = schema.get_field_index(field.name)
+        column: Any = table.column(field.name)
+        if place < 0:
+            merged.append(field)
+        elif pa.types.is_null(schema.field(place).type):
+            merged[place] = field
+        elif field.type != schema.field(place).type:
+            column = _cast(column, schema.field(place))
+        arrays.append(column)
+    return pa.table(arrays, names=table.column_names), pa.schema(merged)
+
+
+def _cast(column: Any, field: pa.Field[Any]) -> Any:
+    try:
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        message = (
+            f"column `{field.name}` is of type {column.type}, and of type {field.type} in the store"
+        )
+        helps = (f"turn it into {field.type}, or give it another name",)
+        raise DataError([Diagnostic("E543", message, helps=helps)]) from error
+
+
+def in_order(table: pa.Table, time: str) -> tuple[pa.Table, Times]:
+    """Return events in the order of time, equal times as they came, and their times."""
+    times = read_ticks(table, time)
+    if (times[1:] < times[:-1]).any():
+        order = np.argsort(times, kind="stable")
+        return table.take(order), times[order]
+    return table, times

@@ -1,0 +1,199 @@
+"""The lightweight index: a sorted table in; count, least, largest and sum of each block out.
+
+ChronicleDB keeps such entries in the inner nodes of its TAB+-tree (Körber, section 3.2.1). Here the
+entries of all blocks of a segment are arrays in one small file beside it. A block never crosses a
+row group, which is the least that can be read, nor a round time (a minute, an hour), if events are
+frequent: windows usually begin and end at such times, and then no event has to be read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.store.times import Times, one_array, ticks_of
+
+BLOCK_ROWS = 8_192
+"""Events of a block, at most."""
+
+ALIGNED_ROWS_MIN = 512
+"""Blocks are cut at round times as long as this leaves so many events in each."""
+
+_SECOND = 1_000_000
+ROUND_TIMES = tuple(
+    _SECOND * seconds
+    for seconds in (1, 5, 10, 15, 30, 60, 300, 900, 1_800, 3_600, 21_600, 43_200, 86_400)
+)
+"""Lengths that divide the day, and that people use for windows."""
+
+STATISTICS = ("known", "least", "largest", "sum")
+
+
+class Summary(NamedTuple):
+    """The values of one attribute in each block; ``known`` is 0 where all are NULL.
+
+    NaN is larger than every number: ``largest`` is NaN where a block has one, and ``least`` only
+    where it has nothing else. ``sum`` is None if whole numbers of a block leave 64 bits.
+    """
+
+    known: NDArray[np.int64]
+    least: NDArray[Any]
+    largest: NDArray[Any]
+    sum: NDArray[Any] | None
+
+
+class Blocks(NamedTuple):
+    """The blocks of a segment, in order."""
+
+    begins: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    group: NDArray[np.int64]
+    first: Times
+    last: Times
+    attributes: dict[str, Summary]
+
+
+def group_offsets(rows: int, group_rows: int) -> NDArray[np.int64]:
+    """Return where row groups of equal length begin, and the end of the last."""
+    return np.append(np.arange(0, rows, group_rows, dtype=np.int64), rows)
+
+
+def block_offsets(times: Times, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where the blocks of sorted events begin, and the end of the last."""
+    cuts = [groups]
+    sizes = np.diff(groups)
+    for begin, size in zip(groups[:-1], sizes, strict=True):
+        if size > BLOCK_ROWS:
+            cuts.append(np.arange(begin, begin + size, BLOCK_ROWS, dtype=np.int64))
+    period = aligned_period(times)
+    if period:
+        marks = np.arange(-(-int(times[0]) // period), int(times[-1]) // period + 1) * period
+        cuts.append(np.searchsorted(times, marks, side="left"))
+    offsets: NDArray[np.int64] = np.unique(np.concatenate(cuts))
+    return offsets
+
+
+def aligned_period(times: Times) -> int:
+    """Return the round time at whose multiples blocks end, or 0 if events are too few."""
+    span = int(times[-1]) - int(times[0]) if len(times) else 0
+    if span <= 0:
+        return 0
+    wanted = [p for p in ROUND_TIMES if len(times) * p <= BLOCK_ROWS * span]
+    if not wanted or len(times) * wanted[-1] < ALIGNED_ROWS_MIN * span:
+        return 0
+    return wanted[-1]
+
+
+def is_summed(kind: pa.DataType) -> bool:
+    """Return whether the index has the least, largest and sum of columns of a type."""
+    types = pa.types
+    whole = types.is_integer(kind) and kind != pa.uint64()
+    temporal = types.is_timestamp(kind) or types.is_date(kind) or types.is_duration(kind)
+    return whole or temporal or types.is_floating(kind)
+
+
+def values_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Return a column as int64 or float64, and where it is not NULL."""
+    array = one_array(column)
+    valid = np.asarray(array.is_valid()) if array.null_count else None
+    if pa.types.is_floating(array.type):
+        filled = array.fill_null(0) if array.null_count else array
+        return filled.to_numpy(zero_copy_only=False).astype(np.float64, copy=False), valid
+    return ticks_of(array), valid
+
+
+def summarise(
+    values: NDArray[Any], valid: NDArray[np.bool_] | None, offsets: NDArray[np.int64]
+) -> Summary:
+    """Return the statistics of each stretch between offsets."""
+    begins = offsets[:-1]
+    if not len(begins):
+        none = np.zeros(0, values.dtype)
+        return Summary(np.zeros(0, np.int64), none, none, none)
+    if values.dtype == np.float64:
+        # The least of NaN and anything is the other one, if fmin compares.
+        low: Any = np.nan
+        high: Any = -np.inf
+    else:
+        low, high = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+    count = np.diff(offsets)
+    small = large = values
+    if valid is not None:
+        small, large = np.where(valid, values, low), np.where(valid, values, high)
+        count = np.add.reduceat(valid.astype(np.int64), begins)
+        values = np.where(valid, values, values.dtype.type(0))
+    with np.errstate(invalid="ignore", over="ignore"):
+        least = np.fmin.reduceat(small, begins)
+        largest = np.maximum.reduceat(large, begins)
+        total = np.add.reduceat(values, begins)
+    return Summary(count, least, largest, total if _fits(values, least, largest, count) else None)
+
+
+def _fits(
+    values: NDArray[Any], least: NDArray[Any], largest: NDArray[Any], count: NDArray[np.int64]
+) -> bool:
+    if values.dtype == np.float64:
+        return True
+    some = count > 0
+    extreme = np.maximum(np.abs(least[some].astype(float)), np.abs(largest[some].astype(float)))
+    return bool((extreme * count[some] < 2.0**62).all())
+
+
+def index_table(table: pa.Table, times: Times, groups: NDArray[np.int64]) -> Blocks:
+    """Return the blocks of a table in the order of time, cut into row groups at some offsets."""
+    if not len(times):
+        none = np.zeros(0, np.int64)
+        return Blocks(none, none, none, none, none, {})
+    offsets = block_offsets(times, groups)
+    begins, ends = offsets[:-1], offsets[1:]
+    attributes = {
+        field.name: summarise(*values_of(table.column(field.name)), offsets)
+        for field in table.schema
+        if is_summed(field.type)
+    }
+    group = np.searchsorted(groups, begins, side="right") - 1
+    return Blocks(begins, ends - begins, group, times[begins], times[ends - 1], attributes)
+
+
+def pack_blocks(blocks: Blocks) -> pa.Buffer:
+    """Return blocks as the bytes of an Arrow file."""
+    columns: dict[str, Any] = {
+        "begins": blocks.begins,
+        "rows": blocks.rows,
+        "group": blocks.group,
+        "first": blocks.first,
+        "last": blocks.last,
+    }
+    for name, summary in blocks.attributes.items():
+        for statistic, values in zip(STATISTICS, summary, strict=True):
+            if values is not None:
+                columns[f"{statistic}:{name}"] = values
+    table = pa.table(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def unpack_blocks(data: pa.Buffer) -> Blocks:
+    """Return the blocks that ``pack_blocks`` wrote."""
+    table = pa.ipc.open_file(data).read_all()
+    arrays = {
+        name: np.asarray(one_array(table.column(name)).to_numpy(zero_copy_only=False))
+        for name in table.column_names
+    }
+    names = [name.partition(":")[2] for name in arrays if name.startswith("known:")]
+    attributes = {
+        name: Summary(
+            arrays[f"known:{name}"],
+            arrays[f"least:{name}"],
+            arrays[f"largest:{name}"],
+            arrays.get(f"sum:{name}"),
+        )
+        for name in names
+    }
+    own = [arrays[part] for part in ("begins", "rows", "group", "first", "last")]
+    return Blocks(own[0], own[1], own[2], own[3], own[4], attributes)

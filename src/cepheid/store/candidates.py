@@ -1,0 +1,233 @@
+"""Thresholds in, the events that may fulfil them out: from secondary indexes, or from blocks.
+
+A secondary index tells the events themselves; the blocks tell stretches of time in which there may
+be some. Both are stretches [low, high], of one time each in the first case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.planner.thresholds import Threshold
+from cepheid.store.blocks import Blocks, is_summed
+from cepheid.store.manifest import Segment
+from cepheid.store.snapshot import Snapshot
+from cepheid.store.times import Times
+
+INT64_MAX = np.iinfo(np.int64).max
+
+INTERSECT_FACTOR = 8
+"""A second index is read too if it has at most so many times the entries of the first."""
+
+
+class Stretches(NamedTuple):
+    """Times in which events may be: sorted by their ends."""
+
+    low: Times
+    high: Times
+
+
+class LookUp(NamedTuple):
+    """What an attribute is compared with, as the index has it; several values only for ``=``."""
+
+    attribute: str
+    operator: str
+    values: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return str(Threshold(*self))
+
+
+def look_up_of(threshold: Threshold, schema: pa.Schema) -> LookUp | None:
+    """Return a threshold in the values of an index, or None if no index can answer it."""
+    name = threshold.attribute
+    if name not in schema.names:
+        return None
+    kind = schema.field(name).type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        fits = all(isinstance(value, str) for value in threshold.values)
+        return LookUp(name, threshold.operator, threshold.values) if fits else None
+    if not is_summed(kind) or any(isinstance(value, str) for value in threshold.values):
+        return None
+    if pa.types.is_floating(kind):
+        doubles = tuple(float(value) for value in threshold.values)
+        exact = all(d == v for d, v in zip(doubles, threshold.values, strict=True))
+        return LookUp(name, threshold.operator, doubles) if exact else None
+    if not pa.types.is_integer(kind):
+        return None
+    return _whole(threshold)
+
+
+def _whole(threshold: Threshold) -> LookUp | None:
+    """Return a comparison with whole numbers: ``x > 2.5`` is ``x >= 3``."""
+    name, operator, values = threshold
+    if any(isinstance(value, float) and not math.isfinite(value) for value in values):
+        return None
+    if any(abs(value) > INT64_MAX for value in values if not isinstance(value, str)):
+        return None
+    whole = tuple(int(v) for v in values if not isinstance(v, str) and v == int(v))
+    if operator == "=":
+        return LookUp(name, operator, whole)
+    if len(whole) == 1:
+        return LookUp(name, operator, whole)
+    value = float(values[0])
+    bounds: dict[str, tuple[str, int]] = {
+        "<": ("<=", math.floor(value)),
+        "<=": ("<=", math.floor(value)),
+        ">": (">=", math.ceil(value)),
+        ">=": (">=", math.ceil(value)),
+    }
+    if operator not in bounds:
+        return None  # Everything but NULL differs from 2.5.
+    return LookUp(name, bounds[operator][0], (bounds[operator][1],))
+
+
+def possible(blocks: Blocks, look_up: LookUp) -> NDArray[np.bool_]:
+    """Return the blocks in which a value may compare so; NaN is larger than every number."""
+    summary = blocks.attributes.get(look_up.attribute)
+    if summary is None:
+        return np.ones(len(blocks.rows), np.bool_)
+    least, largest = summary.least, summary.largest
+    if largest.dtype == np.float64:
+        # Where there is a NaN, values go up beyond all numbers.
+        largest = np.where(np.isnan(largest), np.inf, largest)
+        least = np.where(np.isnan(least), np.inf, least)
+    found = np.zeros(len(least), np.bool_)
+    for value in look_up.values:
+        found |= {
+            "=": (least <= value) & (value <= largest),
+            "<": least < value,
+            "<=": least <= value,
+            ">": _above(summary.largest, largest, value),
+            ">=": largest >= value,
+            "<>": np.ones(len(least), np.bool_),
+        }[look_up.operator]
+    return found & (summary.known > 0)
+
+
+def _above(raw: NDArray[Any], largest: NDArray[Any], value: Any) -> NDArray[np.bool_]:
+    above: NDArray[np.bool_] = largest > value
+    return above | np.isnan(raw) if raw.dtype == np.float64 else above
+
+
+class SymbolSource:
+    """Where the events of a variable are found in a store."""
+
+    def __init__(self, snapshot: Snapshot, thresholds: Sequence[Threshold]) -> None:
+        self._snapshot = snapshot
+        manifest = snapshot.manifest
+        found = [look_up_of(t, manifest.schema) for t in thresholds]
+        self.look_ups = [look_up for look_up in found if look_up is not None]
+        self._indexed = [part for part in self.look_ups if part.attribute in manifest.indexed]
+        kinds = [manifest.schema.field(part.attribute).type for part in self.look_ups]
+        numbers = map(is_summed, kinds)
+        self._light = [part for part, yes in zip(self.look_ups, numbers, strict=True) if yes]
+
+    @property
+    def usable(self) -> bool:
+        """Return whether an index can say anything."""
+        return bool(self._indexed or self._light)
+
+    @property
+    def exact(self) -> bool:
+        """Return whether there is a secondary index."""
+        return bool(self._indexed)
+
+    def count(self) -> int:
+        """Return how many entries or blocks would be read, without reading them."""
+        return sum(self._count(segment) for segment in self._snapshot.manifest.segments)
+
+    def _count(self, segment: Segment) -> int:
+        if self._indexed:
+            return min(
+                sum(end - begin for begin, end in self._ranges(segment, look_up))
+                for look_up in self._indexed
+            )
+        return int(self._possible(segment).sum())
+
+    def rows(self) -> int:
+        """Return how many events may be found."""
+        if self._indexed:
+            return self.count()
+        snapshot = self._snapshot
+        return sum(
+            int(snapshot.blocks(s).rows[self._possible(s)].sum())
+            for s in snapshot.manifest.segments
+        )
+
+    def find(self) -> Stretches:
+        """Return the times of all events that may be meant."""
+        low: list[Times] = [np.zeros(0, np.int64)]
+        high: list[Times] = [np.zeros(0, np.int64)]
+        for segment in self._snapshot.manifest.segments:
+            if self._indexed:
+                times = self._find(segment)
+                low.append(times)
+                high.append(times)
+            else:
+                blocks = self._snapshot.blocks(segment)
+                wanted = self._possible(segment)
+                low.append(blocks.first[wanted])
+                high.append(blocks.last[wanted])
+        return sorted_stretches(np.concatenate(low), np.concatenate(high))
+
+    def _possible(self, segment: Segment) -> NDArray[np.bool_]:
+        blocks = self._snapshot.blocks(segment)
+        wanted = np.ones(len(blocks.rows), np.bool_)
+        for look_up in self._light:
+            wanted &= possible(blocks, look_up)
+        return wanted
+
+    def _ranges(self, segment: Segment, look_up: LookUp) -> list[tuple[int, int]]:
+        index = self._snapshot.secondary(segment, look_up.attribute)
+        if index is None:
+            return []  # The segment lacks the column: all values are NULL.
+        return [
+            part for value in set(look_up.values) for part in index.find(look_up.operator, value)
+        ]
+
+    def _find(self, segment: Segment) -> Times:
+        """Return the times of events that all indexes and blocks allow."""
+        options = []
+        for look_up in self._indexed:
+            ranges = self._ranges(segment, look_up)
+            options.append((sum(e - b for b, e in ranges), look_up.attribute, ranges))
+        options.sort(key=lambda option: option[0])
+        most = INTERSECT_FACTOR * max(options[0][0], 1)
+        rows: NDArray[np.int64] | None = None
+        times = np.zeros(0, np.int64)
+        for count, attribute, ranges in options:
+            if not count:
+                return np.zeros(0, np.int64)
+            if rows is not None and count > most:
+                continue
+            hits = self._snapshot.look_up(segment, attribute, ranges)
+            if rows is None:
+                rows, times = hits
+            else:
+                kept = np.isin(rows, hits.rows, assume_unique=True)
+                rows, times = rows[kept], times[kept]
+        if rows is None or not self._light:
+            return times
+        blocks = self._snapshot.blocks(segment)
+        place = np.searchsorted(blocks.begins, rows, side="right") - 1
+        return times[self._possible(segment)[place]]
+
+
+def sorted_stretches(low: Times, high: Times) -> Stretches:
+    """Return stretches in the order of their ends."""
+    order = np.lexsort((low, high))
+    return Stretches(low[order], high[order])
+
+
+def united(parts: Sequence[Stretches]) -> Stretches:
+    """Return the stretches of several variables together."""
+    none = np.zeros(0, np.int64)
+    low = np.concatenate([none, *(part.low for part in parts)])
+    return sorted_stretches(low, np.concatenate([none, *(part.high for part in parts)]))

@@ -1,0 +1,85 @@
+"""A store in, what is wrong with its files out; and files that nobody needs, removed."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from pathlib import Path
+
+import msgspec
+
+from cepheid.store.file_system import Files
+from cepheid.store.manifest import Manifest, StoredFile, list_versions, path_of
+from cepheid.store.segments import DATA_FOLDER, INDEX_FOLDER
+from cepheid.store.snapshot import Snapshot
+
+MANIFESTS_KEPT = 10
+"""Older versions that can be looked at."""
+
+_CHUNK_BYTES = 1 << 24
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What :meth:`EventStore.verify` found: files and bytes that were read, and what is wrong."""
+
+    files: int
+    size: int
+    problems: tuple[str, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Return whether every file is what was written."""
+        return not self.problems
+
+
+def check_files(snapshot: Snapshot) -> Report:
+    """Compare all files of a version with their checksums."""
+    manifest = snapshot.manifest
+    wanted: list[tuple[StoredFile, Path]] = []
+    for segment in manifest.segments:
+        wanted.append((segment.data, snapshot.path(segment.data, data=True)))
+        beside = (segment.blocks, *segment.indexes.values())
+        wanted += [(file, snapshot.path(file)) for file in beside]
+    found = [_problem(file, path) for file, path in wanted]
+    size = sum(file.size for file, _ in wanted)
+    return Report(len(wanted), size, tuple(problem for problem in found if problem))
+
+
+def _problem(file: StoredFile, path: Path) -> str:
+    if not path.is_file():
+        return f"`{path}` is missing"
+    size = path.stat().st_size
+    if size != file.size:
+        return f"`{path}` has {size:,} bytes, not {file.size:,}"
+    return "" if checksum_of(path) == file.checksum else f"`{path}`: the checksum is wrong"
+
+
+def checksum_of(path: Path) -> int:
+    """Return the CRC-32 of a file."""
+    found = 0
+    with path.open("rb") as source:
+        while chunk := source.read(_CHUNK_BYTES):
+            found = zlib.crc32(chunk, found)
+    return found
+
+
+def remove_leftovers(
+    files: Files, folder: Path, manifest: Manifest | None, older_than_s: float
+) -> list[Path]:
+    """Remove old files that the latest version does not name; return them."""
+    needed = set() if manifest is None else {file.name for file in manifest.files()}
+    before = time.time() - older_than_s
+    found = [
+        path
+        for name in (DATA_FOLDER, INDEX_FOLDER)
+        for path in sorted((folder / name).glob("*"))
+        if f"{name}/{path.name}" not in needed
+    ]
+    found += sorted(folder.glob(".manifest-*.tmp"))
+    found += [path_of(folder, version) for version in list_versions(folder)[:-MANIFESTS_KEPT]]
+    removed = []
+    for path in found:
+        if path.stat().st_mtime <= before:
+            files.remove(path)
+            removed.append(path)
+    return removed

@@ -1,0 +1,355 @@
+"""The event store: events in, their history out, in the order of time.
+
+A store is a folder::
+
+    manifest-0000000007.json   the files of version 7, with their checksums
+    segments/                  events, as Parquet files that never change
+    index/                     for each segment its blocks, and its secondary indexes
+
+Writers need no lock: each prepares its files and then tries to commit the next version. Who comes
+second takes over what the first has done, and tries the version after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.store.arriving import as_table, fitted, in_order
+from cepheid.store.checking import Report, check_files, remove_leftovers
+from cepheid.store.compaction import compact_segments, replaced
+from cepheid.store.file_system import Files
+from cepheid.store.in_place import read_directory
+from cepheid.store.indexing import Terms, index_segment, marked, with_all_indexes, with_index
+from cepheid.store.manifest import (
+    Manifest,
+    Segment,
+    StoredFile,
+    commit,
+    pack_schema,
+)
+from cepheid.store.reader import StoreReader, check_columns
+from cepheid.store.secondary import can_index
+from cepheid.store.segments import DATA_FOLDER, INDEX_FOLDER, Place, write_segments
+from cepheid.store.snapshot import Snapshot
+from cepheid.store.times import tick_of
+
+TRIES = 10
+"""How often a writer takes over what others have committed before it gives up."""
+
+
+class EventStore(StoreReader):
+    """A folder of events, kept in the order of time.
+
+    Parameters
+    ----------
+    path
+        The folder; it is made with the first events.
+    time
+        The column that holds an event's time. A store remembers it.
+
+    Raises
+    ------
+    DataError
+        E544 if the store has another time column, or was written by a later version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> store = EventStore(tempfile.mkdtemp())
+    >>> store.append(pa.table({"ts": [2, 1], "price": [20.0, 10.0]}))
+    2
+    >>> store.append(pa.table({"ts": [3], "price": [30.0]}))
+    1
+    >>> store.scan(start=2).read_all().to_pydict()
+    {'ts': [2, 3], 'price': [20.0, 30.0]}
+    """
+
+    @classmethod
+    def open_directory(
+        cls,
+        folder: str | PathLike[str],
+        *,
+        time: str = "ts",
+        index_at: str | PathLike[str] | None = None,
+        files: Files | None = None,
+    ) -> EventStore:
+        """Index Parquet files of others where they lie, and return a store that reads them.
+
+        Each file must be in the order of time; the files themselves may overlap. Opened again, the
+        store takes in files that are new, and forgets those that are gone.
+
+        Parameters
+        ----------
+        folder
+            The folder of the files.
+        time
+            The column that holds an event's time.
+        index_at
+            The folder of the manifest and the indexes; ``_cepheid`` in the folder without it.
+
+        Raises
+        ------
+        DataError
+            E501 if there are no files or one cannot be read, E509 if one is not in order, E543 if
+            their columns do not fit together.
+        """
+        beside = Path(folder) / "_cepheid" if index_at is None else index_at
+        store = cls(beside, time=time, files=files)
+
+        def read(before: Manifest | None) -> Manifest | None:
+            place = store._place(before)
+            return read_directory(place, Path(folder), time, before)
+
+        store._change(read, in_place=True)
+        return store
+
+    # -----------------------------------------------------------------------------------
+    # Writing
+
+    def append(self, events: Any, *, source: str = "", batch: int | None = None) -> int:
+        """Store events and return how many.
+
+        They need not be in order, nor later than what is stored: late ones go to a side segment,
+        which reading and :meth:`compact` merge. New columns are added to the store, and NULL for
+        older events.
+
+        Parameters
+        ----------
+        events
+            A pyarrow Table, RecordBatch or RecordBatchReader, a list of RecordBatches, or a pandas
+            DataFrame.
+        source, batch
+            The number of a batch of some source. A batch whose number is not above the last one of
+            its source is stored already and left out: so a batch can be sent again after a crash.
+
+        Raises
+        ------
+        DataError
+            E505, E506 if the time column is missing or unfit, E541 if other writers were always
+            first, E543 if a column has another type than in the store, E545 if the store is
+            read-only.
+        """
+        table = as_table(events)
+        written: tuple[list[Segment], Manifest | None] = ([], None)
+
+        def add(before: Manifest | None) -> Manifest | None:
+            nonlocal written
+            if batch is not None and self.has_batch(source, batch):
+                written = ([], None)
+                return None
+            segments, schema = self._write(table, before, written)
+            written = (segments, before)
+            first = Manifest(0, self._time, "") if before is None else before
+            batches = first.batches if batch is None else {**first.batches, source: batch}
+            return msgspec.structs.replace(
+                first,
+                columns=pack_schema(schema),
+                segments=(*first.segments, *segments),
+                batches=batches,
+            )
+
+        self._change(add)
+        return sum(segment.rows for segment in written[0])
+
+    def has_batch(self, source: str, batch: int) -> bool:
+        """Return whether a batch of a source is stored already."""
+        known = self._latest()
+        done = None if known is None else known.batches.get(source)
+        return done is not None and batch <= done
+
+    def terms(self) -> Terms:
+        """Return what writers of segments must know of the latest version."""
+        known = self._latest()
+        self._place(known)
+        if known is None:
+            return Terms(None, None, ())
+        return Terms(known.schema, known.floor, known.indexed)
+
+    def add_segments(
+        self,
+        segments: Sequence[Segment],
+        schema: pa.Schema,
+        terms: Terms,
+        *,
+        source: str = "",
+        batch: int | None = None,
+    ) -> int:
+        """Commit segments that others have written under some terms; return how many events."""
+        added = True
+
+        def add(before: Manifest | None) -> Manifest | None:
+            nonlocal added
+            added = batch is None or not self.has_batch(source, batch)
+            if not added:
+                return None
+            first = Manifest(0, self._time, pack_schema(schema)) if before is None else before
+            _, merged = fitted(schema.empty_table(), None if before is None else before.schema)
+            after = msgspec.structs.replace(
+                first,
+                columns=pack_schema(merged),
+                segments=(*first.segments, *marked(segments, first)),
+                batches=first.batches if batch is None else {**first.batches, source: batch},
+            )
+            place = self._place(after)
+            return with_all_indexes(Snapshot(after, self.path, self._cache), place, terms.indexed)
+
+        self._change(add)
+        return sum(segment.rows for segment in segments) if added else 0
+
+    def _write(
+        self,
+        table: pa.Table,
+        before: Manifest | None,
+        written: tuple[list[Segment], Manifest | None],
+    ) -> tuple[list[Segment], pa.Schema]:
+        """Write the segments of new events; those of a first try are used again, if they fit."""
+        known = None if before is None else before.schema
+        fitting, schema = fitted(table, known)
+        segments, earlier = written
+        if segments and before is not None and _same_terms(earlier, before):
+            return segments, schema
+        ordered, times = in_order(fitting, self._time)
+        if before is not None and before.floor is not None:
+            keep = int(np.searchsorted(times, before.floor, side="left"))
+            ordered, times = ordered.slice(keep), times[keep:]
+        newest = max((s.last for s in before.segments), default=None) if before else None
+        late = 0 if newest is None else int(np.searchsorted(times, newest, side="left"))
+        place = self._place(before)
+        segments = write_segments(place, ordered.slice(0, late), times[:late], side=True)
+        segments += write_segments(place, ordered.slice(late), times[late:])
+        return segments, schema
+
+    def _place(self, manifest: Manifest | None) -> Place:
+        for folder in (DATA_FOLDER, INDEX_FOLDER):
+            self._files.make_folder(self.path / folder)
+        return Place(self._files, self.path, () if manifest is None else manifest.indexed)
+
+    def _change(
+        self, change: Callable[[Manifest | None], Manifest | None], *, in_place: bool = False
+    ) -> None:
+        """Commit what a function makes of the latest version; None changes nothing."""
+        for _ in range(TRIES):
+            before = self._latest()
+            if before is not None and before.folder is not None and not in_place:
+                message = f"`{self.path}` indexes files of others and is read-only"
+                helps = ("append to a store of its own: `EventStore(path)`",)
+                raise DataError([Diagnostic("E545", message, helps=helps)])
+            after = change(before)
+            if after is None:
+                return
+            if self._commit(before, after):
+                return
+        message = f"other writers of `{self.path}` were first, {TRIES} times"
+        helps = ("try again, or let one process write",)
+        raise DataError([Diagnostic("E541", message, helps=helps)])
+
+    def _commit(self, before: Manifest | None, after: Manifest) -> bool:
+        version = 1 if before is None else before.version + 1
+        after = msgspec.structs.replace(after, version=version)
+        self._files.make_folder(self.path)
+        self._files.sync_folder(self.path)
+        for folder in (DATA_FOLDER, INDEX_FOLDER):
+            if (self.path / folder).is_dir():
+                self._files.sync_folder(self.path / folder)
+        if not commit(self._files, self.path, after):
+            return False
+        self._manifest = after
+        return True
+
+    def compact(self) -> int:
+        """Merge segments that overlap in time, and small ones; return how many went.
+
+        The files of before stay for those who still read them, until :meth:`clean`.
+        """
+        gone = 0
+
+        def merge(before: Manifest | None) -> Manifest | None:
+            nonlocal gone
+            if before is None:
+                return None
+            snapshot = Snapshot(before, self.path, self._cache)
+            changes = compact_segments(snapshot, self._place(before))
+            gone = sum(len(old) for old, _ in changes)
+            return replaced(before, changes) if changes else None
+
+        self._change(merge)
+        return gone
+
+    def drop_before(self, time: Any) -> None:
+        """Forget all events before a time: they are no longer read, and their files go.
+
+        Events that are appended later and are older than that are not stored.
+        """
+
+        def drop(before: Manifest | None) -> Manifest | None:
+            if before is None:
+                return None
+            floor = tick_of(time, before.schema.field(self._time).type)
+            if before.floor is not None and before.floor >= floor:
+                return None
+            left = tuple(segment for segment in before.segments if segment.last >= floor)
+            return msgspec.structs.replace(before, segments=left, floor=floor)
+
+        self._change(drop)
+
+    def clean(self, *, older_than_s: float = 3_600.0) -> list[Path]:
+        """Remove files that no version needs, such as those of a crash; return them.
+
+        Files that are younger stay, because another writer may be about to commit them, or
+        somebody reads an older version.
+        """
+        known = self._latest()
+        return remove_leftovers(self._files, self.path, known, older_than_s)
+
+    def index(self, attribute: str) -> None:
+        """Build a secondary index of an attribute; events that are appended later are in it too.
+
+        Raises
+        ------
+        DataError
+            E505 if there is no such column, E503 if its type cannot be indexed.
+        """
+        schema = self.schema
+        check_columns(schema, [attribute])
+        kind = schema.field(attribute).type
+        if not can_index(kind):
+            message = f"column `{attribute}` of type {kind} cannot have an index"
+            helps = ("numbers, times and text can",)
+            raise DataError([Diagnostic("E503", message, helps=helps)])
+        built: dict[str, StoredFile] = {}
+
+        def add(before: Manifest | None) -> Manifest | None:
+            if before is None or attribute in before.indexed:
+                return None
+            snapshot = Snapshot(before, self.path, self._cache)
+            for segment in before.segments:
+                if segment.blocks.name not in built:
+                    built.update(index_segment(snapshot, self._place(before), segment, attribute))
+            return with_index(before, attribute, built)
+
+        self._change(add, in_place=True)
+
+    def verify(self) -> Report:
+        """Read all files and compare them with their checksums."""
+        return check_files(self.snapshot())
+
+
+def _same_terms(one: Manifest | None, other: Manifest) -> bool:
+    """Return whether events that were written for one version also fit another one."""
+    if one is None:
+        return False
+    newest = [max((s.last for s in m.segments), default=None) for m in (one, other)]
+    return (
+        newest[0] == newest[1]
+        and one.floor == other.floor
+        and one.indexed == other.indexed
+        and one.columns == other.columns
+    )

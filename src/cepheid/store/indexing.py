@@ -1,0 +1,75 @@
+"""A segment and an attribute in, a secondary index for what is stored already out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+from pyarrow import parquet
+
+from cepheid.store.manifest import Manifest, Segment, StoredFile
+from cepheid.store.segments import Place, write_indexes
+from cepheid.store.snapshot import Snapshot
+from cepheid.store.times import read_ticks
+
+
+def index_segment(
+    snapshot: Snapshot, place: Place, segment: Segment, attribute: str
+) -> dict[str, StoredFile]:
+    """Write the index of a segment; return its file under the name of the segment's blocks."""
+    path = snapshot.path(segment.data, data=True)
+    if attribute not in parquet.read_schema(path).names:
+        return {}
+    manifest = snapshot.manifest
+    groups = sorted({int(group) for group in snapshot.blocks(segment).group})
+    table = snapshot.read_groups(segment, groups, list({attribute, manifest.time}))
+    times = read_ticks(table, manifest.time)
+    stem = PurePosixPath(segment.blocks.name).stem
+    written = write_indexes(place, stem, table, times, [attribute])
+    return {segment.blocks.name: written[attribute]}
+
+
+def with_index(manifest: Manifest, attribute: str, built: dict[str, StoredFile]) -> Manifest:
+    """Return a manifest whose segments have an index more."""
+    segments = []
+    for segment in manifest.segments:
+        file = built.get(segment.blocks.name)
+        indexes = segment.indexes if file is None else {**segment.indexes, attribute: file}
+        segments.append(msgspec.structs.replace(segment, indexes=indexes))
+    indexed = (*manifest.indexed, attribute)
+    return msgspec.structs.replace(manifest, segments=tuple(segments), indexed=indexed)
+
+
+class Terms(NamedTuple):
+    """What writers of segments must know: columns, what is too old, and what has an index."""
+
+    schema: pa.Schema | None
+    floor: int | None
+    indexed: tuple[str, ...]
+
+
+def marked(segments: Sequence[Segment], manifest: Manifest) -> list[Segment]:
+    """Return new segments, those that are late marked as side segments."""
+    newest = max((segment.last for segment in manifest.segments), default=None)
+    return [
+        msgspec.structs.replace(segment, side=newest is not None and segment.first < newest)
+        for segment in segments
+    ]
+
+
+def with_all_indexes(snapshot: Snapshot, place: Place, had: Sequence[str]) -> Manifest:
+    """Return a manifest whose segments also have the indexes that came while they were written."""
+    manifest = snapshot.manifest
+    for attribute in manifest.indexed:
+        if attribute in had:
+            continue
+        built: dict[str, StoredFile] = {}
+        for segment in manifest.segments:
+            if attribute not in segment.indexes:
+                built |= index_segment(snapshot, place, segment, attribute)
+        without = tuple(name for name in manifest.indexed if name != attribute)
+        manifest = with_index(msgspec.structs.replace(manifest, indexed=without), attribute, built)
+    return manifest

@@ -1,0 +1,161 @@
+"""A pattern query and a snapshot in, what of the history is replayed out, with the reason."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cepheid.planner.plan import Plan, WindowKind
+from cepheid.planner.required import Required, required_chain
+from cepheid.planner.thresholds import thresholds_of
+from cepheid.store.candidates import Stretches, SymbolSource, united
+from cepheid.store.cost import (
+    ALONE_FACTOR,
+    StreamSize,
+    SymbolCost,
+    choose_symbols,
+    expected_groups,
+)
+from cepheid.store.replay_intervals import NO_REACH, Reach, chains_of, cover_windows
+from cepheid.store.snapshot import Cover, Interval, Snapshot
+
+
+class ReplayPlan(NamedTuple):
+    """What is replayed: everything, or the intervals of ``cover``.
+
+    ``symbols`` are the look-ups, as text. ``expected`` row groups were estimated before the
+    look-ups, ``groups`` are left after them, of ``total``.
+    """
+
+    cover: Cover | None
+    reason: str
+    symbols: tuple[str, ...] = ()
+    expected: float = 0.0
+    groups: int = 0
+    total: int = 0
+
+
+class _Chain(NamedTuple):
+    """The required symbols of one pattern, with where their events are found."""
+
+    symbols: list[Required]
+    sources: dict[str, SymbolSource]
+    costs: list[SymbolCost]
+
+
+def plan_replay(snapshot: Snapshot, plan: Plan, method: str = "auto") -> ReplayPlan:
+    """Find out which part of a store a query must read.
+
+    Parameters
+    ----------
+    snapshot
+        The store.
+    plan
+        The query.
+    method
+        ``"auto"`` looks up what is worth it; ``"index"`` all that can be looked up, for tests and
+        measurements; ``"replay"`` nothing.
+    """
+    total = _total(snapshot)
+    whole = ReplayPlan(None, "", (), float(total), total, total)
+    if method == "replay":
+        return whole._replace(reason="a full replay is asked for")
+    if plan.situations is not None:
+        return whole._replace(reason="situations may last across every cut of the time")
+    chain = _best_chain(snapshot, plan)
+    if chain is None:
+        why = "no variable that every match binds has a condition that an index can answer"
+        return whole._replace(reason=why)
+    stream = StreamSize(total, _span(snapshot), plan.window.within)
+    chosen = tuple(range(len(chain.symbols)))
+    if method == "auto":
+        chosen = choose_symbols(chain.costs, stream)
+    if not chosen:
+        unused = ", ".join(_described(chain, range(len(chain.symbols))))
+        why = f"{unused} would not save enough"
+        return whole._replace(reason=why)
+    expected = expected_groups([chain.costs[place] for place in chosen], stream)
+    cover = _cover(plan, chain, chosen)
+    names = tuple(_described(chain, chosen))
+    if plan.window.kind is WindowKind.COUNT and len(cover.begins):
+        why = "windows counted in events begin where the stream begins"
+        return whole._replace(reason=why)
+    groups = count_groups(snapshot, cover)
+    if method == "auto" and groups * ALONE_FACTOR >= total and groups:
+        why = f"the intervals of {', '.join(names)} hold {groups:,} of {total:,} row groups"
+        return whole._replace(reason=why, symbols=names, expected=expected)
+    reason = f"every match has {' and then '.join(names)}" if all(names) else "nothing can match"
+    return ReplayPlan(cover, reason, names, expected, groups, total)
+
+
+def _best_chain(snapshot: Snapshot, plan: Plan) -> _Chain | None:
+    """Return the chain of the pattern that finds the fewest events; AND needs both patterns."""
+    thresholds = thresholds_of(plan)
+    best: _Chain | None = None
+    for template in plan.patterns:
+        sources = {name: SymbolSource(snapshot, thresholds[name]) for name in template.variables()}
+        sources = {name: source for name, source in sources.items() if source.usable}
+        rows = {name: float(source.rows()) for name, source in sources.items()}
+        symbols = required_chain(template, rows)
+        if not symbols:
+            continue
+        found = _Chain(symbols, sources, [_cost(s, sources) for s in symbols])
+        if best is None or _fewest(found) < _fewest(best):
+            best = found
+    return best
+
+
+def _fewest(chain: _Chain) -> int:
+    return min(cost.candidates for cost in chain.costs)
+
+
+def _cost(symbol: Required, sources: dict[str, SymbolSource]) -> SymbolCost:
+    mine = [sources[name] for name in symbol.variables]
+    counts = [source.count() for source in mine]
+    entries = sum(n for n, source in zip(counts, mine, strict=True) if source.exact)
+    return SymbolCost(sum(counts), entries, symbol.first, symbol.last)
+
+
+def _cover(plan: Plan, chain: _Chain, chosen: tuple[int, ...]) -> Cover:
+    symbols = [chain.symbols[place] for place in chosen]
+    found = [_find(symbol, chain.sources) for symbol in symbols]
+    reach = NO_REACH
+    if len(plan.patterns) == 1:
+        reach = Reach(
+            found[0] if symbols[0].first else None,
+            found[-1] if symbols[-1].last else None,
+        )
+    return cover_windows(chains_of(found), plan.window, reach)
+
+
+def _find(symbol: Required, sources: dict[str, SymbolSource]) -> Stretches:
+    return united([sources[name].find() for name in symbol.variables])
+
+
+def _described(chain: _Chain, chosen: range | tuple[int, ...]) -> list[str]:
+    texts = []
+    for place in chosen:
+        parts = []
+        for name in chain.symbols[place].variables:
+            conditions = chain.sources[name].look_ups
+            shown = " and ".join(str(look_up) for look_up in conditions)
+            parts.append(f"{name} ({shown})")
+        texts.append(" or ".join(parts))
+    return texts
+
+
+def _total(snapshot: Snapshot) -> int:
+    cover = snapshot.clip_cover(Cover.of(Interval()))
+    return count_groups(snapshot, cover)
+
+
+def count_groups(snapshot: Snapshot, cover: Cover) -> int:
+    """Return how many row groups may have events in ranges of time."""
+    cover = snapshot.clip_cover(cover)
+    return sum(len(snapshot.groups_in(s, cover)[0]) for s in snapshot.manifest.segments)
+
+
+def _span(snapshot: Snapshot) -> int:
+    segments = snapshot.manifest.segments
+    if not segments:
+        return 0
+    return max(s.last for s in segments) - min(s.first for s in segments) + 1

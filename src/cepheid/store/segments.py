@@ -1,0 +1,97 @@
+"""Sorted events in, the files of a segment out: Parquet, its blocks and its indexes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from cepheid.store.blocks import group_offsets, index_table, pack_blocks
+from cepheid.store.file_system import Files
+from cepheid.store.manifest import Segment, StoredFile
+from cepheid.store.secondary import index_column, index_name
+from cepheid.store.times import Times
+
+GROUP_ROWS = 16_384
+"""Events of a row group, which is the least that is read. Smaller ones cost more to write and to
+scan, larger ones more to look into."""
+
+SEGMENT_ROWS = 1 << 22
+"""Events of a segment, at most."""
+
+DATA_FOLDER = "segments"
+INDEX_FOLDER = "index"
+
+
+class Place(NamedTuple):
+    """Where a store writes: its files, its folder and the attributes that have an index."""
+
+    files: Files
+    folder: Path
+    indexed: tuple[str, ...]
+
+
+def write_segments(
+    place: Place, table: pa.Table, times: Times, *, side: bool = False
+) -> list[Segment]:
+    """Write events in the order of time; nothing refers to the files yet."""
+    return [
+        _write_segment(place, table.slice(at, SEGMENT_ROWS), times[at : at + SEGMENT_ROWS], side)
+        for at in range(0, len(times), SEGMENT_ROWS)
+    ]
+
+
+def _write_segment(place: Place, table: pa.Table, times: Times, side: bool) -> Segment:  # noqa: FBT001  # one private caller
+    stem = f"{int(times[0]):+021d}-{uuid.uuid4().hex[:12]}"
+    blocks = index_table(table, times, group_offsets(len(times), GROUP_ROWS))
+    data = _write(place, f"{DATA_FOLDER}/{stem}.parquet", _parquet(table))
+    beside = _write(place, f"{INDEX_FOLDER}/{stem}.blocks", pack_blocks(blocks))
+    indexes = write_indexes(place, stem, table, times, place.indexed)
+    ends = int(times[0]), int(times[-1])
+    return Segment(data, len(times), *ends, beside, indexes, side)
+
+
+def write_indexes(
+    place: Place, stem: str, table: pa.Table, times: Times, names: Iterable[str]
+) -> dict[str, StoredFile]:
+    """Write the secondary indexes of a segment; a column that it lacks has none."""
+    return {
+        name: _write(
+            place,
+            f"{INDEX_FOLDER}/{stem}.{index_name(name)}",
+            index_column(table.column(name), times),
+        )
+        for name in names
+        if name in table.column_names
+    }
+
+
+def _write(place: Place, name: str, data: pa.Buffer) -> StoredFile:
+    place.files.write(place.folder / name, data)
+    return StoredFile.of(name, data)
+
+
+def _parquet(table: pa.Table) -> pa.Buffer:
+    """Return a table as Parquet; text repeats and has a dictionary, numbers seldom do.
+
+    Every page has a checksum, so that what a disk has changed is not taken for an event.
+    """
+    texts: Any = [
+        field.name
+        for field in table.schema
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+    ]
+    sink = pa.BufferOutputStream()
+    parquet.write_table(
+        table,
+        sink,
+        row_group_size=GROUP_ROWS,
+        compression="lz4",
+        use_dictionary=texts,
+        write_page_checksum=True,
+    )
+    return sink.getvalue()

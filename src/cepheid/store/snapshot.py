@@ -1,0 +1,284 @@
+"""One version of a store, to be read: events in the order of time, blocks and index entries.
+
+What is read is counted, so that a plan can be compared with what it has cost.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.store.blocks import Blocks, unpack_blocks
+from cepheid.store.manifest import Manifest, Segment, StoredFile
+from cepheid.store.merging import Piece, merge_pieces
+from cepheid.store.secondary import DamagedIndexError, Hits, SecondaryIndex
+from cepheid.store.times import Times, one_array, read_ticks
+
+RUN_GROUPS = 16
+"""Row groups that are read at once where no other segment overlaps."""
+
+
+class Effort(msgspec.Struct):
+    """What reading has cost: row groups, events, bytes of columns, entries and bytes of indexes."""
+
+    groups: int = 0
+    rows: int = 0
+    data_bytes: int = 0
+    entries: int = 0
+    index_bytes: int = 0
+
+
+class Cover(NamedTuple):
+    """Ranges of time [begin, end), in order and apart from each other."""
+
+    begins: Times
+    ends: Times
+
+    @staticmethod
+    def of(interval: Interval) -> Cover:
+        """Return one range; a missing end is beyond all times."""
+        lowest, highest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+        begin = lowest if interval.begin is None else interval.begin
+        end = highest if interval.end is None else interval.end
+        return Cover(np.array([begin]), np.array([end]))
+
+    def touches(self, first: Times, last: Times) -> NDArray[np.bool_]:
+        """Return which stretches [first, last] share a time with a range."""
+        if not len(self.begins):
+            return np.zeros(len(first), np.bool_)
+        # The first range that ends after a stretch has begun.
+        place = np.searchsorted(self.ends, first, side="right")
+        inside = place < len(self.begins)
+        return inside & (self.begins[np.minimum(place, len(self.begins) - 1)] <= last)
+
+    def holds(self, times: Times) -> NDArray[np.bool_]:
+        """Return which times are in a range."""
+        return self.touches(times, times)
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """A range of time [begin, end); None has no end."""
+
+    begin: int | None = None
+    end: int | None = None
+
+
+def damaged(path: Path, why: str) -> DataError:
+    """Return the error of a file that is not what was written."""
+    helps = ("`cepheid store verify` looks at all files of the store",)
+    return DataError([Diagnostic("E542", f"`{path}` is damaged: {why}", helps=helps)])
+
+
+class Snapshot:
+    """Reads one version of a store."""
+
+    def __init__(self, manifest: Manifest, folder: Path, cache: dict[str, Any]) -> None:
+        self.manifest = manifest
+        self.effort = Effort()
+        self._folder = folder
+        self._cache = cache
+
+    def path(self, file: StoredFile, *, data: bool = False) -> Path:
+        """Return where a file is; events may lie in a folder of others."""
+        if data and self.manifest.folder is not None:
+            return self._folder / self.manifest.folder / file.name
+        return self._folder / file.name
+
+    # -----------------------------------------------------------------------------------
+    # Indexes
+
+    def blocks(self, segment: Segment) -> Blocks:
+        """Return the blocks of a segment; they are read once."""
+        name = segment.blocks.name
+        if name not in self._cache:
+            path = self.path(segment.blocks)
+            data = self._read_all(path, segment.blocks)
+            self._cache[name] = unpack_blocks(pa.py_buffer(data))
+            self.effort.index_bytes += len(data)
+        found: Blocks = self._cache[name]
+        return found
+
+    def _read_all(self, path: Path, file: StoredFile) -> bytes:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise damaged(path, "it cannot be read") from error
+        if len(data) != file.size or zlib.crc32(data) != file.checksum:
+            raise damaged(path, "its checksum is wrong")
+        return data
+
+    def secondary(self, segment: Segment, attribute: str) -> SecondaryIndex | None:
+        """Return the index of an attribute in a segment, or None if there is none."""
+        file = segment.indexes.get(attribute)
+        if file is None:
+            return None
+        if file.name not in self._cache:
+            path = self.path(file)
+            try:
+                if path.stat().st_size != file.size:
+                    raise damaged(path, "its length is wrong")
+                self._cache[file.name] = SecondaryIndex(pa.memory_map(str(path)))
+            except (OSError, pa.ArrowException, KeyError) as error:
+                raise damaged(path, "it cannot be read") from error
+        found: SecondaryIndex = self._cache[file.name]
+        return found
+
+    def look_up(self, segment: Segment, attribute: str, ranges: list[tuple[int, int]]) -> Hits:
+        """Return the events of some entries of an index."""
+        index = self.secondary(segment, attribute)
+        assert index is not None, "ranges come from an index"
+        count = sum(end - begin for begin, end in ranges)
+        self.effort.entries += count
+        self.effort.index_bytes += count * index.entry_bytes
+        try:
+            return index.read(ranges)
+        except DamagedIndexError as error:
+            raise damaged(self.path(segment.indexes[attribute]), "a checksum is wrong") from error
+
+    # -----------------------------------------------------------------------------------
+    # Events
+
+    def scan(
+        self,
+        wanted: Interval | Cover,
+        columns: Sequence[str],
+        *,
+        segments: Sequence[Segment] | None = None,
+    ) -> Iterator[pa.Table]:
+        """Yield the events of ranges of time, in order, in tables of at most 2^18 events."""
+        cover = self.clip_cover(wanted if isinstance(wanted, Cover) else Cover.of(wanted))
+        chosen = self.manifest.segments if segments is None else segments
+        runs = []
+        for place, segment in enumerate(chosen):
+            alone = not any(
+                other is not segment and other.first <= segment.last and segment.first <= other.last
+                for other in chosen
+            )
+            found = self._runs(segment, cover, RUN_GROUPS if alone else 1)
+            runs += [(first, place, groups) for first, groups in found]
+        runs.sort(key=lambda run: run[:2])
+        opened: dict[int, parquet.ParquetFile] = {}
+
+        def pieces() -> Iterator[tuple[int, Piece]]:
+            for first, place, groups in runs:
+                table = self.read_groups(chosen[place], groups, columns, opened=opened)
+                times = read_ticks(table, self.manifest.time)
+                held = cover.holds(times)
+                if not held.all():
+                    rows = np.flatnonzero(held)
+                    table, times = table.take(rows), times[rows]
+                if len(times):
+                    yield first, Piece(place, table, times)
+
+        yield from merge_pieces(pieces())
+
+    def clip_cover(self, cover: Cover) -> Cover:
+        """Return ranges without what retention has dropped."""
+        floor = self.manifest.floor
+        if floor is None:
+            return cover
+        left = cover.ends > floor
+        return Cover(np.maximum(cover.begins[left], floor), cover.ends[left])
+
+    def clip(self, interval: Interval) -> tuple[int | None, int | None]:
+        """Return a range without what retention has dropped."""
+        floor = self.manifest.floor
+        begin = interval.begin
+        if floor is not None:
+            begin = floor if begin is None else max(begin, floor)
+        return begin, interval.end
+
+    def _runs(self, segment: Segment, cover: Cover, length: int) -> Iterator[tuple[int, list[int]]]:
+        """Yield the row groups of a segment that have events in ranges, with their first time."""
+        groups, first, last = self.groups_in(segment, cover)
+        del last
+        for at in range(0, len(groups), length):
+            yield int(first[at]), [int(g) for g in groups[at : at + length]]
+
+    def groups_in(self, segment: Segment, cover: Cover) -> tuple[Times, Times, Times]:
+        """Return the row groups of a segment that may have events in ranges, and their times."""
+        none = np.zeros(0, np.int64)
+        if not cover.touches(np.array([segment.first]), np.array([segment.last]))[0]:
+            return none, none, none
+        groups, first, last = group_times(self.blocks(segment))
+        wanted = cover.touches(first, last)
+        return groups[wanted], first[wanted], last[wanted]
+
+    def read_groups(
+        self,
+        segment: Segment,
+        groups: list[int],
+        columns: Sequence[str],
+        *,
+        opened: dict[int, parquet.ParquetFile] | None = None,
+    ) -> pa.Table:
+        """Return row groups of a segment; columns that it lacks are NULL.
+
+        Raises
+        ------
+        DataError
+            E542 if the file is damaged.
+        """
+        path = self.path(segment.data, data=True)
+        key = id(segment)
+        opened = {} if opened is None else opened
+        try:
+            if key not in opened:
+                if path.stat().st_size != segment.data.size:
+                    raise damaged(path, "its length is wrong")
+                opened[key] = parquet.ParquetFile(
+                    path, memory_map=True, page_checksum_verification=True
+                )
+            file = opened[key]
+            present = set(file.schema_arrow.names)
+            table = file.read_row_groups(
+                groups, [name for name in columns if name in present], use_threads=False
+            )
+        except (OSError, pa.ArrowException) as error:
+            raise damaged(path, str(error).splitlines()[0]) from error
+        self._count(file, groups, present.intersection(columns))
+        return complete(table, self.manifest.schema, columns)
+
+    def _count(self, file: parquet.ParquetFile, groups: list[int], columns: set[str]) -> None:
+        self.effort.groups += len(groups)
+        for number in groups:
+            group = file.metadata.row_group(number)
+            self.effort.rows += group.num_rows
+            for n in range(group.num_columns):
+                column = group.column(n)
+                if column.path_in_schema.partition(".")[0] in columns:
+                    self.effort.data_bytes += column.total_compressed_size
+
+
+def group_times(
+    blocks: Blocks,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the row groups of a segment, each with its first and last time."""
+    groups, begins = np.unique(blocks.group, return_index=True)
+    ends = np.append(begins[1:], len(blocks.group)) - 1
+    return groups, blocks.first[begins], blocks.last[ends]
+
+
+def complete(table: pa.Table, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
+    """Return a table with all of some columns; those that it lacks are NULL."""
+    arrays: list[Any] = []
+    fields = []
+    for name in columns:
+        field = schema.field(name)
+        fields.append(field)
+        if name not in table.column_names:
+            arrays.append(pa.nulls(len(table), field.type))
+        else:
+            column: Any = table.column(name)
+            same = column.type == field.type
+            arrays.append(column if same else one_array(column).cast(field.type))
+    return pa.table(arrays, schema=pa.schema(fields))

@@ -1,0 +1,101 @@
+"""A time column of Arrow in, whole ticks out: microseconds, or the whole numbers themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.errors import DataError, Diagnostic, suggest_names
+
+_UNIT_US = {"s": 1_000_000, "ms": 1_000}
+_DAY_US = 86_400_000_000
+
+Times = NDArray[np.int64]
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Return whether a column of a type can be the time of events."""
+    types = pa.types
+    return types.is_timestamp(kind) or types.is_date(kind) or types.is_integer(kind)
+
+
+def one_array(column: Any) -> pa.Array[Any]:
+    """Return a column as one array."""
+    if isinstance(column, pa.ChunkedArray):
+        chunks = column.num_chunks
+        column = (
+            column.chunk(0) if chunks == 1 else pa.concat_arrays([*column.chunks, _none(column)])
+        )
+    array: pa.Array[Any] = column
+    return array
+
+
+def _none(column: Any) -> pa.Array[Any]:
+    """Return an array without values: a column may have no chunk at all."""
+    empty: pa.Array[Any] = pa.array([], column.type)
+    return empty
+
+
+def ticks_of(array: pa.Array[Any]) -> Times:
+    """Return times, dates, durations or whole numbers as 64-bit numbers; NULL gives anything."""
+    types, kind = pa.types, array.type
+    if types.is_date32(kind):
+        return _values(array.view(pa.int32())).astype(np.int64) * _DAY_US
+    if types.is_date64(kind):
+        return _values(array.view(pa.int64())) * 1_000
+    if types.is_timestamp(kind) or types.is_duration(kind):
+        steps = _values(array.view(pa.int64()))
+        # Nanoseconds are rounded down, as by the engine.
+        if kind.unit == "us":
+            return steps
+        return steps // 1_000 if kind.unit == "ns" else steps * _UNIT_US[kind.unit]
+    return _values(array).astype(np.int64, copy=False)
+
+
+def _values(array: pa.Array[Any]) -> NDArray[Any]:
+    filled = array.fill_null(0) if array.null_count else array
+    return np.asarray(filled.to_numpy(zero_copy_only=False))
+
+
+def read_ticks(table: pa.Table, name: str) -> Times:
+    """Return the times of a table.
+
+    Raises
+    ------
+    DataError
+        E505 if there is no such column, E506 if it holds no times or a NULL.
+    """
+    if name not in table.column_names:
+        helps = (suggest_names(name, table.column_names, owner="the input"),)
+        raise DataError([Diagnostic("E505", f"the input has no column `{name}`", helps=helps)])
+    array = one_array(table.column(name))
+    if not is_time(array.type):
+        message = f"the time column `{name}` is of type {array.type}, not a time"
+        helps = ("use a timestamp, a date, or whole microseconds",)
+        raise DataError([Diagnostic("E506", message, helps=helps)])
+    if array.null_count:
+        row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
+        message = f"the time column `{name}` is NULL in row {row}"
+        raise DataError([Diagnostic("E506", message, helps=("leave out events without a time",))])
+    return ticks_of(array)
+
+
+def tick_of(value: Any, kind: pa.DataType) -> int:
+    """Return one time as a tick: a whole number is one, others must be times of the column's type.
+
+    Examples
+    --------
+    >>> tick_of("1970-01-01 00:00:01", pa.timestamp("ms"))
+    1000000
+    """
+    if isinstance(value, int | np.integer):
+        return int(value)
+    array: pa.Array[Any] = pa.array([value])
+    if pa.types.is_string(array.type) or array.type != kind:
+        wanted = kind if not pa.types.is_integer(kind) else pa.timestamp("us")
+        array = array.cast(pa.timestamp("us")) if pa.types.is_string(array.type) else array
+        array = array.cast(wanted, safe=False)
+    return int(ticks_of(array)[0])

@@ -1,0 +1,86 @@
+"""Stores on Spark: the rows of one process, tasks that write, and batches that come twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.runtime.cases import same
+from tests.runtime.test_spark import events_of
+from tests.store.small_store import small_parts
+
+import cepheid
+from cepheid.runtime.spark_store import slices_of
+from cepheid.store.pattern_plan import plan_replay
+
+pytestmark = pytest.mark.spark
+
+QUERIES = {
+    "sliding": "RETURN key, COUNT(*), SUM(A.x) PATTERN SEQ(A, B) GROUP-BY key "
+    "WITHIN 300 us SLIDE 100 us",
+    "rare": "RETURN COUNT(*) PATTERN SEQ(A, B) WHERE A.x > 8.9 WITHIN 30 us SLIDE 10 us",
+    "trailing": "RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [key] AND A.x > 8.5 "
+    "WITHIN 50 us EMIT ON EXPIRY",
+    "none": "RETURN COUNT(*), MIN(A.x) PATTERN (SEQ(A+, B))+",
+    "counted": "RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [key] WITHIN 9 EVENTS SLIDE 3 EVENTS",
+    "listed": "RETURN A.x, B.x PATTERN SEQ(A, B) WHERE [key] AND A.x > 8.5 "
+    "WITHIN 20 us SLIDE 20 us",
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> cepheid.EventStore:
+    made = cepheid.EventStore(tmp_path_factory.mktemp("store"))
+    events = events_of(1000)
+    with small_parts(segment=400, group=32, block=16):
+        made.append(events.slice(0, 700))
+        made.index("x")
+        made.append(events.slice(700))
+    return made
+
+
+@pytest.mark.filterwarnings("ignore:one task runs")
+@pytest.mark.parametrize("name", QUERIES)
+def test_tasks_give_what_one_process_gives(
+    spark: SparkSession, store: cepheid.EventStore, name: str
+) -> None:
+    query = cepheid.query(QUERIES[name])
+    expected = query.run(events_of(1000)).to_pylist()
+    assert same(query.run(store), expected)
+    assert same(query.run(store, spark=spark).toArrow(), expected)
+
+
+def test_slices_leave_out_what_the_index_rules_out(store: cepheid.EventStore) -> None:
+    snapshot = store.snapshot()
+    plan = cepheid.query(QUERIES["rare"], schema=store.schema).plan
+    whole = slices_of(snapshot, plan, plan_replay(snapshot, plan, "replay"), 4)
+    rare = plan_replay(snapshot, plan, "index")
+    slices = slices_of(snapshot, plan, rare, 4)
+    assert [piece.begin for piece in slices] == [None, *(piece.end for piece in slices[:-1])]
+    assert len(whole) == 4
+    assert rare.cover is not None
+    held = pa.table({"ts": [10**15]})
+    assert not any(piece.cover.holds(held["ts"].to_numpy()).any() for piece in slices)
+    assert any(piece.cover.holds(held["ts"].to_numpy()).any() for piece in whole)
+
+
+def test_data_frames_are_appended_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    store = cepheid.EventStore(tmp_path)
+    events = events_of(200).select(["ts", "type", "x"])
+    frame = spark.createDataFrame(events.to_pandas())
+    assert store.append(frame.limit(100)) == 100
+    store.index("x")
+    sink = store.sink("numbers")
+    for batch in (0, 0, 1):
+        sink(frame.filter(f"x % 2 = {batch}"), batch)
+    even_odd = sum(float(x) % 2 in (0, 1) for x in events["x"].to_pylist() if x is not None)
+    assert len(store) == 100 + even_odd
+    assert all(s.indexes for s in store.snapshot().manifest.segments)
+    assert store.verify().sound
+    found = store.scan().read_all()
+    times = found["ts"].to_numpy()
+    assert (times[1:] >= times[:-1]).all()
+    assert found.schema.names == ["ts", "type", "x"]
+    assert isinstance(found, pa.Table)

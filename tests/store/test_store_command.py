@@ -1,0 +1,52 @@
+"""``cepheid store``, as a person uses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+from cepheid.interfaces.cli import app
+
+QUERY = "RETURN COUNT(*) PATTERN E WHERE E.x > 5 WITHIN 10 us SLIDE 10 us"
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["store", *map(str, arguments)])
+    return done.exit_code, done.output
+
+
+def test_a_store_from_files_to_rows(tmp_path: Path) -> None:
+    store, files, query = tmp_path / "store", tmp_path / "files", tmp_path / "query.cq"
+    files.mkdir()
+    query.write_text(QUERY)
+    for n in range(2):
+        table = pa.table({"ts": [10 * n + 1, 10 * n + 2], "x": [1.0, 9.0 * n]})
+        parquet.write_table(table, files / f"{n}.parquet")
+    assert run("append", store, files) == (0, "4 events appended, version 2\n")
+    assert run("index", store, "x") == (0, "indexed: x\n")
+    assert run("query", store, query, "--format", "csv")[1].splitlines()[-1] == "10,20,1"
+    assert "E (x > 5.0) would not save enough" in run("query", store, query, "--explain")[1]
+    assert run("query", store, query, "--method", "guess")[0] == 2
+    assert run("query", store, query, "--format", "xml")[0] == 2
+    assert run("compact", store) == (0, "2 segments, now 1\n")
+    assert run("clean", store, "--older-than", 0) == (0, "6 files removed\n")
+    assert run("verify", store)[1].endswith("bytes: all sound\n")
+    told = run("info", store)[1].splitlines()
+    assert told[0] == "version   4"
+    assert told[1].startswith("events    4 in 1 segments")
+    assert told[2:6] == ["from      1", "to        12", "indexed   x", "column    ts int64"]
+    damaged = next((store / "segments").glob("*"))
+    damaged.write_bytes(b"")
+    code, text = run("verify", store)
+    assert (code, "1 damaged" in text) == (1, True)
+
+
+def test_files_of_others_are_opened_in_place(tmp_path: Path) -> None:
+    times = pa.array([1, 2], pa.timestamp("us"))
+    parquet.write_table(pa.table({"at": times}), tmp_path / "a.parquet")
+    code, text = run("open", tmp_path, "--time", "at", "--index-at", tmp_path / "_i")
+    assert (code, text.startswith("2 events, index in ")) == (0, True)
+    assert "from      1970-01-01 00:00:00.000001" in run("info", tmp_path / "_i")[1]
