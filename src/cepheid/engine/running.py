@@ -21,10 +21,12 @@ from cepheid.engine.workload import (
     feed,
     finish_workload,
 )
-from cepheid.planner.plan import Plan
 from cepheid.planner.sharing import SharedPlan
 
 Tables = dict[str, pa.Table]
+
+Rules = tuple[tuple[str, bytes], ...]
+"""The names of rules, and their plans as JSON."""
 
 
 class Generation:
@@ -44,7 +46,7 @@ class Generation:
         self,
         job: WorkloadJob,
         state: WorkloadState,
-        came: list[tuple[str, Plan]],
+        came: Rules,
         gone: list[str],
         *,
         merge: bool,
@@ -56,7 +58,8 @@ class Generation:
     def of(shared: SharedPlan, *, merge: bool) -> Generation:
         """Return rules that come now and remember nothing."""
         job = WorkloadJob(shared)
-        came = list(zip(shared.names, shared.plans, strict=True))
+        named = zip(shared.names, shared.plans, strict=True)
+        came = tuple((name, plan.to_json()) for name, plan in named)
         return Generation(job, WorkloadState(job), came, [], merge=merge)
 
     @property

@@ -12,14 +12,11 @@ import msgspec
 import pyarrow as pa
 
 from cepheid.engine.narrowing import narrower
-from cepheid.engine.running import Generation, RunningRules
+from cepheid.engine.running import Generation, Rules, RunningRules
 from cepheid.engine.workload import WorkloadJob
 from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_bytes
 from cepheid.planner.plan import Plan
 from cepheid.planner.sharing import SharedPlan, share
-
-Rules = tuple[tuple[str, bytes], ...]
-"""The names of rules, and their plans as JSON."""
 
 
 class _Generation(msgspec.Struct, array_like=True):
@@ -35,7 +32,7 @@ def rules_to_bytes(rules: RunningRules) -> bytes:
     """Return running rules as bytes."""
     found = [
         _Generation(
-            tuple((name, plan.to_json()) for name, plan in g.came),
+            g.came,
             tuple(g.gone),
             g.merge,
             workload_to_bytes(g.job, g.state),
@@ -63,8 +60,8 @@ def rules_from_bytes(data: bytes, schema: pa.Schema) -> RunningRules:
         shared = plan_of(one.came, one.gone, merge=one.merge)
         job = WorkloadJob(shared)
         state = workload_from_bytes(job, one.state)
-        came = [(name, Plan.from_json(plan)) for name, plan in one.came]
-        rules.generations.append(Generation(job, state, came, list(one.gone), merge=one.merge))
+        generation = Generation(job, state, one.came, list(one.gone), merge=one.merge)
+        rules.generations.append(generation)
     return rules
 
 

@@ -7,14 +7,16 @@ all others go on as if nothing had happened.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.idle import forget_idle_keys
-from cepheid.engine.running import Generation, RunningRules, Tables
-from cepheid.engine.running_snapshot import Rules, plan_of, rules_from_bytes, rules_to_bytes
+from cepheid.engine.running import Generation, Rules, RunningRules, Tables
+from cepheid.engine.running_snapshot import plan_of, rules_from_bytes, rules_to_bytes
 from cepheid.engine.united import QUERY, unite
 from cepheid.engine.workload import Found, advance_workload, feed
 from cepheid.engine.workload_idle import forget_idle_keys_of_all
@@ -99,16 +101,29 @@ def turn_rules(
 
 def exchange_rules(rules: RunningRules, shared: RulesWork) -> None:
     """Drop the rules that are gone or changed, and let those come that are new."""
-    wanted = dict(shared.rules)
     known = {
-        name: plan.to_json() for g in rules.generations for name, plan in g.came if name in g.names
+        name: _meaning(plan)
+        for g in rules.generations
+        for name, plan in zip(g.names, g.job.shared.plans, strict=True)
     }
-    for name, plan in known.items():
-        if wanted.get(name) != plan:
+    wanted = {name: _meaning(plan_from(plan)) for name, plan in shared.rules}
+    for name, meaning in known.items():
+        if wanted.get(name) != meaning:
             rules.remove(name)
-    new = tuple((name, plan) for name, plan in wanted.items() if known.get(name) != plan)
+    new = tuple((name, plan) for name, plan in shared.rules if known.get(name) != wanted[name])
     if new:
         rules.add(plan_of(new, (), merge=shared.merge), merge=shared.merge)
+
+
+@lru_cache(maxsize=4096)
+def plan_from(data: bytes) -> Plan:
+    """Return a plan; there may be hundreds, and they are the same in every micro-batch."""
+    return Plan.from_json(data)
+
+
+def _meaning(plan: Plan) -> tuple[object, ...]:
+    """Return what makes a rule another one; not its plan, which knows the columns of the events."""
+    return plan.text, plan.time, plan.type, plan.tiebreak, plan.window.tick_ns
 
 
 def _until(rules: RunningRules, events: pa.Table, until: int) -> Tables:
