@@ -18,6 +18,7 @@ from tests.interfaces.test_cli import run
 from cepheid.api import query
 from cepheid.errors import DataError
 from cepheid.interfaces.stream_command import Options, progress_table, stream_in, wrong_use
+from cepheid.runtime.checkpoints import clear_unplanned
 
 QUERY = "RETURN user, COUNT(*) PATTERN A+ GROUP-BY user WITHIN 4 s SLIDE 4 s"
 
@@ -60,6 +61,33 @@ def test_a_changed_query_is_refused(spark: SparkSession, tmp_path: Path) -> None
         stream_in(spark, query(QUERY.replace("A+", "A")), options)
     assert caught.value.diagnostics[0].code == "E524"
     assert len(str(caught.value).splitlines()) <= 3
+
+
+LEFT = ".0.6b7c5b0e-3c0f-4d51-9d43-0c1f0a5b2e11.tmp"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(500)
+def test_what_a_driver_left_that_died_while_it_planned(spark: SparkSession, tmp_path: Path) -> None:
+    folder = two_files(tmp_path / "events")
+    offsets = tmp_path / "state" / "offsets"
+    offsets.mkdir(parents=True)
+    options = Options(
+        str(folder), str(tmp_path / "rows"), tmp_path / "state", "1 second", once=True
+    )
+    (offsets / LEFT).write_text("v1")
+    (offsets / "mine").write_text("not from Spark")
+    with pytest.raises(DataError) as caught:
+        stream_in(spark, query(QUERY), options)
+    (found,) = caught.value.diagnostics
+    assert found.code == "E524"
+    assert "start again" in found.helps[0]
+    (offsets / "mine").unlink()
+    (offsets / f".{LEFT}.crc").write_text("crc")
+    stream_in(spark, query(QUERY), options)
+    rows = spark.read.parquet(str(tmp_path / "rows")).collect()
+    assert [row["count"] for row in rows] == [3.0]
+    assert not clear_unplanned(tmp_path / "state"), "there is a plan now"
 
 
 @pytest.mark.spark

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark_options import options
 
 from cepheid.api import query
+from cepheid.runtime.checkpoints import clear_unplanned
 from cepheid.runtime.spark_session import keep_checkpoints_local
 
 WATERMARK = "5 seconds"
@@ -38,6 +39,8 @@ def start_queries(spark: SparkSession, folder: Path, text: str) -> list[Any]:
             place.with_suffix(".part").rename(place.with_suffix(".parquet"))
 
     (folder / "batches").mkdir(exist_ok=True)
+    for place in ("checkpoint", "checkpoint-batches"):
+        clear_unplanned(folder / place)
     to_files = rows.writeStream.format("parquet").option("path", str(folder / "rows"))
     to_files = to_files.option("checkpointLocation", str(folder / "checkpoint"))
     to_batches = rows.writeStream.foreachBatch(overwrite)

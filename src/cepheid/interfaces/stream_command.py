@@ -19,6 +19,7 @@ from rich.table import Table
 from cepheid.api import CompiledQuery
 from cepheid.errors import DataError, Diagnostic
 from cepheid.runtime import spark_session
+from cepheid.runtime.checkpoints import clear_unplanned
 from cepheid.runtime.spark_stream import METRICS
 from cepheid.runtime.spark_stream_tasks import COUNTS
 
@@ -144,6 +145,7 @@ def _kafka(spark: SparkSession, options: Options) -> DataFrame:
 
 def start(rows: DataFrame, options: Options, mode: str) -> Any:
     """Return a live query that writes rows to the sink."""
+    clear_unplanned(options.checkpoint)
     writer = rows.writeStream.outputMode(mode)
     writer = writer.option("checkpointLocation", str(options.checkpoint))
     if options.once:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # has none
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -170,6 +170,10 @@ def clear_error(error: Exception) -> DataError:
     if found is not None:
         helps = tuple(line.strip() for line in _HELP.findall(text[found.start() :])[:1])
         return DataError([Diagnostic(found[1], found[2].strip(), helps=helps)])
+    if "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY" in text:
+        message = "the checkpoint does not fit the query: it was begun, and has no micro-batch"
+        helps = ("nothing has left yet, so remove it and start again",)
+        return DataError([Diagnostic("E524", message, helps=helps)])
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
     causes = [line for line in lines if re.match(r"\w[\w.]*(Error|Exception): ", line)]
     reason = (causes or lines or [type(error).__name__])[-1].strip()
