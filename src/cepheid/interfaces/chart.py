@@ -1,4 +1,4 @@
-"""A result table in, bars of text out."""
+"""A result table in, bars of text out: numbers, or situations along the time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 BAR_COLUMNS = 40
+TIME_COLUMNS = 60
 ROWS_SHOWN_MAX = 40
 LOGARITHMIC_FROM = 1000.0
 """Where the largest number is so many times the smallest, bars show digits instead."""
@@ -54,3 +55,48 @@ def _label(row: dict[str, Any], value: str) -> str:
 
 def _text(item: Any) -> str:
     return f"{item:%H:%M}" if isinstance(item, dt.datetime) else str(item)
+
+
+def timeline(situations: pa.Table, *, marks: pa.Table | None = None) -> str:
+    """Return situations along the time: a line for each partition and definition.
+
+    Parameters
+    ----------
+    situations
+        What a query with SITUATIONS returns.
+    marks
+        What a query with PATTERN over the same partitions returns; ``^`` stands where a match
+        became certain.
+    """
+    rows = situations.to_pylist()
+    if not rows:
+        return ""
+    names = situations.column_names[: situations.column_names.index("situation")]
+    first, last = min(row["ts"] for row in rows), max(row["te"] for row in rows)
+    lines: dict[tuple[Any, ...], list[str]] = {}
+    for row in sorted(rows, key=lambda row: ([str(row[n]) for n in names], row["situation"])):
+        key = tuple(row[name] for name in names)
+        line = lines.setdefault((*key, row["situation"]), ["·"] * TIME_COLUMNS)
+        begin, end = _column(row["ts"], first, last), _column(row["te"], first, last)
+        line[begin : max(end, begin + 1)] = "█" * max(end - begin, 1)
+    for row in [] if marks is None else marks.to_pylist():
+        key = tuple(row[name] for name in names)
+        below = [place for place in lines if place[:-1] == key]
+        if below:
+            line = lines.setdefault((*key, "match"), [" "] * TIME_COLUMNS)
+            line[_column(row["ts"], first, last)] = "^"
+    order = sorted(lines, key=lambda place: ([str(p) for p in place[:-1]], place[-1] == "match"))
+    labels = [" ".join(_text(item) for item in place) for place in order]
+    width = max(map(len, labels))
+    shown = [f"{name:<{width}} {''.join(lines[p])}" for name, p in zip(labels, order, strict=True)]
+    return "\n".join([f"{'':<{width}} {_ends(first, last)}", *(line.rstrip() for line in shown)])
+
+
+def _column(time: Any, first: Any, last: Any) -> int:
+    part = (time - first) / (last - first) if last > first else 0.0
+    return min(int(part * TIME_COLUMNS), TIME_COLUMNS - 1)
+
+
+def _ends(first: Any, last: Any) -> str:
+    left, right = (f"{t:%H:%M:%S}" if isinstance(t, dt.datetime) else str(t) for t in (first, last))
+    return f"{left}{right:>{TIME_COLUMNS - len(left)}}"
