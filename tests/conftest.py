@@ -25,7 +25,7 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 settings.register_profile("dev", max_examples=50, deadline=None, print_blob=True)
 settings.register_profile(
     "ci",
-    max_examples=500,
+    max_examples=250,
     deadline=None,
     print_blob=True,
     derandomize=True,  # The same commit gives the same verdict.
