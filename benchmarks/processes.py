@@ -29,9 +29,20 @@ def cpu_seconds() -> float:
     return sum(float(value) for four in times for value in four) / _TICK
 
 
-def resident_bytes() -> int:
-    """Return the memory that all of them hold; what several share counts several times."""
-    return sum(int((_fields(pid) or ["0"] * 22)[21]) * _PAGE for pid in descendants())
+def resident_bytes(command: str = "") -> int:
+    """Return the memory that all of them hold, or those of a command.
+
+    What several share counts several times.
+    """
+    pids = [pid for pid in descendants() if command in _command(pid)]
+    return sum(int((_fields(pid) or ["0"] * 22)[21]) * _PAGE for pid in pids)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _fields(pid: int) -> list[str]:

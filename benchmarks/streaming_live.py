@@ -94,7 +94,8 @@ def soak(spark: Any, text: str, keys: int, rate: int, seconds: int, trigger: str
     )
     writer.start()
     begin = time.time()
-    print(f"{'s':>5}{'RSS GB':>9}{'events/s':>12}{'batch s':>9}{'behind s':>10}{'state MB':>10}")
+    memory = f"{'JVM GB':>9}{'Python GB':>11}"
+    print(f"{'s':>5}{memory}{'events/s':>12}{'batch s':>9}{'behind s':>10}{'state MB':>10}")
     while time.time() - begin < seconds:
         live.awaitTermination(REPORT)
         report(live, writer, time.time() - begin)
@@ -126,8 +127,9 @@ def report(live: Any, writer: Writer, passed: float) -> None:
     latest = progress["eventTime"].get("max")
     behind = writer.there[-1][0] / SECOND
     behind -= np.datetime64(latest.rstrip("Z"), "us").astype(int) / SECOND if latest else behind
+    java, python = resident_bytes("java") / 2**30, resident_bytes("python") / 2**30
     print(
-        f"{passed:5.0f}{resident_bytes() / 2**30:9.2f}{progress['processedRowsPerSecond']:12,.0f}"
+        f"{passed:5.0f}{java:9.2f}{python:11.2f}{progress['processedRowsPerSecond']:12,.0f}"
         f"{batch:9.2f}{behind:10.2f}{counts['state_bytes'] / 2**20:10.1f}"
     )
 
