@@ -1,8 +1,9 @@
 """A live query beside Flink's MATCH_RECOGNIZE: ``python -m benchmarks.streaming_flink``.
 
 FLINK_PYTHON names a Python with ``apache-flink``, in an environment of its own. Both systems read
-the same CSV as a stream, Flink in one file, since it reads several in any order, with a watermark of a second, on two cores, find for every A the
-next B and the next C of its key within a second, and must agree. The second run of each counts.
+the same CSV as a stream, Flink in one file, since it reads several in any order. On two cores, with
+a watermark of a second, they find for every A the next B and the next C of its key within a second,
+and must agree. The second run of each counts.
 """
 
 from __future__ import annotations
