@@ -1,6 +1,6 @@
-"""Flink's MATCH_RECOGNIZE over a folder of CSV files, run by a Python that has ``apache-flink``.
+"""Flink's MATCH_RECOGNIZE over a file of CSV, run by a Python that has ``apache-flink``.
 
-``python flink_child.py FOLDER CORES RUNS`` prints a line of JSON for each run. Nothing of Cepheid
+``python flink_child.py EVENTS CORES RUNS`` prints a line of JSON for each run. Nothing of Cepheid
 is imported: that Python need not have it.
 """
 
@@ -16,7 +16,7 @@ EVENTS = """
     CREATE TABLE e (
         ts BIGINT, type STRING, key BIGINT,
         et AS TO_TIMESTAMP_LTZ(ts, 3), WATERMARK FOR et AS et - INTERVAL '1' SECOND
-    ) WITH ('connector' = 'filesystem', 'path' = 'file://{folder}', 'format' = 'csv')"""
+    ) WITH ('connector' = 'filesystem', 'path' = 'file://{events}', 'format' = 'csv')"""
 
 MATCHES = """
     SELECT COUNT(*), SUM(c - a) FROM e MATCH_RECOGNIZE (
@@ -29,7 +29,7 @@ MATCHES = """
 """Every A, the next B, the next C, within a second: skip-till-next-match."""
 
 
-def main(folder: str, cores: str, runs: str) -> None:
+def main(events: str, cores: str, runs: str) -> None:
     """Run the query several times; later runs find the JVM warm."""
     table: Any = importlib.import_module("pyflink.table")
 
@@ -41,7 +41,7 @@ def main(folder: str, cores: str, runs: str) -> None:
     config.set("table.exec.mini-batch.enabled", "true")
     config.set("table.exec.mini-batch.allow-latency", "10 s")
     config.set("table.exec.mini-batch.size", "1000000")
-    environment.execute_sql(EVENTS.format(folder=folder))
+    environment.execute_sql(EVENTS.format(events=events))
     for _ in range(int(runs)):
         begin = time.perf_counter()
         last: Any = (0, 0)

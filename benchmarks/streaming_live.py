@@ -23,6 +23,9 @@ SECOND = 1_000_000
 DELAY = 1
 FILES_A_SECOND = 4
 MADE = 8
+KEPT = 480
+STOOD_STILL = 5.0
+AFTER_PAUSE = 10.0
 REPORT = 5.0
 WARM_BATCHES = 25
 WARM_UP = 40.0
@@ -39,6 +42,8 @@ class Writer(threading.Thread):
         self.rows = rate // FILES_A_SECOND
         self.stop = threading.Event()
         self.there: list[tuple[int, float]] = []
+        self.files: list[Path] = []
+        self.pauses: list[tuple[float, float]] = []
         self.random = np.random.default_rng(3)
         # Made once: the machine is to work for the query, and not for its events.
         self.made = [self.make_columns() for _ in range(MADE)]
@@ -61,7 +66,12 @@ class Writer(threading.Thread):
         # Spark passes over files that begin with a dot.
         hidden = self.folder / f".{now}.parquet"
         parquet.write_table(table, hidden, use_dictionary=["type"], compression="none")
-        hidden.rename(self.folder / f"{now}.parquet")
+        shown = self.folder / f"{now}.parquet"
+        hidden.rename(shown)
+        # Long since read; Spark lists the whole folder for every micro-batch.
+        self.files.append(shown)
+        if len(self.files) > KEPT:
+            self.files.pop(0).unlink()
         self.there.append((int(times[-1]), time.time()))
 
     def run(self) -> None:
@@ -70,7 +80,15 @@ class Writer(threading.Thread):
         while not self.stop.is_set():
             self.write_file()
             due += 1 / FILES_A_SECOND
+            if time.time() - due > STOOD_STILL:
+                # Somebody stopped all processes: nobody sends what was not sent meanwhile.
+                self.pauses.append((due, time.time()))
+                due = time.time()
             self.stop.wait(max(0.0, due - time.time()))
+
+    def undisturbed(self, begin: float, end: float) -> bool:
+        """Return whether the processes were not stopped, or just going on, in a time."""
+        return all(end < first or begin > last + AFTER_PAUSE for first, last in self.pauses)
 
 
 def soak(spark: Any, text: str, keys: int, rate: int, seconds: int, trigger: str) -> None:
@@ -102,7 +120,10 @@ def soak(spark: Any, text: str, keys: int, rate: int, seconds: int, trigger: str
     writer.stop.set()
     writer.join()
     live.stop()
-    waits = [done - closable(writer, end) for end, done in left if done > begin + WARM_UP]
+    ready = [(closable(writer, end), done) for end, done in left if done > begin + WARM_UP]
+    waits = [done - could for could, done in ready if writer.undisturbed(could, done)]
+    still = sum(last - first for first, last in writer.pauses)
+    print(f"{len(waits)} windows; stopped from outside {len(writer.pauses)} times, {still:.0f} s")
     if waits:
         worst, middle = np.percentile(waits, 99), np.median(waits)
         print(f"rows leave {middle:.2f} s (median), {worst:.2f} s (p99) after they can")
