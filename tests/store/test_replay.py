@@ -50,6 +50,9 @@ def filled(folder: str, table: pa.Table, pieces: int, indexes: Mapping[str, bool
         if at == 0:
             for name in indexes:
                 store.index(name)
+            joined = [name for name in ("key", "type", "volume", "zone") if name in indexes]
+            if len(joined) > 1:
+                store.index(*joined)
     return store
 
 

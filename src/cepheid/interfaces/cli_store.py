@@ -64,13 +64,19 @@ def _whole(file: Path, read_all: Any) -> Any:
 @store_app.command()
 def index(
     store: StoreArgument,
-    attributes: Annotated[list[str], typer.Argument(help="Columns that queries compare.")],
+    attributes: Annotated[
+        list[str], typer.Argument(help="Columns that queries compare; a,b is one index on both.")
+    ],
 ) -> None:
     """Build secondary indexes; later events are in them too."""
     opened = _open(store)
     for attribute in attributes:
-        opened.index(attribute)
-    _say(f"indexed: {', '.join(opened.snapshot().manifest.indexed)}")
+        opened.index(*attribute.split(","))
+    _say(f"indexed: {_indexed(opened)}")
+
+
+def _indexed(opened: Any) -> str:
+    return ", ".join(" + ".join(names) for names in opened.indexes) or "nothing"
 
 
 @store_app.command(name="open")
@@ -139,7 +145,7 @@ def info(store: StoreArgument) -> None:
             )
         )
         _say(f"from      {first}\nto        {last}")
-    _say(f"indexed   {', '.join(manifest.indexed) or 'nothing'}")
+    _say(f"indexed   {_indexed(opened)}")
     for field in manifest.schema:
         _say(f"column    {field.name} {field.type}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +18,11 @@ from numpy.typing import NDArray
 from cepheid.planner.thresholds import Threshold
 from cepheid.store.blocks import Blocks, is_summed
 from cepheid.store.manifest import Segment
+from cepheid.store.secondary import JOINT, parts_of
 from cepheid.store.snapshot import Snapshot
 from cepheid.store.times import Times
 
 INT64_MAX = np.iinfo(np.int64).max
-
-INTERSECT_FACTOR = 8
-"""A second index is read too if it has at most so many times the entries of the first."""
 
 
 class Stretches(NamedTuple):
@@ -116,6 +115,32 @@ def _above(raw: NDArray[Any], largest: NDArray[Any], value: Any) -> NDArray[np.b
     return above | np.isnan(raw) if raw.dtype == np.float64 else above
 
 
+def joined_look_up(name: str, look_ups: Sequence[LookUp]) -> LookUp | None:
+    """Return what an index on several attributes is asked, if each has a value."""
+    values: list[tuple[Any, ...]] = []
+    for attribute in parts_of(name):
+        own = [part for part in look_ups if part.attribute == attribute and part.operator == "="]
+        if not own:
+            return None
+        values.append(own[0].values)
+    return LookUp(name, "=", tuple(JOINT.join(map(str, v)) for v in product(*values)))
+
+
+class Found(NamedTuple):
+    """Expected candidates, and entries of secondary indexes to be read for them."""
+
+    candidates: int
+    entries: int
+
+
+class Option(NamedTuple):
+    """Ranges of an index, and how many entries are in them."""
+
+    entries: int
+    attribute: str
+    ranges: list[tuple[int, int]]
+
+
 class SymbolSource:
     """Where the events of a variable are found in a store."""
 
@@ -124,7 +149,14 @@ class SymbolSource:
         manifest = snapshot.manifest
         found = [look_up_of(t, manifest.schema) for t in thresholds]
         self.look_ups = [look_up for look_up in found if look_up is not None]
-        self._indexed = [part for part in self.look_ups if part.attribute in manifest.indexed]
+        joined = [joined_look_up(name, self.look_ups) for name in manifest.indexed if JOINT in name]
+        self._indexed = [part for part in joined if part is not None]
+        covered = {name for part in self._indexed for name in parts_of(part.attribute)}
+        self._indexed += [
+            part
+            for part in self.look_ups
+            if part.attribute in manifest.indexed and part.attribute not in covered
+        ]
         kinds = [manifest.schema.field(part.attribute).type for part in self.look_ups]
         numbers = map(is_summed, kinds)
         self._light = [part for part, yes in zip(self.look_ups, numbers, strict=True) if yes]
@@ -135,39 +167,35 @@ class SymbolSource:
         return bool(self._indexed or self._light)
 
     @property
-    def exact(self) -> bool:
-        """Return whether there is a secondary index."""
-        return bool(self._indexed)
+    def depths(self) -> range:
+        """Return how many indexes can be read: at least one, or none if there are only blocks."""
+        return range(1, len(self._indexed) + 1) if self._indexed else range(1)
 
-    def count(self) -> int:
-        """Return how many entries or blocks would be read, without reading them."""
-        return sum(self._count(segment) for segment in self._snapshot.manifest.segments)
+    def count(self, depth: int) -> Found:
+        """Return how many events or blocks are expected, and how many entries would be read.
 
-    def _count(self, segment: Segment) -> int:
-        if self._indexed:
-            return min(
-                sum(end - begin for begin, end in self._ranges(segment, look_up))
-                for look_up in self._indexed
-            )
-        return int(self._possible(segment).sum())
+        ``depth`` indexes are read and what they say is intersected, the most selective first.
+        """
+        parts = [self._count(segment, depth) for segment in self._snapshot.manifest.segments]
+        return Found(sum(p.candidates for p in parts), sum(p.entries for p in parts))
 
-    def rows(self) -> int:
-        """Return how many events may be found."""
-        if self._indexed:
-            return self.count()
-        snapshot = self._snapshot
-        return sum(
-            int(snapshot.blocks(s).rows[self._possible(s)].sum())
-            for s in snapshot.manifest.segments
-        )
+    def _count(self, segment: Segment, depth: int) -> Found:
+        if not depth:
+            return Found(int(self._possible(segment).sum()), 0)
+        options = self._options(segment)[:depth]
+        # Attributes are taken for independent.
+        expected = float(segment.rows)
+        for option in options:
+            expected *= option.entries / max(segment.rows, 1)
+        return Found(math.ceil(expected), sum(option.entries for option in options))
 
-    def find(self) -> Stretches:
+    def find(self, depth: int) -> Stretches:
         """Return the times of all events that may be meant."""
         low: list[Times] = [np.zeros(0, np.int64)]
         high: list[Times] = [np.zeros(0, np.int64)]
         for segment in self._snapshot.manifest.segments:
-            if self._indexed:
-                times = self._find(segment)
+            if depth:
+                times = self._find(segment, depth)
                 low.append(times)
                 high.append(times)
             else:
@@ -192,21 +220,19 @@ class SymbolSource:
             part for value in set(look_up.values) for part in index.find(look_up.operator, value)
         ]
 
-    def _find(self, segment: Segment) -> Times:
-        """Return the times of events that all indexes and blocks allow."""
+    def _options(self, segment: Segment) -> list[Option]:
+        """Return the ranges of all indexes, the most selective first."""
         options = []
         for look_up in self._indexed:
             ranges = self._ranges(segment, look_up)
-            options.append((sum(e - b for b, e in ranges), look_up.attribute, ranges))
-        options.sort(key=lambda option: option[0])
-        most = INTERSECT_FACTOR * max(options[0][0], 1)
+            options.append(Option(sum(e - b for b, e in ranges), look_up.attribute, ranges))
+        return sorted(options, key=lambda option: option.entries)
+
+    def _find(self, segment: Segment, depth: int) -> Times:
+        """Return the times of events that all indexes and blocks allow."""
         rows: NDArray[np.int64] | None = None
         times = np.zeros(0, np.int64)
-        for count, attribute, ranges in options:
-            if not count:
-                return np.zeros(0, np.int64)
-            if rows is not None and count > most:
-                continue
+        for _, attribute, ranges in self._options(segment)[:depth]:
             hits = self._snapshot.look_up(segment, attribute, ranges)
             if rows is None:
                 rows, times = hits

@@ -7,15 +7,19 @@ left fall onto row groups like balls into urns (Cardenas).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
+import math
+from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-GROUP_COST = 1.0
-"""Reading a row group and running its events through the engine; the unit of cost."""
+READ_COST = 0.5
+"""Reading a row group, and"""
+
+RUN_COST = 0.5
+"""running its events through the engine; the unit of cost is both."""
 
 ENTRY_COST = 1 / 20_000
 """Reading and sorting an entry of a secondary index."""
@@ -23,8 +27,8 @@ ENTRY_COST = 1 / 20_000
 ALONE_FACTOR = 1.6
 """How much dearer a row group is that is not read together with its neighbours."""
 
-SUBSETS_SYMBOLS_MAX = 8
-"""All sets of up to so many symbols are compared."""
+CHOICES_MAX = 1_000
+"""All choices of symbols and indexes are compared, if they are not more."""
 
 
 class SymbolCost(NamedTuple):
@@ -80,38 +84,61 @@ def _exponential(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def expected_groups(symbols: Sequence[SymbolCost], stream: StreamSize) -> float:
     """Return how many row groups the replay intervals of some symbols touch."""
-    if not symbols or not stream.groups:
-        return float(stream.groups)
+    return stream.groups * _expected(symbols, stream, 1 / max(stream.groups, 1))
+
+
+def _expected(symbols: Sequence[SymbolCost], stream: StreamSize, extra: float) -> float:
+    """Return the share of the stream in replay intervals, each ``extra`` longer."""
     if any(symbol.candidates == 0 for symbol in symbols):
         return 0.0
-    if not stream.within:
-        return float(stream.groups)
+    if not symbols or not stream.within:
+        return 1.0
     span = max(stream.span, 1)
     rates = [symbol.candidates / span for symbol in symbols[1:]]
     intervals = symbols[0].candidates * chain_probability(rates, stream.within)
     ends = symbols[0].first + symbols[-1].last
     length = stream.within * (2 - ends) if ends < 2 else stream.within / 2
-    share = min(1.0, length / span + 1 / stream.groups)
-    return stream.groups * float(-np.expm1(intervals * np.log1p(-min(share, 1 - 1e-12))))
+    share = min(1 - 1e-12, length / span + extra)
+    return float(-np.expm1(intervals * np.log1p(-share)))
+
+
+def replay_cost(groups: float, share: float, total: int) -> float:
+    """Return the cost of reading row groups and running a share of all events."""
+    alone = ALONE_FACTOR if groups < total else 1.0
+    return groups * READ_COST * alone + total * share * RUN_COST
 
 
 def query_cost(symbols: Sequence[SymbolCost], stream: StreamSize) -> float:
     """Return the cost of a query that looks some symbols up; without any, of a full replay."""
     if not symbols:
-        return stream.groups * GROUP_COST
+        return replay_cost(stream.groups, 1.0, stream.groups)
     entries = sum(symbol.entries for symbol in symbols)
     groups = expected_groups(symbols, stream)
-    return groups * GROUP_COST * ALONE_FACTOR + entries * ENTRY_COST
+    share = _expected(symbols, stream, 0.0)
+    return replay_cost(groups, share, stream.groups) + entries * ENTRY_COST
 
 
-def choose_symbols(symbols: Sequence[SymbolCost], stream: StreamSize) -> tuple[int, ...]:
-    """Return the places of the symbols that are worth a look-up; none means a full replay."""
-    places = range(len(symbols))
-    sizes = range(len(symbols) + 1)
-    if len(symbols) > SUBSETS_SYMBOLS_MAX:
-        # Too many sets: the most selective symbols, one more at a time.
-        order = sorted(places, key=lambda place: symbols[place].candidates)
-        options = [tuple(sorted(order[:size])) for size in sizes]
-    else:
-        options = [chosen for size in sizes for chosen in combinations(places, size)]
-    return min(options, key=lambda chosen: query_cost([symbols[p] for p in chosen], stream))
+def choose_symbols(
+    symbols: Sequence[Sequence[SymbolCost]], stream: StreamSize
+) -> tuple[tuple[int, int], ...]:
+    """Return which symbols are worth a look-up, each with its way; none means a full replay.
+
+    A symbol can be looked up in several ways, with more and more indexes. All choices are compared
+    as long as they are few, else the most selective symbols, one more at a time.
+    """
+    ways = [[None, *range(len(costs))] for costs in symbols]
+    options: Iterable[tuple[int | None, ...]] = product(*ways)
+    if math.prod(len(own) for own in ways) > CHOICES_MAX:
+        order = sorted(range(len(symbols)), key=lambda place: symbols[place][-1].candidates)
+        options = [
+            tuple(
+                len(own) - 1 if place in order[:size] else None for place, own in enumerate(symbols)
+            )
+            for size in range(len(symbols) + 1)
+        ]
+    chosen = [_picked(option) for option in options]
+    return min(chosen, key=lambda c: query_cost([symbols[place][way] for place, way in c], stream))
+
+
+def _picked(option: tuple[int | None, ...]) -> tuple[tuple[int, int], ...]:
+    return tuple((place, way) for place, way in enumerate(option) if way is not None)

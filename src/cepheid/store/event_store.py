@@ -36,7 +36,7 @@ from cepheid.store.manifest import (
     pack_schema,
 )
 from cepheid.store.reader import StoreReader, check_columns
-from cepheid.store.secondary import can_index
+from cepheid.store.secondary import JOINT, can_index, can_join
 from cepheid.store.segments import DATA_FOLDER, INDEX_FOLDER, Place, write_segments
 from cepheid.store.snapshot import Snapshot
 from cepheid.store.times import tick_of
@@ -309,8 +309,14 @@ class EventStore(StoreReader):
         known = self._latest()
         return remove_leftovers(self._files, self.path, known, older_than_s)
 
-    def index(self, attribute: str) -> None:
-        """Build a secondary index of an attribute; events that are appended later are in it too.
+    def index(self, *attributes: str) -> None:
+        """Build a secondary index; events that are appended later are in it too.
+
+        Parameters
+        ----------
+        attributes
+            A column that queries compare with constants; or several whole numbers and texts, for
+            queries that ask for a value of each of them (``type = 'ROBBERY' AND beat = 7``).
 
         Raises
         ------
@@ -318,12 +324,15 @@ class EventStore(StoreReader):
             E505 if there is no such column, E503 if its type cannot be indexed.
         """
         schema = self.schema
-        check_columns(schema, [attribute])
-        kind = schema.field(attribute).type
-        if not can_index(kind):
-            message = f"column `{attribute}` of type {kind} cannot have an index"
-            helps = ("numbers, times and text can",)
-            raise DataError([Diagnostic("E503", message, helps=helps)])
+        check_columns(schema, attributes)
+        fits = can_index if len(attributes) == 1 else can_join
+        for name in attributes:
+            kind = schema.field(name).type
+            if not fits(kind):
+                message = f"column `{name}` of type {kind} cannot be in this index"
+                helps = ("numbers, times and text can have one; whole numbers and text share one",)
+                raise DataError([Diagnostic("E503", message, helps=helps)])
+        attribute = JOINT.join(sorted(attributes))
         built: dict[str, StoredFile] = {}
 
         def add(before: Manifest | None) -> Manifest | None:

@@ -17,6 +17,7 @@ from cepheid.store.arriving import fitted, plain
 from cepheid.store.blocks import STATISTICS, Blocks, Summary, index_table, is_summed, pack_blocks
 from cepheid.store.checking import checksum_of
 from cepheid.store.manifest import Manifest, Segment, StoredFile, pack_schema
+from cepheid.store.secondary import parts_of
 from cepheid.store.segments import INDEX_FOLDER, Place, write_indexes
 from cepheid.store.times import Times, read_ticks
 
@@ -106,8 +107,8 @@ def _index_file(place: Place, path: Path, name: str, time: str) -> list[Segment]
         stem = uuid.uuid4().hex
         indexes: dict[str, StoredFile] = {}
         for attribute in place.indexed:
-            if attribute in fields.names:
-                column = plain(file.read(columns=[attribute]))
+            if set(parts_of(attribute)) <= set(fields.names):
+                column = plain(file.read(columns=parts_of(attribute)))
                 indexes |= write_indexes(place, stem, column, times, [attribute])
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(path, error) from error

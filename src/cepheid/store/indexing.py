@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from cepheid.store.manifest import Manifest, Segment, StoredFile
+from cepheid.store.secondary import parts_of
 from cepheid.store.segments import Place, write_indexes
 from cepheid.store.snapshot import Snapshot
 from cepheid.store.times import read_ticks
@@ -21,11 +22,12 @@ def index_segment(
 ) -> dict[str, StoredFile]:
     """Write the index of a segment; return its file under the name of the segment's blocks."""
     path = snapshot.path(segment.data, data=True)
-    if attribute not in parquet.read_schema(path).names:
+    parts = parts_of(attribute)
+    if not set(parts) <= set(parquet.read_schema(path).names):
         return {}
     manifest = snapshot.manifest
     groups = sorted({int(group) for group in snapshot.blocks(segment).group})
-    table = snapshot.read_groups(segment, groups, list({attribute, manifest.time}))
+    table = snapshot.read_groups(segment, groups, list({*parts, manifest.time}))
     times = read_ticks(table, manifest.time)
     stem = PurePosixPath(segment.blocks.name).stem
     written = write_indexes(place, stem, table, times, [attribute])

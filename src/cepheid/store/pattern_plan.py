@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from cepheid.language import tree
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.planner.required import Required, required_chain
 from cepheid.planner.thresholds import thresholds_of
-from cepheid.store.candidates import Stretches, SymbolSource, united
+from cepheid.store.candidates import Found, Stretches, SymbolSource, united
 from cepheid.store.cost import (
-    ALONE_FACTOR,
     StreamSize,
     SymbolCost,
     choose_symbols,
     expected_groups,
+    replay_cost,
 )
 from cepheid.store.replay_intervals import NO_REACH, Reach, chains_of, cover_windows
 from cepheid.store.snapshot import Cover, Interval, Snapshot
@@ -35,11 +37,14 @@ class ReplayPlan(NamedTuple):
 
 
 class _Chain(NamedTuple):
-    """The required symbols of one pattern, with where their events are found."""
+    """The required symbols of one pattern, where their events are found, and at what costs.
+
+    A symbol has a cost for each number of indexes that can be read for it.
+    """
 
     symbols: list[Required]
     sources: dict[str, SymbolSource]
-    costs: list[SymbolCost]
+    costs: list[list[SymbolCost]]
 
 
 def plan_replay(snapshot: Snapshot, plan: Plan, method: str = "auto") -> ReplayPlan:
@@ -65,22 +70,24 @@ def plan_replay(snapshot: Snapshot, plan: Plan, method: str = "auto") -> ReplayP
     if chain is None:
         why = "no variable that every match binds has a condition that an index can answer"
         return whole._replace(reason=why)
-    stream = StreamSize(total, _span(snapshot), plan.window.within)
-    chosen = tuple(range(len(chain.symbols)))
+    counted = plan.window.kind is WindowKind.COUNT
+    stream = StreamSize(total, _span(snapshot), 0 if counted else plan.window.within)
+    chosen = tuple((place, len(costs) - 1) for place, costs in enumerate(chain.costs))
     if method == "auto":
         chosen = choose_symbols(chain.costs, stream)
     if not chosen:
         unused = ", ".join(_described(chain, range(len(chain.symbols))))
         why = f"{unused} would not save enough"
         return whole._replace(reason=why)
-    expected = expected_groups([chain.costs[place] for place in chosen], stream)
+    expected = expected_groups([chain.costs[place][way] for place, way in chosen], stream)
     cover = _cover(plan, chain, chosen)
-    names = tuple(_described(chain, chosen))
+    names = tuple(_described(chain, [place for place, _ in chosen]))
     if plan.window.kind is WindowKind.COUNT and len(cover.begins):
         why = "windows counted in events begin where the stream begins"
         return whole._replace(reason=why)
     groups = count_groups(snapshot, cover)
-    if method == "auto" and groups * ALONE_FACTOR >= total and groups:
+    share = _share(cover, stream.span)
+    if method == "auto" and replay_cost(groups, share, total) >= replay_cost(total, 1.0, total):
         why = f"the intervals of {', '.join(names)} hold {groups:,} of {total:,} row groups"
         return whole._replace(reason=why, symbols=names, expected=expected)
     reason = f"every match has {' and then '.join(names)}" if all(names) else "nothing can match"
@@ -94,44 +101,55 @@ def _best_chain(snapshot: Snapshot, plan: Plan) -> _Chain | None:
     for template in plan.patterns:
         sources = {name: SymbolSource(snapshot, thresholds[name]) for name in template.variables()}
         sources = {name: source for name, source in sources.items() if source.usable}
-        rows = {name: float(source.rows()) for name, source in sources.items()}
-        symbols = required_chain(template, rows)
+        found = {
+            name: [source.count(depth) for depth in source.depths]
+            for name, source in sources.items()
+        }
+        fewest = {name: float(counts[-1].candidates) for name, counts in found.items()}
+        symbols = required_chain(template, fewest)
         if not symbols:
             continue
-        found = _Chain(symbols, sources, [_cost(s, sources) for s in symbols])
-        if best is None or _fewest(found) < _fewest(best):
-            best = found
+        chain = _Chain(symbols, sources, [_costs(s, found) for s in symbols])
+        if best is None or _fewest(chain) < _fewest(best):
+            best = chain
     return best
 
 
 def _fewest(chain: _Chain) -> int:
-    return min(cost.candidates for cost in chain.costs)
+    return min(costs[-1].candidates for costs in chain.costs)
 
 
-def _cost(symbol: Required, sources: dict[str, SymbolSource]) -> SymbolCost:
-    mine = [sources[name] for name in symbol.variables]
-    counts = [source.count() for source in mine]
-    entries = sum(n for n, source in zip(counts, mine, strict=True) if source.exact)
-    return SymbolCost(sum(counts), entries, symbol.first, symbol.last)
+def _costs(symbol: Required, found: dict[str, list[Found]]) -> list[SymbolCost]:
+    """Return what a symbol costs, with one index for each variable, with two, and so on."""
+    ways = max((len(found[name]) for name in symbol.variables), default=1)
+    costs = []
+    for way in range(ways):
+        mine = [found[name][min(way, len(found[name]) - 1)] for name in symbol.variables]
+        candidates = sum(part.candidates for part in mine)
+        entries = sum(part.entries for part in mine)
+        costs.append(SymbolCost(candidates, entries, symbol.first, symbol.last))
+    return costs
 
 
-def _cover(plan: Plan, chain: _Chain, chosen: tuple[int, ...]) -> Cover:
-    symbols = [chain.symbols[place] for place in chosen]
-    found = [_find(symbol, chain.sources) for symbol in symbols]
+def _cover(plan: Plan, chain: _Chain, chosen: tuple[tuple[int, int], ...]) -> Cover:
+    symbols = [chain.symbols[place] for place, _ in chosen]
+    found = [_find(chain, place, way) for place, way in chosen]
     reach = NO_REACH
     if len(plan.patterns) == 1:
         reach = Reach(
             found[0] if symbols[0].first else None,
             found[-1] if symbols[-1].last else None,
         )
-    return cover_windows(chains_of(found), plan.window, reach)
+    strict = plan.ties is tree.Ties.STRICT
+    return cover_windows(chains_of(found, strict=strict), plan.window, reach)
 
 
-def _find(symbol: Required, sources: dict[str, SymbolSource]) -> Stretches:
-    return united([sources[name].find() for name in symbol.variables])
+def _find(chain: _Chain, place: int, way: int) -> Stretches:
+    sources = [chain.sources[name] for name in chain.symbols[place].variables]
+    return united([source.find(source.depths[: way + 1][-1]) for source in sources])
 
 
-def _described(chain: _Chain, chosen: range | tuple[int, ...]) -> list[str]:
+def _described(chain: _Chain, chosen: Iterable[int]) -> list[str]:
     texts = []
     for place in chosen:
         parts = []
@@ -152,6 +170,12 @@ def count_groups(snapshot: Snapshot, cover: Cover) -> int:
     """Return how many row groups may have events in ranges of time."""
     cover = snapshot.clip_cover(cover)
     return sum(len(snapshot.groups_in(s, cover)[0]) for s in snapshot.manifest.segments)
+
+
+def _share(cover: Cover, span: int) -> float:
+    """Return which share of the time is replayed."""
+    lengths = (cover.ends.astype(float) - cover.begins.astype(float)).sum()
+    return min(1.0, float(lengths) / max(span, 1))
 
 
 def _span(snapshot: Snapshot) -> int:

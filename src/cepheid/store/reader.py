@@ -14,6 +14,7 @@ from cepheid.store.aggregates import Aggregate, WindowSpec, read_aggregates, rea
 from cepheid.store.aggregation import attributes_of, plan_aggregate, run_aggregate
 from cepheid.store.file_system import Files, LocalFiles
 from cepheid.store.manifest import Manifest, list_versions, load_manifest
+from cepheid.store.secondary import parts_of
 from cepheid.store.snapshot import Interval, Snapshot
 from cepheid.store.times import tick_of
 
@@ -65,6 +66,11 @@ class StoreReader:
     def schema(self) -> pa.Schema:
         """Return the columns of the events."""
         return self.snapshot().manifest.schema
+
+    @property
+    def indexes(self) -> list[tuple[str, ...]]:
+        """Return the attributes of each secondary index."""
+        return [tuple(parts_of(name)) for name in self.snapshot().manifest.indexed]
 
     def _latest(self) -> Manifest | None:
         """Return the latest version; others may have written it."""

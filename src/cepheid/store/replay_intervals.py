@@ -28,17 +28,18 @@ class Chains(NamedTuple):
     start: Times
 
 
-def chains_of(symbols: Sequence[Stretches]) -> Chains:
+def chains_of(symbols: Sequence[Stretches], *, strict: bool) -> Chains:
     """Return the chains of candidates, one of each symbol, in order.
 
     Of all chains that end in a candidate the one that begins last lies in the most windows. It is
     found in one pass for each symbol, since a later candidate never has an earlier best beginning.
+    ``strict`` asks that times increase (§1.4): else one event could be a chain of its own.
     """
     low, start = symbols[0].low, symbols[0].high
     for symbol in symbols[1:]:
         order = np.argsort(low, kind="stable")
         best = np.maximum.accumulate(start[order])
-        place = np.searchsorted(low[order], symbol.high, side="right") - 1
+        place = np.searchsorted(low[order], symbol.high, side="left" if strict else "right") - 1
         kept = place >= 0
         start = np.minimum(best[place[kept]], symbol.high[kept])
         low = symbol.low[kept]
@@ -56,9 +57,9 @@ NO_REACH = Reach(None, None)
 
 
 def cover_windows(chains: Chains, window: WindowPlan, reach: Reach = NO_REACH) -> Cover:
-    """Return the times of all windows that hold a chain."""
+    """Return the times of all windows that hold a chain; a window of events may be anywhere."""
     low, start = chains
-    if window.kind is WindowKind.NONE:
+    if window.kind in (WindowKind.NONE, WindowKind.COUNT):
         if not len(low):
             return _none()
         begins = np.array([np.iinfo(np.int64).min])

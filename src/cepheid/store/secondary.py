@@ -47,6 +47,29 @@ def can_index(kind: pa.DataType) -> bool:
     return is_summed(kind) or types.is_string(kind) or types.is_large_string(kind)
 
 
+JOINT = "\x1f"
+"""Between the attributes of an index on several, and between their values."""
+
+
+def parts_of(name: str) -> list[str]:
+    """Return the attributes of an index."""
+    return name.split(JOINT)
+
+
+def can_join(kind: pa.DataType) -> bool:
+    """Return whether a column can be part of an index on several attributes: its text is exact."""
+    types = pa.types
+    return types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)
+
+
+def indexed_values(table: pa.Table, name: str) -> Any:
+    """Return the values of an index: a column, or the texts of several, NULL if one is."""
+    if JOINT not in name:
+        return table.column(name)
+    texts: list[Any] = [table.column(part).cast(pa.string()) for part in parts_of(name)]
+    return pc.binary_join_element_wise(*texts, JOINT)
+
+
 def index_column(column: Any, times: Times) -> pa.Buffer:
     """Return the bytes of an index: an Arrow file, sorted by value, then by row."""
     array = one_array(column)
@@ -72,8 +95,10 @@ def _pack(
     keys: NDArray[Any], rows: NDArray[np.int32], times: Times, texts: pa.Array[Any] | None
 ) -> pa.Buffer:
     """Lay an index out: the entries, and in the schema the texts and the checksums of pages."""
-    checksums = [_checksum(keys, rows, times, at) for at in range(0, len(keys), PAGE_ENTRIES)]
-    metadata = {b"checksums": np.array(checksums, np.uint32).tobytes()}
+    metadata = {
+        b"values": page_checksums(keys).tobytes(),
+        b"events": page_checksums(rows, times).tobytes(),
+    }
     if texts is not None:
         sink = pa.BufferOutputStream()
         named = pa.table({"text": texts})
@@ -88,10 +113,18 @@ def _pack(
     return sink.getvalue()
 
 
-def _checksum(keys: NDArray[Any], rows: NDArray[Any], times: Times, at: int) -> int:
+def page_checksums(*columns: NDArray[Any]) -> NDArray[np.uint32]:
+    """Return a checksum for every page of some columns."""
+    pages = range(-(-len(columns[0]) // PAGE_ENTRIES))
+    return np.array([page_checksum(page, *columns) for page in pages], np.uint32)
+
+
+def page_checksum(page: int, *columns: NDArray[Any]) -> int:
+    """Return the CRC-32 of a page."""
+    begin = page * PAGE_ENTRIES
     found = 0
-    for array in (keys, rows, times):
-        found = zlib.crc32(array[at : at + PAGE_ENTRIES].tobytes(), found)
+    for column in columns:
+        found = zlib.crc32(column[begin : begin + PAGE_ENTRIES].tobytes(), found)
     return found
 
 
@@ -107,19 +140,21 @@ class SecondaryIndex:
         metadata = table.schema.metadata
         arrays = [one_array(table.column(n)).to_numpy() for n in ("value", "row", "time")]
         self._values, self._rows, self._times = arrays
-        self._checksums = np.frombuffer(metadata[b"checksums"], np.uint32)
+        self._value_checksums = np.frombuffer(metadata[b"values"], np.uint32)
+        self._event_checksums = np.frombuffer(metadata[b"events"], np.uint32)
         self._texts: list[Any] | None = None
         if b"texts" in metadata:
             self._texts = pa.ipc.open_stream(metadata[b"texts"]).read_all()["text"].to_pylist()
         self._checked: set[int] = set()
+        self._values_checked: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._values)
 
     @property
     def entry_bytes(self) -> int:
-        """Return the size of an entry."""
-        return int(self._values.itemsize + self._rows.itemsize + self._times.itemsize)
+        """Return what is read of an entry; its value is that of a range of entries."""
+        return int(self._rows.itemsize + self._times.itemsize)
 
     def find(self, operator: str, value: Any) -> list[tuple[int, int]]:
         """Return the ranges of entries whose value compares so with a constant; NaN is largest.
@@ -151,20 +186,24 @@ class SecondaryIndex:
             If a page does not fit its checksum.
         """
         for begin, end in ranges:
-            self._check(begin, end)
+            if begin < end:
+                self._check(begin // PAGE_ENTRIES, (end - 1) // PAGE_ENTRIES)
         rows = np.concatenate([self._rows[b:e] for b, e in ranges] or [np.zeros(0, np.int32)])
         times = np.concatenate([self._times[b:e] for b, e in ranges] or [np.zeros(0, np.int64)])
         order = np.argsort(rows, kind="stable")
         return Hits(rows[order].astype(np.int64), times[order])
 
-    def _check(self, begin: int, end: int) -> None:
-        if begin == end:
-            return
-        for page in range(begin // PAGE_ENTRIES, (end - 1) // PAGE_ENTRIES + 1):
+    def _check(self, first: int, last: int) -> None:
+        """Compare pages with their checksums; of values, those where a range begins and ends."""
+        for page in {first, last} - self._values_checked:
+            if page_checksum(page, self._values) != int(self._value_checksums[page]):
+                raise DamagedIndexError
+            self._values_checked.add(page)
+        for page in range(first, last + 1):
             if page in self._checked:
                 continue
-            found = _checksum(self._values, self._rows, self._times, page * PAGE_ENTRIES)
-            if found != int(self._checksums[page]):
+            found = page_checksum(page, self._rows, self._times)
+            if found != int(self._event_checksums[page]):
                 raise DamagedIndexError
             self._checked.add(page)
 

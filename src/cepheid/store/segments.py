@@ -13,7 +13,7 @@ from pyarrow import parquet
 from cepheid.store.blocks import group_offsets, index_table, pack_blocks
 from cepheid.store.file_system import Files
 from cepheid.store.manifest import Segment, StoredFile
-from cepheid.store.secondary import index_column, index_name
+from cepheid.store.secondary import index_column, index_name, indexed_values, parts_of
 from cepheid.store.times import Times
 
 GROUP_ROWS = 16_384
@@ -58,15 +58,15 @@ def _write_segment(place: Place, table: pa.Table, times: Times, side: bool) -> S
 def write_indexes(
     place: Place, stem: str, table: pa.Table, times: Times, names: Iterable[str]
 ) -> dict[str, StoredFile]:
-    """Write the secondary indexes of a segment; a column that it lacks has none."""
+    """Write the secondary indexes of a segment; columns that it lacks have none."""
     return {
         name: _write(
             place,
             f"{INDEX_FOLDER}/{stem}.{index_name(name)}",
-            index_column(table.column(name), times),
+            index_column(indexed_values(table, name), times),
         )
         for name in names
-        if name in table.column_names
+        if set(parts_of(name)) <= set(table.column_names)
     }
 
 

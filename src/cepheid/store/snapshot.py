@@ -86,6 +86,8 @@ class Snapshot:
         self.effort = Effort()
         self._folder = folder
         self._cache = cache
+        # Variables of one query often ask for the same entries.
+        self._found: dict[tuple[str, tuple[tuple[int, int], ...]], Hits] = {}
 
     def path(self, file: StoredFile, *, data: bool = False) -> Path:
         """Return where a file is; events may lie in a folder of others."""
@@ -136,13 +138,17 @@ class Snapshot:
         """Return the events of some entries of an index."""
         index = self.secondary(segment, attribute)
         assert index is not None, "ranges come from an index"
-        count = sum(end - begin for begin, end in ranges)
-        self.effort.entries += count
-        self.effort.index_bytes += count * index.entry_bytes
-        try:
-            return index.read(ranges)
-        except DamagedIndexError as error:
-            raise damaged(self.path(segment.indexes[attribute]), "a checksum is wrong") from error
+        key = (segment.indexes[attribute].name, tuple(ranges))
+        if key not in self._found:
+            count = sum(end - begin for begin, end in ranges)
+            self.effort.entries += count
+            self.effort.index_bytes += count * index.entry_bytes
+            try:
+                self._found[key] = index.read(ranges)
+            except DamagedIndexError as error:
+                path = self.path(segment.indexes[attribute])
+                raise damaged(path, "a checksum is wrong") from error
+        return self._found[key]
 
     # -----------------------------------------------------------------------------------
     # Events
