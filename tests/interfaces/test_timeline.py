@@ -36,6 +36,6 @@ def test_a_line_for_each_partition_and_definition() -> None:
 
 
 def test_no_situations_and_no_partitions() -> None:
-    names = {"situation": ["A"], "ts": [5], "te": [5]}
+    names: dict[str, list[object]] = {"situation": ["A"], "ts": [5], "te": [5]}
     assert timeline(pa.table(names).slice(0, 0)) == ""
     assert timeline(pa.table(names)).splitlines()[1] == f"A █{'·' * (TIME_COLUMNS - 1)}"
