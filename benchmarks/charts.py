@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.edges import EXPERIMENTS as EDGE_EXPERIMENTS
 from benchmarks.linear import EXPERIMENTS, METHOD_NAMES, Experiment
 from benchmarks.measure import ROOT
+from benchmarks.situations import Figure
 from benchmarks.spark_suite import Rate
 from benchmarks.tasks import Measurement
 
@@ -74,6 +75,40 @@ def draw_rates(rates: Sequence[Rate], folder: Path = FOLDER) -> Path:
         )
     )
     file = folder / "bench-spark.png"
+    chart.save(file, scale_factor=SCALE)
+    return file
+
+
+def draw_windows(figures: Sequence[Figure], folder: Path = FOLDER) -> Path:
+    """Write one PNG of the time of disconnected situations as windows grow.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If the extra is not installed.
+    """
+    altair = importlib.import_module("altair")
+    importlib.import_module("vl_convert")
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {"ours": "Cepheid", "iseq": "waits for ends", "duckdb": "DuckDB", "phases": "phases"}
+    rows = [
+        {"size": f.size, "method": names[f.method], "seconds": f.cpu_s}
+        for f in figures
+        if f.part == "disconnected"
+    ]
+    log = altair.Scale(type="log", nice=False)
+    chart = (
+        altair.Chart(altair.InlineData(values=rows), width=WIDTH, height=HEIGHT)
+        .mark_line(point=True)
+        .encode(
+            x=altair.X("size:Q", title="window (s)", scale=log),
+            y=altair.Y("seconds:Q", title="processor time (s)", scale=altair.Scale(type="log")),
+            color=altair.Color("method:N", sort=list(names.values()), title=None),
+        )
+        .properties(title="A starts B before C overlaps D")
+        .configure(background="white")
+    )
+    file = folder / "bench-situations.png"
     chart.save(file, scale_factor=SCALE)
     return file
 

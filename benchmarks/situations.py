@@ -1,125 +1,132 @@
-"""Situations: throughput, growth, windows and earliness. ``python benchmarks/situations.py``."""
+"""The benchmark of situations: sizes in, tables out; every case is a process of its own.
+
+DuckDB runs with the Python that CEPHEID_RIVALS names; CEPHEID_DATA names the folder of Linear Road.
+Figures are processor time, the best of three rounds, because a busy machine changes all others.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
-import time
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
+from benchmarks.measure import ROOT
+from benchmarks.situation_data import DATA_VARIABLE
+from rich.table import Table
 
-if __name__ == "__main__":
-    # A script sees its own folder only; the modules import each other from the root.
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
-
-from benchmarks.baselines.interval_sequence import count_matches
-
-import cepheid
-from cepheid.planner.situation_plan import inverse_of
-
-SECOND_US = 1_000_000
-EVERY_RELATION = (1 << 13) - 1
-DRIVERS = """
-    FROM cars PARTITION BY car
-    DEFINE A AS accel > 8 AT LEAST 3 s, B AS speed > 70 BETWEEN 4 s AND 30 s,
-        C AS accel < -8 AT LEAST 2 s
-    PATTERN A meets;overlaps;starts;during B AND B contains;finishes;overlaps;meets C AND A before C
-    DETECTED WITHIN 5 minutes
-    RETURN AVG(B.speed) AS speed, FIRST(B.speed) AS first
-"""
-PAIRS = "DEFINE A AS a, B AS b, C AS c, D AS d PATTERN A overlaps B AND C overlaps D {0}"
+RIVALS_VARIABLE = "CEPHEID_RIVALS"
+LIMIT_S = 300
+ROUNDS = 3
+SIZES = (1_000_000, 2_000_000, 4_000_000)
+WINDOWS = (500, 2_000, 10_000, 30_000, 100_000)
+METHODS = ("ours", "iseq", "phases", "points", "duckdb")
 
 
-def make_cars(count: int, cars: int = 1000) -> pa.Table:
-    """Return events of cars, one a second each, with phases of acceleration and braking."""
-    random = np.random.default_rng(4)
-    phase = random.integers(0, 60, cars)
-    n = np.arange(count)
-    car, second = n % cars, n // cars
-    place = (second + phase[car]) % 60
-    accel = np.where(place < 6, 9.0, np.where((place > 20) & (place < 25), -9.0, 0.0))
-    speed = np.where((place > 3) & (place < 24), 80.0, 50.0) + random.random(count)
-    times = second * SECOND_US + car * (SECOND_US // cars)
-    return pa.table({"ts": times, "car": car, "accel": accel, "speed": speed})
+class Figure(NamedTuple):
+    """What a method took for a size; ``part`` is the table that shows it."""
+
+    part: str
+    method: str
+    size: int
+    cpu_s: float
 
 
-def make_flags(count: int, rate: float) -> pa.Table:
-    """Return events, one a second, with four conditions that turn on and off at a rate."""
-    random = np.random.default_rng(5)
-    columns: dict[str, Any] = {"ts": np.arange(count) * SECOND_US}
-    for name in "abcd":
-        columns[name] = np.cumsum(random.random(count) < rate) % 2 == 1
-    return pa.table(columns)
+def run(
+    *, shrink: int, only: str | None, tell: Callable[[str], None]
+) -> tuple[list[Table], list[Figure]]:
+    """Measure all cases, or those of one part, and return tables and the figures of a chart."""
+    tables, figures = [], []
+    for title, cases in _parts(shrink).items():
+        if only is not None and not title.lower().startswith(only):
+            continue
+        table = Table(title=title, title_justify="left")
+        for name in ("method", "size", "matches", "cpu s", "M events/s", "seconds", "peak MB"):
+            table.add_column(name, justify="left" if name == "method" else "right")
+        for case, method, size in cases:
+            tell(f"{title}: {method} {size:,}")
+            found = measure("benchmarks.situation_cases", case, method, size, ROUNDS)
+            table.add_row(method, f"{size:,}", *_texts(found))
+            if "failed" not in found:
+                figures.append(Figure(case, method, size, found["cpu_s"]))
+        tables.append(table)
+    if only in (None, "early", "adapts", "spark"):
+        tables += [_facts(part, shrink) for part in ("early", "adapts") if only in (None, part)]
+    if only in (None, "spark"):
+        tables.append(_spark(shrink))
+    return tables, figures
 
 
-def clock(query: cepheid.CompiledQuery, table: pa.Table, runs: int = 3) -> tuple[float, pa.Table]:
-    """Return the best time of some runs, and the result."""
-    query.run(table.slice(0, 1000))
-    best, result = np.inf, table
-    for _ in range(runs):
-        start = time.perf_counter()
-        result = query.run(table)
-        best = min(best, time.perf_counter() - start)
-    return float(best), result
-
-
-def wait_for_ends(table: pa.Table, within: int) -> tuple[int, float, float]:
-    """Return matches, the mean time of their reports, and how long the search took."""
-    listed = cepheid.query("DEFINE A AS a, B AS b, C AS c, D AS d SITUATIONS A, B, C, D").run(table)
-    names: NDArray[Any] = np.asarray(listed["situation"]).astype(str)
-    ts, te = np.asarray(listed["ts"]), np.asarray(listed["te"])
-    order = np.argsort(names, kind="stable")
-    bounds = np.searchsorted(names[order], ["A", "B", "C", "D", "E"])
-    overlaps = 1 << 2
-    masks = np.full((4, 4), EVERY_RELATION)
-    masks[0, 1] = masks[2, 3] = overlaps
-    masks[1, 0] = masks[3, 2] = inverse_of(overlaps)
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    kind = np.searchsorted(bounds[1:], place, side="right")
-    ends = np.stack([place, kind], axis=1)[np.argsort(te, kind="stable")]
-    arguments = (ts[order], te[order], bounds, ends, masks, within * SECOND_US)
-    count_matches(*arguments[:3], ends[:1], *arguments[4:])
-    start = time.perf_counter()
-    found, when = count_matches(*arguments)
-    return found, when / max(found, 1), time.perf_counter() - start
-
-
-def main() -> int:
-    """Print the figures."""
-    print("aggressive drivers, 1,000 cars, one core")
-    for count in (1_000_000, 2_000_000, 4_000_000):
-        seconds, rows = clock(cepheid.query(DRIVERS), make_cars(count))
-        print(f"  {count:>9,} events  {count / seconds / 1e6:5.2f} M events/s  {len(rows):,} rows")
-    print("A overlaps B AND C overlaps D, 100,000 events, against waiting for ends pair by pair")
-    table = make_flags(100_000, 0.02)
-    for within in (500, 2_000, 10_000):
-        text = PAIRS.format(f"WITHIN {within} s RETURN COUNT(A) AS n")
-        seconds, rows = clock(cepheid.query(text), table, 1)
-        found, _, waited = wait_for_ends(table, within)
-        assert found == len(rows), "both find the same matches"
-        print(
-            f"  {within:>7,} s  {seconds:7.2f} s with deriving, {waited:8.2f} s  {found:,} matches"
-        )
-    print("A overlaps B: how much earlier, as a share of the match's length")
-    text = "DEFINE A AS a, B AS b PATTERN A overlaps B DETECTED WITHIN 1 hour"
-    early = cepheid.query(text).run(table)
-    late = cepheid.query(text.replace("DETECTED ", "")).run(table)
-    ends = {
-        (a, b): t
-        for a, b, t in zip(*(late[n].to_pylist() for n in ("A_ts", "B_ts", "ts")), strict=True)
-    }
-    shares = [
-        (ends[a, b] - t) / (ends[a, b] - a)
-        for a, b, t in zip(*(early[n].to_pylist() for n in ("A_ts", "B_ts", "ts")), strict=True)
-        if (a, b) in ends
+def _parts(shrink: int) -> dict[str, list[tuple[str, str, int]]]:
+    parts: dict[str, list[tuple[str, str, int]]] = {}
+    if DATA_VARIABLE in os.environ:
+        parts["Drivers of Linear Road, meets and overlaps"] = [
+            ("road-simple", method, 1_000_000) for method in METHODS
+        ]
+        parts["Drivers of Linear Road, all relations of the query"] = [
+            ("road-full", method, 1_000_000) for method in ("ours", "iseq")
+        ]
+    parts["Drivers, 1,000 made cars, meets and overlaps"] = [
+        ("cars-simple", method, SIZES[0] // shrink) for method in METHODS
     ]
-    print(f"  {len(shares):,} matches, mean {np.mean(shares):.0%}, least {np.min(shares):.1%}")
-    return 0
+    parts["Drivers, 1,000 made cars, all relations of the query"] = [
+        ("cars-full", "ours", size // shrink) for size in SIZES
+    ]
+    parts["Windows: A starts B before C overlaps D, windows of so many seconds"] = [
+        ("disconnected", method, within)
+        for within in WINDOWS
+        for method in ("ours", "iseq", "duckdb")
+    ] + [("disconnected", "phases", WINDOWS[0])]
+    return parts
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _texts(found: dict[str, Any]) -> list[str]:
+    if "failed" in found:
+        return ["-", found["failed"], "-", "-", "-"]
+    return [
+        f"{found['matches']:,}", f"{found['cpu_s']:.3f}",
+        f"{found['events'] / found['cpu_s'] / 1e6:.2f}", f"{found['seconds']:.3f}",
+        f"{found['peak_mb']:.0f}",
+    ]  # fmt: skip
+
+
+def _facts(part: str, shrink: int) -> Table:
+    found = measure("benchmarks.situation_facts", part, "ours", shrink, 1)
+    titles = {"early": "Early: how much sooner than the last end", "adapts": "Adapts to rates"}
+    table = Table(title=titles[part], title_justify="left")
+    table.add_column("what")
+    table.add_column("figure", justify="right")
+    for what, figure in found.items():
+        table.add_row(what, f"{figure:,.3f}" if isinstance(figure, float) else str(figure))
+    return table
+
+
+def _spark(shrink: int) -> Table:
+    """Compare one and two cores on a stream without partitions, from Parquet files."""
+    table = Table(title="Spark: a stream without partitions, from files", title_justify="left")
+    for name in ("cores", "events", "rows", "seconds"):
+        table.add_column(name, justify="right")
+    for cores in (1, 2):
+        found = measure("benchmarks.situation_facts", f"spark{cores}", "ours", shrink, 1)
+        table.add_row(str(cores), *(str(v) for v in found.values()))
+    return table
+
+
+def measure(module: str, case: str, method: str, size: int, rounds: int) -> dict[str, Any]:
+    """Return what a case of a module prints."""
+    python = os.environ.get(RIVALS_VARIABLE, "") if method == "duckdb" else sys.executable
+    if not python:
+        return {"failed": f"{RIVALS_VARIABLE} names no Python"}
+    command = [python, "-m", module, case, method, str(size), str(rounds)]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=True
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": f"more than {LIMIT_S} s"}
+    except subprocess.CalledProcessError as error:
+        return {"failed": (error.stderr.strip().splitlines() or ["failed"])[-1]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found

@@ -15,6 +15,7 @@ from benchmarks import (
     edges,
     linear,
     matches,
+    situations,
     spark_suite,
     startup,
     workloads,
@@ -59,6 +60,8 @@ def main() -> int:
             tables = matches.run(shrink=QUICK_SHRINK if options.quick else 1, tell=shown.update)
         for table in tables:
             console.print(table)
+    if options.only in (None, "situations"):
+        _situations(options, console)
     return status
 
 
@@ -67,7 +70,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small inputs, a minute or two")
     parser.add_argument(
         "--only",
-        choices=("linear", "edges", "workloads", "spark", "matches", "startup", "charts"),
+        choices=(
+            "linear",
+            "edges",
+            "workloads",
+            "spark",
+            "matches",
+            "situations",
+            "startup",
+            "charts",
+        ),
         help="one benchmark; `charts` draws the latest results again",
     )
     parser.add_argument(
@@ -79,7 +91,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--cpu", action="store_true", help="count processor time, for a busy machine"
     )
-    parser.add_argument("--part", choices=list("abcd"), help="one part of `spark`")
+    parser.add_argument(
+        "--part",
+        choices=[*"abcd", "drivers", "windows", "early", "adapts", "spark"],
+        help="one part of `spark` (a letter) or of `situations`",
+    )
     parser.add_argument("--events-max", type=int, help=f"the largest window ({EVENTS_MAX:,})")
     parser.add_argument("--limit", type=float, help=f"seconds per run ({LIMIT_S:g})")
     options = parser.parse_args()
@@ -118,6 +134,20 @@ def _spark(options: argparse.Namespace, console: Console) -> None:
         console.print(f"Chart: {charts.draw_rates(list(kept.values())).relative_to(ROOT)}")
     except ModuleNotFoundError:
         console.print(charts.MISSING)
+
+
+def _situations(options: argparse.Namespace, console: Console) -> None:
+    with console.status("situations") as status:
+        tables, figures = situations.run(
+            shrink=QUICK_SHRINK if options.quick else 1, only=options.part, tell=status.update
+        )
+    for table in tables:
+        console.print(table)
+    if any(figure.part == "disconnected" for figure in figures) and not options.quick:
+        try:
+            console.print(f"Chart: {charts.draw_windows(figures).relative_to(ROOT)}")
+        except ModuleNotFoundError:
+            console.print(charts.MISSING)
 
 
 def _workloads(options: argparse.Namespace, console: Console) -> int:

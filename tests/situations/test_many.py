@@ -87,6 +87,31 @@ def test_orders_change_when_rates_do() -> None:
     assert seen[1].orders[1] == (0, 2)
 
 
+@pytest.mark.parametrize("window", ["WITHIN 90 ms", "DETECTED WITHIN 90 ms"])
+def test_leaving_out_what_has_no_partner_changes_nothing(window: str) -> None:
+    text = "DEFINE A AS a, B AS b, C AS c PATTERN A {0} B AND B {1} C "
+    table = random_table(2000, (0.3, 0.2, 0.4), seed=5)
+    seen = 0
+    for one, two in itertools.product(
+        ("starts", "meets;finishes", "overlapped by;after"), repeat=2
+    ):
+        query = cepheid.query(text.format(one, two) + window).with_schema(table.schema)
+        job = SituationJob(query.plan)
+        results = []
+        for prunes in (False, True):
+            start = SituationState.start(job)
+            state = start._replace(tuning=start.tuning._replace(prunes=prunes, fixed=True))
+            found = []
+            for offset in range(0, len(table), 700):
+                state, rows = step_situations(job, state, table.slice(offset, 700))
+                found.append(rows)
+            found.append(finish_situations(job, state, table.schema)[1])
+            results.append(pa.concat_tables(found))
+        assert results[0].equals(results[1])
+        seen += len(results[0])
+    assert seen
+
+
 def test_joins_without_a_constraint_come_last() -> None:
     constraints = [SituationConstraint(0, 1, BEFORE), SituationConstraint(1, 3, DURING)]
     sizes, shares = [10.0, 1000.0, 1.0, 1000.0], [0.4, 0.01]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from tests.situations.cases import GROUPS, SECOND_US, Case, cases, streams
 
 import cepheid
+from cepheid.engine import situation_tuning
 from cepheid.language.tree import Relation
 from cepheid.runtime.local import run_table
 from cepheid.testing import evaluate
@@ -38,6 +40,12 @@ def check(text: str, events: list[dict[str, object]], sizes: tuple[int, ...] = (
 @given(cases())
 def test_random_queries_give_the_rows_of_the_oracle(case: Case) -> None:
     check(case.query, case.events)
+
+
+@given(cases())
+def test_situations_without_partners_are_left_out(case: Case) -> None:
+    with patch.object(situation_tuning, "PARTIAL_MATCHES_MIN", 0.0):
+        check(case.query, case.events)
 
 
 @given(streams(most=10))

@@ -13,6 +13,7 @@ from tests.situations.cases import SECOND_US, Case, cases
 from tests.situations.test_situations import SCHEMA, table_of
 
 import cepheid
+from cepheid.engine import situations
 from cepheid.engine.events import KeyTable
 from cepheid.engine.situation_job import SituationJob
 from cepheid.engine.situation_snapshot import situations_from_bytes, situations_to_bytes
@@ -120,3 +121,17 @@ def test_partitions_are_never_python_objects(monkeypatch: pytest.MonkeyPatch) ->
     text = "PARTITION BY k DEFINE A AS n = 1, B AS n = 0 PATTERN A meets B"
     rows = cepheid.query(text).run(table)
     assert rows["k"].to_pylist() == list(range(count))[::-1]
+
+
+@pytest.mark.parametrize(
+    ("window", "help_"), [("", "add a window"), ("WITHIN 1 hour", "make the window shorter")]
+)
+def test_more_situations_than_fit_are_refused(
+    window: str, help_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(situations, "SITUATIONS_MAX", 10)
+    events = [{"ts": n, "a": n % 2 == 0, "b": False} for n in range(40)]
+    query = cepheid.query(f"DEFINE A AS a, B AS b PATTERN A before B {window}")
+    with pytest.raises(DataError, match=rf"error\[E515\]: .* more than 10 situations[^$]*{help_}"):
+        query.run(table_of(events))
+    assert len(cepheid.query("DEFINE A AS a SITUATIONS A").run(table_of(events))) == 20

@@ -71,6 +71,9 @@ class SituationJob:
         self.constraints = np.array(
             [(c.left, c.right, c.mask) for c in constraints], np.int64
         ).reshape(-1, 3)
+        both = [(c.left, c.right, inverse_of(c.mask)) for c in constraints]
+        both += [(c.right, c.left, c.mask) for c in constraints]
+        self.partners = np.array(both, np.int64).reshape(-1, 3)
         related = {n for c in constraints for n in (c.left, c.right)}
         self.alone = np.array([n not in related for n in range(count)], np.bool_)
         self.known_counts = np.array(

@@ -13,13 +13,22 @@ from numpy.typing import NDArray
 
 from cepheid.engine.situation_job import SituationJob
 from cepheid.kernels.temporal_join import sample_pairs
-from cepheid.planner.join_order import INITIAL_SIZE, LEAST, initial_selectivity, order_joins
+from cepheid.planner.join_order import (
+    INITIAL_SIZE,
+    LEAST,
+    initial_selectivity,
+    most_partial_matches,
+    order_joins,
+)
 
 WEIGHT = 0.3
 """What the latest step counts in an average."""
 
 FACTOR = 1.5
 """How far a number may move before the plan is made anew."""
+
+PARTIAL_MATCHES_MIN = 8.0
+"""With so many for one trigger, it pays to know which situations have a partner at all."""
 
 KEYS_SAMPLED_MAX = 64
 ROWS_SAMPLED_MAX = 32
@@ -31,6 +40,8 @@ class Tuning(NamedTuple):
     orders: tuple[tuple[int, ...], ...]
     planned: NDArray[np.float64]
     current: NDArray[np.float64]
+    prunes: bool = False
+    """Whether situations without a partner are looked for first, so that joins leave them out."""
     fixed: bool = False
 
     @staticmethod
@@ -38,7 +49,7 @@ class Tuning(NamedTuple):
         """Return the plan's own orders, made before anything was known."""
         masks = [c.mask for c in job.situations.constraints]
         guess = [INITIAL_SIZE] * len(job.definitions) + [initial_selectivity(m) for m in masks]
-        return Tuning(job.situations.orders, np.array(guess), np.array(guess))
+        return _planned(job, job.situations.orders, np.array(guess))
 
 
 def observe(
@@ -75,4 +86,13 @@ def observe(
     orders = order_joins(
         count, job.situations.constraints, current[:count].tolist(), current[count:].tolist()
     )
-    return Tuning(orders, current, current)
+    return _planned(job, orders, current)
+
+
+def _planned(
+    job: SituationJob, orders: tuple[tuple[int, ...], ...], known: NDArray[np.float64]
+) -> Tuning:
+    count = len(job.definitions)
+    sizes, shares = known[:count].tolist(), known[count:].tolist()
+    width = most_partial_matches(job.situations.constraints, orders, sizes, shares)
+    return Tuning(orders, known, known, width >= PARTIAL_MATCHES_MIN)

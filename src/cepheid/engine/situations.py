@@ -21,7 +21,10 @@ from cepheid.engine.situation_tuning import Tuning, observe
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import scan_times
 from cepheid.kernels.derive import FOREVER
-from cepheid.kernels.temporal_join import join
+from cepheid.kernels.temporal_join import join, next_partners
+
+SITUATIONS_MAX = 20_000_000
+"""Situations that are kept, of all definitions and partitions together; some gigabytes."""
 
 
 class SituationState(NamedTuple):
@@ -80,7 +83,13 @@ def step_situations(
 def step_stretches(
     job: SituationJob, state: SituationState, stretches: Stretches, schema: pa.Schema
 ) -> tuple[SituationState, pa.Table]:
-    """Process stretches of whole times, whose partitions the state knows."""
+    """Process stretches of whole times, whose partitions the state knows.
+
+    Raises
+    ------
+    DataError
+        E515 if too many situations would be kept.
+    """
     if not len(stretches.ts):
         return state, empty_rows(job, schema)
     step = Step.of(stretches, len(state.keys))
@@ -95,7 +104,18 @@ def step_stretches(
         keep(job, number, old, new, step, _chosen(job, old, new, last))
         for number, (old, new) in enumerate(zip(state.kept, derived, strict=True))
     )
-    return state._replace(kept=kept, tuning=tuning), rows
+    state = state._replace(kept=kept, tuning=tuning)
+    if state.situation_count > SITUATIONS_MAX:
+        raise _too_many(job)
+    return state, rows
+
+
+def _too_many(job: SituationJob) -> DataError:
+    message = f"the query keeps more than {SITUATIONS_MAX:,} situations"
+    helps = ("add a window: `DETECTED WITHIN 10 minutes`",)
+    if job.within >= 0:
+        helps = ("make the window shorter, or bound situations with `AT LEAST`",)
+    return DataError([Diagnostic("E515", message, helps=helps)])
 
 
 def finish_situations(
@@ -152,6 +172,9 @@ def _match(
     )
     sizes = np.cumsum([0, *(len(d.key) for d in derived)])
     bounds = np.stack([d.starts + base for d, base in zip(derived, sizes, strict=False)])
+    following = np.zeros(0, np.int64)
+    if state.tuning.prunes:
+        following = next_partners(job.partners, ts, te, bounds)
     found: list[Any] = []
     for number, here in enumerate(derived):
         rows, times = _triggers(job, number, here)
@@ -161,7 +184,7 @@ def _match(
         found.append(
             join(number, rows + sizes[number], times, here.key, arrays.steps, arrays.ranges,
                  job.constraints, job.alone, job.known_counts, ts, te, known, bounds,
-                 job.within, job.waits)
+                 following, job.within, job.waits)
         )  # fmt: skip
     tuning = observe(job, state.tuning, bounds, ts, te)
     if not found:

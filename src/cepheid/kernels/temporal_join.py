@@ -84,6 +84,10 @@ def _boundary(place, ts, te, low, high, b_ts, b_te):
 
 
 _RANGE_OF = np.array([0, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 6], np.int64)
+_MASKS = np.array([1, 1 << 1, 7 << 2, 7 << 5, 7 << 8, 1 << 11, 1 << 12], np.int64)
+"""The relations of each of the seven ranges."""
+_SURE = np.int64(1 | 1 << 1 | 1 << 8 | 1 << 11 | 1 << 12)
+"""The relations of situations that are not the last of their range."""
 
 
 @njit(cache=True)
@@ -163,8 +167,56 @@ def _candidates(x, key, sel, ranges, lo, hi, ts, te, bounds, now, within, waits)
 
 
 @njit(cache=True)
+def _has_partner(mask, ts, te, low, high, b_ts, b_te):
+    """Return whether a situation of a range stands in one of some relations to B."""
+    for place in range(7):
+        if mask & _MASKS[place] == 0:
+            continue
+        begin = _boundary(place, ts, te, low, high, b_ts, b_te)
+        end = _boundary(place + 1, ts, te, begin, high, b_ts, b_te)
+        if begin >= end:
+            continue
+        # All but the last of those inside end inside too; other ranges have one relation, or one
+        # situation.
+        if end - begin > 1 and mask & _MASKS[place] & _SURE:
+            return True
+        if mask >> relate(ts[end - 1], te[end - 1], b_ts, b_te) & 1:
+            return True
+    return False
+
+
+@njit(cache=True)
+def next_partners(partners, ts, te, bounds):
+    """Return for each situation the first, from it on, that has a partner for each constraint.
+
+    A match can have no other: without this, a join would try each of them with all that was
+    joined before.
+
+    Parameters
+    ----------
+    partners
+        For each constraint and each side of it: the definition, the other one, and the relations
+        of the other to it.
+    """
+    following = np.empty(ts.shape[0], np.int64)
+    for x in range(bounds.shape[0]):
+        for key in range(bounds.shape[1] - 1):
+            follower = bounds[x, key + 1]
+            for row in range(bounds[x, key + 1] - 1, bounds[x, key] - 1, -1):
+                alive = True
+                for c in range(partners.shape[0]):
+                    if alive and partners[c, 0] == x:
+                        y = partners[c, 1]
+                        alive = _has_partner(partners[c, 2], ts, te, bounds[y, key],
+                                             bounds[y, key + 1], ts[row], te[row])  # fmt: skip
+                follower = row if alive else follower
+                following[row] = follower
+    return following
+
+
+@njit(cache=True)
 def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
-         ts, te, known, bounds, within, waits):  # fmt: skip
+         ts, te, known, bounds, following, within, waits):  # fmt: skip
     """Return the matches that situations of one definition make certain.
 
     Parameters
@@ -183,6 +235,8 @@ def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
         to last long enough.
     bounds
         Where the situations of each definition and partition start.
+    following
+        From ``next_partners``, or empty: all situations are tried.
     within, waits
         The window, -1 for none; whether every end must be known.
 
@@ -199,9 +253,10 @@ def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
     sel = np.zeros(count, np.int64)
     here = np.zeros(count, np.int64)
     end = np.zeros(count, np.int64)
+    prunes = following.shape[0] > 0
     for i in range(rows.shape[0]):
         row, now = rows[i], times[i]
-        if within >= 0 and ts[row] < now - within:
+        if (within >= 0 and ts[row] < now - within) or (prunes and following[row] != row):
             continue
         sel[trigger] = row
         key = keys[row - bounds[trigger, 0]]
@@ -209,6 +264,8 @@ def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
         here[0], end[0] = _candidates(steps[0, 0], key, sel, ranges, steps[0, 1], steps[0, 2],
                                       ts, te, bounds, now, within, waits)  # fmt: skip
         while level >= 0:
+            if prunes and here[level] < end[level]:
+                here[level] = following[here[level]]
             if here[level] >= end[level]:
                 level -= 1
                 continue

@@ -48,10 +48,7 @@ def order_joins(
     selectivities
         The share of pairs that each constraint keeps.
     """
-    share: dict[tuple[int, int], float] = {}
-    for constraint, selectivity in zip(constraints, selectivities, strict=True):
-        share[constraint.left, constraint.right] = selectivity
-        share[constraint.right, constraint.left] = selectivity
+    share = _shares(constraints, selectivities)
     orders = []
     for first in range(count):
         rest = tuple(n for n in range(count) if n != first)
@@ -61,6 +58,34 @@ def order_joins(
             order = _greedy(first, rest, sizes, share)
         orders.append(order)
     return tuple(orders)
+
+
+def most_partial_matches(
+    constraints: Sequence[SituationConstraint],
+    orders: Sequence[Sequence[int]],
+    sizes: Sequence[float],
+    selectivities: Sequence[float],
+) -> float:
+    """Return how many partial matches a trigger has at most, before the last join."""
+    share = _shares(constraints, selectivities)
+    most = 0.0
+    for first, order in enumerate(orders):
+        matches, bound = 1.0, [first]
+        for next_ in order[:-1]:
+            matches *= _step(bound, next_, sizes, share)[0]
+            bound.append(next_)
+            most = max(most, matches)
+    return most
+
+
+def _shares(
+    constraints: Sequence[SituationConstraint], selectivities: Sequence[float]
+) -> dict[tuple[int, int], float]:
+    share: dict[tuple[int, int], float] = {}
+    for constraint, selectivity in zip(constraints, selectivities, strict=True):
+        share[constraint.left, constraint.right] = selectivity
+        share[constraint.right, constraint.left] = selectivity
+    return share
 
 
 def _step(
