@@ -17,6 +17,7 @@ from benchmarks import (
     matches,
     spark_suite,
     startup,
+    store,
     workloads,
 )
 from benchmarks.measure import ROOT
@@ -59,6 +60,12 @@ def main() -> int:
             tables = matches.run(shrink=QUICK_SHRINK if options.quick else 1, tell=shown.update)
         for table in tables:
             console.print(table)
+    if options.only in (None, "store"):
+        with console.status("store") as shown:
+            shrink = 10 * QUICK_SHRINK if options.quick else 1
+            tables = store.run(shrink=shrink, tell=shown.update, only=options.part)
+        for table in tables:
+            console.print(table)
     return status
 
 
@@ -67,7 +74,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small inputs, a minute or two")
     parser.add_argument(
         "--only",
-        choices=("linear", "edges", "workloads", "spark", "matches", "startup", "charts"),
+        choices=("linear", "edges", "workloads", "spark", "matches", "store", "startup", "charts"),
         help="one benchmark; `charts` draws the latest results again",
     )
     parser.add_argument(
@@ -79,7 +86,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--cpu", action="store_true", help="count processor time, for a busy machine"
     )
-    parser.add_argument("--part", choices=list("abcd"), help="one part of `spark`")
+    parser.add_argument("--part", choices=list("abcd"), help="one part of `spark` or `store`")
     parser.add_argument("--events-max", type=int, help=f"the largest window ({EVENTS_MAX:,})")
     parser.add_argument("--limit", type=float, help=f"seconds per run ({LIMIT_S:g})")
     options = parser.parse_args()
