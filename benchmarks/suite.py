@@ -18,6 +18,7 @@ from benchmarks import (
     situations,
     spark_suite,
     startup,
+    store,
     workloads,
 )
 from benchmarks.measure import ROOT
@@ -62,6 +63,12 @@ def main() -> int:
             console.print(table)
     if options.only in (None, "situations"):
         _situations(options, console)
+    if options.only in (None, "store"):
+        with console.status("store") as shown:
+            shrink = 10 * QUICK_SHRINK if options.quick else 1
+            tables = store.run(shrink=shrink, tell=shown.update, only=options.part)
+        for table in tables:
+            console.print(table)
     return status
 
 
@@ -77,6 +84,7 @@ def _options() -> argparse.Namespace:
             "spark",
             "matches",
             "situations",
+            "store",
             "startup",
             "charts",
         ),
@@ -94,7 +102,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--part",
         choices=[*"abcd", "drivers", "windows", "early", "adapts", "spark"],
-        help="one part of `spark` (a letter) or of `situations`",
+        help="one part of `spark` or `store` (a letter) or of `situations`",
     )
     parser.add_argument("--events-max", type=int, help=f"the largest window ({EVENTS_MAX:,})")
     parser.add_argument("--limit", type=float, help=f"seconds per run ({LIMIT_S:g})")

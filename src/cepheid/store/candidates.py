@@ -167,14 +167,20 @@ class SymbolSource:
         return bool(self._indexed or self._light)
 
     @property
-    def depths(self) -> range:
-        """Return how many indexes can be read: at least one, or none if there are only blocks."""
-        return range(1, len(self._indexed) + 1) if self._indexed else range(1)
+    def light(self) -> bool:
+        """Return whether the blocks say something; that costs nothing."""
+        return bool(self._light)
+
+    @property
+    def depth(self) -> int:
+        """Return how many secondary indexes can be read."""
+        return len(self._indexed)
 
     def count(self, depth: int) -> Found:
         """Return how many events or blocks are expected, and how many entries would be read.
 
-        ``depth`` indexes are read and what they say is intersected, the most selective first.
+        ``depth`` indexes are read and what they say is intersected, the most selective first; with
+        none, the blocks tell.
         """
         parts = [self._count(segment, depth) for segment in self._snapshot.manifest.segments]
         return Found(sum(p.candidates for p in parts), sum(p.entries for p in parts))

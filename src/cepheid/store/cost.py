@@ -41,9 +41,14 @@ class SymbolCost(NamedTuple):
 
 
 class StreamSize(NamedTuple):
-    """Row groups and length of a stream, and the length of a window; 0 for none."""
+    """What the blocks leave of a stream, and the length of a window; 0 for none.
+
+    ``groups`` of ``total`` row groups, ``share`` of its length ``span``.
+    """
 
     groups: int
+    total: int
+    share: float
     span: int
     within: int
 
@@ -93,7 +98,7 @@ def _expected(symbols: Sequence[SymbolCost], stream: StreamSize, extra: float) -
         return 0.0
     if not symbols or not stream.within:
         return 1.0
-    span = max(stream.span, 1)
+    span = max(stream.span * stream.share, 1.0)
     rates = [symbol.candidates / span for symbol in symbols[1:]]
     intervals = symbols[0].candidates * chain_probability(rates, stream.within)
     ends = symbols[0].first + symbols[-1].last
@@ -109,19 +114,19 @@ def replay_cost(groups: float, share: float, total: int) -> float:
 
 
 def query_cost(symbols: Sequence[SymbolCost], stream: StreamSize) -> float:
-    """Return the cost of a query that looks some symbols up; without any, of a full replay."""
+    """Return the cost of a query that looks some symbols up; without any, of a replay."""
     if not symbols:
-        return replay_cost(stream.groups, 1.0, stream.groups)
+        return replay_cost(stream.groups, stream.share, stream.total)
     entries = sum(symbol.entries for symbol in symbols)
     groups = expected_groups(symbols, stream)
-    share = _expected(symbols, stream, 0.0)
-    return replay_cost(groups, share, stream.groups) + entries * ENTRY_COST
+    share = stream.share * _expected(symbols, stream, 0.0)
+    return replay_cost(groups, share, stream.total) + entries * ENTRY_COST
 
 
 def choose_symbols(
     symbols: Sequence[Sequence[SymbolCost]], stream: StreamSize
 ) -> tuple[tuple[int, int], ...]:
-    """Return which symbols are worth a look-up, each with its way; none means a full replay.
+    """Return which symbols are worth a look-up, each with its way; none means no look-up at all.
 
     A symbol can be looked up in several ways, with more and more indexes. All choices are compared
     as long as they are few, else the most selective symbols, one more at a time.
@@ -129,12 +134,11 @@ def choose_symbols(
     ways = [[None, *range(len(costs))] for costs in symbols]
     options: Iterable[tuple[int | None, ...]] = product(*ways)
     if math.prod(len(own) for own in ways) > CHOICES_MAX:
-        order = sorted(range(len(symbols)), key=lambda place: symbols[place][-1].candidates)
+        known = [place for place, own in enumerate(symbols) if own]
+        order = sorted(known, key=lambda place: symbols[place][-1].candidates)
         options = [
-            tuple(
-                len(own) - 1 if place in order[:size] else None for place, own in enumerate(symbols)
-            )
-            for size in range(len(symbols) + 1)
+            tuple(len(o) - 1 if place in order[:size] else None for place, o in enumerate(symbols))
+            for size in range(len(order) + 1)
         ]
     chosen = [_picked(option) for option in options]
     return min(chosen, key=lambda c: query_cost([symbols[place][way] for place, way in c], stream))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cepheid.language import tree
@@ -17,8 +18,11 @@ from cepheid.store.cost import (
     expected_groups,
     replay_cost,
 )
-from cepheid.store.replay_intervals import NO_REACH, Reach, chains_of, cover_windows
+from cepheid.store.replay_intervals import NO_REACH, Reach, chains_of, common, cover_windows
 from cepheid.store.snapshot import Cover, Interval, Snapshot
+
+SAVED_MIN = 0.95
+"""Intervals must cost less than this share of a full replay."""
 
 
 class ReplayPlan(NamedTuple):
@@ -70,28 +74,55 @@ def plan_replay(snapshot: Snapshot, plan: Plan, method: str = "auto") -> ReplayP
     if chain is None:
         why = "no variable that every match binds has a condition that an index can answer"
         return whole._replace(reason=why)
+    light = _light_cover(plan, chain)
+    span = _span(snapshot)
     counted = plan.window.kind is WindowKind.COUNT
-    stream = StreamSize(total, _span(snapshot), 0 if counted else plan.window.within)
-    chosen = tuple((place, len(costs) - 1) for place, costs in enumerate(chain.costs))
+    stream = StreamSize(
+        total if light is None else count_groups(snapshot, light),
+        total,
+        1.0 if light is None else _share(light, span),
+        span,
+        0 if counted else plan.window.within,
+    )
+    chosen = tuple((place, len(own) - 1) for place, own in enumerate(chain.costs) if own)
     if method == "auto":
         chosen = choose_symbols(chain.costs, stream)
-    if not chosen:
+    if light is None and not chosen:
         unused = ", ".join(_described(chain, range(len(chain.symbols))))
-        why = f"{unused} would not save enough"
-        return whole._replace(reason=why)
+        return whole._replace(reason=f"{unused} would not save enough")
     expected = expected_groups([chain.costs[place][way] for place, way in chosen], stream)
-    cover = _cover(plan, chain, chosen)
-    names = tuple(_described(chain, [place for place, _ in chosen]))
-    if plan.window.kind is WindowKind.COUNT and len(cover.begins):
+    cover = light
+    if chosen:
+        exact = _cover(plan, chain, [(place, way + 1) for place, way in chosen])
+        cover = exact if light is None else common(light, exact)
+    assert cover is not None, "one of both is there"
+    used = sorted({*_light_places(chain), *(place for place, _ in chosen)})
+    names = tuple(_described(chain, used))
+    if counted and len(cover.begins):
         why = "windows counted in events begin where the stream begins"
         return whole._replace(reason=why)
     groups = count_groups(snapshot, cover)
-    share = _share(cover, stream.span)
-    if method == "auto" and replay_cost(groups, share, total) >= replay_cost(total, 1.0, total):
-        why = f"the intervals of {', '.join(names)} hold {groups:,} of {total:,} row groups"
+    cost = replay_cost(groups, _share(cover, span), total)
+    if method == "auto" and total and cost >= SAVED_MIN * replay_cost(total, 1.0, total):
+        why = f"{', '.join(names)} would not save enough"
         return whole._replace(reason=why, symbols=names, expected=expected)
     reason = f"every match has {' and then '.join(names)}" if all(names) else "nothing can match"
     return ReplayPlan(cover, reason, names, expected, groups, total)
+
+
+def _light_places(chain: _Chain) -> list[int]:
+    """Return the symbols of which the blocks say something."""
+    return [
+        place
+        for place, symbol in enumerate(chain.symbols)
+        if all(chain.sources[name].light for name in symbol.variables)
+    ]
+
+
+def _light_cover(plan: Plan, chain: _Chain) -> Cover | None:
+    """Return what the blocks leave: a coarse map of the pattern (Körber, section 3.4.3)."""
+    places = _light_places(chain)
+    return _cover(plan, chain, [(place, 0) for place in places]) if places else None
 
 
 def _best_chain(snapshot: Snapshot, plan: Plan) -> _Chain | None:
@@ -102,7 +133,7 @@ def _best_chain(snapshot: Snapshot, plan: Plan) -> _Chain | None:
         sources = {name: SymbolSource(snapshot, thresholds[name]) for name in template.variables()}
         sources = {name: source for name, source in sources.items() if source.usable}
         found = {
-            name: [source.count(depth) for depth in source.depths]
+            name: [source.count(depth) for depth in range(source.depth + 1)]
             for name, source in sources.items()
         }
         fewest = {name: float(counts[-1].candidates) for name, counts in found.items()}
@@ -116,24 +147,27 @@ def _best_chain(snapshot: Snapshot, plan: Plan) -> _Chain | None:
 
 
 def _fewest(chain: _Chain) -> int:
-    return min(costs[-1].candidates for costs in chain.costs)
+    return min((own[-1].candidates for own in chain.costs if own), default=sys.maxsize)
 
 
 def _costs(symbol: Required, found: dict[str, list[Found]]) -> list[SymbolCost]:
     """Return what a symbol costs, with one index for each variable, with two, and so on."""
-    ways = max((len(found[name]) for name in symbol.variables), default=1)
+    depths = [len(found[name]) - 1 for name in symbol.variables]
+    if not all(depths):
+        return []  # The blocks alone know something of one of them.
     costs = []
-    for way in range(ways):
-        mine = [found[name][min(way, len(found[name]) - 1)] for name in symbol.variables]
+    for depth in range(1, max(depths, default=0) + 1):
+        mine = [found[n][min(depth, own)] for n, own in zip(symbol.variables, depths, strict=True)]
         candidates = sum(part.candidates for part in mine)
         entries = sum(part.entries for part in mine)
         costs.append(SymbolCost(candidates, entries, symbol.first, symbol.last))
     return costs
 
 
-def _cover(plan: Plan, chain: _Chain, chosen: tuple[tuple[int, int], ...]) -> Cover:
+def _cover(plan: Plan, chain: _Chain, chosen: Sequence[tuple[int, int]]) -> Cover:
+    """Return the cover of some symbols, each looked up in so many indexes."""
     symbols = [chain.symbols[place] for place, _ in chosen]
-    found = [_find(chain, place, way) for place, way in chosen]
+    found = [_find(chain, place, depth) for place, depth in chosen]
     reach = NO_REACH
     if len(plan.patterns) == 1:
         reach = Reach(
@@ -144,9 +178,9 @@ def _cover(plan: Plan, chain: _Chain, chosen: tuple[tuple[int, int], ...]) -> Co
     return cover_windows(chains_of(found, strict=strict), plan.window, reach)
 
 
-def _find(chain: _Chain, place: int, way: int) -> Stretches:
+def _find(chain: _Chain, place: int, depth: int) -> Stretches:
     sources = [chain.sources[name] for name in chain.symbols[place].variables]
-    return united([source.find(source.depths[: way + 1][-1]) for source in sources])
+    return united([source.find(min(depth, source.depth)) for source in sources])
 
 
 def _described(chain: _Chain, chosen: Iterable[int]) -> list[str]:

@@ -111,6 +111,16 @@ def merged(begins: Times, ends: Times) -> Cover:
     return Cover(begins[np.append(True, apart)], ends[np.append(apart, True)])
 
 
+def common(one: Cover, other: Cover) -> Cover:
+    """Return what is in both; each holds all windows with matches, and so does this."""
+    edges = np.unique(np.concatenate([*one, *other]))
+    if len(edges) < 2:
+        return _none()
+    begins, ends = edges[:-1], edges[1:]
+    both = one.holds(begins) & other.holds(begins)
+    return merged(begins[both], ends[both])
+
+
 def _none() -> Cover:
     none = np.zeros(0, np.int64)
     return Cover(none, none)
