@@ -27,7 +27,8 @@ def make_cars(count: int, cars: int = 1000) -> pa.Table:
     accel = np.where(place < 6, 9.0, np.where((place > 20) & (place < 25), -9.0, 0.0))
     speed = np.where((place > 2 + pause[car]) & (place < 24), 80.0, 50.0) + random.random(count)
     times = second * SECOND_US + car * (SECOND_US // cars)
-    return pa.table({"ts": times, "car": car, "accel": accel, "speed": speed})
+    columns: dict[str, Any] = {"ts": times, "car": car, "accel": accel, "speed": speed}
+    return pa.table(columns)
 
 
 def linear_road() -> pa.Table:
@@ -41,7 +42,8 @@ def linear_road() -> pa.Table:
     accel = np.empty(len(car))
     accel[order] = change
     times = np.asarray(table["ts"]).astype("datetime64[us]").astype(np.int64)
-    return pa.table({"ts": times, "car": car.astype(np.int64), "accel": accel, "speed": speed})
+    columns: dict[str, Any] = {"ts": times, "car": car.astype(np.int64), "accel": accel}
+    return pa.table(columns | {"speed": speed})
 
 
 def thresholds(table: pa.Table) -> tuple[float, float, float]:

@@ -1,6 +1,6 @@
 """Aggressive drivers and disconnected patterns by other means: a table in, the matches out.
 
-iseq     situations of our deriver, joined when they have ended (baselines/interval_sequence.py)
+iseq     situations as we derive them, joined when they have ended (baselines/interval_sequence.py)
 phases   a pattern for each situation, then a pattern over situations: the first straw man
 points   one pattern over events, with the conditions of overlapping situations: the second one
 """

@@ -130,7 +130,7 @@ def test_more_situations_than_fit_are_refused(
     window: str, help_: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(situations, "SITUATIONS_MAX", 10)
-    events = [{"ts": n, "a": n % 2 == 0, "b": False} for n in range(40)]
+    events: list[dict[str, object]] = [{"ts": n, "a": n % 2 == 0, "b": False} for n in range(40)]
     query = cepheid.query(f"DEFINE A AS a, B AS b PATTERN A before B {window}")
     with pytest.raises(DataError, match=rf"error\[E515\]: .* more than 10 situations[^$]*{help_}"):
         query.run(table_of(events))
