@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.comparison import same_rows
 from tests.store.small_store import small_parts
@@ -68,6 +68,7 @@ def reduce_values(function: str, values: list[Any]) -> Any:
     return min(values, key=order) if function == "MIN" else max(values, key=order)
 
 
+@settings(max_examples=min(settings().max_examples, 80))  # each writes a store
 @given(
     appends=st.lists(EVENTS, min_size=1, max_size=3),
     within=st.integers(1, 30),

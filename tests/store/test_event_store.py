@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 from tests.store.small_store import small_parts
@@ -36,6 +36,7 @@ def code_of(caught: pytest.ExceptionInfo[cepheid.CepheidError]) -> str:
     return caught.value.diagnostics[0].code
 
 
+@settings(max_examples=min(settings().max_examples, 80))  # each writes a store
 @given(
     appends=st.lists(st.lists(st.integers(0, 30), max_size=12), max_size=5),
     compacted=st.lists(st.booleans(), min_size=5, max_size=5),
