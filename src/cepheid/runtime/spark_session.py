@@ -184,7 +184,8 @@ def keep_checkpoints_local(spark: SparkSession) -> None:
     """Let live queries write checkpoints on a local disk without a process for every file.
 
     Spark renames files by way of a class that asks ``readlink`` whether each is a link. The other
-    one renames them all the same, but must not overwrite files on HDFS, so it is for disks only.
+    one renames them as well; on HDFS it would leave an old file in its place, so it is for disks
+    only. A checksum may be older than its file after a crash; that micro-batch is written again.
     """
     name, better = LOCAL_CHECKPOINTS
     if spark.conf.get(name, None) is None and not is_connect(spark):
