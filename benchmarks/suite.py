@@ -14,6 +14,7 @@ from benchmarks import (
     edge_tables,
     edges,
     linear,
+    match_chart,
     matches,
     spark_suite,
     startup,
@@ -55,10 +56,7 @@ def main() -> int:
     if options.only in (None, "spark"):
         _spark(options, console)
     if options.only in (None, "matches"):
-        with console.status("matches") as shown:
-            tables = matches.run(shrink=QUICK_SHRINK if options.quick else 1, tell=shown.update)
-        for table in tables:
-            console.print(table)
+        _matches(options, console)
     return status
 
 
@@ -116,6 +114,20 @@ def _spark(options: argparse.Namespace, console: Console) -> None:
     SPARK_RESULTS.write_bytes(msgspec.json.encode(list(kept.values())))
     try:
         console.print(f"Chart: {charts.draw_rates(list(kept.values())).relative_to(ROOT)}")
+    except ModuleNotFoundError:
+        console.print(charts.MISSING)
+
+
+def _matches(options: argparse.Namespace, console: Console) -> None:
+    with console.status("matches") as status:
+        shrink = QUICK_SHRINK if options.quick else 1
+        tables, grown = matches.run(shrink=shrink, tell=status.update)
+    for table in tables:
+        console.print(table)
+    if options.quick:
+        return
+    try:
+        console.print(f"Chart: {match_chart.draw_growth(grown).relative_to(ROOT)}")
     except ModuleNotFoundError:
         console.print(charts.MISSING)
 
