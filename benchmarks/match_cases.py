@@ -38,6 +38,14 @@ FALLING = """
     )"""
 
 
+TREND = """
+    RETURN company, s.price, d.price PATTERN SEQ(Tick u, Tick s, Tick d+, Tick e)
+    SEMANTICS contiguous
+    WHERE [company] AND u.price <= s.price AND s.price > d.price AND d.price > NEXT(d).price
+      AND d.price <= e.price"""
+"""The same in our language, but for runs at the very beginning of a company's events."""
+
+
 def ticks(count: int, keys: int, query: str) -> dict[str, Any]:
     """Return events of keys in turn: random walks, or amounts of which few are large."""
     random = np.random.default_rng(11)
@@ -117,6 +125,16 @@ def first_match(_query: str, _method: str, size: int) -> Callable[[], dict[str, 
 def falling(_query: str, method: str, size: int) -> Callable[[], dict[str, Any]]:
     """Return a run over the falling prices of ``size`` events: ours, or a rival if it is there."""
     table = falling_ticks(size)
+    if method.startswith("spark"):
+        from benchmarks.match_spark import prepare
+
+        return prepare(table, is_ours=method == "spark")
+    if method == "ours-trend":
+        import cepheid
+
+        compiled = cepheid.query(TREND, time="seq")
+        compiled.run(table.slice(0, 1000))
+        return lambda: {"matches": len(compiled.run(table)), "ok": True}
     if method == "ours":
         import cepheid
 
@@ -150,7 +168,7 @@ def main() -> None:
         began, cpu = time.perf_counter(), time.process_time()
         found = run()
         found |= {"seconds": time.perf_counter() - began, "cpu_s": time.process_time() - cpu}
-        best = found if not best or found["cpu_s"] < best["cpu_s"] else best
+        best = found if not best or found["seconds"] < best["seconds"] else best
     best["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     sys.stdout.write(json.dumps(best) + "\n")
 

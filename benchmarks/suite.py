@@ -14,6 +14,7 @@ from benchmarks import (
     edge_tables,
     edges,
     linear,
+    match_chart,
     matches,
     situations,
     spark_suite,
@@ -57,10 +58,7 @@ def main() -> int:
     if options.only in (None, "spark"):
         _spark(options, console)
     if options.only in (None, "matches"):
-        with console.status("matches") as shown:
-            tables = matches.run(shrink=QUICK_SHRINK if options.quick else 1, tell=shown.update)
-        for table in tables:
-            console.print(table)
+        _matches(options, console)
     if options.only in (None, "situations"):
         _situations(options, console)
     if options.only in (None, "store"):
@@ -156,6 +154,20 @@ def _situations(options: argparse.Namespace, console: Console) -> None:
             console.print(f"Chart: {charts.draw_windows(figures).relative_to(ROOT)}")
         except ModuleNotFoundError:
             console.print(charts.MISSING)
+
+
+def _matches(options: argparse.Namespace, console: Console) -> None:
+    with console.status("matches") as status:
+        shrink = QUICK_SHRINK if options.quick else 1
+        tables, grown = matches.run(shrink=shrink, tell=status.update)
+    for table in tables:
+        console.print(table)
+    if options.quick:
+        return
+    try:
+        console.print(f"Chart: {match_chart.draw_growth(grown).relative_to(ROOT)}")
+    except ModuleNotFoundError:
+        console.print(charts.MISSING)
 
 
 def _workloads(options: argparse.Namespace, console: Console) -> int:

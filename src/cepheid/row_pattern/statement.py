@@ -118,14 +118,17 @@ def read_statement(text: str) -> Statement:
 def _find_source(tokens: Sequence[Token], place: int, text: str) -> tuple[Span, int]:
     """Return the table or subquery before a clause, and where the site begins."""
     first, last = _item_before(tokens, place - 1, text)
-    before = tokens[first - 1] if first > 0 else None
-    single = first == last and tokens[first].kind in (TokenKind.WORD, TokenKind.QUOTED)
-    if single and before is not None:
+    is_name = tokens[first].kind in (TokenKind.WORD, TokenKind.QUOTED)
+    has_columns = is_name and tokens[last].is_mark(")")
+    if is_name and (first == last or has_columns) and first > 0:
+        before = tokens[first - 1]
         alias = before.upper == "AS" or before.is_mark(")") or before.kind is TokenKind.QUOTED
         alias |= before.kind is TokenKind.WORD and before.upper not in _BEFORE_TABLE
         if alias:
             at = first - 2 if before.upper == "AS" else first - 1
-            first, last = _item_before(tokens, at, text)
+            first, end = _item_before(tokens, at, text)
+            # An alias that names columns says what they are called: `(VALUES ...) AS v (a, b)`.
+            last = last if has_columns else end
     start = tokens[first].span.start
     return Span(start, tokens[last].span.end), start
 
@@ -146,7 +149,8 @@ def _item_before(tokens: Sequence[Token], last: int, text: str) -> tuple[int, in
             return first, last
         first -= 1
     named = first >= 0 and tokens[first].kind in (TokenKind.WORD, TokenKind.QUOTED)
-    if not named or tokens[first].upper in _BEFORE_TABLE:
+    is_call = first < last and tokens[first].upper == "TABLE"
+    if not named or (tokens[first].upper in _BEFORE_TABLE and not is_call):
         message = "MATCH_RECOGNIZE does not follow a table"
         span = tokens[max(last + 1, 0)].span
         helps = ("write `FROM table MATCH_RECOGNIZE (...)`",)

@@ -347,3 +347,16 @@ def test_quoted_names() -> None:
 def test_variables_may_have_names_of_functions() -> None:
     rest = "AFTER MATCH SKIP TO LAST PATTERN (FIRST LAST) DEFINE LAST AS LAST.x > FIRST.x"
     assert measured("FIRST.x || LAST(LAST.x)", rest, x=[1, 2, 3]) == ["12", "23"]
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["(VALUES (1, 2)) AS v (a, b)", "(VALUES (1, 2)) v(a, b)", "t AS `v` (a, b)", "s.t v (a, b)"],
+)
+def test_an_alias_before_the_clause_may_name_columns(table: str) -> None:
+    statement = read_statement(f"SELECT * FROM {table} MATCH_RECOGNIZE (PATTERN (A)) AS m")
+    assert statement.source_query(statement.sites[0], []) == f"SELECT * FROM {table}"
+    assert statement.outer_query(["x"]) == "SELECT * FROM x AS m"
+    for other in ("range(5)", "s.f(x, y)", "TABLE(f(x))"):
+        statement = read_statement(f"SELECT * FROM {other} MATCH_RECOGNIZE (PATTERN (A)) AS m")
+        assert statement.source_query(statement.sites[0], []) == f"SELECT * FROM {other}"
