@@ -69,7 +69,7 @@ def test_every_code_has_a_page_and_a_golden_file() -> None:
     # What only data or a run can show is tested with data: tests/interfaces and tests/engine.
     shown = {code for code, page in error_pages().items() if "```" in page}
     assert shown <= golden
-    with_data = {f"E5{n:02}" for n in (*range(1, 14), 21, 22, 23, 24, 25, 31, 32)} | {
+    with_data = {f"E5{n:02}" for n in (*range(1, 14), 21, 22, 23, 24, 25, 31, 32, 51, 52, 53)} | {
         "E610",
         "E611",
         "E612",
