@@ -84,7 +84,14 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             raise ValueError(message)
         return formats[format]()
 
-    def run(self, events: object, *, spark: object = None, strategy: str | None = None) -> Any:
+    def run(
+        self,
+        events: object,
+        *,
+        spark: object = None,
+        strategy: str | None = None,
+        device: str = "cpu",
+    ) -> Any:
         """Run the query over events and return its result.
 
         Parameters
@@ -101,6 +108,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             How Spark cuts the work into tasks: ``"combine"``, ``"key shuffle"`` or
             ``"time shuffle"``, for files also ``"scan slices"``. Without it the plan decides;
             ``explain(engine="spark")`` says how. Of a store: ``"index"`` or ``"replay"``.
+        device
+            For events in this process: ``"cpu"``, ``"gpu"``, or ``"auto"``, which runs what a GPU
+            does faster there, if there is one, and everything else on the CPU.
 
         Returns
         -------
@@ -115,7 +125,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         DataError
             If the events themselves are at fault (E5xx).
         UnsupportedError
-            If the query cannot be run (E404).
+            If the query cannot be run (E404), or not on a GPU that was asked for (E551, E552).
 
         Examples
         --------
@@ -140,6 +150,10 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         if type(events).__module__.partition(".")[0] == "pyspark":
             batch = importlib.import_module("cepheid.runtime.spark_batch")
             return batch.run_frame(self, events, strategy=strategy)
+        if device != "cpu":
+            return importlib.import_module("cepheid.runtime.local_device").run_on(
+                self, events, device
+            )
         return importlib.import_module("cepheid.runtime.local").run_events(self, events)
 
     def matches(self, events: object) -> Any:

@@ -69,6 +69,11 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
         return run_batches(plan, tables_of(events, _batch_rows(plan)), events.schema)
     table = as_table(events)
     result = run_table(compiled.with_schema(table.schema).plan, table)
+    return like(events, result)
+
+
+def like(events: Any, result: pa.Table) -> Any:
+    """Return a result in the form in which the events came."""
     return result.to_pandas() if _is_pandas(events) else result
 
 

@@ -1,0 +1,81 @@
+"""Which device there is: a GPU, numba's simulator of one, or none."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import warnings
+from enum import StrEnum
+from typing import Any
+
+from cepheid.errors import Diagnostic, UnsupportedError
+
+
+class Device(StrEnum):
+    """Where the user wants work to be done."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    GPU = "gpu"
+
+
+class Found(StrEnum):
+    """What this process can reach."""
+
+    GPU = "gpu"
+    SIMULATOR = "simulator"
+    NONE = "none"
+
+
+def parse_device(name: str) -> Device:
+    """Return the device of a name.
+
+    Raises
+    ------
+    ValueError
+        If there is no such name.
+    """
+    try:
+        return Device(name)
+    except ValueError:
+        message = f"device is one of {', '.join(Device)}, not {name!r}"
+        raise ValueError(message) from None
+
+
+@functools.cache
+def find_device() -> tuple[Found, str]:
+    """Return what can be reached, and its name or why there is nothing; asked once a process."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            numba: Any = importlib.import_module("numba")
+            cuda: Any = importlib.import_module("numba.cuda")
+    except ImportError as error:
+        return Found.NONE, f"numba.cuda cannot be loaded ({error})"
+    if numba.config.ENABLE_CUDASIM:
+        return Found.SIMULATOR, "numba's simulator of a GPU, which is slow and for tests"
+    try:
+        if not cuda.is_available():
+            return Found.NONE, "no GPU with a working CUDA driver was found"
+        name = cuda.get_current_device().name
+    except Exception as error:  # noqa: BLE001, RUF100  # drivers fail in many ways, and none may stop a run
+        return Found.NONE, f"the CUDA driver failed ({type(error).__name__})"
+    return Found.GPU, name.decode() if isinstance(name, bytes) else str(name)
+
+
+def require_device() -> Found:
+    """Return what can be reached.
+
+    Raises
+    ------
+    UnsupportedError
+        E551 if there is neither a GPU nor its simulator.
+    """
+    found, name = find_device()
+    if found is Found.NONE:
+        helps = (
+            "install `cepheid[gpu]` on a machine with an NVIDIA GPU and its driver",
+            'use device="auto", which runs on the CPU where there is no GPU',
+        )
+        raise UnsupportedError([Diagnostic("E551", f"no GPU: {name}", helps=helps)])
+    return found

@@ -1,0 +1,141 @@
+"""Filter and join on the device: count what fits, add the counts up, write it in order."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import cuda, int32, uint8
+
+
+@functools.cache
+def filter_kernels(predicate: Callable[..., Any], threads: int, items: int) -> tuple[Any, Any]:
+    """Return the kernels that count and write the events of every block's tile.
+
+    Neighbouring threads read neighbouring events; flags in shared memory put them in order.
+    """
+    fits = cuda.jit(device=True)(predicate)
+    tile = threads * items
+
+    @cuda.jit
+    def count(columns, counts):
+        sums = cuda.shared.array(threads, int32)
+        me = cuda.threadIdx.x
+        first = cuda.blockIdx.x * tile
+        found = 0
+        for k in range(items):
+            i = first + k * threads + me
+            if i < columns.shape[1] and fits(columns, i):
+                found += 1
+        sums[me] = found
+        cuda.syncthreads()
+        step = threads // 2
+        while step > 0:
+            if me < step:
+                sums[me] += sums[me + step]
+            cuda.syncthreads()
+            step //= 2
+        if me == 0:
+            counts[cuda.blockIdx.x] = sums[0]
+
+    @cuda.jit
+    def write(columns, offsets, out):
+        flags = cuda.shared.array(tile, uint8)
+        places = cuda.shared.array(tile, int32)
+        sums = cuda.shared.array(threads, int32)
+        me = cuda.threadIdx.x
+        first = cuda.blockIdx.x * tile
+        for k in range(items):
+            i = first + k * threads + me
+            flags[k * threads + me] = 1 if i < columns.shape[1] and fits(columns, i) else 0
+        cuda.syncthreads()
+        mine = 0
+        for k in range(items):
+            mine += flags[me * items + k]
+        sums[me] = mine
+        cuda.syncthreads()
+        step = 1
+        while step < threads:
+            before = sums[me - step] if me >= step else 0
+            cuda.syncthreads()
+            sums[me] += before
+            cuda.syncthreads()
+            step *= 2
+        at = sums[me] - mine
+        for k in range(items):
+            if flags[me * items + k] != 0:
+                places[at] = me * items + k
+                at += 1
+        cuda.syncthreads()
+        begin = offsets[cuda.blockIdx.x]
+        for k in range(me, sums[threads - 1], threads):
+            out[begin + k] = first + places[k]
+
+    return count, write
+
+
+@functools.cache
+def join_kernels(predicate: Callable[..., Any]) -> tuple[Any, Any, Any]:
+    """Return the kernels that count and write pairs, and the one that finds a first partner.
+
+    A thread looks at one left event and one stripe of its candidates, so pairs are in the order of
+    left events, and of right events for each.
+
+    Parameters of the kernels
+    -------------------------
+    left, right
+        (column, event) the columns of both streams.
+    rows
+        The left event of every probe.
+    low, high
+        The candidates of every probe: right events low to high - 1.
+    stripes
+        How many threads share the candidates of a probe.
+    """
+    fits = cuda.jit(device=True)(predicate)
+
+    @cuda.jit
+    def count(left, right, rows, low, high, stripes, counts):
+        place = cuda.grid(1)
+        probe = place // stripes
+        if probe >= rows.shape[0]:
+            return
+        stripe = place % stripes
+        size = (high[probe] - low[probe] + stripes - 1) // stripes
+        first = low[probe] + stripe * size
+        found = 0
+        for j in range(first, min(first + size, high[probe])):
+            if fits(left, rows[probe], right, j):
+                found += 1
+        counts[place] = found
+
+    @cuda.jit
+    def write(left, right, rows, low, high, stripes, offsets, out_probe, out_right):
+        place = cuda.grid(1)
+        probe = place // stripes
+        if probe >= rows.shape[0] or offsets[place] == offsets[place + 1]:
+            return
+        stripe = place % stripes
+        size = (high[probe] - low[probe] + stripes - 1) // stripes
+        first = low[probe] + stripe * size
+        at = offsets[place]
+        for j in range(first, min(first + size, high[probe])):
+            if fits(left, rows[probe], right, j):
+                out_probe[at] = probe
+                out_right[at] = j
+                at += 1
+
+    @cuda.jit
+    def first_of(left, right, rows, low, high, found):
+        probe = cuda.grid(1)
+        if probe >= rows.shape[0]:
+            return
+        found[probe] = np.int64(-1)
+        for j in range(low[probe], high[probe]):
+            if fits(left, rows[probe], right, j):
+                found[probe] = j
+                break
+
+    return count, write, first_of

@@ -1,0 +1,239 @@
+"""Summarise events on the device: arrays in, one matrix for every segment of the stream out.
+
+A segment is a stretch of neighbouring events, such as those of one key and pane. It is cut into
+chunks; each becomes a matrix, and neighbours are multiplied, a few at a time, until one is left.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda
+from numpy.typing import NDArray
+
+from cepheid.accelerator.device import Found, find_device
+from cepheid.accelerator.kernels.chunks import NO_VALUE, chunk_kernel, wide_kernel
+from cepheid.accelerator.kernels.count import SYMBOLS, count_kernel
+from cepheid.accelerator.kernels.products import product_kernel
+from cepheid.accelerator.systems import System
+
+FANOUT = 16
+"""Neighbours that one thread multiplies."""
+
+TABLE_DIMENSION_MAX = 4
+"""Matrices of symbols fit into shared memory up to this size."""
+
+
+COLUMNS_MAX = 1
+"""Up to here a thread has all columns of a matrix; else it has one, which took less time."""
+
+
+class Sizes(NamedTuple):
+    """How work is cut up; the simulator runs a thread for each, so its blocks are small."""
+
+    threads: int
+    chunks: int
+    chunk_min: int
+
+
+GPU_SIZES = Sizes(128, 132 * 512, 64)
+SIMULATOR_SIZES = Sizes(8, 5, 8)
+
+
+class Matrices(NamedTuple):
+    """Matrices on the device: wide numbers, and value keys."""
+
+    numbers: Any
+    values: Any
+
+
+def default_sizes() -> Sizes:
+    """Return how work is cut up for the device that there is."""
+    return SIMULATOR_SIZES if find_device()[0] is Found.SIMULATOR else GPU_SIZES
+
+
+class DeviceSystem:
+    """A system whose tables lie on the device."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self.parts, self.mins = len(system.weighs), len(system.values)
+        self._rooms: dict[int, Matrices] = {}
+        self._lengths: dict[int, Any] = {}
+        self.kept = cuda.to_device(system.kept)
+        self.gained = cuda.to_device(system.gained)
+        # The kernels need arrays of at least one row.
+        self.weighs = cuda.to_device(system.weighs.astype(np.float64))
+        picks = system.values if self.mins else np.zeros((1, system.dimension))
+        self.picks = cuda.to_device(picks.astype(np.float64))
+        self.opening = cuda.to_device(system.opening)
+        codes = len(system.kept)
+        self.per_symbol = 4 if codes <= 4 else 2 if codes <= 16 else 1
+        counts = self.parts == 1 and not self.mins
+        self.counts = counts and system.steady and system.dimension <= TABLE_DIMENSION_MAX
+        if self.counts:
+            self.table = cuda.to_device(_table(system, self.per_symbol))
+            growth = np.log2(max((system.kept + system.gained).sum(2).max(), 2))
+            self.period = max(int(480 / growth) // 8, 1)
+
+    def empty(self, rows: int, stream: Any = 0) -> Matrices:
+        """Return room for matrices."""
+        d = self.system.dimension
+        return Matrices(
+            cuda.device_array((rows, d, self.parts, d, 2), np.float64, stream=stream),
+            cuda.device_array((rows, d, max(self.mins, 1), d), np.int64, stream=stream),
+        )
+
+    def chunks_of(self, words: int, sizes: Sizes) -> int:
+        """Return how many matrices ``count`` makes of so many words."""
+        return -(-words // _words_of_chunk(words, sizes))
+
+    def count(
+        self, words: Any, sizes: Sizes, flags: Any, stream: Any = 0, out: Matrices | None = None
+    ) -> Matrices:
+        """Summarise one stream of codes, eight in a word, as matrices of its chunks."""
+        chunk, chunks = _words_of_chunk(len(words), sizes), self.chunks_of(len(words), sizes)
+        if out is None or len(out.numbers) != chunks:
+            out = self.empty(chunks, stream)
+        system = self.system
+        kernel = count_kernel(system.dimension, system.starts, self.per_symbol)
+        kernel[-(-chunks // sizes.threads), sizes.threads, stream](
+            self.table, words, chunk, self.period, self.opening, system.steady, out.numbers, flags
+        )
+        return out
+
+    def aggregate(
+        self, events: tuple[Any, Any, Any], ptr: Any, sizes: Sizes, flags: Any, *, wide: bool,
+        stream: Any = 0, out: Matrices | None = None,
+    ) -> Matrices:  # fmt: skip
+        """Summarise chunks of events (codes, weights, values) as one matrix each."""
+        out = self.empty(len(ptr) - 1, stream) if out is None else out
+        system, d = self.system, self.system.dimension
+        columns = d if d <= COLUMNS_MAX and not wide else 1
+        threads = (len(ptr) - 1) * (d // columns)
+        shape = (d, system.starts, self.parts, self.mins)
+        kernel = wide_kernel(*shape) if wide else chunk_kernel(*shape, columns)
+        shared = 0 if wide else 2 * system.kept.size * 8
+        kernel[-(-threads // sizes.threads), sizes.threads, stream, shared](
+            self.kept, self.gained, self.weighs, self.picks, self.opening, system.steady,
+            *events, ptr, *out, flags,
+        )  # fmt: skip
+        return out
+
+    def multiply(self, matrices: Matrices, counts: NDArray[np.int64], sizes: Sizes) -> Matrices:
+        """Multiply the matrices of every segment, which has so many of them, until one is left.
+
+        What is returned is overwritten by the next call.
+        """
+        d = self.system.dimension
+        kernel = product_kernel(d, self.parts, self.mins)
+        while len(counts) and counts.max() > 1:
+            after = -(-counts // FANOUT)
+            rows = int(after.sum())
+            # One segment needs no pointers, and its rooms are the same again for streams.
+            one = len(counts) == 1
+            ptr = self._length(int(counts[0])) if one else cuda.to_device(_grouped(counts, after))
+            out = self._room(rows) if one else self.empty(rows)
+            kernel[-(-rows * d // sizes.threads), sizes.threads](*matrices, ptr, FANOUT, *out)
+            matrices, counts = out, after
+        return matrices
+
+    def _length(self, count: int) -> Any:
+        if count not in self._lengths:
+            self._lengths[count] = cuda.to_device(np.array([count], np.int64))
+        return self._lengths[count]
+
+    def _room(self, rows: int) -> Matrices:
+        if rows not in self._rooms:
+            self._rooms[rows] = self.empty(rows)
+        return self._rooms[rows]
+
+
+def summarise(
+    device: DeviceSystem, codes: NDArray[Any], weights: NDArray[Any], values: NDArray[np.int64],
+    bounds: NDArray[np.int64], sizes: Sizes | None = None, *, wide: bool = False,
+) -> tuple[NDArray[np.complex128], NDArray[np.int64]]:  # fmt: skip
+    """Return the matrix of every segment: wide numbers and value keys.
+
+    Parameters
+    ----------
+    codes, weights, values
+        The events in order, those of a segment side by side; rows of weights and of values.
+    bounds
+        (segments + 1,) where segments begin.
+    wide
+        Whether numbers have an exponent each from the beginning; otherwise where they must.
+
+    Returns
+    -------
+    (segment, row, part, column) numbers and (segment, row, extreme, column) value keys
+    """
+    sizes = sizes or default_sizes()
+    flags = cuda.to_device(np.zeros(1, np.int32))
+    one = len(bounds) == 2 and bounds[0] == 0
+    if device.counts and one and not wide and codes.dtype == np.uint8:
+        matrices = device.count(_words(device, codes), sizes, flags)
+        counts = np.array([matrices.numbers.shape[0]])
+    else:
+        ptr, counts = cut(bounds, sizes)
+        events = (
+            cuda.to_device(np.ascontiguousarray(codes)),
+            _rows(weights[: max(device.parts - 1, 1)], np.float64),
+            _rows(values[: max(device.mins, 1)], np.int64),
+        )
+        matrices = device.aggregate(events, cuda.to_device(ptr), sizes, flags, wide=wide)
+    matrices = device.multiply(matrices, counts, sizes)
+    if not wide and flags.copy_to_host()[0]:
+        return summarise(device, codes, weights, values, bounds, sizes, wide=True)
+    numbers = matrices.numbers.copy_to_host()
+    least = matrices.values.copy_to_host() if device.mins else np.zeros((0,), np.int64)
+    d = device.system.dimension
+    least = least if device.mins else np.full((len(numbers), d, 0, d), NO_VALUE)
+    return numbers.view(np.complex128)[..., 0], least
+
+
+def cut(bounds: NDArray[np.int64], sizes: Sizes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the chunks of all segments begin, and how many each segment has."""
+    lengths = np.diff(bounds)
+    chunk = max(-(-int(lengths.sum()) // sizes.chunks), sizes.chunk_min)
+    counts = -(-lengths // chunk)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    begin = np.repeat(bounds[:-1], counts) + (np.arange(len(first)) - first) * chunk
+    return np.append(begin, bounds[-1]), counts
+
+
+def _words_of_chunk(words: int, sizes: Sizes) -> int:
+    return max(-(-words // sizes.chunks), sizes.chunk_min // 8)
+
+
+def _grouped(counts: NDArray[np.int64], after: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where groups of neighbours begin, none of them across segments."""
+    starts = np.cumsum(counts) - counts
+    first = np.repeat(np.cumsum(after) - after, after)
+    begin = np.repeat(starts, after) + (np.arange(len(first)) - first) * FANOUT
+    return np.append(begin, counts.sum())
+
+
+def _table(system: System, per_symbol: int) -> NDArray[np.float64]:
+    """Return the product of the matrices of every symbol; the first event is the highest digit."""
+    one = system.kept + system.gained
+    base = {1: SYMBOLS, 2: 16, 4: 4}[per_symbol]
+    digits = np.zeros((base, *one.shape[1:]))
+    digits[: len(one)] = one
+    table = digits
+    for _ in range(per_symbol - 1):
+        table = np.einsum("bij,ajk->abik", digits, table).reshape(-1, *one.shape[1:])
+    return table.reshape(-1)
+
+
+def _words(device: DeviceSystem, codes: NDArray[np.uint8]) -> Any:
+    padded = np.full(-(-len(codes) // 8) * 8, device.system.identity, np.uint8)
+    padded[: len(codes)] = codes
+    return cuda.to_device(padded.view(np.uint64))
+
+
+def _rows(rows: NDArray[Any], dtype: Any) -> Any:
+    if not len(rows):
+        rows = np.zeros((1, 1), dtype)
+    return cuda.to_device(np.ascontiguousarray(rows, dtype))

@@ -1,0 +1,99 @@
+"""Summaries of stretches of a stream, made on the device: what ``engine.summaries`` makes on a CPU.
+
+Events with ties that are taken together, residues, and systems that are too large stay on the CPU;
+so do batches that would be done there before the device has begun. Summaries of both follow each
+other in the order of time, and are multiplied alike.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.accelerator import linear
+from cepheid.accelerator.schedule import Place, Scheduler
+from cepheid.accelerator.systems import System, system_of
+from cepheid.engine.job import Job
+from cepheid.engine.runs import DOUBLE, Events, LinearRun
+from cepheid.engine.summaries import Summariser, Summary, _take_open
+from cepheid.planner.plan import WindowKind
+
+
+class DeviceSummariser(Summariser):
+    """Summarises the events of one stretch; batches go where they are done first."""
+
+    def __init__(self, job: Job, scheduler: Scheduler, sizes: linear.Sizes | None = None) -> None:
+        super().__init__(job)
+        self.scheduler = scheduler
+        self.sizes = sizes
+        self._systems: dict[int, linear.DeviceSystem | None] = {}
+
+    def _feed_run(self, run: LinearRun, events: Events, found: list[Summary]) -> None:
+        device = None if events.grouped or run.dtype != DOUBLE else self._system(run)
+        place = self.scheduler.choose(len(events.ts)) if device is not None else Place.CPU
+        begun = time.perf_counter()
+        if device is None or place is Place.CPU:
+            super()._feed_run(run, events, found)
+        else:
+            # What the CPU has summarised so far comes first.
+            if run.dirty.any():
+                _take_open(run, found)
+            found.append(_summarise(self.job, run, device, events, self.sizes))
+        self.scheduler.measure(place, len(events.ts), time.perf_counter() - begun)
+
+    def _system(self, run: LinearRun) -> linear.DeviceSystem | None:
+        if id(run) not in self._systems:
+            system: System | None = system_of(run.program, run.wcol, run.xcol)
+            self._systems[id(run)] = None if system is None else linear.DeviceSystem(system)
+        return self._systems[id(run)]
+
+    def take(self) -> list[Summary]:
+        """Return the matrices so far, and begin again."""
+        _, summaries = self.close()
+        self._found = [[] for _ in self.runs]
+        return summaries
+
+
+def _summarise(
+    job: Job, run: LinearRun, device: linear.DeviceSystem, events: Events,
+    sizes: linear.Sizes | None,
+) -> Summary:  # fmt: skip
+    """Summarise a batch: its events by key, each key's by pane."""
+    order = _by_key(events.key)
+    if order is not None:
+        events = Events(
+            events.ts[order], events.key[order], events.codes[order], events.weights[:, order],
+            events.values[:, order], grouped=False,
+        )  # fmt: skip
+    whole = job.plan.window.kind is WindowKind.NONE
+    pane = np.zeros(1, np.int64) if whole else events.ts // run.window.pane
+    edges = np.diff(events.key) != 0
+    if not whole:
+        edges |= np.diff(pane) != 0
+    bounds = np.concatenate([[0], np.flatnonzero(edges) + 1, [len(events.ts)]])
+    codes = events.codes if events.codes.dtype == np.uint8 else events.codes.astype(np.int32)
+    numbers, values = linear.summarise(device, codes, events.weights, events.values, bounds, sizes)
+    first = bounds[:-1]
+    panes = np.zeros(len(first), np.int64) if whole else pane[first]
+    starts = run.program.start_size
+    return Summary(
+        events.key[first],
+        panes,
+        np.ascontiguousarray(numbers[:, starts:]),
+        np.ascontiguousarray(values[:, starts:]),
+        start_of(numbers[:, :starts, 0].real),
+    )
+
+
+def _by_key(key: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return the order that puts the events of a key side by side, None if they are."""
+    if not len(key) or key.min() == key.max():
+        return None
+    return np.argsort(key, kind="stable")
+
+
+def start_of(rows: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Return the start configuration of every lane, -1 for none."""
+    return np.where(rows.any(1), rows.argmax(1), -1).astype(np.int32)

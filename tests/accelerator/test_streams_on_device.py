@@ -1,0 +1,64 @@
+"""Codes in the memory of the host, and columns that the device reads, give the same counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cepheid.accelerator import columns, linear, streams
+from cepheid.accelerator.systems import system_of
+from cepheid.api import query
+from cepheid.engine.job import Job, lower
+
+pytestmark = pytest.mark.timeout(300)
+TEXT = "RETURN COUNT(*) PATTERN (SEQ(A+, B))+"
+SCHEMA = {"ts": "int", "type": "string"}
+SIZES = linear.Sizes(4, 3, 8)
+
+
+def device_of(job: Job) -> linear.DeviceSystem:
+    """Return the system of a job on the device."""
+    program = job.programs[0]
+    system = system_of(program, *job.columns_of(program))
+    assert system is not None
+    return linear.DeviceSystem(system)
+
+
+def test_codes_of_the_host_are_counted_in_batches_and_at_once() -> None:
+    job = lower(query(TEXT, schema=SCHEMA).plan)
+    device = device_of(job)
+    codes = streams.pinned(120)
+    codes[:] = np.random.default_rng(1).integers(0, 3, 120)
+    nothing = np.zeros((0, 120))
+    expected, _ = linear.summarise(
+        device, codes, nothing, nothing.astype(np.int64), np.array([0, 120]), SIZES
+    )
+    found, right = streams.count_from_host(device, codes.view(np.uint64), 4, SIZES)
+    assert right
+    assert np.allclose(found, expected[0])
+    counter = streams.SmallCounter(device, 128, 4)
+    assert np.allclose(counter.count(codes), expected[0])
+
+
+def events(types: str, times: list[int]) -> pa.Table:
+    """Return events with a dictionary of types."""
+    kinds = pa.array(list(types)).dictionary_encode()
+    return pa.table({"ts": times, "type": kinds})
+
+
+def test_the_device_reads_types_and_checks_times() -> None:
+    compiled = query(TEXT)
+    table = events("AABACABB", [1, 2, 3, 4, 5, 6, 7, 8])
+    job = lower(compiled.with_schema(table.schema).plan)
+    assert columns.reads_types_only(job)
+    assert columns.count_table(job, table) is not None
+    assert compiled.run(table, device="gpu").equals(compiled.run(table))
+    tied = events("AABB", [1, 1, 2, 2])
+    assert columns.count_table(job, tied) is None
+    assert compiled.run(tied, device="gpu").equals(compiled.run(tied))
+    assert columns.count_table(job, events("AABB", [1, 3, 2, 4])) is None
+    assert columns.count_table(job, table.slice(0, 0)) is None
+    plain = table.set_column(1, "type", table["type"].cast(pa.string()))
+    assert columns.count_table(job, plain) is None
+    assert compiled.run(plain, device="gpu").equals(compiled.run(plain))
