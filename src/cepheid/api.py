@@ -57,7 +57,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         format
             ``"text"``, ``"mermaid"`` (a flowchart of the pattern) or ``"json"`` (the plan itself).
         engine
-            ``"spark"`` adds to the text how Spark cuts the work into tasks.
+            ``"spark"`` adds to the text how Spark cuts the work into tasks, ``"gpu"`` whether the
+            query would run on a GPU of this machine.
 
         Examples
         --------
@@ -66,7 +67,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         """
         plan = self.plan if schema is None else self.with_schema(schema).plan
         formats = {
-            "text": lambda: explain_plan(plan, spark=engine == "spark"),
+            "text": lambda: explain_plan(plan, spark=engine == "spark") + _on_device(plan, engine),
             "mermaid": lambda: explain_mermaid(plan),
             "json": lambda: msgspec.json.format(plan.to_json(), indent=2).decode(),
         }
@@ -231,6 +232,14 @@ class CompiledQuery(msgspec.Struct, frozen=True):
     def format(self) -> str:
         """Return the query in canonical layout."""
         return format_query(self.tree)
+
+
+def _on_device(plan: Plan, engine: str) -> str:
+    if engine != "gpu":
+        return ""
+    # Looks for a GPU, which loads numba.
+    found = importlib.import_module("cepheid.runtime.local_device").explain_device(plan)
+    return f"\n{found}"
 
 
 def query(
