@@ -59,7 +59,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         format
             ``"text"``, ``"mermaid"`` (a flowchart of the pattern) or ``"json"`` (the plan itself).
         engine
-            ``"spark"`` adds to the text how Spark cuts the work into tasks.
+            ``"spark"`` adds to the text how Spark cuts the work into tasks, ``"gpu"`` whether the
+            query would run on a GPU of this machine.
         store
             An event store; tells which part of it the query reads, and why.
         analyze
@@ -75,7 +76,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             return str(run.explain_store(self, store, analyze=analyze))
         plan = self.plan if schema is None else self.with_schema(schema).plan
         formats = {
-            "text": lambda: explain_plan(plan, spark=engine == "spark"),
+            "text": lambda: explain_plan(plan, spark=engine == "spark") + _on_device(plan, engine),
             "mermaid": lambda: explain_mermaid(plan),
             "json": lambda: msgspec.json.format(plan.to_json(), indent=2).decode(),
         }
@@ -254,6 +255,14 @@ class CompiledQuery(msgspec.Struct, frozen=True):
 def _is_store(events: object) -> bool:
     """Return whether events are an EventStore, without loading what it needs."""
     return any(kind.__module__ == "cepheid.store.event_store" for kind in type(events).__mro__)
+
+
+def _on_device(plan: Plan, engine: str) -> str:
+    if engine != "gpu":
+        return ""
+    # Looks for a GPU, which loads numba.
+    found = importlib.import_module("cepheid.runtime.local_device").explain_device(plan)
+    return f"\n{found}"
 
 
 def query(

@@ -52,7 +52,7 @@ def run(text: str, table: pa.Table, rows: int, scheduler: Scheduler) -> list[dic
     return local_device.run_batches(lower(plan), batches, table.schema, scheduler).to_pylist()
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.data())
 def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
     pattern = data.draw(patterns())
@@ -138,6 +138,14 @@ def test_auto_runs_on_the_cpu_where_there_is_no_gpu() -> None:
     compiled, events = query("RETURN COUNT(*) PATTERN SEQ(A+, B)"), _events(50)
     assert compiled.run(events, device="auto").equals(compiled.run(events))
     assert compiled.run(events.to_pandas(), device="auto").equals(compiled.run(events.to_pandas()))
+
+
+def test_explain_says_where_a_query_would_run() -> None:
+    linear_query = query("RETURN COUNT(*) PATTERN SEQ(A+, B)")
+    assert linear_query.explain(engine="gpu").splitlines()[-1].startswith("device  cpu: numba's")
+    edges = query("RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price")
+    last = edges.explain(engine="gpu").splitlines()[-1]
+    assert last == "device  cpu: the indexed evaluator keeps events"
 
 
 def test_a_device_that_is_asked_for_must_do_the_work() -> None:

@@ -25,8 +25,8 @@ TABLE_DIMENSION_MAX = 4
 """Matrices of symbols fit into shared memory up to this size."""
 
 
-COLUMNS_MAX = 1
-"""Up to here a thread has all columns of a matrix; else it has one, which took less time."""
+COLUMNS_MAX = 3
+"""Up to here a thread has all columns of a matrix in registers; else a thread has one."""
 
 
 class Sizes(NamedTuple):
@@ -176,7 +176,8 @@ def summarise(
         matrices = device.count(_words(device, codes), sizes, flags)
         counts = np.array([matrices.numbers.shape[0]])
     else:
-        ptr, counts = cut(bounds, sizes)
+        # Threads that read weights wait for memory, so there are more of them.
+        ptr, counts = cut(bounds, sizes._replace(chunks=8 * sizes.chunks))
         events = (
             cuda.to_device(np.ascontiguousarray(codes)),
             _rows(weights[: max(device.parts - 1, 1)], np.float64),

@@ -35,6 +35,17 @@ def why_not_on_device(plan: Plan) -> str:
     return why_not_composed(plan)
 
 
+def explain_device(plan: Plan) -> str:
+    """Return in a line where a plan runs with ``device="auto"``, and why."""
+    found, name = find_device()
+    why = why_not_on_device(plan)
+    if why:
+        return f"device  cpu: {why}"
+    if found is not Found.GPU:
+        return f"device  cpu: {name}"
+    return f"device  gpu: {name}; tables of fewer than {SMALL_ROWS:,} events stay on the cpu"
+
+
 def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
     """Run a query over events on the device that was asked for.
 
