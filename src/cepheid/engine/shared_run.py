@@ -21,7 +21,7 @@ from cepheid.engine.runs import (
     Rows,
 )
 from cepheid.engine.shared_reading import SharedEvents
-from cepheid.engine.shared_tables import SharedProgram, Single
+from cepheid.engine.shared_tables import Counts, SharedProgram
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels import linear, shared, shared_panes
 from cepheid.language import tree
@@ -166,11 +166,11 @@ class SharedRun:
         self, events: SharedEvents, codes: NDArray[Any], begin: int, *, grouped: bool
     ) -> tuple[int, int, SharedRows]:
         tables, out = self.program.tables(), self._room()
-        single = self.program.single()
         width = self.window.within if self.window.kind is WindowKind.TUMBLING else 0
-        counts = self.V.shape[2] == 1 and self.M.shape[2] == 0 and self.semantics == linear.ANY
-        if single is not None and counts and not grouped and self._plain:
-            return self._count(events, codes, begin, width, single, out)
+        counting = self.V.shape[2] == 1 and self.M.shape[2] == 0 and self.semantics == linear.ANY
+        counts = self.program.counts() if counting and not grouped and self._plain else None
+        if counts is not None:
+            return self._count(events, codes, begin, width, counts, out)
         unit, zero = self.dtype.type(1), self.dtype.type(0)
         size, parts, mins = self.program.size, self.V.shape[2], self.M.shape[2]
         room = (
@@ -201,12 +201,12 @@ class SharedRun:
 
     def _count(
         self, events: SharedEvents, codes: NDArray[Any], begin: int, width: int,
-        single: Single, out: tuple[NDArray[Any], ...],
+        counts: Counts, out: tuple[NDArray[Any], ...],
     ) -> tuple[int, int, SharedRows]:  # fmt: skip
         """Call the fast kernel."""
         status, begin, rows = shared.count_shared_windows(
             self.program.tables(), self.V, self.M, self.stamp, self.exponent, self.limit,
-            events.ts, events.key, codes, begin, width, *single, out[:3], *out[3:],
+            events.ts, events.key, codes, begin, width, counts, out[:3], *out[3:],
         )  # fmt: skip
         return status, begin, _cut(out, rows)
 

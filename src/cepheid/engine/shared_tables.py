@@ -19,6 +19,10 @@ KINDS_KNOWN_MAX = 256
 """So many kinds are learned at once, in order: then kinds are codes, and fit into bytes."""
 
 
+SOURCES_MAX = 4
+"""With more sources a node, the kernel that only counts would add up too many zeros."""
+
+
 class SharedTables(NamedTuple):
     """What the kernels of a group read; nodes are numbers of the merged system, then some more.
 
@@ -48,11 +52,19 @@ class SharedTables(NamedTuple):
     right: NDArray[np.int32]
 
 
-class Single(NamedTuple):
-    """Codes that touch one node at most: code -> node, code -> padded sources."""
+class Counts(NamedTuple):
+    """What the kernel that only counts reads: for every code the nodes that grow, side by side.
 
-    target: NDArray[np.int64]
-    source: NDArray[np.int64]
+    ``source`` has the sources of each, padded with a node that is always zero; ``unit`` is the unit
+    among them, or -1. Numbers without a sign spare the look whether they count from the end.
+    """
+
+    target_ptr: NDArray[np.int32]
+    target: NDArray[np.uint32]
+    source: NDArray[np.uint32]
+    unit: NDArray[np.int32]
+    clear_ptr: NDArray[np.int32]
+    clear: NDArray[np.uint32]
 
 
 class Kinds:
@@ -122,7 +134,7 @@ class SharedProgram:
         self._clears: list[list[int]] = []
         self._fixed = self._build_fixed()
         self._tables: SharedTables | None = None
-        self._single: Single | None = None
+        self._counts: Counts | None = None
         if self.kinds.count <= KINDS_KNOWN_MAX:
             self.learn(list(range(self.kinds.count)))
 
@@ -144,7 +156,7 @@ class SharedProgram:
             self._clears.append(
                 list(dict.fromkeys(q for s in symbols for q in self._cleared.get(s, ())))
             )
-            self._tables = self._single = None
+            self._tables = self._counts = None
 
     def tables(self) -> SharedTables:
         """Return the arrays for all kinds seen so far."""
@@ -158,19 +170,26 @@ class SharedProgram:
             self._tables = SharedTables(target_ptr, target, clear_ptr, clear, idle, *self._fixed)
         return self._tables
 
-    def single(self) -> Single | None:
-        """Return the codes in the form of the fast kernel, if each touches one node at most."""
-        if any(map(any, self._clears)) or max(map(len, self._targets), default=0) > 1:
-            return None
-        if self._single is None:
-            sources = [self._sources(t[0]) if t else [] for t in self._targets]
+    def counts(self) -> Counts | None:
+        """Return the codes in the form of the kernel that only counts, unless it would pad much."""
+        if self._counts is None:
+            tables = self.tables()
+            sources = [self._sources(q) for targets in self._targets for q in targets]
             width = max([1, *map(len, sources)])
-            padded = [s + [self.zero] * (width - len(s)) for s in sources]
-            self._single = Single(
-                np.array([t[0] if t else -1 for t in self._targets], np.int64),
-                np.array(padded, np.int64).reshape(-1, width),
+            if width > SOURCES_MAX:
+                return None
+            units = set(self.units)
+            padded = [own + [self.zero] * (width - len(own)) for own in sources]
+            unit = [next((s for s in own if s in units), -1) for own in sources]
+            self._counts = Counts(
+                tables.target_ptr,
+                tables.target.astype(np.uint32),
+                np.array(padded, np.uint32).reshape(-1, width),
+                np.array(unit, np.int32),
+                tables.clear_ptr,
+                tables.clear.astype(np.uint32),
             )
-        return self._single
+        return self._counts
 
     def _sources(self, node: int) -> list[int]:
         unit = self.units[self.heaps[node]]

@@ -313,45 +313,59 @@ def run_shared_windows(
 
 
 @njit(cache=True)
-def count_until(T, V, limit, ts, key, codes, begin, width, target, source):
-    """Count as ``advance_until``, where an event touches one node at most and empties none."""
-    n, wide_ = codes.shape[0], source.shape[1]
-    heap, heap_unit = T.heap, T.heap_unit
+def count_until(V, limit, ts, key, codes, begin, width, counts, inc):
+    """Count as ``advance_until`` does, doubles and nothing else; O(touched nodes) an event.
+
+    ``V`` is (keys, nodes), and ``inc`` has room for what the nodes of one event get.
+    """
+    target_ptr, target, source, unit, clear_ptr, clear = counts
+    n, sources = codes.shape[0], source.shape[1]
     for i in range(begin, n):
         c = codes[i]
-        t = target[c]
-        if t < 0:
+        first, last = target_ptr[c], target_ptr[c + 1]
+        first_clear, last_clear = clear_ptr[c], clear_ptr[c + 1]
+        if first == last and first_clear == last_clear:
             continue
-        k = key[i]
+        k = np.uint64(key[i])
         if width > 0 and ts[i] >= limit[k]:
             return ENDED, i
-        total = V[k, t, 0]
-        for s in range(wide_):
-            total += V[k, source[c, s], 0]
-        if total == 0.0 and V[k, heap_unit[heap[t]], 0] == 0.0:
-            return NARROW, i
-        V[k, t, 0] = total
-        if total > LIMIT:
+        for t in range(first, last):
+            total = V[k, source[t, 0]]
+            for s in range(1, sources):
+                total += V[k, source[t, s]]
+            if total < TINY and unit[t] >= 0 and V[k, unit[t]] == 0.0 and V[k, target[t]] == 0.0:
+                return NARROW, i
+            inc[t - first] = total
+        for t in range(first_clear, last_clear):
+            V[k, clear[t]] = 0.0
+        most = 0.0
+        for t in range(first, last):
+            q = target[t]
+            value = V[k, q] + inc[t - first]
+            V[k, q] = value
+            most = max(most, value)
+        if most > LIMIT:
             return GROWN, i + 1
     return OK, n
 
 
 @njit(cache=True)
 def count_shared_windows(
-    T, V, M, stamp, exponent, limit, ts, key, codes, begin, width, target, source, out, R, RM
+    T, V, M, stamp, exponent, limit, ts, key, codes, begin, width, counts, out, R, RM
 ):
-    """Count as ``run_shared_windows``, where an event touches one node at most and empties none.
+    """Count as ``run_shared_windows``, under skip-till-any-match.
 
     Parameters
     ----------
-    target, source
-        code -> node that grows, -1 for none; code -> nodes that it adds, padded with the last,
-        which is always zero.
+    counts
+        The nodes that every code touches (``engine.shared_tables.Counts``).
     """
     rows, i = 0, begin
     queries = T.output_ptr.shape[0] - 1
+    numbers = V[:, :, 0]
+    inc = np.empty(V.shape[1])
     while True:
-        status, i = count_until(T, V, limit, ts, key, codes, i, width, target, source)
+        status, i = count_until(numbers, limit, ts, key, codes, i, width, counts, inc)
         if status == ENDED:
             if rows + queries > R.shape[0]:
                 return FULL, i, rows
