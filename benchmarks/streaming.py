@@ -129,7 +129,7 @@ def main() -> None:
     with warnings.catch_warnings(), spark_session.session("local[2]") as spark:
         warnings.simplefilter("ignore")
         spark.conf.set("spark.sql.shuffle.partitions", "2")
-        spark_session.keep_checkpoints_local(spark)
+        spark_session.keep_checkpoints_local(spark, str(folder))
         for name in names:
             if table is None:
                 print(f"{name}, {options.keys:,} keys, {options.rate:,} events/s")

@@ -106,7 +106,7 @@ def main() -> None:
     with warnings.catch_warnings(), spark_session.session("local[2]") as spark:
         warnings.simplefilter("ignore")
         spark.conf.set("spark.sql.shuffle.partitions", "2")
-        spark_session.keep_checkpoints_local(spark)
+        spark_session.keep_checkpoints_local(spark, str(folder))
         mine = [ours(spark, folder) for _ in range(RUNS)][-1]
     speed = count / mine["seconds"]
     print(f"Cepheid on Spark {speed:>12,.0f} events/s {mine['matches']:>9,} matches")

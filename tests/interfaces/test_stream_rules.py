@@ -47,6 +47,14 @@ def test_rules_that_cannot_be_read_are_told_once_and_the_others_go_on(tmp_path: 
     assert len(complaints) == 1
     assert "--> wrong:" in complaints[0]
     assert "the rules before go on" in complaints[0]
+    (folder / "wrong.cq").unlink()
+    # An editor's lock, and a rule that goes while it is read.
+    (folder / ".#counts.cq").symlink_to("nowhere")
+    assert not book.changed(tried.append)
+    (folder / "gone.cq").symlink_to("nowhere")
+    assert not book.changed(tried.append)
+    assert len(complaints) == 2
+    assert "could not read" in complaints[1]
     rules_in(folder, counts=COUNTS, trends=TRENDS)
     assert book.changed(tried.append)
     assert book.rules.names == tried[0].names == ("counts", "trends")

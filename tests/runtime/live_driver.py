@@ -65,7 +65,7 @@ def main(place: str, text: str) -> None:
     for name, value in options().items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    keep_checkpoints_local(spark)
+    keep_checkpoints_local(spark, place)
     warm_up(spark)
     while not (Path(place) / "go").exists():
         time.sleep(0.02)

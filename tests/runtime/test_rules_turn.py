@@ -48,7 +48,8 @@ def work_of(rules: Mapping[str, str], schema: pa.Schema, delay: int) -> RulesWor
     columns = united_schema({n: result_schema_of(plan, schema) for n, plan in plans.items()})
     first = next(iter(plans.values()))
     work = Work.of(first, schema, columns, 1, delay=delay)
-    return RulesWork(tuple((n, plan.to_json()) for n, plan in plans.items()), True, work)
+    named = tuple((n, plan.to_json()) for n, plan in plans.items())
+    return RulesWork(named, True, work, tuple(schema.names))
 
 
 class Stream:
@@ -60,10 +61,16 @@ class Stream:
         self.latest: int | None = None
         self.rows: dict[str, list[dict[str, Any]]] = {}
 
-    def turn(self, rules: Mapping[str, str], events: pa.Table | None, latest: int) -> None:
+    def turn(
+        self,
+        rules: Mapping[str, str],
+        events: pa.Table | None,
+        latest: int,
+        passed: int | None = None,
+    ) -> None:
         work = work_of(rules, self.schema, self.delay)
         arrived = [] if events is None else [events]
-        self.data, outcome = turn_rules(work, self.data, arrived, latest)
+        self.data, outcome = turn_rules(work, self.data, arrived, latest, passed)
         assert outcome.late == 0
         for row in outcome.results.to_pylist():
             self.rows.setdefault(row.pop("query"), []).append(row)
@@ -218,3 +225,36 @@ def test_a_rule_stays_the_same_when_its_plan_is_written_otherwise() -> None:
     bucket.turn({"one": text}, events.slice(1), SECOND)
     bucket.turn({"one": text}, None, FOREVER)
     assert [row["count"] for row in bucket.rows["one"]] == [2.0]
+
+
+def test_a_rule_that_was_away_begins_anew() -> None:
+    text = "RETURN COUNT(*) PATTERN SEQ(A, NOT C, B) WITHIN 100 s SLIDE 100 s"
+    events = table_of(stream("a101 a105 b140 a200"))
+    bucket = Stream(events.schema, 0)
+    bucket.turn({"k": text}, events.slice(0, 2), 105 * SECOND)
+    # No rule of the class was there when a C came, at 120 s; the stream has gone on without it.
+    bucket.turn({"k": text}, events.slice(2), 200 * SECOND, passed=120 * SECOND)
+    bucket.turn({"k": text}, None, FOREVER, passed=200 * SECOND)
+    assert not bucket.rows
+
+
+def test_a_rule_that_was_always_there_goes_on() -> None:
+    text = "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 100 s SLIDE 100 s"
+    events = table_of(stream("a101 a105 b140 a200"))
+    bucket = Stream(events.schema, 0)
+    bucket.turn({"k": text}, events.slice(0, 2), 105 * SECOND)
+    bucket.turn({"k": text}, events.slice(2), 200 * SECOND, passed=105 * SECOND)
+    assert [row["count"] for row in bucket.rows["k"]] == [2.0]
+
+
+def test_hundreds_of_rules_go_at_once() -> None:
+    # Each is of its own, so that nothing is shared and plans are small.
+    window = "WITHIN 4 s SLIDE 4 s"
+    rules = {f"r{n}": f"RETURN COUNT(*) PATTERN A WHERE A.price > {n} {window}" for n in range(600)}
+    events = table_of(stream("a1(price=700) a2(price=700) a9(price=1)"))
+    bucket = Stream(events.schema, 0)
+    bucket.turn(rules, events.slice(0, 1), SECOND)
+    left = {name: rules[name] for name in ("r0", "r599")}
+    bucket.turn(left, events.slice(1, 1), 2 * SECOND)
+    bucket.turn(left, events.slice(2), 9 * SECOND)
+    assert {name: rows[0]["count"] for name, rows in bucket.rows.items()} == {"r0": 2, "r599": 2}

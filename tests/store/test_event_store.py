@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import cepheid
 from cepheid.store import event_store
 from cepheid.store.event_store import EventStore
 from cepheid.store.file_system import LocalFiles
+from cepheid.store.snapshot import Interval
 
 
 def table_of(times: list[int], begin: int = 0) -> pa.Table:
@@ -292,3 +294,42 @@ def test_queries_run_over_a_store(tmp_path: Path) -> None:
     query = cepheid.query("RETURN COUNT(*) PATTERN SEQ(A+, B) WITHIN 20 us SLIDE 10 us")
     ordered = table.take(np.argsort(table["ts"].to_numpy(), kind="stable"))
     assert query.run(store) == query.run(ordered)
+
+
+def test_files_of_a_version_that_was_replaced_just_now_stay_for_its_readers(
+    tmp_path: Path,
+) -> None:
+    store = EventStore(tmp_path)
+    store.append(pa.table({"ts": [1, 5], "x": [1, 5]}))
+    store.append(pa.table({"ts": [3, 7], "x": [3, 7]}))
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (1000, 1000))
+    reader = store.snapshot()
+    assert store.compact()
+    store.clean()
+    assert sum(map(len, reader.scan(Interval(), ["ts", "x"]))) == 4
+    assert store.clean(older_than_s=-1)
+    assert store.scan().read_all().num_rows == 4
+
+
+def test_segments_of_others_must_have_the_types_of_the_store(tmp_path: Path) -> None:
+    store, other = EventStore(tmp_path / "a"), EventStore(tmp_path / "b")
+    other.append(pa.table({"ts": [1], "x": ["text"]}))
+    terms = store.terms()
+    store.append(pa.table({"ts": [1], "x": [1]}))
+    segments = other.snapshot().manifest.segments
+    with pytest.raises(cepheid.DataError, match="E543"):
+        store.add_segments(segments, other.schema, terms)
+
+
+def test_a_directory_whose_files_do_not_fit_or_that_moved(tmp_path: Path) -> None:
+    folder, index = tmp_path / "files", tmp_path / "index"
+    folder.mkdir()
+    parquet.write_table(pa.table({"ts": [1], "x": [1]}), folder / "a.parquet")
+    EventStore.open_directory(folder, index_at=index)
+    folder.rename(tmp_path / "moved")
+    store = EventStore.open_directory(tmp_path / "moved", index_at=index)
+    assert store.scan().read_all().num_rows == 1
+    parquet.write_table(pa.table({"ts": [1], "x": ["one"]}), tmp_path / "moved" / "b.parquet")
+    with pytest.raises(cepheid.DataError, match="E543"):
+        EventStore.open_directory(tmp_path / "moved", index_at=index)

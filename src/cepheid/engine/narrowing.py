@@ -1,4 +1,4 @@
-"""A workload without one of its queries: the others keep what they have counted.
+"""A workload without some of its queries: the others keep what they have counted.
 
 Whether two numbers have equal inflow does not depend on other queries, so the nodes of the smaller
 system are some of those of the larger one, and their values are taken over as they are.
@@ -6,6 +6,7 @@ system are some of those of the larger one, and their values are taken over as t
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 import numpy as np
@@ -18,12 +19,12 @@ from cepheid.planner.shared_system import UNIT
 from cepheid.planner.sharing import Group, SharedPlan
 
 
-def without_query(
-    job: WorkloadJob, state: WorkloadState, number: int
+def without_queries(
+    job: WorkloadJob, state: WorkloadState, numbers: Set[int]
 ) -> tuple[WorkloadJob, WorkloadState]:
-    """Return a workload without a query, and its state; the given ones are not used any more."""
-    kept = [n for n in range(len(job.shared.names)) if n != number]
-    smaller = WorkloadJob(narrower(job.shared, number))
+    """Return a workload without some queries, and its state; the given ones are used no more."""
+    kept = _kept(job.shared, numbers)
+    smaller = WorkloadJob(narrower(job.shared, numbers))
     # The states of queries that run alone know the programs of their jobs.
     smaller.jobs = [job.jobs[n] for n in kept]
     other = WorkloadState(smaller)
@@ -31,42 +32,41 @@ def without_query(
     for admission in other.held:
         other.held[admission] = state.held[admission]
         other.last[admission] = state.last[admission]
-    places = [_places(run.program.group, number) for run in state.runs]
+    places = [_places(run.program.group, numbers) for run in state.runs]
     taken = [(run, own) for run, own in zip(state.runs, places, strict=True) if own]
     other.runs = [
         _taken_over(run, program, own)
         for program, (run, own) in zip(smaller.programs, taken, strict=True)
     ]
-    other.alone = {_moved(n, number): lone for n, lone in state.alone.items() if n != number}
-    other.listing = {_moved(n, number): lone for n, lone in state.listing.items() if n != number}
+    other.alone = {kept.index(n): lone for n, lone in state.alone.items() if n not in numbers}
+    other.listing = {kept.index(n): lone for n, lone in state.listing.items() if n not in numbers}
     return smaller, other
 
 
-def narrower(shared: SharedPlan, number: int) -> SharedPlan:
-    """Return the plan of a workload without a query."""
+def narrower(shared: SharedPlan, numbers: Set[int]) -> SharedPlan:
+    """Return the plan of a workload without some queries."""
+    kept = _kept(shared, numbers)
+    moved = {n: place for place, n in enumerate(kept)}
     groups = []
     for group in shared.groups:
-        if places := _places(group, number):
+        if places := _places(group, numbers):
             smaller = _smaller(group, places)
-            members = tuple(_moved(n, number) for n in smaller.members)
-            groups.append(replace(smaller, members=members))
-    kept = [n for n in range(len(shared.names)) if n != number]
+            groups.append(replace(smaller, members=tuple(moved[n] for n in smaller.members)))
     return SharedPlan(
         tuple(shared.names[n] for n in kept),
         tuple(shared.plans[n] for n in kept),
         tuple(groups),
-        {_moved(n, number): why for n, why in shared.alone.items() if n != number},
+        {moved[n]: why for n, why in shared.alone.items() if n not in numbers},
     )
 
 
-def _places(group: Group, number: int) -> list[int]:
-    """Return the places of the members of a group other than one."""
-    return [place for place, n in enumerate(group.members) if n != number]
+def _kept(shared: SharedPlan, numbers: Set[int]) -> list[int]:
+    return [n for n in range(len(shared.names)) if n not in numbers]
 
 
-def _moved(n: int, number: int) -> int:
-    """Return the number of a query after another one has gone."""
-    return n - (n > number)
+def _places(group: Group, numbers: Set[int]) -> list[int]:
+    """Return the places of the members of a group that stay."""
+    return [place for place, n in enumerate(group.members) if n not in numbers]
 
 
 def _smaller(group: Group, places: list[int]) -> Group:

@@ -7,12 +7,12 @@ that goes takes its numbers with it, but for those that others share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 
 import pyarrow as pa
 
 from cepheid.engine.listing import empty_matches
-from cepheid.engine.narrowing import without_query
+from cepheid.engine.narrowing import without_queries
 from cepheid.engine.workload import (
     Found,
     WorkloadJob,
@@ -67,11 +67,11 @@ class Generation:
         """Return the names of the rules."""
         return self.job.shared.names
 
-    def remove(self, name: str) -> None:
-        """Remove a rule; the others keep what they have counted."""
-        number = self.names.index(name)
-        self.job, self.state = without_query(self.job, self.state, number)
-        self.gone.append(name)
+    def remove(self, names: Set[str]) -> None:
+        """Remove rules; the others keep what they have counted."""
+        numbers = {n for n, name in enumerate(self.names) if name in names}
+        self.gone += [self.names[n] for n in sorted(numbers)]
+        self.job, self.state = without_queries(self.job, self.state, numbers)
 
     def tables(self, found: Found, schema: pa.Schema) -> Tables:
         """Return the rows that are complete."""
@@ -116,13 +116,16 @@ class RunningRules:
         KeyError
             If there is no such rule.
         """
-        owner = next((g for g in self.generations if name in g.names), None)
-        if owner is None:
+        if name not in self.names:
             raise KeyError(name)
-        if len(owner.names) == 1:
-            self.generations.remove(owner)
-        else:
-            owner.remove(name)
+        self.remove_all({name})
+
+    def remove_all(self, names: Set[str]) -> None:
+        """Remove the rules that have one of these names."""
+        self.generations = [g for g in self.generations if not set(g.names) <= names]
+        for generation in self.generations:
+            if not names.isdisjoint(generation.names):
+                generation.remove(names)
 
     def feed(self, batch: pa.Table) -> Tables:
         """Process a batch, later than all before it; return the rows that are complete."""

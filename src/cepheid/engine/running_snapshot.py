@@ -1,7 +1,7 @@
 """RunningRules to bytes and back: every generation with the rules that it began with.
 
-What rules share is worked out again from their plans, in the order in which things happened: those
-that came together, then without those that went.
+What rules share is worked out again from their plans: of those that came together, then without
+those that went.
 """
 
 from __future__ import annotations
@@ -68,8 +68,6 @@ def rules_from_bytes(data: bytes, schema: pa.Schema) -> RunningRules:
 @lru_cache(maxsize=64)
 def plan_of(came: Rules, gone: tuple[str, ...], *, merge: bool) -> SharedPlan:
     """Return the plan of rules that came together, without those that went since."""
-    if not gone:
-        plans = [Plan.from_json(plan) for _, plan in came]
-        return share([name for name, _ in came], plans, merge=merge)
-    before = plan_of(came, gone[:-1], merge=merge)
-    return narrower(before, before.names.index(gone[-1]))
+    plans = [Plan.from_json(plan) for _, plan in came]
+    shared = share([name for name, _ in came], plans, merge=merge)
+    return narrower(shared, {shared.names.index(name) for name in gone}) if gone else shared

@@ -64,7 +64,7 @@ RulesOption = Annotated[
 ENGINES = ("local", "spark")
 
 
-class WrongUseError(Exception):
+class WrongUseError(ValueError):
     """The command was given something that it cannot work with; ends with EXIT_USAGE."""
 
 

@@ -37,9 +37,14 @@ def read_rules(path: Path) -> dict[str, str]:
 def _from_folder(path: Path) -> dict[str, str]:
     rules = {}
     for file in sorted(path.rglob("*.cq")):
-        name = file.relative_to(path).with_suffix("").as_posix()
+        place = file.relative_to(path)
+        if any(part.startswith(".") for part in place.parts):
+            continue  # Editors keep such files while others are open.
         try:
-            rules[name] = file.read_bytes().decode("utf-8-sig")
+            rules[place.with_suffix("").as_posix()] = file.read_bytes().decode("utf-8-sig")
+        except OSError as error:
+            message = f"could not read `{file}`: {error.strerror or error}"
+            raise DataError([Diagnostic("E501", message)]) from error
         except UnicodeDecodeError:
             message = f"`{file}` is not UTF-8 text"
             helps = ("save the file with the encoding UTF-8",)

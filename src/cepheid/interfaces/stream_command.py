@@ -89,7 +89,7 @@ def live_session(options: Options) -> Iterator[SparkSession]:
         spark_session.session(options.master, packages=options.packages) as spark,
     ):
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
-        spark_session.keep_checkpoints_local(spark)
+        spark_session.keep_checkpoints_local(spark, str(options.checkpoint))
         yield spark
 
 

@@ -51,7 +51,7 @@ class Rulebook:
                 self._said = ""
                 return False
             try_out(rules)
-        except CepheidError as error:
+        except (CepheidError, OSError, ValueError) as error:
             if str(error) != self._said:
                 self._complain(f"{error}\nthe rules before go on")
             self._said = str(error)

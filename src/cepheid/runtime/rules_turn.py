@@ -39,6 +39,13 @@ class RulesWork(msgspec.Struct, frozen=True):
     rules: Rules
     merge: bool
     work: Work
+    whole: tuple[str, ...] = ()
+    """The columns of whole events, for rules that list them; other rules may read parts of them."""
+
+    def columns_of(self, plan: Plan) -> tuple[str, ...]:
+        """Return the columns that a rule is given."""
+        names = self.work.schema.names
+        return tuple(n for n in names if n in self.whole) if plan.columns is None else tuple(names)
 
 
 class _Saved(msgspec.Struct, array_like=True):
@@ -53,9 +60,16 @@ class _Saved(msgspec.Struct, array_like=True):
 
 
 def turn_rules(
-    shared: RulesWork, data: bytes | None, arrived: list[pa.Table], latest: int | None
+    shared: RulesWork,
+    data: bytes | None,
+    arrived: list[pa.Table],
+    latest: int | None,
+    passed: int | None = None,
 ) -> tuple[bytes, Outcome]:
     """Take in what arrived, up to the watermark that follows from the latest time.
+
+    ``passed`` is the watermark of the whole stream before this micro-batch. A bucket that is behind
+    it had no rules for a while, and begins anew.
 
     Raises
     ------
@@ -66,6 +80,8 @@ def turn_rules(
     work = shared.work
     plan = Plan.from_json(work.plan)
     before, rules, buffer = _restore(work, data)
+    if passed is not None and (before is None or before < passed):
+        before, rules, buffer = passed, RunningRules(work.schema), work.schema.empty_table()
     exchange_rules(rules, shared)
     fresh = pa.concat_tables(arrived) if arrived else work.schema.empty_table()
     on_time = fresh
@@ -76,7 +92,7 @@ def turn_rules(
     found: Tables = {}
     if until is not None:
         cut = int(np.searchsorted(read_times(Columns(waiting), plan.time), until))
-        found = _until(rules, waiting.slice(0, cut), until)
+        found = _until(shared, rules, waiting.slice(0, cut), until)
         waiting = waiting.slice(cut)
     keys = max((len(k) for g in rules.generations for k in g.state.keys.values()), default=0)
     if until is not None:
@@ -107,9 +123,7 @@ def exchange_rules(rules: RunningRules, shared: RulesWork) -> None:
         for name, plan in zip(g.names, g.job.shared.plans, strict=True)
     }
     wanted = {name: _meaning(plan_from(plan)) for name, plan in shared.rules}
-    for name, meaning in known.items():
-        if wanted.get(name) != meaning:
-            rules.remove(name)
+    rules.remove_all({name for name, meaning in known.items() if wanted.get(name) != meaning})
     new = tuple((name, plan) for name, plan in shared.rules if known.get(name) != wanted[name])
     if new:
         rules.add(plan_of(new, (), merge=shared.merge), merge=shared.merge)
@@ -126,7 +140,7 @@ def _meaning(plan: Plan) -> tuple[object, ...]:
     return plan.text, plan.time, plan.type, plan.tiebreak, plan.window.tick_ns
 
 
-def _until(rules: RunningRules, events: pa.Table, until: int) -> Tables:
+def _until(shared: RulesWork, rules: RunningRules, events: pa.Table, until: int) -> Tables:
     """Return what is complete at a time, after events before it."""
     tables: Tables = {}
     for generation in rules.generations:
@@ -136,12 +150,13 @@ def _until(rules: RunningRules, events: pa.Table, until: int) -> Tables:
         for part in slices(events, LOOK_BACK_ROWS if back else STEP_ROWS):
             found.add(feed(job, state, part, listing=False))
         found.add(advance_workload(job, state, until))
-        for n in job.listing:
-            state.listing[n], listed = list_until(
-                job.jobs[n], state.listing[n], events, until, rules.schema
-            )
-            found.matches[n].append(listed)
         tables |= generation.tables(found, rules.schema)
+        for n in job.listing:
+            own = events.select(shared.columns_of(job.shared.plans[n]))
+            state.listing[n], listed = list_until(
+                job.jobs[n], state.listing[n], own, until, own.schema
+            )
+            tables[generation.names[n]] = listed
     return tables
 
 
@@ -186,8 +201,8 @@ def _restore(work: Work, data: bytes | None) -> tuple[int | None, RunningRules, 
 def _with_columns(events: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return events with the columns that the rules read now.
 
-    Nothing but the buffer has events of the stream: all others are through, up to the watermark.
-    Those that came before a rule did have NULL in columns that it is the first to read.
+    Events that came before a rule did have NULL in columns that it is the first to read. What
+    rules themselves keep has the columns that they read, which stay the same and in one order.
     """
     if events.schema.equals(schema):
         return events

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.job import lower
 from cepheid.engine.united import united_schema
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.planner.plan import Plan
@@ -29,7 +28,6 @@ from cepheid.runtime.blobs import split
 from cepheid.runtime.ordering import ordered
 from cepheid.runtime.rules_turn import RulesWork, turn_rules
 from cepheid.runtime.spark_batch import canonical
-from cepheid.runtime.spark_filters import drops_events
 from cepheid.runtime.spark_schema import alias_of, arrow_schema_of, columns_of, result_schema_of
 from cepheid.runtime.spark_slices import number_matches
 from cepheid.runtime.spark_stream import (
@@ -45,7 +43,7 @@ from cepheid.runtime.spark_stream import (
 from cepheid.runtime.spark_tasks import BUCKET, Batches, chunks, in_task, partition_id
 from cepheid.runtime.spark_workload import SparkWorkloadLike
 from cepheid.runtime.stream_state import Outcome
-from cepheid.runtime.watermarks import in_microseconds
+from cepheid.runtime.watermarks import MILLISECOND, in_microseconds, in_ticks
 from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
@@ -62,8 +60,6 @@ class Class(NamedTuple):
 
     attributes: Attributes
     buckets: tuple[int, ...]
-    types: frozenset[str] | None
-    """The types of events that matter, None if all do."""
     work: RulesWork
 
 
@@ -107,10 +103,14 @@ def _plan_of(name: str, query: Any, frame: DataFrame) -> Plan:
 
 def _rows(frame: DataFrame, plans: dict[str, Plan], watermark: str, *, merge: bool) -> DataFrame:
     spark = frame.sparkSession
-    columns = {name: c for plan in plans.values() for name, c in columns_of(frame, plan).items()}
+    found = {name: c for plan in plans.values() for name, c in columns_of(frame, plan).items()}
+    # In one order whatever rules there are: they keep events between micro-batches.
+    columns = {name: found[name] for name in sorted(found)}
     projected = frame.select(*(column.alias(alias_of(n)) for n, (column, _) in columns.items()))
     schema = arrow_schema_of(projected, columns)
-    results = united_schema({n: result_schema_of(plan, schema) for n, plan in plans.items()})
+    results = united_schema(
+        {n: result_schema_of(plan, _seen(plan, schema, frame)) for n, plan in plans.items()}
+    )
     delay = delay_of(spark, watermark)
     classes = []
     routed = projected
@@ -119,16 +119,25 @@ def _rows(frame: DataFrame, plans: dict[str, Plan], watermark: str, *, merge: bo
         buckets = _buckets(spark, attributes)
         work = Work.of(next(iter(own.values())), schema, results, len(buckets), delay=delay)
         rules = tuple((name, plan.to_json()) for name, plan in own.items())
-        classes.append(
-            Class(attributes, buckets, _types(own.values()), RulesWork(rules, merge, work))
-        )
+        shared = RulesWork(rules, merge, work, tuple(frame.columns))
+        classes.append(Class(attributes, buckets, shared))
         if attributes:
             keys = [canonical(projected, name) for name in attributes]
             place = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
             routed = routed.withColumn(f"{BUCKET}{number}", place)
     _check_apart(classes)
     sent = routed.mapInArrow(send_to_classes(classes), tasks.SENT_DDL)
-    return rows_of_turns(sent, watermark, take_turns_of_classes(classes), results)
+    # Another watermark of the same query could be ahead, if the largest of them counts.
+    policy = str(spark.conf.get("spark.sql.streaming.multipleWatermarkPolicy", "min"))
+    turns = take_turns_of_classes(classes, alone=policy.lower() != "max")
+    return rows_of_turns(sent, watermark, turns, results)
+
+
+def _seen(plan: Plan, schema: pa.Schema, frame: DataFrame) -> pa.Schema:
+    """Return the columns that a rule is given; whole events have no parts of structures beside."""
+    if plan.columns is not None:
+        return schema
+    return pa.schema([field for field in schema if field.name in frame.columns])
 
 
 def _classes(plans: dict[str, Plan]) -> dict[Attributes, list[str]]:
@@ -154,16 +163,6 @@ def _check_apart(classes: list[Class]) -> None:
         raise ValueError(message)
 
 
-def _types(plans: Any) -> frozenset[str] | None:
-    """Return the types of events that matter to some rule, None if all may."""
-    found: set[str] = set()
-    for plan in plans:
-        if not drops_events(plan) or plan.type is None:
-            return None
-        found.update(lower(plan).types.values())
-    return frozenset(found)
-
-
 def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
     """Return a task that sends events to the buckets of every class."""
 
@@ -178,7 +177,7 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
             latest = int(read_times(Columns(table), plan.time).max())
             stamp = in_microseconds(first, latest)
             for number, one in enumerate(classes):
-                kept = ordered(_of_consequence(one, plan, table), plan)
+                kept = ordered(_of_consequence(one, table), plan)
                 place = np.zeros(len(kept), np.int64)
                 if one.attributes:
                     place = kept[f"{BUCKET}{number}"].to_numpy().astype(np.int64)
@@ -191,30 +190,40 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
     return in_task(run)
 
 
-def _of_consequence(one: Class, plan: Plan, table: pa.Table) -> pa.Table:
+def _of_consequence(one: Class, table: pa.Table) -> pa.Table:
     columns = Columns(table)
     kept = np.ones(len(table), np.bool_)
     for name in one.attributes:
         values = columns.arrow(name)
         if values.null_count:
             kept &= np.asarray(pc.is_valid(values))
-    if one.types is not None and plan.type in table.column_names:
-        wanted = pc.is_in(table[plan.type].cast(pa.string()), pa.array(sorted(one.types)))
-        kept &= np.asarray(wanted)
     return table if kept.all() else table.filter(pa.array(kept))
 
 
-def take_turns_of_classes(classes: list[Class]) -> tasks.Turns:
-    """Return the stateful operator of all rules."""
+def _known(work: Work, passed: int) -> int | None:
+    """Return the watermark that every bucket with rules has reached before this micro-batch.
+
+    Zero is Spark's word for none, and it leaves out what a delay has beyond whole milliseconds.
+    """
+    return in_ticks(work, passed - MILLISECOND) if passed > MILLISECOND else None
+
+
+def take_turns_of_classes(classes: list[Class], *, alone: bool) -> tasks.Turns:
+    """Return the stateful operator of all rules.
+
+    ``alone``: whether Spark's watermark is never ahead of that of the rules.
+    """
     places = {
         bucket: (one.work, place) for one in classes for place, bucket in enumerate(one.buckets)
     }
 
     def turn(
-        bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None
+        bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, passed: int
     ) -> tuple[bytes, Outcome]:
         work, place = places[bucket]
-        saved, outcome = turn_rules(work, data, arrived, latest)
+        saved, outcome = turn_rules(
+            work, data, arrived, latest, _known(work.work, passed) if alone else None
+        )
         results = number_matches(outcome.results, place)
         return saved, outcome._replace(results=results, lag=in_microseconds(work.work, outcome.lag))
 

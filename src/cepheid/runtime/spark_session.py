@@ -180,8 +180,8 @@ def clear_error(error: Exception) -> DataError:
     return DataError([Diagnostic("E523", f"Spark failed: {reason}")])
 
 
-def keep_checkpoints_local(spark: SparkSession) -> None:
-    """Let live queries write checkpoints on a local disk without a process for every file.
+def keep_checkpoints_local(spark: SparkSession, checkpoint: str) -> None:
+    """Let live queries write a checkpoint on a local disk without a process for every file.
 
     Spark renames files by way of a class that asks ``readlink`` whether each is a link. The other
     one renames them as well; on HDFS it would leave an old file in its place, so it is for disks
@@ -190,6 +190,10 @@ def keep_checkpoints_local(spark: SparkSession) -> None:
     name, better = LOCAL_CHECKPOINTS
     if spark.conf.get(name, None) is None and not is_connect(spark):
         jvm: Any = spark.sparkContext._jvm
+        configuration = spark.sparkContext._jsc.hadoopConfiguration()
+        place = jvm.org.apache.hadoop.fs.Path(checkpoint).getFileSystem(configuration)
+        if place.getScheme() != "file":
+            return
         try:
             jvm.java.lang.Class.forName(better)
         except Py4JError:  # Another version of Spark has it elsewhere.

@@ -52,8 +52,8 @@ TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", payload binary"
 
 Frames = Iterator[pd.DataFrame]
 Turns = Callable[[Any, Iterable[pd.DataFrame], "GroupState"], Frames]
-Turn = Callable[[int, bytes | None, list[pa.Table], int | None], tuple[bytes, Outcome]]
-"""The number of a bucket, its state and what arrived in; its state and what is certain out."""
+Turn = Callable[[int, bytes | None, list[pa.Table], int | None, int], tuple[bytes, Outcome]]
+"""A bucket, its state, what arrived with the latest time, and Spark's watermark in microseconds."""
 
 
 def send_stream(
@@ -122,7 +122,7 @@ def take_turns(work: Work) -> Turns:
     """Return the stateful operator of a query."""
 
     def one(
-        bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None
+        bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, _passed: int
     ) -> tuple[bytes, Outcome]:
         saved, outcome = turn(work, data, arrived, latest)
         results, lag = number_matches(outcome.results, bucket), in_microseconds(work, outcome.lag)
@@ -137,7 +137,8 @@ def turns_of(one: Turn) -> Turns:
     def run(key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
         data = bytes(state.get[0]) if state.exists else None
         try:
-            saved, outcome = one(int(key[0]), data, *_arrived(frames))
+            passed = state.getCurrentWatermarkMs() * MILLISECOND
+            saved, outcome = one(int(key[0]), data, *_arrived(frames), passed)
         except CepheidError as error:
             raise type(error)(error.diagnostics, error.text) from None
         state.update((saved,))

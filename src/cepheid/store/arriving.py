@@ -75,15 +75,35 @@ def fitted(table: pa.Table, schema: pa.Schema | None) -> tuple[pa.Table, pa.Sche
     return pa.table(arrays, names=table.column_names), pa.schema(merged)
 
 
+def merged_schema(schema: pa.Schema, known: pa.Schema | None) -> pa.Schema:
+    """Return the columns of a store with those of files that are written already.
+
+    Raises
+    ------
+    DataError
+        E543 if a column has another type than the store's.
+    """
+    empty = schema.empty_table()
+    types = {} if known is None else {field.name: field.type for field in known}
+    for field in plain(empty).schema:
+        kind = types.get(field.name, field.type)
+        # Nothing is known yet of a column that has had nothing but NULL.
+        if field.type != kind and not pa.types.is_null(kind):
+            raise _misfit(field.name, field.type, kind)
+    return fitted(empty, known)[1]
+
+
 def _cast(column: Any, field: pa.Field[Any]) -> Any:
     try:
         return column.cast(field.type)
     except pa.ArrowException as error:
-        message = (
-            f"column `{field.name}` is of type {column.type}, and of type {field.type} in the store"
-        )
-        helps = (f"turn it into {field.type}, or give it another name",)
-        raise DataError([Diagnostic("E543", message, helps=helps)]) from error
+        raise _misfit(field.name, column.type, field.type) from error
+
+
+def _misfit(name: str, kind: pa.DataType, known: pa.DataType) -> DataError:
+    message = f"column `{name}` is of type {kind}, and of type {known} in the store"
+    helps = (f"turn it into {known}, or give it another name",)
+    return DataError([Diagnostic("E543", message, helps=helps)])
 
 
 def in_order(table: pa.Table, time: str) -> tuple[pa.Table, Times]:

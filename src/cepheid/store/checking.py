@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
+from cepheid.errors import DataError
 from cepheid.store.file_system import Files
-from cepheid.store.manifest import Manifest, StoredFile, list_versions, path_of
+from cepheid.store.manifest import Manifest, StoredFile, list_versions, load_manifest, path_of
 from cepheid.store.segments import DATA_FOLDER, INDEX_FOLDER
 from cepheid.store.snapshot import Snapshot
 
@@ -66,9 +69,14 @@ def checksum_of(path: Path) -> int:
 def remove_leftovers(
     files: Files, folder: Path, manifest: Manifest | None, older_than_s: float
 ) -> list[Path]:
-    """Remove old files that the latest version does not name; return them."""
-    needed = set() if manifest is None else {file.name for file in manifest.files()}
+    """Remove old files that no version names which somebody may still read; return them."""
     before = time.time() - older_than_s
+    needed = set() if manifest is None else {file.name for file in manifest.files()}
+    versions = list_versions(folder)
+    for version, later in pairwise(versions):
+        # A version is read until the next one comes, and by some for a while after that.
+        if _changed_at(path_of(folder, later)) > before:
+            needed |= _names(folder, version)
     found = [
         path
         for name in (DATA_FOLDER, INDEX_FOLDER)
@@ -76,10 +84,26 @@ def remove_leftovers(
         if f"{name}/{path.name}" not in needed
     ]
     found += sorted(folder.glob(".manifest-*.tmp"))
-    found += [path_of(folder, version) for version in list_versions(folder)[:-MANIFESTS_KEPT]]
+    found += [path_of(folder, version) for version in versions[:-MANIFESTS_KEPT]]
     removed = []
     for path in found:
-        if path.stat().st_mtime <= before:
+        if _changed_at(path) <= before:
             files.remove(path)
             removed.append(path)
     return removed
+
+
+def _names(folder: Path, version: int) -> set[str]:
+    """Return the files of a version; one that cannot be read is read by nobody."""
+    try:
+        return {file.name for file in load_manifest(folder, version).files()}
+    except DataError:
+        return set()
+
+
+def _changed_at(path: Path) -> float:
+    """Return when a file was written; one that is gone by now is left to who took it."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return math.inf

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic
-from cepheid.store.arriving import as_table, fitted, in_order
+from cepheid.store.arriving import as_table, fitted, in_order, merged_schema
 from cepheid.store.checking import Report, check_files, remove_leftovers
 from cepheid.store.compaction import compact_segments, replaced
 from cepheid.store.file_system import Files
@@ -191,7 +191,7 @@ class EventStore(StoreReader):
             if not added:
                 return None
             first = Manifest(0, self._time, pack_schema(schema)) if before is None else before
-            _, merged = fitted(schema.empty_table(), None if before is None else before.schema)
+            merged = merged_schema(schema, None if before is None else before.schema)
             after = msgspec.structs.replace(
                 first,
                 columns=pack_schema(merged),

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from cepheid.errors import DataError, Diagnostic
-from cepheid.store.arriving import fitted, plain
+from cepheid.store.arriving import merged_schema, plain
 from cepheid.store.blocks import STATISTICS, Blocks, Summary, index_table, is_summed, pack_blocks
 from cepheid.store.checking import checksum_of
 from cepheid.store.manifest import Manifest, Segment, StoredFile, pack_schema
@@ -37,14 +37,16 @@ def read_directory(
         unchanged = same is not None and same.data == _file_of(path, name)
         segments += [same] if same and unchanged else _index_file(place, path, name, time)
     assert schema is not None, "there is a file"
-    if before is not None and tuple(segments) == before.segments:
+    beside = Path(os.path.relpath(folder.resolve(), place.folder.resolve())).as_posix()
+    same_place = before is not None and before.folder == beside
+    if before is not None and same_place and tuple(segments) == before.segments:
         return None
     first = Manifest(0, time, "") if before is None else before
     return msgspec.structs.replace(
         first,
         columns=pack_schema(schema),
         segments=tuple(segments),
-        folder=Path(os.path.relpath(folder.resolve(), place.folder.resolve())).as_posix(),
+        folder=beside,
     )
 
 
@@ -70,10 +72,10 @@ def find_parquet(folder: Path) -> list[Path]:
 
 def _schema(path: Path, known: pa.Schema | None) -> pa.Schema:
     try:
-        empty = parquet.read_schema(path).empty_table()
+        found = parquet.read_schema(path)
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(path, error) from error
-    return fitted(empty, known)[1]
+    return merged_schema(found, known)
 
 
 def _file_of(path: Path, name: str) -> StoredFile:
