@@ -80,11 +80,18 @@ def test_same_matches(case: Case) -> None:
     assert same == (case["id"] not in DIFFERENT)
 
 
-@pytest.mark.parametrize("case", EXPRESSED, ids=lambda case: case["id"])
+# Other cases do not tell when their matches are complete, or have other matches.
+TOLD = [
+    case
+    for case in EXPRESSED
+    if case["id"] not in DIFFERENT
+    and all("completed_at" in match for match in case["expected"]["matches"])
+]
+
+
+@pytest.mark.parametrize("case", TOLD, ids=lambda case: case["id"])
 def test_same_order_of_completion(case: Case) -> None:
-    expected = [m["completed_at"] for m in case["expected"]["matches"] if "completed_at" in m]
-    if case["id"] in DIFFERENT or len(expected) < len(case["expected"]["matches"]):
-        pytest.skip("the source does not tell when matches are complete")
+    expected = [match["completed_at"] for match in case["expected"]["matches"]]
     place = {row[0]: number for number, row in enumerate(case["input"]["rows"])}
     found = [
         max((e for v in m.values() for e in v), key=place.__getitem__) for m in matches_of(case)

@@ -246,7 +246,8 @@ def value(node: tree.Expression, scene: Scene) -> Any:
             return (value(operand, scene) is not None) == negated
         case tree.Binary(operator=operator, left=left, right=right):
             return _operated(operator, value(left, scene), value(right, scene))
-    raise NotImplementedError(type(node).__name__)
+    message = f"clauses are drawn without {type(node).__name__}"
+    raise AssertionError(message)
 
 
 def _operated(operator: str, a: Any, b: Any) -> Any:
@@ -292,7 +293,8 @@ def _at(node: tree.Expression, scene: Scene, row: int | None) -> Any:
             return constant
         case tree.MatchNumber():
             return scene.number
-    raise NotImplementedError(type(node).__name__)
+    message = f"clauses are drawn without {type(node).__name__}"
+    raise AssertionError(message)
 
 
 def _variable(node: tree.Expression) -> str | None:
