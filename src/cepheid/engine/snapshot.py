@@ -17,8 +17,9 @@ from cepheid.engine.events import EventArrays, KeyTable
 from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState
+from cepheid.engine.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
 
-SNAPSHOT_VERSION = 4
+SNAPSHOT_VERSION = 5
 """Goes up whenever old bytes can no longer be read."""
 
 
@@ -76,8 +77,8 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
         job.plan.text,
         keys_to_bytes(state.keys),
         runs,
-        None if state.held is None else table_to_bytes(state.held),
-        None if state.events is None else table_to_bytes(state.events),
+        None if state.held is None else pack_table(state.held),
+        None if state.events is None else pack_table(state.events),
         state.last,
         None if state.kept is None else tuple(pack(array) for array in state.kept),
         pack(state.base),
@@ -118,8 +119,8 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
         for name, array in packed.arrays.items():
             setattr(run, name, unpack(array))
         run.block = tuple(unpack(array) for array in packed.block)
-    state.held = None if snapshot.held is None else table_from_bytes(snapshot.held)
-    state.events = None if snapshot.events is None else table_from_bytes(snapshot.events)
+    state.held = None if snapshot.held is None else unpack_table(snapshot.held)
+    state.events = None if snapshot.events is None else unpack_table(snapshot.events)
     state.last = snapshot.last
     if snapshot.kept is not None:
         state.kept = EventArrays(*(unpack(array) for array in snapshot.kept))
@@ -151,16 +152,3 @@ def pack(array: NDArray[Any]) -> PackedArray:
 def unpack(packed: PackedArray) -> NDArray[Any]:
     """Return the array that ``pack`` packed."""
     return np.frombuffer(packed.data, packed.dtype).reshape(packed.shape).copy()
-
-
-def table_to_bytes(table: pa.Table) -> bytes:
-    """Return a table as an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def table_from_bytes(data: bytes) -> pa.Table:
-    """Return the table of an Arrow stream."""
-    return pa.ipc.open_stream(data).read_all()

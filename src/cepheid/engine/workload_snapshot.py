@@ -12,13 +12,12 @@ from cepheid.engine.snapshot import (
     restore_keys,
     state_from_bytes,
     state_to_bytes,
-    table_from_bytes,
-    table_to_bytes,
     unpack,
 )
+from cepheid.engine.tables import pack_table, unpack_table
 from cepheid.engine.workload import WorkloadJob, WorkloadState
 
-WORKLOAD_VERSION = 1
+WORKLOAD_VERSION = 2
 """Goes up whenever old bytes can no longer be read."""
 
 
@@ -74,7 +73,7 @@ def workload_to_bytes(job: WorkloadJob, state: WorkloadState) -> bytes:
         tuple((names, keys_to_bytes(keys)) for names, keys in state.keys.items()),
         tuple(
             _Admission(
-                *admission, None if held is None else table_to_bytes(held), state.last[admission]
+                *admission, None if held is None else pack_table(held), state.last[admission]
             )
             for admission, held in state.held.items()
         ),
@@ -109,7 +108,7 @@ def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
         restore_keys(state.keys[names], keys)
     for entry in snapshot.admissions:
         admission = (entry.time, entry.whole_times)
-        state.held[admission] = None if entry.held is None else table_from_bytes(entry.held)
+        state.held[admission] = None if entry.held is None else unpack_table(entry.held)
         state.last[admission] = entry.last
     for run, group in zip(state.runs, snapshot.groups, strict=True):
         known = set(run.program.history)

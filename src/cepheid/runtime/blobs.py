@@ -60,19 +60,6 @@ def blobs_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Blob]:
             yield Blob(*(column[row].as_py() for column in columns))
 
 
-def table_to_bytes(table: pa.Table) -> bytes:
-    """Return a table as an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def table_from_bytes(data: bytes) -> pa.Table:
-    """Return the table of an Arrow stream; its columns are views of the bytes."""
-    return pa.ipc.open_stream(data).read_all()
-
-
 def split(table: pa.Table, bucket: NDArray[np.int64], count: int) -> Iterator[tuple[int, pa.Table]]:
     """Yield the rows of every bucket that has any, in their order."""
     if count == 1 or not len(table):

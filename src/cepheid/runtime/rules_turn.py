@@ -10,10 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
-from cepheid.engine.events import Columns, read_times
 from cepheid.engine.idle import forget_idle_keys
 from cepheid.engine.running import Generation, Rules, RunningRules, Tables
 from cepheid.engine.running_snapshot import plan_of, rules_from_bytes, rules_to_bytes
@@ -21,16 +19,21 @@ from cepheid.engine.united import QUERY, unite
 from cepheid.engine.workload import Found, advance_workload, feed
 from cepheid.engine.workload_idle import forget_idle_keys_of_all
 from cepheid.planner.plan import Plan
-from cepheid.runtime.blobs import table_from_bytes, table_to_bytes
+from cepheid.runtime.bucket import (
+    Bucket,
+    Outcome,
+    misfit,
+    read_bucket,
+    take_in,
+    write_bucket,
+)
 from cepheid.runtime.local import LOOK_BACK_ROWS
-from cepheid.runtime.ordering import STEP_ROWS, ordered, slices
+from cepheid.runtime.ordering import STEP_ROWS, slices
 from cepheid.runtime.stream_matches import list_until
-from cepheid.runtime.stream_state import Outcome, is_late, misfit, open_windows
-from cepheid.runtime.watermarks import watermark_after
+from cepheid.runtime.stream_state import open_windows
 from cepheid.runtime.work import Work
 
-RULES_VERSION = 1
-"""Goes up whenever old bytes can no longer be read."""
+KIND = "rules"
 
 
 class RulesWork(msgspec.Struct, frozen=True):
@@ -46,17 +49,6 @@ class RulesWork(msgspec.Struct, frozen=True):
         """Return the columns that a rule is given."""
         names = self.work.schema.names
         return tuple(n for n in names if n in self.whole) if plan.columns is None else tuple(names)
-
-
-class _Saved(msgspec.Struct, array_like=True):
-    """The state of a bucket, as it lies in the state store."""
-
-    version: int
-    buckets: int
-    columns: bytes
-    until: int | None
-    rules: bytes
-    buffer: bytes
 
 
 def turn_rules(
@@ -79,40 +71,26 @@ def turn_rules(
     """
     work = shared.work
     plan = Plan.from_json(work.plan)
-    before, rules, buffer = _restore(work, data)
-    if passed is not None and (before is None or before < passed):
-        before, rules, buffer = passed, RunningRules(work.schema), work.schema.empty_table()
+    bucket = read_bucket(work, data, KIND, same_columns=False)
+    if passed is not None and (bucket.until is None or bucket.until < passed):
+        bucket = Bucket(passed, None, work.schema.empty_table())
+    rules = RunningRules(work.schema) if bucket.engine is None else _restore(work, bucket.engine)
     exchange_rules(rules, shared)
-    fresh = pa.concat_tables(arrived) if arrived else work.schema.empty_table()
-    on_time = fresh
-    if before is not None and len(fresh):
-        on_time = fresh.filter(pa.array(~is_late(work, fresh, before)))
-    until = watermark_after(work, before, latest)
-    waiting = ordered(pa.concat_tables([buffer, on_time]), plan)
+    bucket = bucket._replace(buffer=_with_columns(bucket.buffer, work.schema))
+    came = take_in(work, plan, bucket, arrived, latest)
     found: Tables = {}
-    if until is not None:
-        cut = int(np.searchsorted(read_times(Columns(waiting), plan.time), until))
-        found = _until(shared, rules, waiting.slice(0, cut), until)
-        waiting = waiting.slice(cut)
+    if came.until is not None:
+        found = _until(shared, rules, came.ready, came.until)
     keys = max((len(k) for g in rules.generations for k in g.state.keys.values()), default=0)
-    if until is not None:
+    if came.until is not None:
         for generation in rules.generations:
-            _forget(generation, until)
-    lag = max(latest - until, 0) if until is not None and latest is not None else 0
+            _forget(generation, came.until)
     windows = [p.window for g in rules.generations for p in g.job.shared.plans]
     outcome = Outcome(
-        results_of(found, work.result_schema), len(fresh), len(fresh) - len(on_time), len(waiting),
-        keys, sum(open_windows(window, until, lag, keys) for window in windows), lag,
+        results_of(found, work.result_schema), came.events, came.late, len(came.waiting), keys,
+        sum(open_windows(w, came.until, came.lag, keys) for w in windows), came.lag,
     )  # fmt: skip
-    saved = _Saved(
-        RULES_VERSION,
-        work.buckets,
-        work.events,
-        until,
-        rules_to_bytes(rules),
-        table_to_bytes(waiting) if len(waiting) else b"",
-    )
-    return msgspec.msgpack.encode(saved), outcome
+    return write_bucket(work, KIND, came, rules_to_bytes(rules)), outcome
 
 
 def exchange_rules(rules: RunningRules, shared: RulesWork) -> None:
@@ -180,22 +158,11 @@ def results_of(tables: Tables, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _restore(work: Work, data: bytes | None) -> tuple[int | None, RunningRules, pa.Table]:
-    if data is None:
-        return None, RunningRules(work.schema), work.schema.empty_table()
+def _restore(work: Work, engine: bytes) -> RunningRules:
     try:
-        saved = msgspec.msgpack.decode(data, type=_Saved)
-    except msgspec.MsgspecError as error:
-        why = "it holds no state of rules"
-        raise misfit(why) from error
-    if why := _difference(work, saved):
-        raise misfit(why)
-    try:
-        rules = rules_from_bytes(saved.rules, work.schema)
+        return rules_from_bytes(engine, work.schema)
     except ValueError as error:
         raise misfit(str(error)) from error
-    buffer = table_from_bytes(saved.buffer) if saved.buffer else work.schema.empty_table()
-    return saved.until, rules, _with_columns(buffer, work.schema)
 
 
 def _with_columns(events: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -212,16 +179,3 @@ def _with_columns(events: pa.Table, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.table(columns, schema=schema)
-
-
-def _difference(work: Work, saved: _Saved) -> str:
-    """Return why a state cannot go on with this work, or nothing if it can."""
-    if saved.version != RULES_VERSION:
-        return f"the state has version {saved.version}, this Cepheid reads {RULES_VERSION}"
-    if saved.buckets != work.buckets:
-        return f"it was started with {saved.buckets} buckets, and now there are {work.buckets}"
-    before = pa.ipc.read_schema(pa.py_buffer(saved.columns))
-    for field in work.schema:
-        if field.name in before.names and before.field(field.name).type != field.type:
-            return f"the column `{field.name}` has another type"
-    return ""

@@ -25,6 +25,7 @@ from cepheid.planner.plan import Plan
 from cepheid.planner.strategies import live_attributes
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.blobs import split
+from cepheid.runtime.bucket import Outcome
 from cepheid.runtime.ordering import ordered
 from cepheid.runtime.rules_turn import RulesWork, turn_rules
 from cepheid.runtime.spark_batch import canonical
@@ -42,7 +43,6 @@ from cepheid.runtime.spark_stream import (
 )
 from cepheid.runtime.spark_tasks import BUCKET, Batches, chunks, in_task, partition_id
 from cepheid.runtime.spark_workload import SparkWorkloadLike
-from cepheid.runtime.stream_state import Outcome
 from cepheid.runtime.watermarks import MILLISECOND, in_microseconds, in_ticks
 from cepheid.runtime.work import Work
 

@@ -54,6 +54,8 @@ STATE_SETTINGS = {
         f"{_PROVIDER}.RocksDBStateStoreProvider",
     ),
     f"{_ROCKSDB}.changelogCheckpointing.enabled": ("false", "true"),
+    # A put would read the old value, megabytes, to know whether it is the first.
+    f"{_ROCKSDB}.trackTotalNumberOfRows": ("true", "false"),
 }
 """Where the state of live queries lies: what Spark would take, and what is better."""
 

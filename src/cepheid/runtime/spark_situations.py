@@ -14,14 +14,13 @@ from cepheid.engine.situation_compose import compose, summarise_events
 from cepheid.engine.situation_job import SituationJob
 from cepheid.engine.situation_stretches import KEY, TIME
 from cepheid.engine.situations import SituationState, finish_situations, step_situations
+from cepheid.engine.tables import table_from_bytes, table_to_bytes
 from cepheid.planner.plan import Plan
 from cepheid.runtime.blobs import (
     STRETCH,
     Blob,
     blobs_to_batch,
     split,
-    table_from_bytes,
-    table_to_bytes,
 )
 from cepheid.runtime.work import Work
 

@@ -12,8 +12,10 @@ import pyarrow.compute as pc
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import Job
+from cepheid.engine.tables import table_from_bytes, table_to_bytes
 from cepheid.errors import CepheidError
-from cepheid.runtime.blobs import split, table_from_bytes, table_to_bytes
+from cepheid.runtime.blobs import split
+from cepheid.runtime.bucket import Outcome, is_late
 from cepheid.runtime.ordering import ordered
 from cepheid.runtime.spark_filters import drops_events
 from cepheid.runtime.spark_slices import number_matches
@@ -26,7 +28,7 @@ from cepheid.runtime.spark_tasks import (
     partition_id,
     with_names,
 )
-from cepheid.runtime.stream_state import Outcome, is_late, turn
+from cepheid.runtime.stream_state import turn
 from cepheid.runtime.watermarks import MILLISECOND, in_microseconds, in_ticks
 from cepheid.runtime.work import Work
 

@@ -32,6 +32,7 @@ from cepheid.engine.summaries import (
     stretch_from_bytes,
     stretch_to_bytes,
 )
+from cepheid.engine.tables import table_from_bytes, table_to_bytes
 from cepheid.errors import CepheidError, DataError, Diagnostic
 from cepheid.language import tree
 from cepheid.planner.plan import Plan
@@ -44,8 +45,6 @@ from cepheid.runtime.blobs import (
     blobs_of,
     blobs_to_batch,
     split,
-    table_from_bytes,
-    table_to_bytes,
 )
 from cepheid.runtime.ordering import STEP_ROWS, TimeMerge, ordered, slices
 from cepheid.runtime.spark_situations import (

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cepheid.engine.events import Columns, KeyTable
-from cepheid.engine.snapshot import table_from_bytes, table_to_bytes
+from cepheid.engine.tables import table_from_bytes, table_to_bytes
 from cepheid.errors import DataError
 
 BIG = 2**40
