@@ -24,7 +24,7 @@ from cepheid.engine.situations import SituationState, finish_situations, step_si
 
 EVENTS = 1_000_000
 STEP_EVENTS = 1 << 15
-SPARK_EVENTS = 24_000_000
+SPARK_EVENTS = 96_000_000
 
 
 def early(shrink: int) -> dict[str, Any]:

@@ -84,6 +84,10 @@ def _classes(plan: Plan, variables: dict[str, str]) -> int:
 
 def choose_for_files(plan: Plan) -> StrategyChoice:
     """Choose how a plan runs over files whose events are in the order of time."""
+    if detects_by_time(plan):
+        reason = "a task reads a range of time, and a window before it, and owns what is certain "
+        reason += "in it"
+        return StrategyChoice(Strategy.SCAN_SLICES, reason)
     if plan.situations is not None:
         reason = "a task reads a range of time and sends only where a condition turns"
         return StrategyChoice(Strategy.SCAN_SLICES, reason)
@@ -97,6 +101,23 @@ def choose_for_files(plan: Plan) -> StrategyChoice:
         reason = "a task reads a range of time and summarises it; summaries are multiplied"
         return StrategyChoice(Strategy.SCAN_SLICES, reason)
     return _shuffle(plan, f"the whole stream is one window, and {why}")
+
+
+def detects_by_time(plan: Plan) -> bool:
+    """Return whether what is certain in a range of time follows from it and a window before it.
+
+    Situations that began before that window are in no match of the range, so it does not matter
+    when. Of several partitions, or with WHERE, the first event that is read need not be the first
+    one of a situation that began within the window.
+    """
+    situations = plan.situations
+    return (
+        situations is not None
+        and bool(situations.constraints)
+        and situations.within is not None
+        and situations.where is None
+        and not plan.partition.attributes
+    )
 
 
 def choose_for_frames(plan: Plan) -> StrategyChoice:

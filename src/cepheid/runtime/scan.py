@@ -27,6 +27,9 @@ UNIT_ROWS_MAX = 8_000_000
 SLICE_ROWS_MIN = 500_000
 """Fewer events are not worth a task."""
 
+SLICE_REACHES = 4
+"""A slice is so many times as long as what its task reads beyond it."""
+
 FOOTER_THREADS = 8
 
 
@@ -196,18 +199,22 @@ def units_of(groups: list[RowGroup], *, apart: bool) -> list[Unit]:
     return units
 
 
-def cut(units: list[Unit], count: int, *, before: int, after: int) -> list[Slice]:
+def cut(
+    units: list[Unit], count: int, *, before: int, after: int, event_before: bool = False
+) -> list[Slice]:
     """Cut units into at most ``count`` slices of about equal numbers of events.
 
     Parameters
     ----------
     before, after
         How far a task reads beyond its range to either side, in microseconds.
+    event_before
+        Tasks read one event more, before all others.
     """
     rows = np.array([unit.rows for unit in units])
     span = units[-1].last - units[0].first + 1
     reach = before + after
-    most = max(1, span // (4 * reach)) if reach else count
+    most = max(1, span // (SLICE_REACHES * reach)) if reach else count
     count = max(1, min(count, len(units), int(most), int(rows.sum()) // SLICE_ROWS_MIN + 1))
     share = np.cumsum(rows) - rows
     wanted = rows.sum() * np.arange(1, count) / count
@@ -216,11 +223,12 @@ def cut(units: list[Unit], count: int, *, before: int, after: int) -> list[Slice
     edges = sorted(set(edges))
     slices = []
     for begin, end in zip([None, *edges], [*edges, None], strict=True):
-        inside = tuple(
-            unit
-            for unit in units
-            if (begin is None or unit.last >= begin - before)
-            and (end is None or unit.first < end + after)
-        )
-        slices.append(Slice(begin, end, inside))
+        first, last = 0, len(units)
+        if begin is not None:
+            first = next(n for n, unit in enumerate(units) if unit.last >= begin - before)
+            if event_before and first and units[first].first >= begin - before:
+                first -= 1
+        if end is not None:
+            last = next(n for n, u in enumerate([*units, None]) if not u or u.first >= end + after)
+        slices.append(Slice(begin, end, tuple(units[first:last])))
     return slices

@@ -29,8 +29,13 @@ class Reader:
         self._path = ""
         self._file: parquet.ParquetFile | None = None
 
-    def events(self, piece: Slice, *, before: int = 0, after: int = 0) -> Iterator[pa.Table]:
-        """Yield the events of a slice, and so far beyond it, in the order of time."""
+    def events(
+        self, piece: Slice, *, before: int = 0, after: int = 0, event_before: bool = False
+    ) -> Iterator[pa.Table]:
+        """Yield the events of a slice, and so far beyond it, in the order of time.
+
+        With ``event_before`` there is one of every unit in which the slice does not begin, too.
+        """
         lowest = None if piece.begin is None else piece.begin - before
         highest = None if piece.end is None else piece.end + after
         for unit in piece.units:
@@ -38,7 +43,11 @@ class Reader:
             # unit lies between theirs.
             tables = [self._read(group) for group in unit.groups]
             whole = ordered(pa.concat_tables(tables), self._plan)
-            yield from slices(self._trim(whole, unit, lowest, highest), STEP_ROWS)
+            begin, end = self._bounds(whole, unit, lowest, highest)
+            if event_before and begin:
+                begin -= 1
+            whole = whole.slice(begin, max(0, end - begin))
+            yield from slices(whole, STEP_ROWS)
 
     def _read(self, group: RowGroup) -> pa.Table:
         try:
@@ -55,9 +64,9 @@ class Reader:
         arrays: list[Any] = [columns.arrow(name) for name in self._names]
         return pa.table(arrays, names=self._names)
 
-    def _trim(
+    def _bounds(
         self, table: pa.Table, unit: Unit, lowest: int | None, highest: int | None
-    ) -> pa.Table:
+    ) -> tuple[int, int]:
         """Return the events of a range, and check that the statistics were right about them."""
         times = read_times(Columns(table), self._plan.time)
         if len(times) and (times[0] < unit.first or times[-1] > unit.last):
@@ -68,4 +77,4 @@ class Reader:
         end = len(times)
         if highest is not None:
             end = int(np.searchsorted(times, highest, side="left"))
-        return table if end - begin == len(times) else table.slice(begin, max(0, end - begin))
+        return begin, end

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from cepheid.engine.job import lower
 from cepheid.planner.plan import Plan, WindowKind
-from cepheid.planner.strategies import Strategy, choose_for_files, why_not_composed
+from cepheid.planner.strategies import (
+    Strategy,
+    choose_for_files,
+    detects_by_time,
+    why_not_composed,
+)
 from cepheid.runtime import spark_tasks as tasks
 from cepheid.runtime.blobs import BLOB_DDL
 from cepheid.runtime.scan import (
@@ -123,7 +128,8 @@ def _scan(spark: SparkSession, plan: Plan, units: list[Unit], schema: Any) -> Da
     count = parallelism(spark)
     before, after = reach(plan)
     span = units[-1].last - units[0].first + 1 if units else 0
-    composed = plan.window.kind is WindowKind.NONE or (
+    whole = plan.window.kind is WindowKind.NONE and not detects_by_time(plan)
+    composed = whole or (
         # Windows as long as the files would make every task read everything.
         before + after > span // (2 * count) and not why_not_composed(plan)
     )
@@ -131,7 +137,10 @@ def _scan(spark: SparkSession, plan: Plan, units: list[Unit], schema: Any) -> Da
         before = after = 0
     small = composed and not plan.partition.attributes
     wanted = (SMALL_SLICES_PER_TASK if small else SLICES_PER_TASK) * count
-    slices = cut(units, wanted, before=before, after=after) if units else [Slice(None, None, ())]
+    slices = [Slice(None, None, ())]
+    if units:
+        one_more = not composed and detects_by_time(plan)
+        slices = cut(units, wanted, before=before, after=after, event_before=one_more)
     numbers = spark.range(0, len(slices), 1, len(slices))
     if composed:
         work, results = work_of(plan, schema, count if plan.partition.group_by else 1)

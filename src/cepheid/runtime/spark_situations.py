@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.engine.events import Columns, read_times
 from cepheid.engine.situation_compose import compose, summarise_events
 from cepheid.engine.situation_job import SituationJob
 from cepheid.engine.situation_stretches import KEY, TIME
@@ -33,15 +34,27 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 """Spreads whole numbers that follow each other."""
 
 
-def run_situations(work: Work, tables: Iterable[pa.Table]) -> Batches:
-    """Yield the rows of events in the order of time, as they are certain."""
+def run_situations(
+    work: Work, tables: Iterable[pa.Table], begin: int | None = None, end: int | None = None
+) -> Batches:
+    """Yield the rows of events in the order of time, as they are certain, within a range."""
     job = SituationJob(Plan.from_json(work.plan))
     state = SituationState.start(job)
     for table in tables:
         state, rows = step_situations(job, state, table)
-        yield from _report(work, rows)
+        yield from _report(work, _between(rows, begin, end))
     state, rows = finish_situations(job, state, work.schema)
-    yield from _report(work, rows)
+    yield from _report(work, _between(rows, begin, end))
+
+
+def _between(rows: pa.Table, begin: int | None, end: int | None) -> pa.Table:
+    """Return the rows that are certain in a range of time; they come in its order."""
+    if begin is None and end is None:
+        return rows
+    when = read_times(Columns(rows), TIME)
+    first = 0 if begin is None else int(np.searchsorted(when, begin))
+    last = len(when) if end is None else int(np.searchsorted(when, end))
+    return rows.slice(first, last - first)
 
 
 def summarise_situations(work: Work, tables: Iterable[pa.Table], seq: int) -> Batches:

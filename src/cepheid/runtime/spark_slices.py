@@ -16,6 +16,7 @@ from cepheid.engine.partials import RowsOfRuns
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState, finish, step
 from cepheid.planner.plan import Plan, WindowKind
+from cepheid.planner.strategies import detects_by_time
 from cepheid.runtime.blobs import blobs_of
 from cepheid.runtime.local import list_batches
 from cepheid.runtime.scan import Slice
@@ -34,6 +35,8 @@ ID_BITS = 40
 def reach(plan: Plan) -> tuple[int, int]:
     """Return how far a task reads before and after its range, to own windows as a whole."""
     window = plan.window
+    if plan.situations is not None:
+        return (plan.situations.within or 0) if detects_by_time(plan) else 0, 0
     if window.kind in (WindowKind.NONE, WindowKind.COUNT):
         return 0, 0
     if window.kind is WindowKind.TRAILING:
@@ -48,7 +51,8 @@ def run_slice(work: Work, piece: Slice, number: int) -> Batches:
     """Yield the results of the windows that start in a slice or, without SLIDE, end in it."""
     plan = Plan.from_json(work.plan)
     before, after = reach(plan)
-    tables = Reader(plan, work.schema).events(piece, before=before, after=after)
+    reader = Reader(plan, work.schema)
+    tables = reader.events(piece, before=before, after=after, event_before=detects_by_time(plan))
     return run_range(work, tables, Owned(piece.begin, piece.end), number)
 
 
@@ -82,7 +86,7 @@ def run_range(work: Work, tables: Iterable[pa.Table], owned: Owned, number: int)
     """
     job = work.job()
     if job.plan.situations is not None:
-        yield from run_situations(work, tables)
+        yield from run_situations(work, tables, owned.begin, owned.end)
         return
     if lists_matches(job.plan):
         yield from list_tables(work, job, tables, owned, number)

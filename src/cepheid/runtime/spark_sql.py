@@ -28,6 +28,7 @@ from cepheid.language.parser import parse
 from cepheid.planner.bind import Source
 from cepheid.planner.compile import compile_query
 from cepheid.planner.plan import Plan, WindowKind
+from cepheid.planner.strategies import detects_by_time
 from cepheid.runtime.local import run_batches
 from cepheid.runtime.ordering import STEP_ROWS, ordered, slices
 from cepheid.runtime.scan import Slice, cut, find_paths, flat_schema, read_footers, units_of
@@ -211,11 +212,12 @@ class TrendReader(DataSourceReader):
         """Return the slices of time that can be worked off on their own."""
         plan = Plan.from_json(self._plan)
         before, after = reach(plan)
-        whole = plan.window.kind in (WindowKind.NONE, WindowKind.COUNT)
+        by_time = detects_by_time(plan)
+        whole = plan.window.kind in (WindowKind.NONE, WindowKind.COUNT) and not by_time
         # A source cannot count the rows of all its tasks.
         if whole or plan.output.limit is not None or not self._units:
             return [SlicePartition(Slice(None, None, tuple(self._units)), 0)]
-        pieces = cut(self._units, SLICES_MAX, before=before, after=after)
+        pieces = cut(self._units, SLICES_MAX, before=before, after=after, event_before=by_time)
         return [SlicePartition(piece, number) for number, piece in enumerate(pieces)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
