@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def test_bytes_of_another_query_or_version_are_refused() -> None:
     with pytest.raises(ValueError, match="no state"):
         situations_from_bytes(job, b"x")
     with pytest.raises(ValueError, match="version 9"):
-        situations_from_bytes(job, data.replace(b"\xa7version\x01", b"\xa7version\x09"))
+        situations_from_bytes(job, re.sub(rb"(\xa7version).", lambda found: found[1] + b"\x09", data))
 
 
 def test_old_situations_and_idle_partitions_are_forgotten() -> None:

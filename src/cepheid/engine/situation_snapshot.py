@@ -11,18 +11,18 @@ import pyarrow as pa
 from cepheid.engine.situation_job import SituationJob
 from cepheid.engine.situation_runs import Kept
 from cepheid.engine.situations import SituationState
+from cepheid.engine.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
+from cepheid.engine.versions import Versioned, read_versioned
 
-SITUATION_SNAPSHOT_VERSION = 1
+SITUATION_SNAPSHOT_VERSION = 2
 """Goes up whenever old bytes can no longer be read."""
 
 _NUMBERS = ("key", "ts", "te", "known")
 
 
-class _Snapshot(msgspec.Struct):
+class _Snapshot(Versioned):
     """Everything that a state holds; join orders are found again."""
 
-    version: int
-    text: str
     keys: bytes
     kept: tuple[bytes, ...]
     held: bytes | None
@@ -34,10 +34,10 @@ def situations_to_bytes(job: SituationJob, state: SituationState) -> bytes:
     keys = pa.table({f"{n}": array for n, array in enumerate(state.keys.arrays())})
     snapshot = _Snapshot(
         SITUATION_SNAPSHOT_VERSION,
-        job.plan.text,
-        _to_bytes(keys),
-        tuple(_to_bytes(_table_of(kept)) for kept in state.kept),
-        None if state.held is None else _to_bytes(state.held),
+        (job.plan.text,),
+        table_to_bytes(keys),
+        tuple(pack_table(_table_of(kept)) for kept in state.kept),
+        None if state.held is None else pack_table(state.held),
         state.last,
     )
     return msgspec.msgpack.encode(snapshot)
@@ -51,26 +51,17 @@ def situations_from_bytes(job: SituationJob, data: bytes) -> SituationState:
     ValueError
         If the bytes are no state, of another version, or of another query.
     """
-    try:
-        snapshot = msgspec.msgpack.decode(data, type=_Snapshot)
-    except msgspec.MsgspecError as error:
-        message = f"this is no state of a query about situations: {error}"
-        raise ValueError(message) from error
-    if snapshot.version != SITUATION_SNAPSHOT_VERSION:
-        read = SITUATION_SNAPSHOT_VERSION
-        message = f"the state has version {snapshot.version}, this Cepheid reads {read}"
-        raise ValueError(message)
-    if snapshot.text != job.plan.text:
-        message = "the state belongs to another query"
-        raise ValueError(message)
+    snapshot = read_versioned(
+        data, _Snapshot, SITUATION_SNAPSHOT_VERSION, (job.plan.text,), "a query about situations"
+    )
     start = SituationState.start(job)
     if start.keys.names:
-        table = _from_bytes(snapshot.keys)
+        table = table_from_bytes(snapshot.keys)
         start.keys.restore(column.combine_chunks() for column in table.columns)
     kept = tuple(
-        _kept_of(job, number, _from_bytes(part)) for number, part in enumerate(snapshot.kept)
+        _kept_of(job, number, unpack_table(part)) for number, part in enumerate(snapshot.kept)
     )
-    held = None if snapshot.held is None else _from_bytes(snapshot.held)
+    held = None if snapshot.held is None else unpack_table(snapshot.held)
     return start._replace(kept=kept, held=held, last=snapshot.last)
 
 
@@ -86,14 +77,3 @@ def _kept_of(job: SituationJob, number: int, table: pa.Table) -> Kept:
     names = [f"v{n}" for n in range(len(job.values[number]))]
     values = tuple(table[name] if name in table.column_names else None for name in names)
     return Kept._make([*(np.array(table[name]) for name in _NUMBERS), totals, values])
-
-
-def _to_bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def _from_bytes(data: bytes) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()

@@ -18,6 +18,7 @@ from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState
 from cepheid.engine.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
+from cepheid.engine.versions import Versioned, read_versioned
 
 SNAPSHOT_VERSION = 5
 """Goes up whenever old bytes can no longer be read."""
@@ -42,11 +43,9 @@ class _Run(msgspec.Struct):
     groups: tuple[tuple[tuple[str, ...], ...], ...]
 
 
-class _Snapshot(msgspec.Struct):
+class _Snapshot(Versioned):
     """Everything that a state holds."""
 
-    version: int
-    text: str
     keys: bytes
     runs: tuple[_Run, ...]
     held: bytes | None
@@ -74,7 +73,7 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
     )
     snapshot = _Snapshot(
         SNAPSHOT_VERSION,
-        job.plan.text,
+        (job.plan.text,),
         keys_to_bytes(state.keys),
         runs,
         None if state.held is None else pack_table(state.held),
@@ -99,17 +98,7 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
     ValueError
         If the bytes are no state, of another version, or of another query.
     """
-    try:
-        snapshot = msgspec.msgpack.decode(data, type=_Snapshot)
-    except msgspec.MsgspecError as error:
-        message = f"this is no state of a query: {error}"
-        raise ValueError(message) from error
-    if snapshot.version != SNAPSHOT_VERSION:
-        message = f"the state has version {snapshot.version}, this Cepheid reads {SNAPSHOT_VERSION}"
-        raise ValueError(message)
-    if snapshot.text != job.plan.text:
-        message = "the state belongs to another query"
-        raise ValueError(message)
+    snapshot = read_versioned(data, _Snapshot, SNAPSHOT_VERSION, (job.plan.text,), "a query")
     state = PartitionState(job)
     restore_keys(state.keys, snapshot.keys)
     for run, packed in zip(state.runs, snapshot.runs, strict=True):

@@ -15,6 +15,7 @@ from cepheid.engine.snapshot import (
     unpack,
 )
 from cepheid.engine.tables import pack_table, unpack_table
+from cepheid.engine.versions import Versioned, read_versioned
 from cepheid.engine.workload import WorkloadJob, WorkloadState
 
 WORKLOAD_VERSION = 2
@@ -41,11 +42,9 @@ class _Admission(msgspec.Struct):
     last: int | None
 
 
-class _Snapshot(msgspec.Struct):
+class _Snapshot(Versioned):
     """Everything that a workload remembers."""
 
-    version: int
-    texts: tuple[str, ...]
     keys: tuple[tuple[tuple[str, ...], bytes], ...]
     admissions: tuple[_Admission, ...]
     groups: tuple[_Group, ...]
@@ -92,17 +91,8 @@ def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
     ValueError
         If the bytes are no state, of another version, or of other queries.
     """
-    try:
-        snapshot = msgspec.msgpack.decode(data, type=_Snapshot)
-    except msgspec.MsgspecError as error:
-        message = f"this is no state of a workload: {error}"
-        raise ValueError(message) from error
-    if snapshot.version != WORKLOAD_VERSION:
-        message = f"the state has version {snapshot.version}, this Cepheid reads {WORKLOAD_VERSION}"
-        raise ValueError(message)
-    if snapshot.texts != tuple(plan.text for plan in job.shared.plans):
-        message = "the state belongs to another workload"
-        raise ValueError(message)
+    texts = tuple(plan.text for plan in job.shared.plans)
+    snapshot = read_versioned(data, _Snapshot, WORKLOAD_VERSION, texts, "a workload")
     state = WorkloadState(job)
     for names, keys in snapshot.keys:
         restore_keys(state.keys[names], keys)
