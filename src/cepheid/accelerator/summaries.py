@@ -24,6 +24,8 @@ from cepheid.planner.plan import WindowKind
 class DeviceSummariser(Summariser):
     """Summarises the events of one stretch; batches go where they are done first."""
 
+    step_rows = 1 << 22
+
     def __init__(self, job: Job, scheduler: Scheduler, sizes: linear.Sizes | None = None) -> None:
         super().__init__(job)
         self.scheduler = scheduler

@@ -64,6 +64,13 @@ def why_not_composed(plan: Plan) -> str:
     return ""
 
 
+def why_not_on_device(plan: Plan) -> str:
+    """Return why a plan cannot run on a GPU, or nothing if it can."""
+    if plan.situations is not None or plan.output.kind is not OutputKind.AGGREGATES:
+        return "only aggregates of matches run on a GPU"
+    return why_not_composed(plan)
+
+
 def _variables(template: Template) -> list[tuple[str, str]]:
     names = [(state.variable, state.event_type) for state in template.states]
     for guard in template.guards:

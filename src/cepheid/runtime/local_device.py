@@ -17,8 +17,8 @@ from cepheid.engine.results import build_table
 from cepheid.engine.step import admit_events, waits
 from cepheid.engine.summaries import Composer
 from cepheid.errors import Diagnostic, UnsupportedError
-from cepheid.planner.plan import OutputKind, Plan
-from cepheid.planner.strategies import why_not_composed
+from cepheid.planner.plan import Plan
+from cepheid.planner.strategies import why_not_on_device
 from cepheid.runtime import local
 
 BATCH_ROWS = 1 << 24
@@ -26,13 +26,6 @@ BATCH_ROWS = 1 << 24
 
 SMALL_ROWS = 1 << 20
 """Tables up to here stay on the CPU unless the device is asked for."""
-
-
-def why_not_on_device(plan: Plan) -> str:
-    """Return why a plan cannot run on a device, or nothing if it can."""
-    if plan.situations is not None or plan.output.kind is not OutputKind.AGGREGATES:
-        return "only aggregates of matches run on a GPU"
-    return why_not_composed(plan)
 
 
 def explain_device(plan: Plan) -> str:
