@@ -361,7 +361,33 @@ def patterns() -> None:
                 float(waiting) * new, "pairs", both_same)  # fmt: skip
 
 
-PARTS = (counting, sums, link, small, arrow, filters, windows, joins, patterns)
+def workloads() -> None:
+    """Sixteen queries over the same events: side by side on the device, and from Arrow."""
+    length = 10**7
+    rng = np.random.default_rng(1)
+    names = [f"T{n}" for n in range(4)]
+    kinds = pa.DictionaryArray.from_arrays(
+        pa.array(rng.integers(0, 4, length, np.int8)), pa.array(names)
+    )
+    table = pa.table({"ts": np.arange(length), "type": kinds})
+    pairs = [(a, b) for a in names for b in names if a != b]
+    texts = [f"RETURN LOG2(COUNT(*)) PATTERN (SEQ({a}+, {b}))+" for a, b in pairs]
+    texts += [f"RETURN LOG2(COUNT(*)) PATTERN SEQ({a}, {b}+)" for a, b in pairs[:4]]
+    for count in (1, 2, 4, 8, 16):
+        w = cepheid.workload(texts[:count])
+        cpu = seconds(lambda w=w: w.run(table), 1)
+        gpu = seconds(lambda w=w: w.run(table, device="gpu"), 3)
+        a, b = w.run(table).to_pylist(), w.run(table, device="gpu").to_pylist()
+        right = all(
+            np.isclose(x["log2_count"], y["log2_count"], rtol=1e-9)
+            for x, y in zip(a, b, strict=True)
+        )
+        line(f"workload of {count} queries, 10^7 events from Arrow",
+             cpu=f"{length / cpu / 1e6:.1f} M/s", gpu=f"{length / gpu / 1e6:.1f} M/s",
+             ratio=f"{cpu / gpu:.1f}", same=str(right))  # fmt: skip
+
+
+PARTS = (counting, sums, workloads, link, small, arrow, filters, windows, joins, patterns)
 
 
 def main() -> None:

@@ -97,33 +97,63 @@ def run_batches(
     job: Job, batches: Iterable[pa.Table], schema: pa.Schema, scheduler: Scheduler
 ) -> pa.Table:
     """Return the result of a job over batches in the order of time."""
-    # Loads numba.cuda, which takes a moment.
-    from cepheid.accelerator.summaries import DeviceSummariser
-
-    summariser = DeviceSummariser(job, scheduler)
-    composer = Composer(job)
-    held: pa.Table | None = None
-    last: int | None = None
-    known = -1
-    names = None
-
-    def compose() -> None:
-        nonlocal known, names
-        summaries = summariser.take()
-        keys = summariser.state.keys
-        if names is None or len(keys) != known:
-            known = len(keys)
-            names = key_table(keys, np.arange(known), schema)
-        composer.add(names, summaries)
-
+    run = DeviceRun(job, schema, scheduler)
     for batch in batches:
-        ready, held, last = admit_events(
-            batch, held, last, job.plan.time, whole_times=waits(job.plan)
+        run.feed(batch)
+    return run.finish()
+
+
+class DeviceRun:
+    """One query over batches in the order of time."""
+
+    def __init__(self, job: Job, schema: pa.Schema, scheduler: Scheduler) -> None:
+        # Loads numba.cuda, which takes a moment.
+        from cepheid.accelerator.summaries import DeviceSummariser
+
+        self.job, self.schema = job, schema
+        self._summariser = DeviceSummariser(job, scheduler)
+        self._composer = Composer(job)
+        self._gate = Gate(job.plan)
+        self._known = -1
+        self._names: Any = None
+
+    def feed(self, batch: pa.Table) -> None:
+        """Process a batch."""
+        self._process(self._gate.admit(batch))
+
+    def finish(self) -> pa.Table:
+        """Return the result."""
+        self._process(self._gate.rest())
+        composer = self._composer
+        return build_table(self.job, composer.finish(), composer.keys, self.schema)
+
+    def _process(self, ready: pa.Table | None) -> None:
+        if ready is None or not len(ready):
+            return
+        self._summariser.feed(ready, last=True)
+        summaries = self._summariser.take()
+        keys = self._summariser.state.keys
+        if len(keys) != self._known:
+            self._known = len(keys)
+            self._names = key_table(keys, np.arange(self._known), self.schema)
+        self._composer.add(self._names, summaries)
+
+
+class Gate:
+    """Lets batches in that are in order; events of the last time wait where ties matter."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._held: pa.Table | None = None
+        self._last: int | None = None
+
+    def admit(self, batch: pa.Table) -> pa.Table | None:
+        """Return what can be processed now."""
+        ready, self._held, self._last = admit_events(
+            batch, self._held, self._last, self._plan.time, whole_times=waits(self._plan)
         )
-        if ready is not None and len(ready):
-            summariser.feed(ready, last=True)
-            compose()
-    if held is not None and len(held):
-        summariser.feed(held, last=True)
-        compose()
-    return build_table(job, composer.finish(), composer.keys, schema)
+        return ready
+
+    def rest(self) -> pa.Table | None:
+        """Return what waited."""
+        return self._held
