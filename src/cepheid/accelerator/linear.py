@@ -12,8 +12,10 @@ import numpy as np
 from numba import cuda
 from numpy.typing import NDArray
 
+from cepheid.accelerator.compiling import spec_of
 from cepheid.accelerator.device import Found, find_device
 from cepheid.accelerator.kernels.chunks import NO_VALUE, chunk_kernel, wide_kernel
+from cepheid.accelerator.kernels.compiled_chunks import compiled_kernel, staged_kernel
 from cepheid.accelerator.kernels.count import SYMBOLS, count_kernel
 from cepheid.accelerator.kernels.products import product_kernel
 from cepheid.accelerator.systems import System, shared_bytes
@@ -27,6 +29,9 @@ TABLE_DIMENSION_MAX = 4
 
 COLUMNS_MAX = 3
 """Up to here a thread has all columns of a matrix in registers; else a thread has one."""
+
+
+ALIGNED = 32
 
 
 class Sizes(NamedTuple):
@@ -71,6 +76,7 @@ class DeviceSystem:
         self.picks = _stack([one.values if self.mins else nothing for one in systems])
         self.openings = cuda.to_device(np.stack([one.opening for one in systems]))
         self.opening = cuda.to_device(system.opening)
+        self.spec = None if others else spec_of(system)
         codes = len(system.kept)
         self.per_symbol = 4 if codes <= 4 else 2 if codes <= 16 else 1
         counts = self.parts == 1 and not self.mins and not others
@@ -123,6 +129,20 @@ class DeviceSystem:
             self.kept, self.gained, self.weighs, self.picks, self.openings, system.steady,
             *events, ptr, *out, flags,
         )  # fmt: skip
+        return out
+
+    def aggregate_compiled(
+        self, events: tuple[Any, Any, Any], ptr: Any, sizes: Sizes, flags: Any, *, staged: bool,
+        stream: Any = 0, out: Matrices | None = None,
+    ) -> Matrices:  # fmt: skip
+        """Do what ``aggregate`` does, with a kernel made for this system alone (``spec``)."""
+        assert self.spec is not None, "the system is small enough"
+        out = self.empty(len(ptr) - 1, stream) if out is None else out
+        spec, threads = self.spec, sizes.threads
+        kernel = staged_kernel(spec, threads) if staged else compiled_kernel(spec)
+        kernel[-(-(len(ptr) - 1) // threads), threads, stream](
+            self.openings, self.system.steady, *events, ptr, *out, flags
+        )
         return out
 
     def multiply(self, matrices: Matrices, counts: NDArray[np.int64], sizes: Sizes) -> Matrices:
@@ -204,6 +224,9 @@ def cut(bounds: NDArray[np.int64], sizes: Sizes) -> tuple[NDArray[np.int64], NDA
     """Return where the chunks of all segments begin, and how many each segment has."""
     lengths = np.diff(bounds)
     chunk = max(-(-int(lengths.sum()) // sizes.chunks), sizes.chunk_min)
+    if chunk > ALIGNED:
+        # Neighbouring events of a chunk are then in one piece of memory that is read at once.
+        chunk = -(-chunk // ALIGNED) * ALIGNED
     counts = -(-lengths // chunk)
     first = np.repeat(np.cumsum(counts) - counts, counts)
     begin = np.repeat(bounds[:-1], counts) + (np.arange(len(first)) - first) * chunk

@@ -117,10 +117,7 @@ def chunk_kernel(dimension: int, starts: int, parts: int, mins: int, columns: in
                     m[a, q, c] = 1.0 if a == 0 and q == first + c else 0.0
                 for a in range(mins):
                     least[a, q, c] = NO_VALUE
-        exponent = 0.0
-        lost = False
-        narrow = False
-        left = PERIOD
+        exponent, lost, narrow, left = 0.0, False, False, PERIOD
         for i in range(ptr[chunk], ptr[chunk + 1]):
             at = np.int32(codes[i]) * square
             for a in range(1, parts):
