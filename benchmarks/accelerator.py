@@ -8,7 +8,6 @@ already unless a line says otherwise. Every result is compared with that of the 
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 import time
 import traceback
@@ -17,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from benchmarks.accelerator_engine import trends, workloads
+from benchmarks.accelerator_measure import device_seconds, line, seconds
 from numba import cuda, get_num_threads
 
 import cepheid
@@ -34,37 +35,6 @@ from cepheid.engine.vectors import Vector
 from cepheid.events.schema import ValueKind
 
 TRENDS = "PATTERN (SEQ(A+, B))+"
-RUNS = 7
-
-
-def line(what: str, **figures: str) -> None:
-    print(f"{what:<58}" + "  ".join(f"{k} {v}" for k, v in figures.items()), flush=True)
-
-
-def device_seconds(work: Callable[[], object], runs: int = RUNS) -> float:
-    """Return the median of what a piece of work takes, by events of the device."""
-    work()
-    taken = []
-    for _ in range(runs):
-        begin, end = cuda.event(), cuda.event()
-        begin.record()
-        work()
-        end.record()
-        end.synchronize()
-        taken.append(cuda.event_elapsed_time(begin, end) / 1e3)
-    return statistics.median(taken)
-
-
-def seconds(work: Callable[[], object], runs: int = 3) -> float:
-    """Return the median of what a piece of work takes, by the clock; the device included."""
-    work()
-    taken = []
-    for _ in range(runs):
-        begin = time.perf_counter()
-        work()
-        cuda.synchronize()
-        taken.append(time.perf_counter() - begin)
-    return statistics.median(taken)
 
 
 def compiled(aggregates: str) -> tuple[Any, linear.DeviceSystem]:
@@ -409,33 +379,9 @@ def patterns() -> None:
                 float(waiting) * new, "pairs", both_same)  # fmt: skip
 
 
-def workloads() -> None:
-    """Sixteen queries over the same events: side by side on the device, and from Arrow."""
-    length = 10**7
-    rng = np.random.default_rng(1)
-    names = [f"T{n}" for n in range(4)]
-    kinds = pa.DictionaryArray.from_arrays(
-        pa.array(rng.integers(0, 4, length, np.int8)), pa.array(names)
-    )
-    table = pa.table({"ts": np.arange(length), "type": kinds})
-    pairs = [(a, b) for a in names for b in names if a != b]
-    texts = [f"RETURN LOG2(COUNT(*)) PATTERN (SEQ({a}+, {b}))+" for a, b in pairs]
-    texts += [f"RETURN LOG2(COUNT(*)) PATTERN SEQ({a}, {b}+)" for a, b in pairs[:4]]
-    for count in (1, 2, 4, 8, 16):
-        w = cepheid.workload(texts[:count])
-        cpu = seconds(lambda w=w: w.run(table), 1)
-        gpu = seconds(lambda w=w: w.run(table, device="gpu"), 3)
-        a, b = w.run(table).to_pylist(), w.run(table, device="gpu").to_pylist()
-        right = all(
-            np.isclose(x["log2_count"], y["log2_count"], rtol=1e-9)
-            for x, y in zip(a, b, strict=True)
-        )
-        line(f"workload of {count} queries, 10^7 events from Arrow",
-             cpu=f"{length / cpu / 1e6:.1f} M/s", gpu=f"{length / gpu / 1e6:.1f} M/s",
-             ratio=f"{cpu / gpu:.1f}", same=str(right))  # fmt: skip
-
-
-PARTS = (counting, sums, workloads, link, small, arrow, filters, links, windows, joins, patterns)
+PARTS = (
+    counting, sums, workloads, trends, link, small, arrow, filters, links, windows, joins, patterns,
+)  # fmt: skip
 
 
 def main() -> None:

@@ -11,14 +11,14 @@ import pyarrow as pa
 from cepheid.accelerator.device import Device, Found, find_device, parse_device, require_device
 from cepheid.accelerator.schedule import Place, Scheduler
 from cepheid.engine.events import KeyTable
-from cepheid.engine.job import Job, lower
+from cepheid.engine.job import Job, looks_back, lower
 from cepheid.engine.partials import key_table
 from cepheid.engine.results import build_table
 from cepheid.engine.step import admit_events, waits
 from cepheid.engine.summaries import Composer
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.planner.plan import Plan
-from cepheid.planner.strategies import why_not_on_device
+from cepheid.planner.strategies import why_no_trends_on_device
 from cepheid.runtime import local
 
 BATCH_ROWS = 1 << 24
@@ -31,7 +31,7 @@ SMALL_ROWS = 1 << 20
 def explain_device(plan: Plan) -> str:
     """Return in a line where a plan runs with ``device="auto"``, and why."""
     found, name = find_device()
-    why = why_not_on_device(plan)
+    why = why_no_trends_on_device(plan)
     if why:
         return f"device  cpu: {why}"
     if found is not Found.GPU:
@@ -58,7 +58,7 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
         return local.run_events(compiled, events)
     reader = events if isinstance(events, pa.RecordBatchReader) else local.as_table(events)
     plan = compiled.with_schema(reader.schema).plan
-    why = why_not_on_device(plan)
+    why = why_no_trends_on_device(plan)
     if why and device is Device.GPU:
         helps = ('use device="auto", which runs such queries on the CPU',)
         message = f"this query does not run on a GPU: {why}"
@@ -67,6 +67,8 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
     if why or (small and device is Device.AUTO):
         return local.run_events(compiled, events)
     job = lower(plan)
+    if looks_back(plan):
+        return local.like(events, run_trends(job, reader, forced=device is Device.GPU))
     if isinstance(reader, pa.Table):
         result = count_whole(job, reader)
         if result is not None:
@@ -78,6 +80,16 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
     scheduler = Scheduler(Place.GPU if device is Device.GPU else None)
     result = run_batches(job, batches, reader.schema, scheduler)
     return local.like(events, result)
+
+
+def run_trends(job: Job, reader: Any, *, forced: bool) -> pa.Table:
+    """Return the result of a query with an edge predicate, which sees whole windows."""
+    from cepheid.accelerator import trends
+
+    table = reader if isinstance(reader, pa.Table) else reader.read_all()
+    ordered = local.sort_events(table, job.plan)
+    result = trends.run_trends(job, ordered, forced=forced)
+    return local.run_table(job.plan, ordered) if result is None else result
 
 
 def count_whole(job: Job, table: pa.Table) -> pa.Table | None:
