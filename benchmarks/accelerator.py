@@ -1,14 +1,13 @@
 """What a GPU does beside one thread and all threads of the CPU on the same machine.
 
-``PYTHONPATH=src python benchmarks/accelerator.py [part ...]`` on a machine with a GPU. Device times
-are taken by events of the device, the median of several runs; data is on the device already unless
-a line says otherwise. Every result is compared with that of the CPU.
+``PYTHONPATH=src python -m benchmarks.accelerator [--only part ...]`` on a machine with a GPU.
+Device times are taken by events of the device, the median of several runs; data is on the device
+already unless a line says otherwise. Every result is compared with that of the CPU.
 """
 
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 import time
 import traceback
@@ -17,12 +16,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from benchmarks.accelerator_engine import trends, workloads
+from benchmarks.accelerator_measure import device_seconds, line, seconds
 from numba import cuda, get_num_threads
 
 import cepheid
 from cepheid.accelerator import launches, linear, operators, streams
 from cepheid.accelerator.columns import count_table
 from cepheid.accelerator.device import find_device
+from cepheid.accelerator.filtering import filter_from_host, pinned
 from cepheid.accelerator.operators import Bounds, Work
 from cepheid.accelerator.systems import system_of
 from cepheid.engine.events import value_keys
@@ -33,37 +35,6 @@ from cepheid.engine.vectors import Vector
 from cepheid.events.schema import ValueKind
 
 TRENDS = "PATTERN (SEQ(A+, B))+"
-RUNS = 7
-
-
-def line(what: str, **figures: str) -> None:
-    print(f"{what:<58}" + "  ".join(f"{k} {v}" for k, v in figures.items()), flush=True)
-
-
-def device_seconds(work: Callable[[], object], runs: int = RUNS) -> float:
-    """Return the median of what a piece of work takes, by events of the device."""
-    work()
-    taken = []
-    for _ in range(runs):
-        begin, end = cuda.event(), cuda.event()
-        begin.record()
-        work()
-        end.record()
-        end.synchronize()
-        taken.append(cuda.event_elapsed_time(begin, end) / 1e3)
-    return statistics.median(taken)
-
-
-def seconds(work: Callable[[], object], runs: int = 3) -> float:
-    """Return the median of what a piece of work takes, by the clock; the device included."""
-    work()
-    taken = []
-    for _ in range(runs):
-        begin = time.perf_counter()
-        work()
-        cuda.synchronize()
-        taken.append(time.perf_counter() - begin)
-    return statistics.median(taken)
 
 
 def compiled(aggregates: str) -> tuple[Any, linear.DeviceSystem]:
@@ -177,23 +148,48 @@ def sums() -> None:
             d_weights[a][part].copy_to_device(row)
         d_values[0][part].copy_to_device(keys)
     flags = cuda.to_device(np.zeros(1, np.int32))
-    for columns, chunks in ((3, 132 * 1024), (3, 132 * 4096), (1, 132 * 4096)):
-        linear.COLUMNS_MAX = columns
+    events = (d_codes, d_weights, d_values)
+    for chunks in (132 * 1024, 132 * 4096):
         ptr, counts = linear.cut(np.array([0, length]), linear.Sizes(128, chunks, 64))
         d_ptr = cuda.to_device(ptr)
         room = device.empty(len(ptr) - 1)
+        plain = device.multiply(
+            device.aggregate(events, d_ptr, sizes, flags, wide=False), counts, sizes
+        ).numbers.copy_to_host()
+        for name, work in sum_kernels(device, events, d_ptr, flags, room).items():
 
-        def whole(d_ptr: Any = d_ptr, counts: Any = counts, room: Any = room) -> Any:
-            matrices = device.aggregate(
-                (d_codes, d_weights, d_values), d_ptr, sizes, flags, wide=False, out=room
-            )
-            return device.multiply(matrices, counts, sizes)
+            def whole(work: Any = work, counts: Any = counts) -> Any:
+                return device.multiply(work(), counts, sizes)
 
-        taken = device_seconds(whole)
-        line(f"COUNT, SUM, MIN, {chunks} chunks, {columns} columns a thread",
-             rate=f"{length / taken / 1e9:.1f} G/s", cpu=f"{short / cpu / 1e6:.0f} M/s one thread",
-             ratio=f"{cpu * repeat / taken:.0f}", same_at_10_7=str(right),
-             narrow=str(flags.copy_to_host()[0]))  # fmt: skip
+            same = np.allclose(plain, whole().numbers.copy_to_host(), rtol=1e-6)
+            taken = device_seconds(whole)
+            line(f"COUNT, SUM, MIN, {chunks} chunks, {name}",
+                 rate=f"{length / taken / 1e9:.1f} G/s", same_at_10_7=str(right),
+                 same_as_tables=str(same), ratio=f"{cpu * repeat / taken:.0f}",
+                 narrow=str(flags.copy_to_host()[0]))  # fmt: skip
+
+
+def sum_kernels(
+    device: linear.DeviceSystem, events: Any, ptr: Any, flags: Any, room: Any
+) -> dict[str, Callable[[], Any]]:
+    """Return the kernels that sum, by name: tables, or one made for the query; ways of reading."""
+    found: dict[str, Callable[[], Any]] = {}
+
+    def tables(columns: int) -> Any:
+        linear.COLUMNS_MAX = columns
+        sizes = linear.Sizes(128, 0, 64)
+        return device.aggregate(events, ptr, sizes, flags, wide=False, out=room)
+
+    def compiled_in(threads: int, *, staged: bool) -> Any:
+        sizes = linear.Sizes(threads, 0, 64)
+        return device.aggregate_compiled(events, ptr, sizes, flags, staged=staged, out=room)
+
+    for columns in (3, 1):
+        found[f"tables, {columns} columns a thread"] = lambda c=columns: tables(c)
+    for threads in (64, 128, 256):
+        found[f"compiled, {threads} threads"] = lambda t=threads: compiled_in(t, staged=False)
+        found[f"staged, {threads} threads"] = lambda t=threads: compiled_in(t, staged=True)
+    return found
 
 
 def link() -> None:
@@ -307,6 +303,28 @@ def filters() -> None:
                 columns.nbytes, "bytes", np.array_equal)  # fmt: skip
 
 
+def links() -> None:
+    """Filter events in pinned memory: copied in, compacted, and only rows copied back."""
+    length = 1 << 27
+    columns = pinned((1, length), np.float64)
+    columns[:] = np.random.default_rng(1).random((1, length))
+    rows = pinned((length,), np.int64)
+    target = cuda.device_array(length, np.float64)
+    copy = device_seconds(lambda: target.copy_to_device(columns[0]))
+    line("link, pinned memory to the device", rate=f"{columns.nbytes / copy / 1e9:.1f} GB/s")
+    expected = np.flatnonzero(columns[0] > 0.5)
+    for batch in (1 << 20, 1 << 22, 1 << 23, 1 << 24):
+        for slots in (2, 3, 4):
+            found = filter_from_host(columns, above, rows, batch=batch, slots=slots)
+            right = np.array_equal(found, expected)
+            taken = seconds(
+                lambda b=batch, s=slots: filter_from_host(columns, above, rows, batch=b, slots=s)
+            )
+            line(f"filter of pinned memory, half pass, batches of {batch >> 17} MiB, {slots} slots",
+                 rate=f"{columns.nbytes / taken / 1e9:.1f} GB/s",
+                 of_link=f"{copy / taken:.2f}", same=str(right))  # fmt: skip
+
+
 def windows() -> None:
     values = np.random.default_rng(1).random(1 << 22)
     there = cuda.to_device(values)
@@ -361,13 +379,16 @@ def patterns() -> None:
                 float(waiting) * new, "pairs", both_same)  # fmt: skip
 
 
-PARTS = (counting, sums, link, small, arrow, filters, windows, joins, patterns)
+PARTS = (
+    counting, sums, workloads, trends, link, small, arrow, filters, links, windows, joins, patterns,
+)  # fmt: skip
 
 
 def main() -> None:
     print(find_device(), os.cpu_count(), "cores,", get_num_threads(), "threads", flush=True)
+    wanted = [name for name in sys.argv[1:] if name != "--only"]
     for part in PARTS:
-        if not sys.argv[1:] or part.__name__ in sys.argv[1:]:
+        if not wanted or part.__name__ in wanted:
             begin = time.perf_counter()
             try:
                 part()

@@ -45,7 +45,9 @@ class Workload(msgspec.Struct, frozen=True):
         """
         return explain_shared(self.shared(schema))
 
-    def run(self, events: object, *, spark: object = None, separate: bool = False) -> Any:
+    def run(
+        self, events: object, *, spark: object = None, separate: bool = False, device: str = "cpu"
+    ) -> Any:
         """Run all queries in one pass over events.
 
         Parameters
@@ -54,6 +56,9 @@ class Workload(msgspec.Struct, frozen=True):
             As for :meth:`CompiledQuery.run`.
         separate
             Whether each query gets a table of its own.
+        device
+            For tables, readers and data frames in this process: ``"cpu"``, ``"gpu"`` or
+            ``"auto"``, as for :meth:`CompiledQuery.run`.
 
         Returns
         -------
@@ -85,7 +90,8 @@ class Workload(msgspec.Struct, frozen=True):
         if spark is not None or type(events).__module__.partition(".")[0] == "pyspark":
             module = "spark_workload"
         runtime = importlib.import_module(f"cepheid.runtime.{module}")
-        return runtime.run_workload(self, events, spark=spark, separate=separate)
+        options = {"device": device} if module == "local_workload" else {}
+        return runtime.run_workload(self, events, spark=spark, separate=separate, **options)
 
     def stream(self, events: object, *, watermark: str, late: str = "drop") -> Any:
         """Run the queries over a live stream of Spark and return the rows of closed windows.

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cepheid.accelerator import operators as op
+from cepheid.accelerator.filtering import filter_from_host, pinned
 from cepheid.accelerator.sequences import ANY, CONTIGUOUS, NEXT, Step, match
 from cepheid.errors import DataError
 
@@ -116,3 +117,19 @@ def test_limits_of_sequences() -> None:
     steps = [Step(is_one), Step(is_next, plus=True), Step(is_next)]
     with pytest.raises(ValueError, match="last step"):
         match(columns, np.arange(20), steps, semantics=NEXT)
+
+
+def test_filters_of_pinned_memory_keep_the_order_over_batches() -> None:
+    columns = pinned((2, 150), np.float64)
+    columns[:] = np.random.default_rng(3).random((2, 150))
+    rows = pinned((150,), np.int64)
+    for batch, slots in ((40, 2), (1 << 20, 3)):
+        found = filter_from_host(columns, either, rows, batch=batch, slots=slots)
+        assert np.array_equal(found, np.flatnonzero(columns.max(0) > 0.8))
+    assert not len(filter_from_host(columns[:, :0], either, rows))
+    columns[:] = 0
+    assert not len(filter_from_host(columns, either, rows))
+
+
+def either(columns: Any, i: Any) -> Any:
+    return columns[0, i] > 0.8 or columns[1, i] > 0.8

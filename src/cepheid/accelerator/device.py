@@ -63,6 +63,28 @@ def find_device() -> tuple[Found, str]:
     return Found.GPU, name.decode() if isinstance(name, bytes) else str(name)
 
 
+def select_device(address: str) -> tuple[Found, str]:
+    """Use one of several GPUs from now on: its number among them, or its name (a UUID).
+
+    Returns what can be reached, and its name or why there is nothing.
+    """
+    found, name = find_device()
+    if found is not Found.GPU:
+        return found, name
+    cuda: Any = importlib.import_module("numba.cuda")
+    try:
+        number = int(address) if address.isdecimal() else _number_of(cuda, address)
+        cuda.select_device(number)
+        name = cuda.get_current_device().name
+    except Exception as error:  # noqa: BLE001, RUF100  # drivers fail in many ways, and none may stop a run
+        return Found.NONE, f"there is no GPU `{address}` ({type(error).__name__})"
+    return Found.GPU, name.decode() if isinstance(name, bytes) else str(name)
+
+
+def _number_of(cuda: Any, address: str) -> int:
+    return [str(device.uuid) for device in cuda.list_devices()].index(address)
+
+
 def require_device() -> Found:
     """Return what can be reached.
 

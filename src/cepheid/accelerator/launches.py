@@ -58,7 +58,7 @@ def filter_on_device(
     if not total:
         return None
     out = cuda.device_array(total, np.int64) if out is None else out[:total]
-    write[blocks, threads](columns, offsets, out)
+    write[blocks, threads](columns, offsets, 0, out)
     return out
 
 

@@ -12,11 +12,13 @@ import numpy as np
 from numba import cuda
 from numpy.typing import NDArray
 
+from cepheid.accelerator.compiling import spec_of
 from cepheid.accelerator.device import Found, find_device
 from cepheid.accelerator.kernels.chunks import NO_VALUE, chunk_kernel, wide_kernel
+from cepheid.accelerator.kernels.compiled_chunks import compiled_kernel, staged_kernel
 from cepheid.accelerator.kernels.count import SYMBOLS, count_kernel
 from cepheid.accelerator.kernels.products import product_kernel
-from cepheid.accelerator.systems import System
+from cepheid.accelerator.systems import System, shared_bytes
 
 FANOUT = 16
 """Neighbours that one thread multiplies."""
@@ -27,6 +29,9 @@ TABLE_DIMENSION_MAX = 4
 
 COLUMNS_MAX = 3
 """Up to here a thread has all columns of a matrix in registers; else a thread has one."""
+
+
+ALIGNED = 32
 
 
 class Sizes(NamedTuple):
@@ -54,23 +59,27 @@ def default_sizes() -> Sizes:
 
 
 class DeviceSystem:
-    """A system whose tables lie on the device."""
+    """A system whose tables lie on the device, or several of one shape over the same events."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: System, *others: System) -> None:
         self.system = system
+        systems = (system, *others)
+        self.systems = len(systems)
         self.parts, self.mins = len(system.weighs), len(system.values)
         self._rooms: dict[int, Matrices] = {}
         self._lengths: dict[int, Any] = {}
-        self.kept = cuda.to_device(system.kept)
-        self.gained = cuda.to_device(system.gained)
+        self.kept = _stack([one.kept for one in systems])
+        self.gained = _stack([one.gained for one in systems])
         # The kernels need arrays of at least one row.
-        self.weighs = cuda.to_device(system.weighs.astype(np.float64))
-        picks = system.values if self.mins else np.zeros((1, system.dimension))
-        self.picks = cuda.to_device(picks.astype(np.float64))
+        self.weighs = _stack([one.weighs for one in systems])
+        nothing = np.zeros((1, system.dimension))
+        self.picks = _stack([one.values if self.mins else nothing for one in systems])
+        self.openings = cuda.to_device(np.stack([one.opening for one in systems]))
         self.opening = cuda.to_device(system.opening)
+        self.spec = None if others else spec_of(system)
         codes = len(system.kept)
         self.per_symbol = 4 if codes <= 4 else 2 if codes <= 16 else 1
-        counts = self.parts == 1 and not self.mins
+        counts = self.parts == 1 and not self.mins and not others
         self.counts = counts and system.steady and system.dimension <= TABLE_DIMENSION_MAX
         if self.counts:
             self.table = cuda.to_device(_table(system, self.per_symbol))
@@ -107,18 +116,33 @@ class DeviceSystem:
         self, events: tuple[Any, Any, Any], ptr: Any, sizes: Sizes, flags: Any, *, wide: bool,
         stream: Any = 0, out: Matrices | None = None,
     ) -> Matrices:  # fmt: skip
-        """Summarise chunks of events (codes, weights, values) as one matrix each."""
-        out = self.empty(len(ptr) - 1, stream) if out is None else out
+        """Summarise chunks of events (codes, weights, values) as one matrix each and system."""
+        out = self.empty(self.systems * (len(ptr) - 1), stream) if out is None else out
         system, d = self.system, self.system.dimension
         columns = d if d <= COLUMNS_MAX and not wide else 1
         threads = (len(ptr) - 1) * (d // columns)
         shape = (d, system.starts, self.parts, self.mins)
         kernel = wide_kernel(*shape) if wide else chunk_kernel(*shape, columns)
-        shared = 0 if wide else 2 * system.kept.size * 8
-        kernel[-(-threads // sizes.threads), sizes.threads, stream, shared](
-            self.kept, self.gained, self.weighs, self.picks, self.opening, system.steady,
+        shared = 0 if wide else shared_bytes(system)
+        grid = (-(-threads // sizes.threads), self.systems)
+        kernel[grid, sizes.threads, stream, shared](
+            self.kept, self.gained, self.weighs, self.picks, self.openings, system.steady,
             *events, ptr, *out, flags,
         )  # fmt: skip
+        return out
+
+    def aggregate_compiled(
+        self, events: tuple[Any, Any, Any], ptr: Any, sizes: Sizes, flags: Any, *, staged: bool,
+        stream: Any = 0, out: Matrices | None = None,
+    ) -> Matrices:  # fmt: skip
+        """Do what ``aggregate`` does, with a kernel made for this system alone (``spec``)."""
+        assert self.spec is not None, "the system is small enough"
+        out = self.empty(len(ptr) - 1, stream) if out is None else out
+        spec, threads = self.spec, sizes.threads
+        kernel = staged_kernel(spec, threads) if staged else compiled_kernel(spec)
+        kernel[-(-(len(ptr) - 1) // threads), threads, stream](
+            self.openings, self.system.steady, *events, ptr, *out, flags
+        )
         return out
 
     def multiply(self, matrices: Matrices, counts: NDArray[np.int64], sizes: Sizes) -> Matrices:
@@ -167,7 +191,8 @@ def summarise(
 
     Returns
     -------
-    (segment, row, part, column) numbers and (segment, row, extreme, column) value keys
+    (segment, row, part, column) numbers and (segment, row, extreme, column) value keys; of several
+    systems, the segments of the first come first
     """
     sizes = sizes or default_sizes()
     flags = cuda.to_device(np.zeros(1, np.int32))
@@ -184,6 +209,7 @@ def summarise(
             _rows(values[: max(device.mins, 1)], np.int64),
         )
         matrices = device.aggregate(events, cuda.to_device(ptr), sizes, flags, wide=wide)
+        counts = np.tile(counts, device.systems)
     matrices = device.multiply(matrices, counts, sizes)
     if not wide and flags.copy_to_host()[0]:
         return summarise(device, codes, weights, values, bounds, sizes, wide=True)
@@ -198,10 +224,17 @@ def cut(bounds: NDArray[np.int64], sizes: Sizes) -> tuple[NDArray[np.int64], NDA
     """Return where the chunks of all segments begin, and how many each segment has."""
     lengths = np.diff(bounds)
     chunk = max(-(-int(lengths.sum()) // sizes.chunks), sizes.chunk_min)
+    if chunk > ALIGNED:
+        # Neighbouring events of a chunk are then in one piece of memory that is read at once.
+        chunk = -(-chunk // ALIGNED) * ALIGNED
     counts = -(-lengths // chunk)
     first = np.repeat(np.cumsum(counts) - counts, counts)
     begin = np.repeat(bounds[:-1], counts) + (np.arange(len(first)) - first) * chunk
     return np.append(begin, bounds[-1]), counts
+
+
+def _stack(arrays: list[NDArray[Any]]) -> Any:
+    return cuda.to_device(np.stack(arrays).astype(np.float64))
 
 
 def _words_of_chunk(words: int, sizes: Sizes) -> int:

@@ -17,18 +17,21 @@ from cepheid.accelerator.schedule import Place, Scheduler
 from cepheid.accelerator.systems import System, system_of
 from cepheid.engine.job import Job
 from cepheid.engine.runs import DOUBLE, Events, LinearRun
+from cepheid.engine.shared_reading import SharedEvents
 from cepheid.engine.summaries import Summariser, Summary, _take_open
-from cepheid.planner.plan import WindowKind
+from cepheid.planner.plan import WindowKind, WindowPlan
 
 
 class DeviceSummariser(Summariser):
     """Summarises the events of one stretch; batches go where they are done first."""
 
+    step_rows = 1 << 22
+
     def __init__(self, job: Job, scheduler: Scheduler, sizes: linear.Sizes | None = None) -> None:
         super().__init__(job)
         self.scheduler = scheduler
         self.sizes = sizes
-        self._systems: dict[int, linear.DeviceSystem | None] = {}
+        self._systems: dict[tuple[int, int], linear.DeviceSystem | None] = {}
 
     def _feed_run(self, run: LinearRun, events: Events, found: list[Summary]) -> None:
         device = None if events.grouped or run.dtype != DOUBLE else self._system(run)
@@ -44,10 +47,12 @@ class DeviceSummariser(Summariser):
         self.scheduler.measure(place, len(events.ts), time.perf_counter() - begun)
 
     def _system(self, run: LinearRun) -> linear.DeviceSystem | None:
-        if id(run) not in self._systems:
+        # A program grows by the classes of events that it meets.
+        name = (id(run), len(run.program.tables().target_ptr))
+        if name not in self._systems:
             system: System | None = system_of(run.program, run.wcol, run.xcol)
-            self._systems[id(run)] = None if system is None else linear.DeviceSystem(system)
-        return self._systems[id(run)]
+            self._systems[name] = None if system is None else linear.DeviceSystem(system)
+        return self._systems[name]
 
     def take(self) -> list[Summary]:
         """Return the matrices so far, and begin again."""
@@ -61,25 +66,39 @@ def _summarise(
     sizes: linear.Sizes | None,
 ) -> Summary:  # fmt: skip
     """Summarise a batch: its events by key, each key's by pane."""
-    order = _by_key(events.key)
+    order = by_key(events.key)
     if order is not None:
         events = Events(
             events.ts[order], events.key[order], events.codes[order], events.weights[:, order],
             events.values[:, order], grouped=False,
         )  # fmt: skip
-    whole = job.plan.window.kind is WindowKind.NONE
-    pane = np.zeros(1, np.int64) if whole else events.ts // run.window.pane
-    edges = np.diff(events.key) != 0
-    if not whole:
-        edges |= np.diff(pane) != 0
-    bounds = np.concatenate([[0], np.flatnonzero(edges) + 1, [len(events.ts)]])
+    bounds, panes = segments_of(job.plan.window.kind, run.window, events)
     codes = events.codes if events.codes.dtype == np.uint8 else events.codes.astype(np.int32)
     numbers, values = linear.summarise(device, codes, events.weights, events.values, bounds, sizes)
-    first = bounds[:-1]
-    panes = np.zeros(len(first), np.int64) if whole else pane[first]
-    starts = run.program.start_size
+    return summary_of(events.key[bounds[:-1]], panes, numbers, values, run.program.start_size)
+
+
+def segments_of(
+    kind: WindowKind, window: WindowPlan, events: Events | SharedEvents
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where stretches of one key and pane begin, the end too, and the pane of each."""
+    edges = np.diff(events.key) != 0
+    if kind is WindowKind.NONE:
+        bounds = np.concatenate([[0], np.flatnonzero(edges) + 1, [len(events.ts)]])
+        return bounds, np.zeros(len(bounds) - 1, np.int64)
+    pane = events.ts // window.pane
+    edges |= np.diff(pane) != 0
+    bounds = np.concatenate([[0], np.flatnonzero(edges) + 1, [len(events.ts)]])
+    return bounds, pane[bounds[:-1]]
+
+
+def summary_of(
+    key: NDArray[np.int64], panes: NDArray[np.int64], numbers: NDArray[np.complex128],
+    values: NDArray[np.int64], starts: int,
+) -> Summary:  # fmt: skip
+    """Return matrices of the device as the engine keeps them."""
     return Summary(
-        events.key[first],
+        key,
         panes,
         np.ascontiguousarray(numbers[:, starts:]),
         np.ascontiguousarray(values[:, starts:]),
@@ -87,7 +106,7 @@ def _summarise(
     )
 
 
-def _by_key(key: NDArray[np.int64]) -> NDArray[np.int64] | None:
+def by_key(key: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Return the order that puts the events of a key side by side, None if they are."""
     if not len(key) or key.min() == key.max():
         return None

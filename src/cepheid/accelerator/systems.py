@@ -29,6 +29,10 @@ CODES_MAX = 64
 """Codes of a system on the device: their matrices stay in shared memory."""
 
 
+SHARED_BYTES_MAX = 48 << 10
+"""Shared memory that a block of threads may have without asking for more."""
+
+
 class System(NamedTuple):
     """A program for the device.
 
@@ -65,11 +69,18 @@ class System(NamedTuple):
         return len(self.kept) - 1
 
 
+def shared_bytes(system: System) -> int:
+    """Return the shared memory that the tables of a system take."""
+    return 2 * system.kept.size * 8
+
+
 def system_of(program: Program, wcol: NDArray[np.int32], xcol: NDArray[np.int32]) -> System | None:
     """Return a program as matrices, or None if it is too large for the device."""
     tables, starts, size = program.tables(), program.start_size, program.size
     codes, dimension = len(tables.target_ptr) - 1, starts + size
     if dimension > DIMENSION_MAX or codes + 1 > CODES_MAX:
+        return None
+    if 2 * (codes + 1) * dimension * dimension * 8 > SHARED_BYTES_MAX:
         return None
     kept = np.zeros((codes + 1, dimension, dimension))
     gained = np.zeros_like(kept)

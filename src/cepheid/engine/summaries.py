@@ -65,6 +65,9 @@ def pane_window(window: WindowPlan) -> WindowPlan:
 class Summariser:
     """Summarises the events of one stretch, in batches in the order of time."""
 
+    step_rows = 1
+    """Smaller batches are worth being put together first."""
+
     def __init__(self, job: Job) -> None:
         self.job = job
         self.state = PartitionState(job)

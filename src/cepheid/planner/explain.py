@@ -25,6 +25,7 @@ from cepheid.planner.strategies import (
     choose_for_frames,
     describe_live,
     shuffle_attributes,
+    why_not_on_device,
 )
 from cepheid.planner.template import START, Final, Place, Template
 
@@ -83,7 +84,13 @@ def _describe_strategies(plan: Plan) -> list[str]:
         names = shuffle_attributes(plan)
         lines.append(f"  {otherwise}" + (f", else by {', '.join(names)}" if names else ""))
     live, reason = describe_live(plan)
-    return [*lines, f"live streams: {live}", f"  because {reason}"]
+    lines += [f"live streams: {live}", f"  because {reason}"]
+    why = why_not_on_device(plan)
+    return [*lines, f"tasks with a GPU: on the {'CPU' if why else 'GPU'}", *_because(why)]
+
+
+def _because(reason: str) -> list[str]:
+    return [f"  because {reason}"] if reason else []
 
 
 def _title(plan: Plan) -> str:

@@ -64,6 +64,42 @@ def why_not_composed(plan: Plan) -> str:
     return ""
 
 
+def why_not_on_device(plan: Plan) -> str:
+    """Return why a plan cannot run on a GPU, or nothing if it can."""
+    if plan.situations is not None or plan.output.kind is not OutputKind.AGGREGATES:
+        return "only aggregates of matches run on a GPU"
+    return why_not_composed(plan)
+
+
+def why_no_trends_on_device(plan: Plan) -> str:
+    """Return why a plan with edge predicates cannot run on a GPU, or nothing if it can.
+
+    There it can if one variable under Kleene plus is all of the pattern, and one comparison of
+    neighbours all that is asked of them.
+    """
+    if plan.choice.evaluator is not Evaluator.INDEXED:
+        return why_not_on_device(plan)
+    pattern, window = plan.patterns[0], plan.window.kind
+    asked = {
+        "only one variable under Kleene plus": len(plan.patterns) == 1
+        and len(pattern.states) == 1
+        and len(pattern.edges) == 2
+        and not pattern.guards,
+        "only one comparison of neighbours": len(plan.edges) == 1
+        and plan.edges[0].separation is not None
+        and not plan.globals
+        and not plan.partition.partial,
+        "only skip-till-any-match": plan.semantics is tree.Semantics.ANY_MATCH,
+        "only tumbling windows or none": window in (WindowKind.TUMBLING, WindowKind.NONE),
+        "only counts and sums in default numbers": plan.numbers is not tree.Numbers.EXACT
+        and plan.output.kind is OutputKind.AGGREGATES
+        and all(a.function not in ("MIN", "MAX") for a in plan.output.aggregates),
+        "only matches of any length": plan.min_length <= 1,
+    }
+    why = [text for text, fits in asked.items() if not fits]
+    return f"of queries with edge predicates, {why[0]} runs on a GPU" if why else ""
+
+
 def _variables(template: Template) -> list[tuple[str, str]]:
     names = [(state.variable, state.event_type) for state in template.states]
     for guard in template.guards:

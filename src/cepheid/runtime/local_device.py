@@ -11,14 +11,14 @@ import pyarrow as pa
 from cepheid.accelerator.device import Device, Found, find_device, parse_device, require_device
 from cepheid.accelerator.schedule import Place, Scheduler
 from cepheid.engine.events import KeyTable
-from cepheid.engine.job import Job, lower
+from cepheid.engine.job import Job, looks_back, lower
 from cepheid.engine.partials import key_table
 from cepheid.engine.results import build_table
 from cepheid.engine.step import admit_events, waits
 from cepheid.engine.summaries import Composer
 from cepheid.errors import Diagnostic, UnsupportedError
-from cepheid.planner.plan import OutputKind, Plan
-from cepheid.planner.strategies import why_not_composed
+from cepheid.planner.plan import Plan
+from cepheid.planner.strategies import why_no_trends_on_device
 from cepheid.runtime import local
 
 BATCH_ROWS = 1 << 24
@@ -28,17 +28,10 @@ SMALL_ROWS = 1 << 20
 """Tables up to here stay on the CPU unless the device is asked for."""
 
 
-def why_not_on_device(plan: Plan) -> str:
-    """Return why a plan cannot run on a device, or nothing if it can."""
-    if plan.situations is not None or plan.output.kind is not OutputKind.AGGREGATES:
-        return "only aggregates of matches run on a GPU"
-    return why_not_composed(plan)
-
-
 def explain_device(plan: Plan) -> str:
     """Return in a line where a plan runs with ``device="auto"``, and why."""
     found, name = find_device()
-    why = why_not_on_device(plan)
+    why = why_no_trends_on_device(plan)
     if why:
         return f"device  cpu: {why}"
     if found is not Found.GPU:
@@ -65,7 +58,7 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
         return local.run_events(compiled, events)
     reader = events if isinstance(events, pa.RecordBatchReader) else local.as_table(events)
     plan = compiled.with_schema(reader.schema).plan
-    why = why_not_on_device(plan)
+    why = why_no_trends_on_device(plan)
     if why and device is Device.GPU:
         helps = ('use device="auto", which runs such queries on the CPU',)
         message = f"this query does not run on a GPU: {why}"
@@ -74,6 +67,8 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
     if why or (small and device is Device.AUTO):
         return local.run_events(compiled, events)
     job = lower(plan)
+    if looks_back(plan):
+        return local.like(events, run_trends(job, reader, forced=device is Device.GPU))
     if isinstance(reader, pa.Table):
         result = count_whole(job, reader)
         if result is not None:
@@ -85,6 +80,16 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
     scheduler = Scheduler(Place.GPU if device is Device.GPU else None)
     result = run_batches(job, batches, reader.schema, scheduler)
     return local.like(events, result)
+
+
+def run_trends(job: Job, reader: Any, *, forced: bool) -> pa.Table:
+    """Return the result of a query with an edge predicate, which sees whole windows."""
+    from cepheid.accelerator import trends
+
+    table = reader if isinstance(reader, pa.Table) else reader.read_all()
+    ordered = local.sort_events(table, job.plan)
+    result = trends.run_trends(job, ordered, forced=forced)
+    return local.run_table(job.plan, ordered) if result is None else result
 
 
 def count_whole(job: Job, table: pa.Table) -> pa.Table | None:
@@ -104,33 +109,63 @@ def run_batches(
     job: Job, batches: Iterable[pa.Table], schema: pa.Schema, scheduler: Scheduler
 ) -> pa.Table:
     """Return the result of a job over batches in the order of time."""
-    # Loads numba.cuda, which takes a moment.
-    from cepheid.accelerator.summaries import DeviceSummariser
-
-    summariser = DeviceSummariser(job, scheduler)
-    composer = Composer(job)
-    held: pa.Table | None = None
-    last: int | None = None
-    known = -1
-    names = None
-
-    def compose() -> None:
-        nonlocal known, names
-        summaries = summariser.take()
-        keys = summariser.state.keys
-        if names is None or len(keys) != known:
-            known = len(keys)
-            names = key_table(keys, np.arange(known), schema)
-        composer.add(names, summaries)
-
+    run = DeviceRun(job, schema, scheduler)
     for batch in batches:
-        ready, held, last = admit_events(
-            batch, held, last, job.plan.time, whole_times=waits(job.plan)
+        run.feed(batch)
+    return run.finish()
+
+
+class DeviceRun:
+    """One query over batches in the order of time."""
+
+    def __init__(self, job: Job, schema: pa.Schema, scheduler: Scheduler) -> None:
+        # Loads numba.cuda, which takes a moment.
+        from cepheid.accelerator.summaries import DeviceSummariser
+
+        self.job, self.schema = job, schema
+        self._summariser = DeviceSummariser(job, scheduler)
+        self._composer = Composer(job)
+        self._gate = Gate(job.plan)
+        self._known = -1
+        self._names: Any = None
+
+    def feed(self, batch: pa.Table) -> None:
+        """Process a batch."""
+        self._process(self._gate.admit(batch))
+
+    def finish(self) -> pa.Table:
+        """Return the result."""
+        self._process(self._gate.rest())
+        composer = self._composer
+        return build_table(self.job, composer.finish(), composer.keys, self.schema)
+
+    def _process(self, ready: pa.Table | None) -> None:
+        if ready is None or not len(ready):
+            return
+        self._summariser.feed(ready, last=True)
+        summaries = self._summariser.take()
+        keys = self._summariser.state.keys
+        if len(keys) != self._known:
+            self._known = len(keys)
+            self._names = key_table(keys, np.arange(self._known), self.schema)
+        self._composer.add(self._names, summaries)
+
+
+class Gate:
+    """Lets batches in that are in order; events of the last time wait where ties matter."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._held: pa.Table | None = None
+        self._last: int | None = None
+
+    def admit(self, batch: pa.Table) -> pa.Table | None:
+        """Return what can be processed now."""
+        ready, self._held, self._last = admit_events(
+            batch, self._held, self._last, self._plan.time, whole_times=waits(self._plan)
         )
-        if ready is not None and len(ready):
-            summariser.feed(ready, last=True)
-            compose()
-    if held is not None and len(held):
-        summariser.feed(held, last=True)
-        compose()
-    return build_table(job, composer.finish(), composer.keys, schema)
+        return ready
+
+    def rest(self) -> pa.Table | None:
+        """Return what waited."""
+        return self._held

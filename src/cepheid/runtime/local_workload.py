@@ -80,7 +80,9 @@ def run_workload_batches(
     return {name: tables[n] for n, name in enumerate(shared.names)}
 
 
-def run_workload(workload: WorkloadLike, events: Any, *, spark: object, separate: bool) -> Any:
+def run_workload(
+    workload: WorkloadLike, events: Any, *, spark: object, separate: bool, device: str = "cpu"
+) -> Any:
     """Run a workload over whatever holds events, and return the results in the same form.
 
     Raises
@@ -89,7 +91,9 @@ def run_workload(workload: WorkloadLike, events: Any, *, spark: object, separate
         If the events are of no known kind.
     """
     assert spark is None, "Spark has a runtime of its own"
-    if isinstance(events, str):
+    if device != "cpu" and not isinstance(events, str):
+        tables = _run_on(workload, events, device)
+    elif isinstance(events, str):
         tables = run_workload_files(workload, find_files(events))
     elif isinstance(events, pa.RecordBatchReader):
         tables = run_workload_reader(workload.shared(events.schema), events)
@@ -100,6 +104,18 @@ def run_workload(workload: WorkloadLike, events: Any, *, spark: object, separate
     if separate:
         return {n: t.to_pandas() if frames else t for n, t in tables.items()}
     return unite(tables).to_pandas() if frames else unite(tables)
+
+
+def _run_on(workload: WorkloadLike, events: Any, device: str) -> Tables:
+    from cepheid.runtime import local_workload_device as there
+
+    source = events if isinstance(events, pa.RecordBatchReader) else as_table(events)
+    shared = workload.shared(source.schema)
+    if there.wants_device(device, source):
+        return there.run_on_device(shared, source, device, merge=workload.merge)
+    if isinstance(source, pa.RecordBatchReader):
+        return run_workload_reader(shared, source)
+    return run_workload_table(shared, source)
 
 
 def run_workload_files(workload: WorkloadLike, files: list[Path]) -> Tables:

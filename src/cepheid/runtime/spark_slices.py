@@ -17,6 +17,7 @@ from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState, finish, step
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.planner.strategies import detects_by_time
+from cepheid.runtime import spark_gpu
 from cepheid.runtime.blobs import blobs_of
 from cepheid.runtime.local import list_batches
 from cepheid.runtime.scan import Slice
@@ -92,6 +93,11 @@ def run_range(work: Work, tables: Iterable[pa.Table], owned: Owned, number: int)
         yield from list_tables(work, job, tables, owned, number)
         return
     report = Report(work, job, final=True)
+    if spark_gpu.on_device(job):
+        rows, keys = spark_gpu.run_on_device(job, tables, work.schema)
+        yield from report.add(_owned_rows(job, rows, owned), keys)
+        yield from report.close(keys)
+        return
     state = PartitionState(job)
     for table in tables:
         state, rows = step(job, state, table)

@@ -37,6 +37,7 @@ from cepheid.errors import CepheidError, DataError, Diagnostic
 from cepheid.language import tree
 from cepheid.planner.plan import Plan
 from cepheid.planner.strategies import shuffle_attributes
+from cepheid.runtime import spark_gpu
 from cepheid.runtime.blobs import (
     EVENTS,
     ROWS,
@@ -174,8 +175,14 @@ def run_events(work: Work) -> Callable[[Batches], Batches]:
             return
         job = work.job()
         report = Report(work, job, final=not needs_merge(job))
+        tables = merged_events(job.plan, blobs_of(batches))
+        if spark_gpu.on_device(job):
+            rows, keys = spark_gpu.run_on_device(job, tables, work.schema)
+            yield from report.add(rows, keys)
+            yield from report.close(keys)
+            return
         state = PartitionState(job)
-        for table in merged_events(job.plan, blobs_of(batches)):
+        for table in tables:
             state, rows = step(job, state, table)
             yield from report.add(rows, state.keys)
         state, rows = finish(job, state)
@@ -329,8 +336,6 @@ def summarise(work: Work, job: Job, tables: Iterable[pa.Table], seq: int) -> Bat
     if job.plan.situations is not None:
         yield from summarise_situations(work, tables, seq)
         return
-    summariser: Summariser | None = None
-    begin = 0
     iterator = iter(tables)
     first = next(iterator, None)
     if first is None:
@@ -339,8 +344,8 @@ def summarise(work: Work, job: Job, tables: Iterable[pa.Table], seq: int) -> Bat
     if _is_sparse(job, first):
         yield from _send_raw(work, job, _chain(first, iterator), seq << 32)
         return
-    summariser = Summariser(job)
-    for table in _chain(first, iterator):
+    summariser = spark_gpu.summariser_of(job)
+    for table in spark_gpu.gathered(_chain(first, iterator), summariser.step_rows):
         summariser.feed(table)
     keys, summaries = summariser.close()
     bucket = buckets_of_groups(job, keys, work.buckets)

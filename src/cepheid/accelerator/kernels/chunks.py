@@ -68,11 +68,12 @@ def chunk_kernel(dimension: int, starts: int, parts: int, mins: int, columns: in
     Parameters of the kernel
     ------------------------
     kept, gained
-        (code, row, column) the system.
+        (system, code, row, column) the systems, of one shape; a row of blocks runs each of them,
+        and the matrices of the first system come first.
     weighs, picks
-        (part, row) and (extreme, row): one where a weight or a value counts, else zero.
+        (system, part, row) and (system, extreme, row): one where a weight or a value counts.
     opening, steady
-        As in ``count_kernel``.
+        As in ``count_kernel``, the first for each system.
     codes, W, X
         The events: codes, weights (parts x events), value keys (extremes x events).
     ptr
@@ -90,11 +91,14 @@ def chunk_kernel(dimension: int, starts: int, parts: int, mins: int, columns: in
         kept, gained, weighs, picks, opening, steady, codes, W, X, ptr, numbers, values, flags
     ):
         keep = cuda.shared.array(0, float64)
+        system = cuda.blockIdx.y
+        own_weighs, own_picks = weighs[system], picks[system]
         # Shared memory holds both tables, one after the other.
-        used = kept.shape[0] * square
+        used = kept.shape[1] * square
         for n in range(cuda.threadIdx.x, used, cuda.blockDim.x):
-            keep[n] = kept[n // square, n // dimension % dimension, n % dimension]
-            keep[used + n] = gained[n // square, n // dimension % dimension, n % dimension]
+            code, q, r = n // square, n // dimension % dimension, n % dimension
+            keep[n] = kept[system, code, q, r]
+            keep[used + n] = gained[system, code, q, r]
         cuda.syncthreads()
         place = cuda.grid(1)
         chunk = place // lanes
@@ -113,10 +117,7 @@ def chunk_kernel(dimension: int, starts: int, parts: int, mins: int, columns: in
                     m[a, q, c] = 1.0 if a == 0 and q == first + c else 0.0
                 for a in range(mins):
                     least[a, q, c] = NO_VALUE
-        exponent = 0.0
-        lost = False
-        narrow = False
-        left = PERIOD
+        exponent, lost, narrow, left = 0.0, False, False, PERIOD
         for i in range(ptr[chunk], ptr[chunk + 1]):
             at = np.int32(codes[i]) * square
             for a in range(1, parts):
@@ -129,19 +130,20 @@ def chunk_kernel(dimension: int, starts: int, parts: int, mins: int, columns: in
                         v[a, q] = m[a, q, c]
                     for a in range(mins):
                         low[a, q] = least[a, q, c]
-                step(m, least, v, low, w, x, c, keep, at, used, weighs, picks)
+                step(m, least, v, low, w, x, c, keep, at, used, own_weighs, own_picks)
             left -= 1
             if left == 0 or i + 1 == ptr[chunk + 1]:
                 left = PERIOD
                 exponent, losing, narrowing = shrink(m, exponent)
                 lost = lost or losing
                 narrow = narrow or narrowing
-        if not store(m, exponent, lost, opening, first, chunk, numbers):
+        row = system * (ptr.shape[0] - 1) + chunk
+        if not store(m, exponent, lost, opening[system], first, row, numbers):
             narrow = True
         for c in range(columns):
             for q in range(dimension):
                 for a in range(mins):
-                    values[chunk, q, a, first + c] = least[a, q, c]
+                    values[row, q, a, first + c] = least[a, q, c]
         if narrow or (lost and not steady):
             flags[0] = 1
 
@@ -162,6 +164,7 @@ def wide_kernel(dimension: int, starts: int, parts: int, mins: int) -> Any:
         if chunk >= ptr.shape[0] - 1:
             return
         column = place % dimension
+        system = cuda.blockIdx.y
         m = cuda.local.array((2, parts, dimension), float64)
         v = cuda.local.array((2, parts, dimension), float64)
         least = cuda.local.array((slots, dimension), int64)
@@ -182,32 +185,39 @@ def wide_kernel(dimension: int, starts: int, parts: int, mins: int) -> Any:
             for q in range(dimension):
                 inc, power = 0.0, 0.0
                 for r in range(dimension):
-                    if gained[code, q, r] != 0.0:
+                    if gained[system, code, q, r] != 0.0:
                         inc, power = add(inc, power, v[0, 0, r], v[1, 0, r])
                 for a in range(parts):
                     total, high = 0.0, 0.0
                     if a == 0:
                         total, high = inc, power
-                    elif weighs[a, q] != 0.0 and inc != 0.0:
+                    elif weighs[system, a, q] != 0.0 and inc != 0.0:
                         weight, up = widen(W[a - 1, i], 0.0)
                         total, high = mul(weight, up, inc, power)
                     for r in range(dimension):
-                        if kept[code, q, r] != 0.0 or (a > 0 and gained[code, q, r] != 0.0):
+                        if kept[system, code, q, r] != 0.0 or (
+                            a > 0 and gained[system, code, q, r] != 0.0
+                        ):
                             total, high = add(total, high, v[0, a, r], v[1, a, r])
-                        if kept[code, q, r] != 0.0 and a > 0 and gained[code, q, r] != 0.0:
+                        if (
+                            kept[system, code, q, r] != 0.0
+                            and a > 0
+                            and gained[system, code, q, r] != 0.0
+                        ):
                             total, high = add(total, high, v[0, a, r], v[1, a, r])
                     m[0, a, q], m[1, a, q] = total, high
                 for a in range(mins):
-                    smallest = X[a, i] if picks[a, q] != 0.0 and inc != 0.0 else NO_VALUE
+                    smallest = X[a, i] if picks[system, a, q] != 0.0 and inc != 0.0 else NO_VALUE
                     for r in range(dimension):
-                        if kept[code, q, r] != 0.0 or gained[code, q, r] != 0.0:
+                        if kept[system, code, q, r] != 0.0 or gained[system, code, q, r] != 0.0:
                             smallest = min(smallest, low[a, r])
                     least[a, q] = smallest
+        row = system * (ptr.shape[0] - 1) + chunk
         for q in range(dimension):
             for a in range(parts):
-                numbers[chunk, q, a, column, 0] = m[0, a, q]
-                numbers[chunk, q, a, column, 1] = m[1, a, q]
+                numbers[row, q, a, column, 0] = m[0, a, q]
+                numbers[row, q, a, column, 1] = m[1, a, q]
             for a in range(mins):
-                values[chunk, q, a, column] = least[a, q]
+                values[row, q, a, column] = least[a, q]
 
     return kernel

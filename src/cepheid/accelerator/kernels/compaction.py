@@ -14,7 +14,8 @@ from numba import cuda, int32, uint8
 def filter_kernels(predicate: Callable[..., Any], threads: int, items: int) -> tuple[Any, Any]:
     """Return the kernels that count and write the events of every block's tile.
 
-    Neighbouring threads read neighbouring events; flags in shared memory put them in order.
+    Neighbouring threads read neighbouring events; flags in shared memory put them in order. Rows
+    are written with ``base`` added.
     """
     fits = cuda.jit(device=True)(predicate)
     tile = threads * items
@@ -41,7 +42,7 @@ def filter_kernels(predicate: Callable[..., Any], threads: int, items: int) -> t
             counts[cuda.blockIdx.x] = sums[0]
 
     @cuda.jit
-    def write(columns, offsets, out):
+    def write(columns, offsets, base, out):
         flags = cuda.shared.array(tile, uint8)
         places = cuda.shared.array(tile, int32)
         sums = cuda.shared.array(threads, int32)
@@ -71,9 +72,41 @@ def filter_kernels(predicate: Callable[..., Any], threads: int, items: int) -> t
         cuda.syncthreads()
         begin = offsets[cuda.blockIdx.x]
         for k in range(me, sums[threads - 1], threads):
-            out[begin + k] = first + places[k]
+            out[begin + k] = base + first + places[k]
 
     return count, write
+
+
+@functools.cache
+def scan_kernel(threads: int) -> Any:
+    """Return the kernel of one block that adds up counts: where every block begins to write."""
+
+    @cuda.jit
+    def scan(counts, offsets, total):
+        sums = cuda.shared.array(threads, int32)
+        me, length = cuda.threadIdx.x, counts.shape[0]
+        size = (length + threads - 1) // threads
+        first, last = min(me * size, length), min((me + 1) * size, length)
+        mine = 0
+        for k in range(first, last):
+            mine += counts[k]
+        sums[me] = mine
+        cuda.syncthreads()
+        step = 1
+        while step < threads:
+            before = sums[me - step] if me >= step else 0
+            cuda.syncthreads()
+            sums[me] += before
+            cuda.syncthreads()
+            step *= 2
+        at = sums[me] - mine
+        for k in range(first, last):
+            offsets[k] = at
+            at += counts[k]
+        if me == threads - 1:
+            total[0] = sums[me]
+
+    return scan
 
 
 @functools.cache

@@ -1,0 +1,77 @@
+"""Queries on a GPU from Arrow to the result: workloads, and trends with a comparison."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from benchmarks.accelerator_measure import device_seconds, line, seconds
+from numba import cuda
+
+import cepheid
+from cepheid.accelerator import trends as device_trends
+from cepheid.accelerator.kernels.trends import trend_kernel
+from cepheid.engine.events import KeyTable
+from cepheid.engine.job import lower
+
+
+def workloads() -> None:
+    """Sixteen queries over the same events: side by side on the device, and from Arrow."""
+    length = 10**7
+    rng = np.random.default_rng(1)
+    names = [f"T{n}" for n in range(4)]
+    kinds = pa.DictionaryArray.from_arrays(
+        pa.array(rng.integers(0, 4, length, np.int8)), pa.array(names)
+    )
+    table = pa.table({"ts": np.arange(length), "type": kinds})
+    pairs = [(a, b) for a in names for b in names if a != b]
+    texts = [f"RETURN LOG2(COUNT(*)) PATTERN (SEQ({a}+, {b}))+" for a, b in pairs]
+    texts += [f"RETURN LOG2(COUNT(*)) PATTERN SEQ({a}, {b}+)" for a, b in pairs[:4]]
+    for count in (1, 2, 4, 8, 16):
+        w = cepheid.workload(texts[:count])
+        cpu = seconds(lambda w=w: w.run(table), 1)
+        gpu = seconds(lambda w=w: w.run(table, device="gpu"), 3)
+        a, b = w.run(table).to_pylist(), w.run(table, device="gpu").to_pylist()
+        right = all(
+            np.isclose(x["log2_count"], y["log2_count"], rtol=1e-9)
+            for x, y in zip(a, b, strict=True)
+        )
+        line(f"workload of {count} queries, 10^7 events from Arrow",
+             cpu=f"{length / cpu / 1e6:.1f} M/s", gpu=f"{length / gpu / 1e6:.1f} M/s",
+             ratio=f"{cpu / gpu:.1f}", same=str(right))  # fmt: skip
+
+
+def trends() -> None:
+    """Falling prices in tumbling windows of many lengths."""
+    length = 1 << 22
+    rng = np.random.default_rng(1)
+    kinds = pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, np.int8)), pa.array(["Stock"]))
+    table = pa.table({"ts": np.arange(length), "type": kinds, "price": rng.random(length)})
+    for power in (8, 10, 12, 14, 16):
+        q = cepheid.query(
+            "RETURN COUNT(*), SUM(S.price) PATTERN Stock S+ WHERE S.price > NEXT(S).price "
+            f"WITHIN {1 << power} us SLIDE {1 << power} us"
+        )
+        cpu = seconds(lambda q=q: q.run(table), 1)
+        gpu = seconds(lambda q=q: q.run(table, device="gpu"), 3)
+        a, b = q.run(table), q.run(table, device="gpu")
+        right = all(np.allclose(a[name], b[name], rtol=1e-9) for name in ("count", "sum_S_price"))
+        job = lower(q.with_schema(table.schema).plan)
+        read = device_trends.read_trends(job, KeyTable(()), table)
+        assert read is not None
+        parts = len(job.parts)
+        arrays = (read.earlier, read.later, read.before, read.weights, read.bounds)
+        there = [cuda.to_device(np.ascontiguousarray(array)) for array in arrays]
+        segments = len(read.bounds) - 1
+        numbers = cuda.device_array((length, parts, 2), np.float64)
+        totals = cuda.device_array((segments, parts, 2), np.float64)
+        rates = {}
+        for threads in (128, 256, 512):
+            kernel = trend_kernel(read.operator, parts, threads)
+            taken = device_seconds(
+                lambda k=kernel, t=threads, a=(*there, numbers, totals), n=segments: k[n, t](*a)
+            )
+            rates[f"kernel_{threads}"] = f"{length / taken / 1e6:.0f} M/s"
+        line(f"COUNT, SUM of falling prices, windows of 2^{power} of 2^22 events",
+             cpu=f"{length / cpu / 1e6:.1f} M/s", gpu=f"{length / gpu / 1e6:.1f} M/s",
+             ratio=f"{cpu / gpu:.1f}", same=str(right), auto=str(read.is_worth_it()),
+             **rates)  # fmt: skip

@@ -1,0 +1,139 @@
+"""Trends of one variable under Kleene plus, with one comparison between neighbours.
+
+    count[i] = 1 + sum of count[j] over earlier events j of the segment that i may follow
+    sum[i]   = weight[i] * count[i] + sum of sum[j] over the same events
+
+A block of threads has a segment (a key in a window) and goes through it in tiles, a thread for each
+event. It adds up what the tiles before give, read through shared memory, then the events of its own
+tile one after the other. Every number is wide; while exponents agree, only mantissas are added.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from numba import cuda, float64, int64
+
+from cepheid.accelerator.kernels.wide import add, mul, widen
+
+LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, EQUAL, UNEQUAL = range(6)
+
+
+def comparing(operator: int) -> Any:
+    """Return a function that tells whether keys of an earlier and a later event compare."""
+    functions = {
+        LESS: lambda a, b: a < b,
+        LESS_EQUAL: lambda a, b: a <= b,
+        GREATER: lambda a, b: a > b,
+        GREATER_EQUAL: lambda a, b: a >= b,
+        EQUAL: lambda a, b: a == b,
+        UNEQUAL: lambda a, b: a != b,
+    }
+    return cuda.jit(device=True)(functions[operator])
+
+
+def gathering(parts: int) -> Any:
+    """Return a function that adds the numbers of an event in shared memory to a thread's own."""
+
+    @cuda.jit(device=True)
+    def gather(m, x, there, powers, k):
+        for a in range(parts):
+            y, up = there[a, k], powers[a, k]
+            if up == x[a]:
+                m[a] += y
+            elif y != 0.0:
+                mantissa, power = widen(m[a], x[a])
+                m[a], x[a] = add(mantissa, power, y, up)
+
+    return gather
+
+
+def entering(parts: int) -> Any:
+    """Return a function that turns what came before an event into the event's own numbers."""
+
+    @cuda.jit(device=True)
+    def enter(m, x, W, i):
+        for a in range(parts):
+            m[a], x[a] = widen(m[a], x[a])
+        m[0], x[0] = add(m[0], x[0], 1.0, 0.0)
+        for a in range(1, parts):
+            weight, up = widen(W[a - 1, i], 0.0)
+            weight, up = mul(weight, up, m[0], x[0])
+            m[a], x[a] = add(m[a], x[a], weight, up)
+
+    return enter
+
+
+@functools.cache
+def trend_kernel(operator: int, parts: int, threads: int) -> Any:
+    """Return the kernel.
+
+    Parameters of the kernel
+    ------------------------
+    earlier, later
+        Keys of every event as the earlier and as the later one of a pair.
+    before
+        The first event that an event may not follow: itself, or the first of its time.
+    W
+        (part, event) weights of the parts after the count.
+    ptr
+        (segments + 1,) where segments begin.
+    numbers
+        (event, part, 2) room for wide numbers.
+    totals
+        (segment, part, 2) what a segment adds up to.
+    """
+    fits, gather, enter = comparing(operator), gathering(parts), entering(parts)
+
+    @cuda.jit
+    def kernel(earlier, later, before, W, ptr, numbers, totals):
+        keys = cuda.shared.array(threads, int64)
+        there = cuda.shared.array((parts, threads), float64)
+        powers = cuda.shared.array((parts, threads), float64)
+        m, x = cuda.local.array(parts, float64), cuda.local.array(parts, float64)
+        total, power = cuda.local.array(parts, float64), cuda.local.array(parts, float64)
+        me, segment = cuda.threadIdx.x, cuda.blockIdx.x
+        begin, end = ptr[segment], ptr[segment + 1]
+        for a in range(parts):
+            total[a], power[a] = 0.0, 0.0
+        for first in range(begin, end, threads):
+            i = first + me
+            key, limit = int64(0), int64(0)
+            if i < end:
+                key, limit = later[i], before[i]
+            for a in range(parts):
+                m[a], x[a] = 0.0, 0.0
+            for tile in range(begin, first, threads):
+                keys[me] = earlier[tile + me]
+                for a in range(parts):
+                    there[a, me], powers[a, me] = numbers[tile + me, a, 0], numbers[tile + me, a, 1]
+                cuda.syncthreads()
+                stop: Any = min(limit - tile, threads)
+                for k in range(stop):
+                    if fits(keys[k], key):
+                        gather(m, x, there, powers, k)
+                cuda.syncthreads()
+            if i < end:
+                keys[me] = earlier[i]
+            for k in range(min(end - first, threads)):
+                if me == k:
+                    enter(m, x, W, i)
+                    for a in range(parts):
+                        there[a, me], powers[a, me] = m[a], x[a]
+                        numbers[i, a, 0], numbers[i, a, 1] = m[a], x[a]
+                        total[a], power[a] = add(total[a], power[a], m[a], x[a])
+                cuda.syncthreads()
+                if me > k and first + k < limit and fits(keys[k], key):
+                    gather(m, x, there, powers, k)
+            cuda.syncthreads()
+        for a in range(parts):
+            there[a, me], powers[a, me] = total[a], power[a]
+        cuda.syncthreads()
+        if me < parts:
+            mantissa, up = 0.0, 0.0
+            for k in range(threads):
+                mantissa, up = add(mantissa, up, there[me, k], powers[me, k])
+            totals[segment, me, 0], totals[segment, me, 1] = mantissa, up
+
+    return kernel

@@ -1,0 +1,120 @@
+"""Trends with a comparison of neighbours on a simulated GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.engine.comparison import same_rows, table_of
+
+from cepheid.accelerator import trends
+from cepheid.api import query
+from cepheid.engine.events import KeyTable
+from cepheid.engine.job import lower
+from cepheid.errors import UnsupportedError
+from cepheid.runtime import local_device
+from cepheid.testing.oracle import evaluate
+from cepheid.testing.strategies import streams
+
+SCHEMA = {"ts": "timestamp", "type": "string", "price": "double", "volume": "int", "key": "string"}
+pytestmark = pytest.mark.timeout(300)
+
+
+def sized(events: list[dict[str, object]]) -> pa.Table:
+    """Return events as a table that has all columns."""
+    return table_of([{**dict.fromkeys(SCHEMA), **event} for event in events])
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
+    operator = data.draw(st.sampled_from(["<", "<=", ">", ">=", "=", "<>"]))
+    name = data.draw(st.sampled_from(["price", "volume"]))
+    keyed = data.draw(st.booleans())
+    more = data.draw(st.sampled_from(["", ", SUM(S.volume)", ", AVG(S.price), COUNT(S)"]))
+    text = " ".join(
+        [
+            f"RETURN {'key, ' if keyed else ''}COUNT(*){more} PATTERN A S+",
+            f"WHERE S.{name} {operator} NEXT(S).{name}{' AND [key] GROUP-BY key' if keyed else ''}",
+            data.draw(st.sampled_from(["", "WITHIN 2 s SLIDE 2 s"])),
+            data.draw(st.sampled_from(["", "TIES arrival"])),
+        ]
+    )
+    compiled = query(text, schema=SCHEMA)
+    events = data.draw(streams(SCHEMA, events_max=10))
+    assume(events)
+    table = sized(events)
+    actual = local_device.run_trends(lower(compiled.plan), table, forced=True).to_pylist()
+    expected = evaluate(compiled.tree, events)
+    assert same_rows(actual, expected), f"{text}: {actual} instead of {expected}"
+
+
+def falls(length: int, steps: int = 1000) -> pa.Table:
+    """Return events whose prices mostly fall."""
+    rng = np.random.default_rng(1)
+    price = -np.arange(length) + rng.integers(0, 3, length)
+    return pa.table(
+        {
+            "ts": pa.array(np.arange(length) * steps),
+            "type": pa.array(["A"] * length),
+            "price": pa.array(price.astype(np.float64)),
+        }
+    )
+
+
+@pytest.mark.parametrize("window", ["", "WITHIN 30 ms SLIDE 30 ms"])
+def test_many_tiles_give_what_the_cpu_gives(window: str) -> None:
+    compiled = query(
+        f"RETURN COUNT(*), SUM(S.price) PATTERN A S+ WHERE S.price > NEXT(S).price {window}"
+    )
+    events = falls(70)
+    found = compiled.run(events, device="gpu").to_pylist()
+    assert same_rows(found, compiled.run(events).to_pylist())
+
+
+def test_counts_beyond_doubles() -> None:
+    compiled = query("RETURN LOG2(COUNT(*)) PATTERN A S+ WHERE S.price >= NEXT(S).price")
+    events = pa.table({"ts": [*range(40)], "type": ["A"] * 40, "price": [0.0] * 40})
+    job = lower(compiled.with_schema(events.schema).plan)
+    read = trends.read_trends(job, KeyTable(()), events)
+    assert read is not None
+    # Large weights: sums beyond doubles come from few events.
+    heavy = read._replace(weights=np.full((1, 40), 2.0**1000))
+    numbers = trends.count_trends(heavy, 2, threads=4)
+    assert numbers[0, 0] == 2.0**40 - 1
+    assert np.log2(numbers[0, 1].real) + numbers[0, 1].imag == pytest.approx(
+        1000 + 39 + np.log2(40)
+    )
+
+
+def test_the_cpu_does_what_no_device_does_sooner() -> None:
+    compiled = query("RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price")
+    events = falls(60)
+    job = lower(compiled.with_schema(events.schema).plan)
+    assert trends.run_trends(job, events, forced=False) is None
+    holes = events.set_column(2, "price", pa.array([None, *range(59)], pa.float64()))
+    assert trends.run_trends(job, holes, forced=True) is None
+    assert compiled.run(holes, device="gpu").equals(compiled.run(holes))
+    assert compiled.run(events.to_reader(), device="gpu").equals(compiled.run(events))
+    read = trends.read_trends(job, KeyTable(()), events)
+    assert read is not None
+    many = read._replace(bounds=np.arange(10_000) * 1_000)
+    assert many.is_worth_it()
+    assert not many._replace(bounds=np.array([0, 10_000_000])).is_worth_it()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("RETURN COUNT(*) PATTERN SEQ(A S+, B) WHERE S.price > NEXT(S).price", "Kleene plus"),
+        ("RETURN MIN(S.price) PATTERN A S+ WHERE S.price > NEXT(S).price", "counts and sums"),
+        ("RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price WITHIN 1 s", "windows"),
+    ],
+)
+def test_other_queries_are_refused(text: str, why: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        query(text).run(falls(5), device="gpu")
+    assert caught.value.diagnostics[0].code == "E552"
+    assert why in caught.value.diagnostics[0].message

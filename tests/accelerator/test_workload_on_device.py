@@ -1,0 +1,127 @@
+"""Workloads on a simulated GPU: queries side by side, each as if it were alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.engine.comparison import same_rows
+
+import cepheid
+from cepheid.accelerator.schedule import Place, Scheduler
+from cepheid.errors import UnsupportedError
+from cepheid.runtime import local_workload_device
+from cepheid.testing.oracle import evaluate
+
+pytestmark = pytest.mark.timeout(300)
+PATTERNS = {
+    "ab": "SEQ(A, B)",
+    "trends": "(SEQ(A+, B))+",
+    "runs": "SEQ(A+, B, C)",
+    "dear": "SEQ(A X, B Y) WHERE X.price > 4",
+    "cba": "SEQ(C, B+, A)",
+}
+WINDOWS = ["", "WITHIN 40 us SLIDE 40 us", "WITHIN 40 us SLIDE 20 us"]
+
+
+def events(length: int = 90, ties: int = 1) -> pa.Table:
+    """Return events of three types and two keys."""
+    rng = np.random.default_rng(length)
+    columns = {
+        "ts": np.arange(length) // ties,
+        "type": rng.choice(["A", "B", "C"], length),
+        "price": rng.integers(0, 9, length).astype(np.float64),
+        "key": rng.choice(["x", "y"], length),
+    }
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
+
+
+def texts(aggregates: str, window: str, *, keyed: bool) -> dict[str, str]:
+    """Return the queries of a workload with the same aggregates and window."""
+    found = {}
+    for name, pattern in PATTERNS.items():
+        pattern, _, where = pattern.partition(" WHERE ")
+        conditions = [*(["[key]"] if keyed else []), *([where] if where else [])]
+        found[name] = " ".join(
+            [
+                f"RETURN {'key, ' if keyed else ''}{aggregates} PATTERN {pattern}",
+                f"WHERE {' AND '.join(conditions)}" if conditions else "",
+                "GROUP-BY key" if keyed else "",
+                window,
+            ]
+        )
+    return found
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_group_gives_what_the_cpu_gives(window: str, *, keyed: bool) -> None:
+    workload = cepheid.workload(texts("COUNT(*)", window, keyed=keyed))
+    table = events()
+    (group,) = workload.shared(table.schema).groups
+    assert len(group.members) == len(PATTERNS)
+    found = workload.run(table, device="gpu", separate=True)
+    for name, expected in workload.run(table, separate=True).items():
+        assert same_rows(found[name].to_pylist(), expected.to_pylist()), name
+
+
+def test_sums_and_extremes_keep_the_order_of_each_query() -> None:
+    queries = {
+        "one": "RETURN COUNT(*), SUM(B.price), MAX(A.price), MIN(B.price) PATTERN SEQ(A+, B)",
+        "two": "RETURN MIN(D.price), COUNT(*), MAX(A.price), SUM(A.price) PATTERN SEQ(B D, A)",
+        "three": "RETURN SUM(A.price), MIN(B.price), MAX(B.price), COUNT(*) PATTERN (SEQ(A, B+))+",
+    }
+    workload, table = cepheid.workload(queries), events(40)
+    assert len(workload.shared(table.schema).groups) == 1
+    found = workload.run(table, device="gpu", separate=True)
+    rows = table.to_pylist()
+    for name, text in queries.items():
+        expected = cepheid.query(text).run(table).to_pylist()
+        assert same_rows(found[name].to_pylist(), expected), name
+        compiled = cepheid.query(text).with_schema(table.schema)
+        few = [{**row, "ts": row["ts"]} for row in rows[:12]]
+        alone = workload.run(table.slice(0, 12), device="gpu", separate=True)[name]
+        assert same_rows(alone.to_pylist(), evaluate(compiled.tree, few)), name
+
+
+def test_ties_are_taken_together_by_the_cpu() -> None:
+    workload = cepheid.workload(texts("COUNT(*)", "", keyed=False))
+    table = events(30, ties=3)
+    found, expected = workload.run(table, device="gpu"), workload.run(table)
+    assert same_rows(found.to_pylist(), expected.to_pylist())
+
+
+def test_other_queries_of_a_workload_run_on_the_cpu() -> None:
+    queries = {
+        **texts("COUNT(*)", "", keyed=False),
+        "sums": "RETURN SUM(A.price) PATTERN SEQ(A, B, C)",
+        "falls": "RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price",
+        "pairs": "RETURN MATCHES PATTERN SEQ(A, B) WITHIN 10 us SLIDE 10 us",
+    }
+    workload, table = cepheid.workload(queries), events(60)
+    shared = workload.shared(table.schema)
+    units = local_workload_device.units_of(
+        shared, table.schema, Scheduler(Place.GPU), merge=workload.merge
+    )
+    assert [type(unit).__name__ for unit in units] == ["GroupUnit", "LoneUnit", "CpuUnit"]
+    found: dict[str, pa.Table] = {}
+    for unit in units:
+        unit.feed(table.slice(0, 25))
+        unit.feed(table.slice(25))
+        found |= unit.finish()
+    for name, expected in workload.run(table, separate=True).items():
+        assert same_rows(found[name].to_pylist(), expected.to_pylist()), name
+    with pytest.raises(UnsupportedError) as caught:
+        workload.run(table, device="gpu")
+    assert caught.value.diagnostics[0].code == "E552"
+    assert caught.value.file == "falls"
+    assert workload.run(table, device="auto").equals(workload.run(table))
+    reader = table.to_reader()
+    assert workload.run(reader, device="auto").equals(workload.run(table))
+
+
+def test_readers_are_read_batch_by_batch() -> None:
+    workload, table = cepheid.workload(texts("COUNT(*)", WINDOWS[2], keyed=True)), events(50)
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=20))
+    found = workload.run(reader, device="gpu")
+    assert same_rows(found.to_pylist(), workload.run(table).to_pylist())

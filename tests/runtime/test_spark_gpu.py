@@ -1,0 +1,115 @@
+"""Tasks that Spark gives a GPU use it; found by a script, simulated by numba."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyspark
+import pytest
+from tests.engine.comparison import same_rows
+from tests.runtime.gpu_tasks import STRATEGIES, TEXT, events
+
+import cepheid
+from cepheid.accelerator import device
+from cepheid.accelerator.summaries import DeviceSummariser
+from cepheid.engine.job import lower
+from cepheid.engine.summaries import Summariser
+from cepheid.runtime import spark_gpu
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(300)
+
+
+def in_a_task(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    """Pretend to be in a task with these GPUs."""
+    resources = {"gpu": SimpleNamespace(addresses=list(addresses))} if addresses else {}
+    context = SimpleNamespace(resources=lambda: resources)
+    monkeypatch.setattr(spark_gpu, "TaskContext", SimpleNamespace(get=lambda: context))
+
+
+def kind(text: str) -> type[Summariser]:
+    return type(
+        spark_gpu.summariser_of(lower(cepheid.query(text).with_schema(events().schema).plan))
+    )
+
+
+def test_a_task_with_a_gpu_uses_it_where_the_query_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert spark_gpu.task_address() is None, "this is no task"
+    in_a_task(monkeypatch)
+    assert kind(TEXT) is Summariser
+    in_a_task(monkeypatch, "1")
+    assert spark_gpu.task_address() == "1"
+    assert kind(TEXT) is DeviceSummariser
+    job = lower(cepheid.query("RETURN MATCHES PATTERN SEQ(A, B)").with_schema(events().schema).plan)
+    assert not spark_gpu.on_device(job)
+
+
+def test_a_gpu_that_cannot_be_used_leaves_the_work_to_the_cpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_a_task(monkeypatch, "0")
+    monkeypatch.setattr(device, "find_device", lambda: (device.Found.NONE, "no driver"))
+    with pytest.warns(UserWarning, match="a task has GPU 0, but works on the CPU: no driver"):
+        assert kind(TEXT) is Summariser
+
+
+def test_devices_are_chosen_by_number_or_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[int] = []
+    gpus = [SimpleNamespace(uuid=f"GPU-{n}", name=b"H") for n in range(3)]
+    cuda = SimpleNamespace(
+        list_devices=lambda: gpus, select_device=chosen.append, get_current_device=lambda: gpus[0]
+    )
+    monkeypatch.setattr(device, "find_device", lambda: (device.Found.GPU, "H"))
+    monkeypatch.setattr("importlib.import_module", lambda _: cuda)
+    assert device.select_device("1") == (device.Found.GPU, "H")
+    assert device.select_device("GPU-2") == (device.Found.GPU, "H")
+    assert chosen == [1, 2]
+    assert device.select_device("GPU-7")[0] is device.Found.NONE
+
+
+def test_explain_says_what_tasks_with_a_gpu_do() -> None:
+    assert "tasks with a GPU: on the GPU" in cepheid.query(TEXT).explain(engine="spark")
+    edges = cepheid.query("RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price")
+    assert "tasks with a GPU: on the CPU" in edges.explain(engine="spark")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_cluster_gives_tasks_the_gpus_that_a_script_finds(tmp_path: Path) -> None:
+    script = tmp_path / "gpus.sh"
+    script.write_text('#!/bin/sh\necho \'{"name": "gpu", "addresses": ["0", "1"]}\'\n')
+    script.chmod(0o755)
+    # Workers of a cluster write beside Spark's own files.
+    home = tmp_path / "spark"
+    home.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        (home / entry.name).symlink_to(entry)
+    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "NUMBA_ENABLE_CUDASIM": "1",
+    }
+    command = [sys.executable, "-m", "tests.runtime.gpu_tasks", str(script)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: Any = json.loads(done.stdout.splitlines()[-1])
+    assert sorted(found["seen"]) == [["0", 300], ["1", 300]]
+    expected = cepheid.query(TEXT).run(events()).to_pylist()
+    for strategy in STRATEGIES:
+        assert same_rows(_numbers(found["rows"][strategy]), _numbers(expected)), strategy
+
+
+def _numbers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    texts = [{name: str(value) for name, value in row.items()} for row in rows]
+    return sorted(texts, key=lambda row: sorted(row.items()))
