@@ -101,7 +101,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             A pyarrow Table, RecordBatch or RecordBatchReader, a pandas DataFrame, a Spark
             DataFrame, an event store, or the path of files: one, a folder, or a pattern such as
             ``"events/*.parquet"``. Tables and data frames that are not in the order of time are
-            sorted, with a warning; readers must be in order.
+            sorted, with a warning; readers must be in order. A SELECT that joins two streams takes
+            a dict of them by the names after FROM and JOIN.
         spark
             A Spark session that reads the files or the store; without one they are read in this
             process.
@@ -136,6 +137,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         [{'count': 3.0}]
         """
         # Loaded on first use: reading and explaining a query needs neither numba nor Arrow.
+        if self.plan.select is not None:
+            select = importlib.import_module("cepheid.runtime.select_run")
+            return select.run_select(self, events, spark=spark, strategy=strategy)
         if isinstance(events, str | PathLike):
             path = fspath(events)
             if spark is None:
@@ -187,6 +191,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         >>> reader.read_next_batch().slice(2, 1).column("events").to_pylist()
         [[{'variable': 'A', 'ts': 0, 'type': 'A'}, {'variable': 'A', 'ts': 1, 'type': 'A'}]]
         """
+        if self.plan.select is not None:
+            message = "a SELECT has no matches: use `run`"
+            raise ValueError(message)
         if _is_store(events):
             return importlib.import_module("cepheid.runtime.store_run").list_store(self, events)
         local = importlib.import_module("cepheid.runtime.local")
@@ -224,7 +231,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
 
     def with_schema(self, schema: object) -> CompiledQuery:
         """Return the query planned for events with these columns."""
-        source = msgspec.structs.replace(self.source, schema=read_schema(schema))
+        source = _with_schema(self.source, self.tree, schema)
         plan = compile_query(self.tree, self.text, source)
         if self.evaluator is not None:
             plan = force_evaluator(plan, Evaluator(self.evaluator))
@@ -250,6 +257,18 @@ class CompiledQuery(msgspec.Struct, frozen=True):
     def format(self) -> str:
         """Return the query in canonical layout."""
         return format_query(self.tree)
+
+
+def _with_schema(source: Source, query: tree.Query, schema: object) -> Source:
+    """Return a source with columns; a query over two streams takes a dict of theirs by name."""
+    if not isinstance(query, tree.SelectQuery) or len(query.streams) == 1 or schema is None:
+        return msgspec.structs.replace(source, schema=read_schema(schema))
+    if not isinstance(schema, Mapping):
+        message = "this query reads two streams: schema is a dict of schemas by their names"
+        raise TypeError(message)
+    read = ((str(name), read_schema(columns)) for name, columns in schema.items())
+    known = tuple((name, columns) for name, columns in read if columns is not None)
+    return msgspec.structs.replace(source, schemas=known)
 
 
 def _is_store(events: object) -> bool:
@@ -323,8 +342,8 @@ def query(
     if time_unit not in TICKS_NS:
         message = f"time_unit is one of {', '.join(TICKS_NS)}, not {time_unit!r}"
         raise ValueError(message)
-    source = Source(time, type, tiebreakers, read_schema(schema), time_unit)
     parsed = parse(text)
+    source = _with_schema(Source(time, type, tiebreakers, None, time_unit), parsed, schema)
     return CompiledQuery(parsed, compile_query(parsed, text, source), source)
 
 
