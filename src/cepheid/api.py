@@ -62,7 +62,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             ``"spark"`` adds to the text how Spark cuts the work into tasks, ``"gpu"`` whether the
             query would run on a GPU of this machine.
         store
-            An event store; tells which part of it the query reads, and why.
+            An event store, for a SELECT over two streams a dict of them by name; tells which part
+            of it the query reads, and why.
         analyze
             With a store: run the query, and tell what it has read.
 
@@ -71,6 +72,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         >>> print(query("RETURN COUNT(*) PATTERN SEQ(Login, Transfer)").explain().splitlines()[0])
         plan  count
         """
+        if store is not None and self.plan.select is not None:
+            select = importlib.import_module("cepheid.runtime.select_run")
+            return str(select.explain_select(self, store, analyze=analyze))
         if store is not None:
             run = importlib.import_module("cepheid.runtime.store_run")
             return str(run.explain_store(self, store, analyze=analyze))

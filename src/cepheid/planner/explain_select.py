@@ -82,9 +82,12 @@ def _keys(select: SelectPlan) -> str:
     return ", ".join(a if a == b else f"{a} = {b}" for a, b in select.equal)
 
 
-def why_not_indexed(select: SelectPlan) -> str:
-    """Return why blocks of a store cannot answer windowed aggregates, or nothing if they can."""
-    if select.where is not None:
+def why_not_indexed(select: SelectPlan, *, only_time: bool = False) -> str:
+    """Return why blocks of a store cannot answer windowed aggregates, or nothing if they can.
+
+    ``only_time`` says that WHERE asks for a range of time and nothing else.
+    """
+    if select.where is not None and not only_time:
         return "WHERE asks every event"
     if select.keys:
         return "blocks know no groups"

@@ -16,6 +16,15 @@ from cepheid.planner.plan import Plan
 from cepheid.planner.select_plan import Extent, SelectKind, SelectPlan
 from cepheid.runtime.local import CompiledQueryLike, like, sort_events
 from cepheid.runtime.select_sources import EventSource, named_streams, present, source_of
+from cepheid.runtime.select_store import (
+    METHODS,
+    IndexPlan,
+    explain_sources,
+    limit_sources,
+    plan_index,
+    run_index,
+)
+from cepheid.store.snapshot import Effort, Snapshot
 
 
 def run_select(
@@ -59,23 +68,76 @@ def with_schemas(compiled: CompiledQueryLike, schemas: list[Any]) -> CompiledQue
 
 
 def run_sources(plan: Plan, sources: list[EventSource], strategy: str | None = None) -> pa.Table:
-    """Return the result of a SELECT over sources in process."""
-    del strategy
+    """Return the result of a SELECT over sources in process.
+
+    Raises
+    ------
+    ValueError
+        If there is no such strategy for stores.
+    """
     select = plan.select
     assert select is not None, "a SELECT"
-    reads = [list(stream.reads or source.schema.names) for stream, source in
-             zip(select.streams, sources, strict=True)]  # fmt: skip
+    method = _method(strategy)
+    reads = [
+        list(stream.reads or source.schema.names)
+        for stream, source in zip(select.streams, sources, strict=True)
+    ]
     if select.kind is SelectKind.JOIN:
+        loaded = [_loaded(source, columns) for source, columns in zip(sources, reads, strict=True)]
+        limited, _ = limit_sources(plan, loaded, method)
         tables = [
             _in_order(source.whole(columns), plan, columns)
-            for source, columns in zip(sources, reads, strict=True)
+            for source, columns in zip(limited, reads, strict=True)
         ]
         return join_tables(select, plan.time, tables)
     source, columns = sources[0], reads[0]
+    if select.kind is SelectKind.AGGREGATE and isinstance(source.events, Snapshot):
+        index = plan_index(plan, source, method)
+        if isinstance(index, IndexPlan):
+            return run_index(plan, source, index)
+    (limited_source,), _ = limit_sources(plan, [source], method)
     if select.kind is SelectKind.FILTER:
-        tables = [filter_rows(select, table) for table in source.tables(columns)]
+        tables = [filter_rows(select, table) for table in limited_source.tables(columns)]
         return pa.concat_tables(tables, promote_options="permissive")
-    return _aggregate(plan, select, source, columns)
+    return _aggregate(plan, select, limited_source, columns)
+
+
+def _method(strategy: str | None) -> str:
+    method = strategy or "auto"
+    if method not in METHODS:
+        message = f"the method is one of {', '.join(METHODS)}, not {method!r}"
+        raise ValueError(message)
+    return method
+
+
+def _loaded(source: EventSource, columns: list[str]) -> EventSource:
+    """Return files and readers as a table: a join looks at them twice."""
+    if isinstance(source.events, Snapshot | pa.Table):
+        return source
+    return EventSource(source.schema, source.whole(columns))
+
+
+def explain_select(compiled: CompiledQueryLike, stores: Any, *, analyze: bool = False) -> str:
+    """Return what a SELECT reads of stores, in words; ``analyze`` runs it, to tell the cost."""
+    plan = compiled.plan
+    assert plan.select is not None, "a SELECT"
+    sources = [source_of(stream) for stream in named_streams(plan.select, stores, plan.text)]
+    planned = with_schemas(compiled, [source.schema for source in sources]).plan
+    limited, plans = limit_sources(planned, sources, "auto")
+    index = None
+    if plan.select.kind is SelectKind.AGGREGATE:
+        index = plan_index(planned, sources[0], "auto")
+    lines = explain_sources(planned, plans, index, limited)
+    if analyze:
+        for source in sources:
+            source.events.effort = Effort()
+        run_sources(planned, sources)
+        for effort in {id(s.events): s.events.effort for s in sources}.values():
+            lines.append(
+                f"  read  {effort.groups:,} row groups, {effort.data_bytes:,} bytes; "
+                f"{effort.entries:,} index entries, {effort.index_bytes:,} bytes"
+            )
+    return "\n".join(lines)
 
 
 def _aggregate(plan: Plan, select: SelectPlan, source: EventSource, columns: list[str]) -> pa.Table:
@@ -91,7 +153,7 @@ def _aggregate(plan: Plan, select: SelectPlan, source: EventSource, columns: lis
 def _in_order(table: pa.Table, plan: Plan, columns: list[str]) -> pa.Table:
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
-        found = sort_events(table.select(present(table, columns)), plan)
+        found = sort_events(table.select(present(table.column_names, columns)), plan)
     for notice in notices:
         warnings.warn(str(notice.message), stacklevel=5)
     return found

@@ -13,13 +13,15 @@ from cepheid.planner.select_plan import SelectPlan
 from cepheid.runtime.files import find_files, read_all
 from cepheid.runtime.local import BATCH_ROWS, as_table, slices_of, tables_of
 from cepheid.store.event_store import EventStore
+from cepheid.store.snapshot import Cover, Interval, Snapshot
 
 
 class EventSource(NamedTuple):
-    """Events with known columns, as a table, a reader, files or a store."""
+    """Events with known columns: a table, a reader, files, or times of a version of a store."""
 
     schema: pa.Schema
     events: Any
+    cover: Cover | None = None
 
     def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yield tables of some columns, at least one; what comes from a store is in order."""
@@ -29,11 +31,11 @@ class EventSource(NamedTuple):
         elif isinstance(events, pa.RecordBatchReader):
             yield self.schema.empty_table()
             yield from tables_of(events, BATCH_ROWS)
-        elif isinstance(events, EventStore):
-            from cepheid.store.snapshot import Interval
-
-            yield self.schema.empty_table()
-            yield from events.snapshot().scan(Interval(), columns)
+        elif isinstance(events, Snapshot):
+            names = present(self.schema.names, columns)
+            needed = names if events.manifest.time in names else [*names, events.manifest.time]
+            yield pa.schema([self.schema.field(name) for name in needed]).empty_table()
+            yield from events.scan(self.cover or Interval(), needed)
         else:
             yield from read_all(events)
 
@@ -41,14 +43,16 @@ class EventSource(NamedTuple):
         """Return all events as one table."""
         if isinstance(self.events, pa.Table):
             return self.events
-        tables = [table.select(present(table, columns)) for table in self.tables(columns)]
+        tables = [
+            table.select(present(table.column_names, columns)) for table in self.tables(columns)
+        ]
         return pa.concat_tables(tables, promote_options="permissive")
 
 
-def present(table: pa.Table, columns: Sequence[str]) -> list[str]:
-    """Return the columns of a table that are read; parts of a structure come with the whole."""
-    wanted = {name if name in table.column_names else name.partition(".")[0] for name in columns}
-    return [name for name in table.column_names if name in wanted]
+def present(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return those of some names that are read; parts of a structure come with the whole."""
+    wanted = {name if name in names else name.partition(".")[0] for name in columns}
+    return [name for name in names if name in wanted]
 
 
 def source_of(events: Any) -> EventSource:
@@ -63,7 +67,8 @@ def source_of(events: Any) -> EventSource:
         files = find_files(fspath(events))
         return EventSource(next(read_all(files[:1])).schema, files)
     if isinstance(events, EventStore):
-        return EventSource(events.schema, events)
+        snapshot = events.snapshot()
+        return EventSource(snapshot.manifest.schema, snapshot)
     if isinstance(events, pa.RecordBatchReader):
         return EventSource(events.schema, events)
     table = as_table(events)
