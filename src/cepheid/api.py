@@ -209,7 +209,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         Parameters
         ----------
         events
-            A streaming DataFrame of Spark.
+            A streaming DataFrame of Spark; for a SELECT over two streams a dict of them by name.
         watermark
             How late events may come, such as ``"10 seconds"``: they are put in order as long as
             they are not further behind the latest event so far.
@@ -230,6 +230,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         UnsupportedError
             E405 if the windows of the query never close.
         """
+        if self.plan.select is not None:
+            select = importlib.import_module("cepheid.runtime.spark_select_stream")
+            return select.stream_select(self, events, watermark=watermark, late=late)
         live = importlib.import_module("cepheid.runtime.spark_stream")
         return live.stream_frame(self, events, watermark=watermark, late=late)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +12,6 @@ import pyarrow as pa
 from cepheid.engine.select_join import join_tables
 from cepheid.engine.select_rows import filter_rows
 from cepheid.engine.select_windows import Aggregation
-from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.planner.plan import Plan
 from cepheid.planner.select_plan import Extent, SelectKind, SelectPlan
 from cepheid.runtime.local import CompiledQueryLike, like, sort_events
@@ -43,8 +43,8 @@ def run_select(
     assert plan.select is not None, "a SELECT"
     streams = named_streams(plan.select, events, plan.text)
     if spark is not None or any(map(is_frame, streams)):
-        message = "a SELECT does not run on Spark yet"
-        raise UnsupportedError([Diagnostic("E404", message)], plan.text)
+        on_spark = importlib.import_module("cepheid.runtime.spark_select")
+        return on_spark.run_frames(compiled, streams, spark)
     sources = [source_of(stream) for stream in streams]
     planned = with_schemas(compiled, [source.schema for source in sources]).plan
     result = run_sources(planned, sources, strategy)
