@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
-from pyarrow import parquet
+from pyarrow import csv, parquet
 from pyspark.sql import SparkSession
 from tests.select.cases import aggregations, joins, rows, table_of, unordered
 
@@ -139,13 +139,18 @@ def test_times_that_are_whole_numbers(spark: SparkSession, unit: str) -> None:
 def test_files_and_stores_with_spark(spark: SparkSession, tmp_path: Path) -> None:
     table = table_of(EVENTS)
     parquet.write_table(table, tmp_path / "e.parquet")
+    csv.write_csv(table.select(["ts", "x"]), tmp_path / "e.csv")
     store = cepheid.EventStore(tmp_path / "store")
     store.append(table)
-    text = "SELECT SUM(x), COUNT(*) FROM s WHERE ts >= -2 GROUP BY k WINDOW 5 us"
-    expected = unordered(evaluate_select(text, {"s": EVENTS}))
-    q = cepheid.query(text)
-    for events in (str(tmp_path / "e.parquet"), store):
-        assert unordered(q.run(events, spark=spark).toArrow().to_pylist()) == expected
+    for text, events in (
+        ("SELECT SUM(x), COUNT(*) FROM s WHERE ts >= -2 GROUP BY k WINDOW 5 us", store),
+        ("SELECT SUM(x), COUNT(*) FROM s WINDOW 5 us", store),
+        ("SELECT ts, x FROM s WHERE x > 1", store),
+        ("SELECT ts, x FROM s WHERE x > 1", str(tmp_path / "*.parquet")),
+        ("SELECT ts, x FROM s WHERE x > 1", tmp_path / "e.csv"),
+    ):
+        rows_ = cepheid.query(text).run(events, spark=spark).toArrow().to_pylist()
+        assert unordered(rows_) == unordered(evaluate_select(text, {"s": EVENTS}))
 
 
 # ---------------------------------------------------------------------------------------

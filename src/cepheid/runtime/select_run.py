@@ -44,7 +44,7 @@ def run_select(
     streams = named_streams(plan.select, events, plan.text)
     if spark is not None or any(map(is_frame, streams)):
         on_spark = importlib.import_module("cepheid.runtime.spark_select")
-        return on_spark.run_frames(compiled, streams, spark)
+        return on_spark.run_frames(compiled, streams, spark, strategy)
     sources = [source_of(stream) for stream in streams]
     planned = with_schemas(compiled, [source.schema for source in sources]).plan
     result = run_sources(planned, sources, strategy)

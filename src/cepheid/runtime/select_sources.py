@@ -93,6 +93,8 @@ def named_streams(select: SelectPlan, events: Any, text: str) -> list[Any]:
     for name in names:
         if name not in events:
             message = f"there are no events for the stream `{name}`"
-            helps = (suggest_names(name, [str(n) for n in events], owner="the dict"),)
+            known = [str(other) for other in events]
+            near = suggest_names(name, known, owner="the dict")
+            helps = (near if known else f"give them by their name: `{name}=...`",)
             raise DataError([Diagnostic("E561", message, helps=helps)], text)
     return [events[name] for name in names]

@@ -74,6 +74,20 @@ def limit_sources(
     return limited, plans
 
 
+def limit_stores(plan: Plan, inputs: list[Any], method: str) -> list[Any]:
+    """Return inputs of which stores read only what their own conditions leave."""
+    places = [place for place, one in enumerate(inputs) if isinstance(one, EventSource)]
+    found = list(inputs)
+    assert plan.select is not None, "a SELECT"
+    counted = plan.select.window.extent is Extent.EVENTS
+    if counted and plan.select.kind is SelectKind.JOIN:
+        return found
+    for place in places:
+        own = plan_filter(inputs[place].events, conditions_of(plan, place), plan.time, method)
+        found[place] = inputs[place]._replace(cover=own.cover)
+    return found
+
+
 def _near(plan: Plan, sources: list[EventSource]) -> list[EventSource]:
     """Leave out of each stream what is too far from the other one."""
     found = list(sources)

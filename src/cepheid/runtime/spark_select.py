@@ -15,8 +15,10 @@ from pyspark.sql import functions as sf
 from cepheid.language import tree
 from cepheid.planner.plan import Plan
 from cepheid.planner.select_plan import Extent, SelectKind
+from cepheid.runtime.files import find_files
 from cepheid.runtime.select_run import is_frame, with_schemas
-from cepheid.runtime.select_sources import source_of
+from cepheid.runtime.select_sources import EventSource, source_of
+from cepheid.runtime.select_store import IndexPlan, limit_stores, plan_index, run_index
 from cepheid.runtime.spark_expressions import Expressions
 from cepheid.runtime.spark_select_join import join_frames
 from cepheid.runtime.spark_select_rows import Stream, filtered, project, stream_of
@@ -31,25 +33,50 @@ if TYPE_CHECKING:
 
 
 def run_frames(
-    compiled: CompiledQueryLike, streams: Sequence[Any], spark: SparkSession | None
+    compiled: CompiledQueryLike,
+    streams: Sequence[Any],
+    spark: SparkSession | None,
+    strategy: str | None = None,
 ) -> DataFrame:
-    """Run a SELECT over DataFrames, and what becomes one; return its rows, in no order."""
+    """Run a SELECT over DataFrames, and what becomes one; return its rows, in no order.
+
+    Files and stores are read by Spark's tasks. Aggregates that the index of a store answers are
+    computed here: there are few, and no event is read.
+    """
     session = spark or next(s.sparkSession for s in streams if is_frame(s))
-    frames = [as_frame(stream, session) for stream in streams]
-    plan = with_schemas(compiled, [frame.schema for frame in frames]).plan
+    inputs = [_opened(stream, session) for stream in streams]
+    plan = with_schemas(compiled, [one.schema for one in inputs]).plan
+    select = plan.select
+    assert select is not None, "a SELECT"
+    if select.kind is SelectKind.AGGREGATE and isinstance(inputs[0], EventSource):
+        index = plan_index(plan, inputs[0], strategy or "auto")
+        if isinstance(index, IndexPlan) and index.plan.method == "index":
+            return session.createDataFrame(_in_utc(run_index(plan, inputs[0], index)))
+    sources = [one for one in inputs if isinstance(one, EventSource)]
+    frames = inputs
+    if sources:
+        limited = limit_stores(plan, inputs, strategy or "auto")
+        frames = [
+            store_frame(stream, session, one.cover) if isinstance(one, EventSource) else one
+            for stream, one in zip(streams, limited, strict=True)
+        ]
     return select_frames(plan, frames)
 
 
-def as_frame(events: Any, spark: SparkSession) -> DataFrame:
-    """Return events as a DataFrame: files and stores are read by Spark's tasks."""
+def _opened(events: Any, spark: SparkSession) -> Any:
+    """Return events as a DataFrame, and a store as a source."""
     if is_frame(events):
-        frame: DataFrame = events
-        return frame
-    if isinstance(events, str | PathLike) and str(events).endswith((".parquet", ".pq")):
-        return spark.read.parquet(str(events))
+        return events
+    if isinstance(events, str | PathLike):
+        path = str(events)
+        if "://" in path:
+            return spark.read.parquet(path)
+        files = [str(file) for file in find_files(path)]
+        if all(file.endswith((".parquet", ".pq")) for file in files):
+            return spark.read.parquet(*files)
     source = source_of(events)
     if isinstance(source.events, Snapshot):
-        return store_frame(events, spark)
+        return source
     return spark.createDataFrame(_in_utc(source.whole(source.schema.names)))
 
 
