@@ -62,7 +62,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             ``"spark"`` adds to the text how Spark cuts the work into tasks, ``"gpu"`` whether the
             query would run on a GPU of this machine.
         store
-            An event store; tells which part of it the query reads, and why.
+            An event store, for a SELECT over two streams a dict of them by name; tells which part
+            of it the query reads, and why.
         analyze
             With a store: run the query, and tell what it has read.
 
@@ -71,6 +72,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         >>> print(query("RETURN COUNT(*) PATTERN SEQ(Login, Transfer)").explain().splitlines()[0])
         plan  count
         """
+        if store is not None and self.plan.select is not None:
+            select = importlib.import_module("cepheid.runtime.select_run")
+            return str(select.explain_select(self, store, analyze=analyze))
         if store is not None:
             run = importlib.import_module("cepheid.runtime.store_run")
             return str(run.explain_store(self, store, analyze=analyze))
@@ -101,7 +105,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             A pyarrow Table, RecordBatch or RecordBatchReader, a pandas DataFrame, a Spark
             DataFrame, an event store, or the path of files: one, a folder, or a pattern such as
             ``"events/*.parquet"``. Tables and data frames that are not in the order of time are
-            sorted, with a warning; readers must be in order.
+            sorted, with a warning; readers must be in order. A SELECT that joins two streams takes
+            a dict of them by the names after FROM and JOIN.
         spark
             A Spark session that reads the files or the store; without one they are read in this
             process.
@@ -136,6 +141,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         [{'count': 3.0}]
         """
         # Loaded on first use: reading and explaining a query needs neither numba nor Arrow.
+        if self.plan.select is not None:
+            select = importlib.import_module("cepheid.runtime.select_run")
+            return select.run_select(self, events, spark=spark, strategy=strategy)
         if isinstance(events, str | PathLike):
             path = fspath(events)
             if spark is None:
@@ -187,6 +195,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         >>> reader.read_next_batch().slice(2, 1).column("events").to_pylist()
         [[{'variable': 'A', 'ts': 0, 'type': 'A'}, {'variable': 'A', 'ts': 1, 'type': 'A'}]]
         """
+        if self.plan.select is not None:
+            message = "a SELECT has no matches: use `run`"
+            raise ValueError(message)
         if _is_store(events):
             return importlib.import_module("cepheid.runtime.store_run").list_store(self, events)
         local = importlib.import_module("cepheid.runtime.local")
@@ -198,7 +209,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         Parameters
         ----------
         events
-            A streaming DataFrame of Spark.
+            A streaming DataFrame of Spark; for a SELECT over two streams a dict of them by name.
         watermark
             How late events may come, such as ``"10 seconds"``: they are put in order as long as
             they are not further behind the latest event so far.
@@ -219,12 +230,15 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         UnsupportedError
             E405 if the windows of the query never close.
         """
+        if self.plan.select is not None:
+            select = importlib.import_module("cepheid.runtime.spark_select_stream")
+            return select.stream_select(self, events, watermark=watermark, late=late)
         live = importlib.import_module("cepheid.runtime.spark_stream")
         return live.stream_frame(self, events, watermark=watermark, late=late)
 
     def with_schema(self, schema: object) -> CompiledQuery:
         """Return the query planned for events with these columns."""
-        source = msgspec.structs.replace(self.source, schema=read_schema(schema))
+        source = _with_schema(self.source, self.tree, schema)
         plan = compile_query(self.tree, self.text, source)
         if self.evaluator is not None:
             plan = force_evaluator(plan, Evaluator(self.evaluator))
@@ -250,6 +264,18 @@ class CompiledQuery(msgspec.Struct, frozen=True):
     def format(self) -> str:
         """Return the query in canonical layout."""
         return format_query(self.tree)
+
+
+def _with_schema(source: Source, query: tree.Query, schema: object) -> Source:
+    """Return a source with columns; a query over two streams takes a dict of theirs by name."""
+    if not isinstance(query, tree.SelectQuery) or len(query.streams) == 1 or schema is None:
+        return msgspec.structs.replace(source, schema=read_schema(schema))
+    if not isinstance(schema, Mapping):
+        message = "this query reads two streams: schema is a dict of schemas by their names"
+        raise TypeError(message)
+    read = ((str(name), read_schema(columns)) for name, columns in schema.items())
+    known = tuple((name, columns) for name, columns in read if columns is not None)
+    return msgspec.structs.replace(source, schemas=known)
 
 
 def _is_store(events: object) -> bool:
@@ -323,8 +349,8 @@ def query(
     if time_unit not in TICKS_NS:
         message = f"time_unit is one of {', '.join(TICKS_NS)}, not {time_unit!r}"
         raise ValueError(message)
-    source = Source(time, type, tiebreakers, read_schema(schema), time_unit)
     parsed = parse(text)
+    source = _with_schema(Source(time, type, tiebreakers, None, time_unit), parsed, schema)
     return CompiledQuery(parsed, compile_query(parsed, text, source), source)
 
 

@@ -214,8 +214,10 @@ def workload(
             message = f"the name of a query is a str, not {name.__class__.__name__}"
             raise TypeError(message)
         compiled[name] = _compiled(name, one, time, type, tuple(tiebreak), time_unit)
-        if compiled[name].plan.situations is not None:
-            message = "a query about situations shares no pass with others"
+        plan = compiled[name].plan
+        if plan.situations is not None or plan.select is not None:
+            what = "a query about situations" if plan.situations is not None else "a SELECT"
+            message = f"{what} shares no pass with others"
             helps = ("run it on its own",)
             raise UnsupportedError([Diagnostic("E404", message, helps=helps)], compiled[name].text)
     if not compiled:

@@ -209,10 +209,12 @@ def explain(
 
 @app.command()
 def run(
-    events: Annotated[
-        str,
+    inputs: Annotated[
+        list[str],
         typer.Option(
-            "--input", help="The events: a file, a folder, or a pattern: 'log/*.parquet'."
+            "--input",
+            help="The events: a file, a folder, or a pattern: 'log/*.parquet'; for a JOIN of two "
+            "streams twice, each name=files.",
         ),
     ],
     file: Annotated[
@@ -235,6 +237,7 @@ def run(
     # Numba and Arrow take longer to load than checking a query takes.
     from cepheid.interfaces.run_command import (
         FORMATS,
+        named_inputs,
         run_query,
         run_rules,
         run_with_spark,
@@ -252,6 +255,7 @@ def run(
     if kind not in FORMATS or (kind == "table" and output is not None):
         message = f"--format is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
         raise WrongUseError(message)
+    events = inputs[0]
     if rules is not None:
         together = _read_workload(rules, file, time, type_, time_unit)
         write_result(run_rules(together, events, master, engine=engine), kind, output)
@@ -265,10 +269,11 @@ def run(
             else:
                 write_matches(compiled, events, kind, output)
             return
+        streams = named_inputs(compiled, inputs)
         if engine == "spark":
-            result = run_with_spark(compiled, events, master)
+            result = run_with_spark(compiled, streams, master)
         else:
-            result = run_query(compiled, events)
+            result = run_query(compiled, streams)
     except CepheidError as error:
         error.file = _name_of(file)
         raise

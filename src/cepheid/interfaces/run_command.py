@@ -30,9 +30,29 @@ FORMATS = ("table", "csv", "json", "parquet")
 ROWS_SHOWN_MAX = 50
 
 
-def run_query(compiled: CompiledQuery, pattern: str) -> pa.Table:
+def named_inputs(compiled: CompiledQuery, inputs: list[str]) -> str | dict[str, str]:
+    """Return the files of a query, by the names of its streams if it reads two."""
+    select = compiled.plan.select
+    if select is None or len({stream.name for stream in select.streams}) == 1:
+        return inputs[0]
+    pairs = [text.partition("=") for text in inputs]
+    return {name: files for name, equal, files in pairs if equal}
+
+
+def _run_select(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Table:
+    with warnings.catch_warnings(record=True) as notices:
+        warnings.simplefilter("always")
+        result: pa.Table = compiled.run(streams)
+    for notice in notices:
+        Console(stderr=True).print(f"notice: {notice.message}", markup=False, highlight=False)
+    return result
+
+
+def run_query(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Table:
     """Run a query over the files that a pattern names, with progress on a terminal."""
-    files = find_files(pattern)
+    if not isinstance(streams, str) or compiled.plan.select is not None:
+        return _run_select(compiled, streams)
+    files = find_files(streams)
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} events"), TimeElapsedColumn())
     with (
@@ -75,7 +95,9 @@ def _run_rules_with_spark(rules: Workload, pattern: str, master: str | None) -> 
     return found.take(pc.array_sort_indices(ranks))
 
 
-def run_with_spark(compiled: CompiledQuery, pattern: str, master: str | None) -> pa.Table:
+def run_with_spark(
+    compiled: CompiledQuery, pattern: str | dict[str, str], master: str | None
+) -> pa.Table:
     """Run a query over files with Spark, with progress on a terminal."""
     from cepheid.runtime import spark_session
 
@@ -84,13 +106,16 @@ def run_with_spark(compiled: CompiledQuery, pattern: str, master: str | None) ->
 
 
 @contextmanager
-def _on_spark(compiled: CompiledQuery, pattern: str, master: str | None) -> Iterator[DataFrame]:
+def _on_spark(
+    compiled: CompiledQuery, pattern: str | dict[str, str], master: str | None
+) -> Iterator[DataFrame]:
     """Give the rows of a query over files as a DataFrame, with progress on a terminal."""
     # Spark takes a second to load, and most commands do not need it.
     from cepheid.runtime import spark_session
     from cepheid.runtime.scan import find_paths
 
-    find_paths(pattern)  # Starting Spark to find no file would take seconds.
+    for files in [pattern] if isinstance(pattern, str) else pattern.values():
+        find_paths(files)  # Starting Spark to find no file would take seconds.
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with (

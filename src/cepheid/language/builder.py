@@ -22,10 +22,12 @@ from cepheid.language.expression_builder import (
     names_of,
     nodes_of,
     reject,
+    reject_aggregates_of_values,
     span_of,
     token_span,
     whole_number,
 )
+from cepheid.language.select_builder import SelectBuilder
 from cepheid.language.situation_builder import Clause, SituationBuilder, gather_clauses
 
 SEMANTICS = {
@@ -160,6 +162,7 @@ class ClauseBuilder:
         if "pattern" not in fields:
             reject("E105", "the query has no `PATTERN`", span, "add one: `PATTERN Stock S+`")
         query = tree.Query(span=span, **fields)
+        reject_aggregates_of_values(query)
         for node in tree.walk(query):
             if (
                 isinstance(node, tree.Aggregate)
@@ -188,5 +191,7 @@ def _count(token: Token) -> tree.Literal:
     return tree.Literal(span=token_span(token), value=whole_number(token))
 
 
-class TreeBuilder(PatternBuilder, ExpressionBuilder, ClauseBuilder, SituationBuilder):
+class TreeBuilder(
+    PatternBuilder, ExpressionBuilder, ClauseBuilder, SituationBuilder, SelectBuilder
+):
     """All callbacks together; Lark looks them up by name."""

@@ -296,18 +296,12 @@ def _call(c: Children[Child], arguments: tuple[Any, ...]) -> Any:
                 attribute=first.attribute,
             )
         if not isinstance(first, tree.Word):
-            reject("E111", "`COUNT` takes `*` or a variable", span, COUNT_HELP)
+            return _aggregate_of(c, arguments)
         name = tree.Name(span=first.span, text=first.text)
         return tree.Aggregate(span=span, function=AGGREGATES[function], variable=name)
     if function in AGGREGATES:
         if not each or not isinstance(first, tree.Attribute):
-            word = first.text if isinstance(first, tree.Word) else "price"
-            reject(
-                "E111",
-                f"`{function}` takes an attribute of a variable",
-                span,
-                f"write `{function}(S.{word})`, with S a variable of the pattern",
-            )
+            return _aggregate_of(c, arguments)
         return tree.Aggregate(
             span=span,
             function=AGGREGATES[function],
@@ -315,3 +309,26 @@ def _call(c: Children[Child], arguments: tuple[Any, ...]) -> Any:
             attribute=first.attribute,
         )
     return tree.Call(span=span, function=function, arguments=arguments)
+
+
+def _aggregate_of(c: Children[Child], arguments: tuple[Any, ...]) -> tree.Call:
+    """Return an aggregate of values, which SELECT knows and other queries reject."""
+    return tree.Call(span=span_of(c), function=str(c[0]).upper(), arguments=arguments)
+
+
+def reject_aggregates_of_values(query: tree.Query) -> None:
+    """Leave the parser if an aggregate is of anything but a variable or its attribute."""
+    for node in tree.walk(query):
+        if not isinstance(node, tree.Call) or node.function not in AGGREGATES:
+            continue
+        function = node.function
+        if function == "COUNT":
+            reject("E111", "`COUNT` takes `*` or a variable", node.span, COUNT_HELP)
+        first = node.arguments[0] if len(node.arguments) == 1 else None
+        word = first.text if isinstance(first, tree.Word) else "price"
+        reject(
+            "E111",
+            f"`{function}` takes an attribute of a variable",
+            node.span,
+            f"write `{function}(S.{word})`, with S a variable of the pattern",
+        )

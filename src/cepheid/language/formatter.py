@@ -92,6 +92,8 @@ def _clauses(query: tree.Query) -> list[tuple[int, str]]:
     """Return the clauses in canonical order, each with the offset at which it ends in the query."""
     if isinstance(query, tree.SituationQuery):
         return [(node.span.end, line) for node, line in _situation_clauses(query)]
+    if isinstance(query, tree.SelectQuery):
+        return [(node.span.end, line) for node, line in _select_clauses(query)]
     clauses: list[tuple[tree.Node, str]] = []
     if query.returns is not None:
         clauses.append((query.returns, f"RETURN {_format_return(query.returns)}"))
@@ -149,6 +151,34 @@ def _situation_clauses(query: tree.SituationQuery) -> list[tuple[tree.Node, str]
     return clauses
 
 
+def _select_clauses(query: tree.SelectQuery) -> list[tuple[tree.Node, str]]:
+    items = ", ".join(_format_item_of_select(item) for item in query.items)
+    clauses: list[tuple[tree.Node, str]] = [(query.items[-1], f"SELECT {items}")]
+    clauses.append((query.streams[0], f"FROM {_format_stream(query.streams[0])}"))
+    if query.on is not None:
+        on = format_expression(query.on)
+        clauses.append((query.on, f"JOIN {_format_stream(query.streams[1])} ON {on}"))
+    if query.where is not None:
+        clauses.append((query.where, f"WHERE {format_expression(query.where)}"))
+    if query.group_by:
+        names = ", ".join(format_name(name.text) for name in query.group_by)
+        clauses.append((query.group_by[-1], f"GROUP BY {names}"))
+    if query.window is not None:
+        clauses.append((query.window, _format_window(query.window, "WINDOW")))
+    return clauses
+
+
+def _format_item_of_select(item: tree.ReturnItem | tree.Star) -> str:
+    if isinstance(item, tree.Star):
+        return f"{format_name(item.stream.text)}.*" if item.stream else "*"
+    return _format_return_item(item)
+
+
+def _format_stream(stream: tree.Stream) -> str:
+    names = [stream.name] if stream.name == stream.alias else [stream.name, stream.alias]
+    return " ".join(format_name(name.text) for name in names)
+
+
 def format_definition(definition: tree.Definition) -> str:
     """Return the text of a situation's definition."""
     condition = format_expression(definition.condition)
@@ -201,15 +231,16 @@ def _format_path(text: str) -> str:
 def _format_return(returns: tree.Return) -> str:
     if not returns.items:
         return "MATCHES"
-    items = []
-    for item in returns.items:
-        alias = f" AS {format_name(item.alias.text)}" if item.alias else ""
-        items.append(format_expression(item.expression) + alias)
-    return ", ".join(items)
+    return ", ".join(_format_return_item(item) for item in returns.items)
 
 
-def _format_window(window: tree.Window) -> str:
-    text = f"WITHIN {_format_extent(window.within)}"
+def _format_return_item(item: tree.ReturnItem) -> str:
+    alias = f" AS {format_name(item.alias.text)}" if item.alias else ""
+    return format_expression(item.expression) + alias
+
+
+def _format_window(window: tree.Window, keyword: str = "WITHIN") -> str:
+    text = f"{keyword} {_format_extent(window.within)}"
     return f"{text} SLIDE {_format_extent(window.slide)}" if window.slide else text
 
 

@@ -55,6 +55,9 @@ KEYWORDS = frozenset(
         "AT_MOST",
         "SITUATIONS",
         "DETECTED",
+        "SELECT",
+        "JOIN",
+        "WINDOW",
     ]
 )
 
@@ -193,6 +196,19 @@ def is_about_situations(text: str) -> bool:
         word == "DEFINE" and words[i + 2 : i + 3] == ["AS"] and tokens[i + 1].lastgroup != "MARK"
         for i, word in enumerate(words)
     )
+
+
+def is_select(text: str) -> bool:
+    """Return whether a text begins with SELECT, so that it is read by the grammar for that.
+
+    Examples
+    --------
+    >>> is_select("/* all */ select * from ticks"), is_select("PATTERN Select S")
+    (True, False)
+    """
+    words = (m for m in _TOKEN.finditer(text) if m.lastgroup != "SKIP")
+    first = next(words, None)
+    return first is not None and first.group().upper() == "SELECT"
 
 
 def _is_length(text: str, offset: int) -> bool:

@@ -25,6 +25,7 @@ from cepheid.language.lexer import (
     MistakeFoundError,
     QueryLexer,
     is_about_situations,
+    is_select,
 )
 from cepheid.language.syntax_errors import explain_unexpected
 
@@ -37,14 +38,16 @@ NESTING_MAX = 100
 OPTIONS: dict[str, Any] = {
     "parser": "lalr",
     "lexer": QueryLexer,
-    "start": ["query", "situation_query"],
+    "start": ["query", "situation_query", "select_query"],
     "keep_all_tokens": True,
     "maybe_placeholders": False,
 }
 
 
 def parse(text: str) -> tree.Query:
-    """Return the tree of a query text; a SituationQuery if it defines situations.
+    """Return the tree of a query text.
+
+    It is a SituationQuery if the text defines situations, a SelectQuery if it begins with SELECT.
 
     Raises
     ------
@@ -62,6 +65,7 @@ def parse(text: str) -> tree.Query:
             [Diagnostic("E106", message, helps=("split it into several queries",))]
         )
     start = "situation_query" if is_about_situations(text) else "query"
+    start = "select_query" if is_select(text) else start
     try:
         query = load_parser().parse(text, start=start)
     except MistakeFoundError as mistake:

@@ -18,6 +18,7 @@ from cepheid.language.expression_builder import (
     names_of,
     nodes_of,
     reject,
+    reject_aggregates_of_values,
     span_of,
     token_span,
 )
@@ -111,7 +112,9 @@ class SituationBuilder:
             name = fields["definitions"][0].name.text
             help_ = f"add one: `PATTERN {name} before B`, or ask for `SITUATIONS {name}`"
             reject("E105", "the query has no `PATTERN`", span, help_)
-        return tree.SituationQuery(span=span, **fields)
+        query = tree.SituationQuery(span=span, **fields)
+        reject_aggregates_of_values(query)
+        return query
 
     def ended_situation_query(self, c: Children[Any]) -> tree.SituationQuery:
         return self.situation_query(c[:-1])

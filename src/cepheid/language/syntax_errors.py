@@ -28,6 +28,8 @@ CLAUSES = {
     "DEFINE": "DEFINE",
     "SITUATIONS": "SITUATIONS",
     "DETECTED": "DETECTED WITHIN",
+    "JOIN": "JOIN",
+    "WINDOW": "WINDOW",
 }
 
 _MARKS = {names[0]: mark for mark, names in PUNCTUATION.items() if mark in "()[]{},;.?+*"}
@@ -48,6 +50,8 @@ _GROUPS = {
 EXPECTED_SHOWN_MAX = 4
 NO_UNIT = "say what is counted: `10 minutes`, `10 EVENTS`"
 NO_ORDER = "no clause orders the results: remove `ORDER BY`, and order them where you read them"
+
+SQL_HELP = "`cepheid.sql` runs SQL with MATCH_RECOGNIZE"
 
 
 def explain_unexpected(error: UnexpectedToken, text: str) -> Diagnostic:
@@ -170,6 +174,8 @@ def _helps(token: Token, accepted: set[str], text: str) -> list[str]:
     """Return what people most likely meant."""
     helps = []
     word = str(token)
+    if re.search(r"\bmatch_recognize\b", text, re.IGNORECASE):
+        return [SQL_HELP]
     start = len(text) if token.type == "$END" else token.start_pos or 0
     phrase = _explain_phrase(words_before(text, start, 2), text[start:], accepted)
     if phrase:

@@ -388,6 +388,32 @@ class SituationQuery(Query, frozen=True, eq=False):
 
 
 # ---------------------------------------------------------------------------------------
+# Operators on streams
+
+
+class Star(Node, frozen=True, eq=False):
+    """``*`` or ``a.*``: all columns, of one of two streams with its alias before it."""
+
+    stream: Name | None = None
+
+
+class Stream(Node, frozen=True, eq=False):
+    """``ticks t``: a stream and what the query calls it, its own name without an alias."""
+
+    name: Name
+    alias: Name
+
+
+class SelectQuery(Query, frozen=True, eq=False):
+    """``SELECT items FROM stream [JOIN stream ON condition] ...`` (§10)."""
+
+    pattern: Pattern = NO_PATTERN
+    items: tuple[ReturnItem | Star, ...] = ()
+    streams: tuple[Stream, ...] = ()
+    on: Expression | None = None
+
+
+# ---------------------------------------------------------------------------------------
 # Traversal
 
 

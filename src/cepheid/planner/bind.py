@@ -14,13 +14,17 @@ from cepheid.planner.value_types import Typing
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where events come from, as far as the planner cares: column names and, perhaps, a schema."""
+    """Where events come from, as far as the planner cares: column names and, perhaps, a schema.
+
+    ``schemas`` are those of named streams, for queries that read several.
+    """
 
     time: str = "ts"
     type: str = "type"
     tiebreak: tuple[str, ...] = ()
     schema: EventSchema | None = None
     time_unit: str = "us"
+    schemas: tuple[tuple[str, EventSchema], ...] = ()
 
 
 class Scope:

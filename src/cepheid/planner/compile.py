@@ -9,6 +9,7 @@ from cepheid.language.formatter import format_expression
 from cepheid.planner.adjacency import Adjacency
 from cepheid.planner.bind import Scope, Source, bind_source, bind_where
 from cepheid.planner.bind_pattern import bind_pattern
+from cepheid.planner.bind_select import compile_select
 from cepheid.planner.bind_situations import compile_situations
 from cepheid.planner.determinise import build_template
 from cepheid.planner.findings import Findings
@@ -43,6 +44,8 @@ def compile_query(query: tree.Query, text: str, source: Source) -> Plan:
     """
     if isinstance(query, tree.SituationQuery):
         return compile_situations(query, text, source)
+    if isinstance(query, tree.SelectQuery):
+        return compile_select(query, text, source)
     findings = Findings()
     variables = bind_pattern(query.pattern, findings)
     # A pattern that means nothing has no template; everything else is checked all the same.

@@ -8,6 +8,7 @@ from cepheid.errors import place_of, render_diagnostics
 from cepheid.events.temporal import format_duration
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression
+from cepheid.planner.explain_select import describe_select, mermaid_of_select, title_of_select
 from cepheid.planner.explain_situations import describe_situations, mermaid_of, title_of
 from cepheid.planner.plan import (
     EdgePredicate,
@@ -53,6 +54,8 @@ def explain_plan(plan: Plan, *, spark: bool = False) -> str:
     if plan.situations is not None:
         sections = describe_situations(plan)
         sections += [("partition", _describe_partition(plan)), ("reads", _describe_columns(plan))]
+    elif plan.select is not None:
+        sections = describe_select(plan.select, spark=spark)
     else:
         sections = [("pattern", _describe_template(template)) for template in plan.patterns]
         sections += [
@@ -63,7 +66,7 @@ def explain_plan(plan: Plan, *, spark: bool = False) -> str:
             ("evaluator", _describe_choice(plan)),
             ("reads", _describe_columns(plan)),
         ]
-    if spark:
+    if spark and plan.select is None:
         sections.append(("on Spark", _describe_strategies(plan)))
     lines = [f"plan  {_title(plan)}"]
     for idx, (title, texts) in enumerate(sections):
@@ -96,6 +99,8 @@ def _because(reason: str) -> list[str]:
 def _title(plan: Plan) -> str:
     if plan.situations is not None:
         return title_of(plan.situations)
+    if plan.select is not None:
+        return title_of_select(plan.select)
     if plan.output.kind is OutputKind.MATCHES:
         shown = "the matches"
     elif plan.output.kind is OutputKind.ATTRIBUTES:
@@ -311,6 +316,8 @@ def explain_mermaid(plan: Plan) -> str:
     """Return a plan's templates as a Mermaid flowchart, negated patterns in boxes."""
     if plan.situations is not None:
         return mermaid_of(plan.situations)
+    if plan.select is not None:
+        return mermaid_of_select(plan.select)
     lines = ["flowchart LR"]
     for idx, template in enumerate(plan.patterns):
         lines += _mermaid_template(template, f"p{idx}")

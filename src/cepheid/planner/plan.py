@@ -13,6 +13,7 @@ import msgspec
 from cepheid.errors import Diagnostic, Span
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
+from cepheid.planner.select_plan import SelectPlan
 from cepheid.planner.situation_plan import SituationPlan
 from cepheid.planner.template import Template
 
@@ -46,6 +47,7 @@ class Evaluator(StrEnum):
     PAIRWISE = "pairwise"
     ENUMERATE = "enumerate"
     SITUATIONS = "situations"
+    SELECT = "select"
 
 
 class WindowKind(StrEnum):
@@ -196,7 +198,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Everything that the engine needs to know about a query.
 
     ``columns`` are those to be read; None means all, where matches are listed without a schema.
-    ``situations`` is what a query that defines some is about; then there are no patterns.
+    ``situations`` is what a query that defines some is about, ``select`` what SELECT asks for; then
+    there are no patterns.
     """
 
     text: str
@@ -218,6 +221,7 @@ class Plan(msgspec.Struct, frozen=True):
     columns: tuple[str, ...] | None
     warnings: tuple[Diagnostic, ...]
     situations: SituationPlan | None = None
+    select: SelectPlan | None = None
     version: int = PLAN_VERSION
 
     def to_json(self) -> bytes:

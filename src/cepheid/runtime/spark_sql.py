@@ -22,7 +22,7 @@ from pyspark.sql.types import Row, StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, PartitioningColumn, SelectedColumn
 
 from cepheid.engine.job import lists_matches
-from cepheid.errors import CepheidError
+from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.events.schema import EventSchema, read_schema
 from cepheid.language.parser import parse
 from cepheid.planner.bind import Source
@@ -54,7 +54,11 @@ def register(spark: Any) -> None:
 
 def _plan(text: str, time: str, type_: str, schema: EventSchema | None) -> Plan:
     parsed = parse(text)
-    return compile_query(parsed, text, Source(time, type_, (), schema))
+    plan = compile_query(parsed, text, Source(time, type_, (), schema))
+    if plan.select is not None:
+        message = "a SELECT has no pattern: write it as SQL of Spark"
+        raise UnsupportedError([Diagnostic("E404", message)], text)
+    return plan
 
 
 @dataclass

@@ -83,12 +83,27 @@ def run_store(
     return result if plan.output.limit is None else result.limit(plan.output.limit)
 
 
+def store_frame(store: EventStore, spark: SparkSession, cover: Cover | None = None) -> DataFrame:
+    """Return the events of a store as a DataFrame; tasks read the row groups of ranges of time."""
+    snapshot = store.snapshot()
+    version = Version(str(store.path.resolve()), snapshot.manifest.version)
+    ranges = snapshot.clip_cover(cover or Cover.of(Interval()))
+    slices = _cut(snapshot, ranges, SLICES_PER_TASK * parallelism(spark), (0, 0))
+    numbers = spark.range(0, len(slices), 1, len(slices))
+    return _read_frame(numbers, version, slices, plain_schema(snapshot.manifest.schema))
+
+
 def slices_of(snapshot: Snapshot, plan: Plan, replay: ReplayPlan, count: int) -> list[StoreSlice]:
     """Cut what is replayed into slices of about equal numbers of row groups."""
     cover = snapshot.clip_cover(replay.cover or Cover.of(Interval()))
+    return _cut(snapshot, cover, count, reach(plan) if plan.situations is None else (0, 0))
+
+
+def _cut(snapshot: Snapshot, cover: Cover, count: int, more: tuple[int, int]) -> list[StoreSlice]:
+    """Cut ranges of time into slices, of which each also reads some time before and after."""
+    before, after = more
     found = [snapshot.groups_in(segment, cover)[1] for segment in snapshot.manifest.segments]
     first = np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
-    before, after = reach(plan) if plan.situations is None else (0, 0)
     count = max(1, min(count, len(first)))
     places = np.arange(1, count) * len(first) // count
     edges = [int(edge) for edge in np.unique(first[places])] if len(first) else []

@@ -1,0 +1,63 @@
+"""Columns of keys in, a number for every different key out; NULL is a key like others (§10.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Codes = NDArray[np.int64]
+
+DENSE_MAX = 4
+"""Numbers up to so many times the rows are counted in a table instead of sorted."""
+
+
+def group_codes(arrays: Sequence[Any], length: int) -> tuple[Codes, Codes]:
+    """Return the number of every row's key, and a row that has each key.
+
+    Examples
+    --------
+    >>> codes, rows = group_codes([pa.array(["b", None, "b"])], 3)
+    >>> codes.tolist(), rows.tolist()
+    ([0, 1, 0], [0, 1])
+    """
+    codes = np.zeros(length, np.int64)
+    size = min(length, 1)
+    for array in arrays:
+        encoded = _canonical(array).dictionary_encode(null_encoding="encode")
+        own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        count = len(encoded.dictionary)
+        codes, size = _dense(codes * count + own, size * count)
+    rows = np.zeros(size, np.int64)
+    # Written backwards, so that the first row of each key is what stays.
+    rows[codes[::-1]] = np.arange(length - 1, -1, -1)
+    return codes, rows
+
+
+def _canonical(array: Any) -> pa.Array[Any]:
+    """Return an array in which equal values have equal bits: one NaN, one zero."""
+    one: Any = array
+    if isinstance(array, pa.ChunkedArray):
+        one = pa.concat_arrays([*array.chunks, pa.array([], array.type)])
+    if pa.types.is_dictionary(one.type):
+        one = one.dictionary_decode()
+    if pa.types.is_floating(one.type):
+        nan, zero = (pa.scalar(value, one.type) for value in (float("nan"), 0.0))
+        one = pc.if_else(pc.is_nan(one), nan, pc.call_function("add", [one, zero]))
+    found: pa.Array[Any] = one
+    return found
+
+
+def _dense(codes: Codes, size: int) -> tuple[Codes, int]:
+    """Return codes without gaps, and how many there are."""
+    if size <= DENSE_MAX * len(codes):
+        present = np.zeros(size, np.bool_)
+        present[codes] = True
+        numbers = np.cumsum(present) - 1
+        return numbers[codes], int(present.sum())
+    values, inverse = np.unique(codes, return_inverse=True)
+    return inverse.astype(np.int64), len(values)

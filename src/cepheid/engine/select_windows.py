@@ -1,0 +1,269 @@
+"""Windowed aggregation: tables of events in, a row for every window and group out (§10.4, §10.5).
+
+The edges of all windows cut the stream into stretches. Events of one stretch and group are in the
+same windows, so they are added up once; what is kept is small, and the events may come in any
+order. Windows are then put together from stretches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.engine.events import Columns, read_times
+from cepheid.engine.expression_code import evaluate_vector
+from cepheid.engine.select_groups import Codes, group_codes
+from cepheid.engine.select_moments import (
+    Moments,
+    SumCheck,
+    aggregate_column,
+    moments_of,
+)
+from cepheid.engine.select_rows import holds, lookup_in
+from cepheid.errors import DataError, Diagnostic
+from cepheid.kernels.window_folds import stretches_of_windows
+from cepheid.language import tree
+from cepheid.planner.select_plan import Extent, SelectPlan, SelectWindow, plain_attribute
+
+WINDOWS_MAX = 1 << 26
+"""Windows of one result."""
+
+
+class Stretches(NamedTuple):
+    """Events that are in the windows first to last: their keys, how many, and what they add up to.
+
+    Of each key one stretch follows the other.
+    """
+
+    keys: list[pa.Array[Any]]
+    first: Codes
+    last: Codes
+    rows: Codes
+    moments: list[Moments]
+
+
+class Aggregation:
+    """Adds up the events of tables, one after the other."""
+
+    def __init__(self, select: SelectPlan, time: str) -> None:
+        self._select = select
+        self._time = time
+        self._arguments = arguments_of(select)
+        self._parts: list[Stretches] = []
+        self._sums = SumCheck()
+        self._schema: pa.Schema | None = None
+
+    def add(self, table: pa.Table) -> None:
+        """Add events; counted windows take all of them at once, in the order of time."""
+        select = self._select
+        columns = Columns(table)
+        mask = holds(select.condition, lookup_in(columns), len(table))
+        if mask is not None and not mask.all():
+            columns = Columns(table.filter(pa.array(mask)))
+        length = len(columns.batch)
+        keys: list[Any] = [columns.arrow(key.attribute) for key in select.keys]
+        codes, at = group_codes(keys, length)
+        places = np.zeros(length, np.int64)
+        if select.window.extent is Extent.EVENTS:
+            assert not self._parts, "events are numbered once"
+            places = _numbers(codes)
+        elif select.window.extent is Extent.TIME:
+            places = read_times(columns, self._time)
+        moments = []
+        for expression, functions in self._arguments.items():
+            vector = evaluate_vector(expression, lookup_in(columns), length)
+            moments.append(moments_of(vector, functions))
+            self._sums.add(expression, moments[-1])
+        first, last = windows_of_places(places, select.window)
+        part = Stretches([], first, last, np.ones(length, np.int64), moments)
+        reduced, groups = _reduce(part, codes)
+        chosen = at[groups]
+        taken = [_one(key).take(chosen) for key in keys]
+        self._parts.append(reduced._replace(keys=taken))
+        if self._schema is None:
+            self._schema = table.schema
+
+    def result(self) -> pa.Table:
+        """Return the rows of all windows, by window and key."""
+        assert self._schema is not None, "there is a table, if only an empty one"
+        select = self._select
+        whole = _united(self._parts)
+        codes, at = group_codes(whole.keys, len(whole.rows))
+        stretches, groups = _reduce(whole, codes)
+        found = _windows(stretches, groups)
+        rows = Moments.counts(stretches.rows).folded(found.low, found.high).known
+        moments = [m.folded(found.low, found.high) for m in stretches.moments]
+        windows = found.windows
+        if not select.keys and select.window.extent is Extent.NONE and not len(rows):
+            # Aggregates of nothing are a row, as in SQL.
+            rows, windows = np.zeros(1, np.int64), np.zeros(1, np.int64)
+            moments = [m.nothing() for m in moments]
+        chosen = at[found.groups]
+        columns: dict[str, Any] = {
+            key.name: values.take(chosen)
+            for key, values in zip(select.keys, whole.keys, strict=True)
+        }
+        columns |= self._window_columns(windows)
+        order = list(self._arguments)
+        for aggregate in select.aggregates:
+            if aggregate.argument is None:
+                columns[aggregate.name] = pa.array(rows)
+            else:
+                own = moments[order.index(aggregate.argument)]
+                column = aggregate_column(aggregate.function, own)
+                columns[aggregate.name] = self._in_zone(column, aggregate.argument)
+        return self._sorted(pa.table(columns), windows)
+
+    def _in_zone(self, column: pa.Array[Any], argument: tree.Expression) -> pa.Array[Any]:
+        """Return times in the zone of the attribute that they come from."""
+        name = plain_attribute(argument)
+        assert self._schema is not None, "there is a table"
+        if name not in self._schema.names or not pa.types.is_timestamp(column.type):
+            return column
+        own = self._schema.field(str(name)).type
+        return column.cast(pa.timestamp("us", own.tz))
+
+    def _sorted(self, table: pa.Table, windows: Codes) -> pa.Table:
+        keys = [key.name for key in self._select.keys]
+        if not keys:
+            return table
+        order = table.select(keys).append_column("cepheid window", pa.array(windows))
+        by: Any = [("cepheid window", "ascending"), *((key, "ascending") for key in keys)]
+        return table.take(pa.compute.sort_indices(order, sort_keys=by))
+
+    def _window_columns(self, windows: Codes) -> dict[str, Any]:
+        window = self._select.window
+        if window.extent is Extent.NONE:
+            return {}
+        starts = windows * window.slide
+        kind: pa.DataType | None = None
+        if window.extent is Extent.TIME:
+            assert self._schema is not None, "there is a table"
+            own = self._schema.field(self._time).type
+            if pa.types.is_timestamp(own):
+                kind = pa.timestamp("us", own.tz)
+            elif pa.types.is_date(own):
+                kind = pa.timestamp("us")
+        return {
+            "window_start": pa.array(starts, kind),
+            "window_end": pa.array(starts + window.within, kind),
+        }
+
+
+def arguments_of(select: SelectPlan) -> dict[tree.Expression, frozenset[str]]:
+    """Return what is aggregated, each once, and by which functions."""
+    found: dict[tree.Expression, frozenset[str]] = {}
+    for aggregate in select.aggregates:
+        if aggregate.argument is not None:
+            before = found.get(aggregate.argument, frozenset())
+            found[aggregate.argument] = before | {aggregate.function.value}
+    return found
+
+
+def windows_of_places(places: Codes, window: SelectWindow) -> tuple[Codes, Codes]:
+    """Return the first and the last window that each place is in; none if first is above last."""
+    if window.extent is Extent.NONE:
+        return places, places
+    first = (places - window.within) // window.slide + 1
+    if window.extent is Extent.EVENTS:
+        first = np.maximum(first, 0)
+    return first, places // window.slide
+
+
+def _numbers(codes: Codes) -> Codes:
+    """Return the number of every event within its group, from 0 on."""
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
+    sizes = np.diff(np.append(begins, len(codes)))
+    numbers = np.empty(len(codes), np.int64)
+    numbers[order] = np.arange(len(codes)) - np.repeat(begins, sizes)
+    return numbers
+
+
+def _one(array: Any) -> pa.Array[Any]:
+    if not isinstance(array, pa.ChunkedArray):
+        found: pa.Array[Any] = array
+        return found
+    return pa.concat_arrays([*array.chunks, pa.array([], array.type)])
+
+
+def _united(parts: Sequence[Stretches]) -> Stretches:
+    if len(parts) == 1:
+        return parts[0]
+    keys = [pa.concat_arrays([part.keys[i] for part in parts]) for i in range(len(parts[0].keys))]
+    moments = [
+        Moments.united([part.moments[i] for part in parts]) for i in range(len(parts[0].moments))
+    ]
+    first, last, rows = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("first", "last", "rows")
+    )
+    return Stretches(keys, first, last, rows, moments)
+
+
+def _reduce(part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
+    """Add up what is in the same windows and group; return the stretches in order, and groups."""
+    first, last = part.first, part.last
+    rows, moments = part.rows, part.moments
+    inside = first <= last
+    if not inside.all():
+        kept = np.flatnonzero(inside)
+        first, last, codes, rows = first[kept], last[kept], codes[kept], rows[kept]
+        moments = [m.take(kept) for m in moments]
+    # Both go up with time, so their sum tells stretches apart, in order.
+    place = first + last
+    order = _order(codes, place)
+    if order is not None:
+        first, last, codes, rows = first[order], last[order], codes[order], rows[order]
+        place = place[order]
+        moments = [m.take(order) for m in moments]
+    changes = np.ones(len(codes), np.bool_)
+    changes[1:] = (codes[1:] != codes[:-1]) | (place[1:] != place[:-1])
+    begins = np.flatnonzero(changes)
+    counted = np.add.reduceat(rows, begins) if len(begins) else rows[:0]
+    reduced = [m.reduced(begins) for m in moments]
+    return Stretches([], first[begins], last[begins], counted, reduced), codes[begins]
+
+
+def _order(codes: Codes, place: Codes) -> Codes | None:
+    """Return the order by group and place, None if things are in it."""
+    if len(codes) < 2:
+        return None
+    same = codes[1:] == codes[:-1]
+    if ((codes[1:] > codes[:-1]) | (same & (place[1:] >= place[:-1]))).all():
+        return None
+    return np.lexsort((place, codes))
+
+
+class _Found(NamedTuple):
+    """Windows with an event: their groups, numbers and stretches."""
+
+    groups: Codes
+    windows: Codes
+    low: Codes
+    high: Codes
+
+
+def _windows(stretches: Stretches, groups: Codes) -> _Found:
+    """Return all windows that have an event, by group and number."""
+    first, last = stretches.first, stretches.last
+    begin = first.copy()
+    follows = groups[1:] == groups[:-1]
+    begin[1:] = np.where(follows, np.maximum(first[1:], last[:-1] + 1), first[1:])
+    counts = np.maximum(last - begin + 1, 0)
+    total = int(counts.sum())
+    if total > WINDOWS_MAX:
+        message = f"the result has {total:,} windows, and {WINDOWS_MAX:,} are the most"
+        raise DataError([Diagnostic("E511", message, helps=("use a longer slide",))])
+    offsets = np.cumsum(counts) - counts
+    windows = np.arange(total) + np.repeat(begin - offsets, counts)
+    owners = np.repeat(groups, counts)
+    low: NDArray[np.int64] = np.zeros(total, np.int64)
+    high: NDArray[np.int64] = np.zeros(total, np.int64)
+    stretches_of_windows(groups, first, last, owners, windows, low, high)
+    return _Found(owners, windows, low, high)

@@ -1,0 +1,100 @@
+"""What a SELECT reads, in process: tables, data frames, readers, files and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike, fspath
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from cepheid.errors import DataError, Diagnostic, suggest_names
+from cepheid.planner.select_plan import SelectPlan
+from cepheid.runtime.files import find_files, read_all
+from cepheid.runtime.local import BATCH_ROWS, as_table, slices_of, tables_of
+from cepheid.store.event_store import EventStore
+from cepheid.store.snapshot import Cover, Interval, Snapshot
+
+
+class EventSource(NamedTuple):
+    """Events with known columns: a table, a reader, files, or times of a version of a store."""
+
+    schema: pa.Schema
+    events: Any
+    cover: Cover | None = None
+
+    def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield tables of some columns, at least one; what comes from a store is in order."""
+        events = self.events
+        if isinstance(events, pa.Table):
+            yield from slices_of(events, BATCH_ROWS)
+        elif isinstance(events, pa.RecordBatchReader):
+            yield self.schema.empty_table()
+            yield from tables_of(events, BATCH_ROWS)
+        elif isinstance(events, Snapshot):
+            names = present(self.schema.names, columns)
+            needed = names if events.manifest.time in names else [*names, events.manifest.time]
+            yield pa.schema([self.schema.field(name) for name in needed]).empty_table()
+            yield from events.scan(self.cover or Interval(), needed)
+        else:
+            yield from read_all(events)
+
+    def whole(self, columns: Sequence[str]) -> pa.Table:
+        """Return all events as one table."""
+        if isinstance(self.events, pa.Table):
+            return self.events
+        tables = [
+            table.select(present(table.column_names, columns)) for table in self.tables(columns)
+        ]
+        return pa.concat_tables(tables, promote_options="permissive")
+
+
+def present(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return those of some names that are read; parts of a structure come with the whole."""
+    wanted = {name if name in names else name.partition(".")[0] for name in columns}
+    return [name for name in names if name in wanted]
+
+
+def source_of(events: Any) -> EventSource:
+    """Return events as a source.
+
+    Raises
+    ------
+    TypeError
+        If the events are of no known kind.
+    """
+    if isinstance(events, str | PathLike):
+        files = find_files(fspath(events))
+        return EventSource(next(read_all(files[:1])).schema, files)
+    if isinstance(events, EventStore):
+        snapshot = events.snapshot()
+        return EventSource(snapshot.manifest.schema, snapshot)
+    if isinstance(events, pa.RecordBatchReader):
+        return EventSource(events.schema, events)
+    table = as_table(events)
+    return EventSource(table.schema, table)
+
+
+def named_streams(select: SelectPlan, events: Any, text: str) -> list[Any]:
+    """Return what each stream of a query reads: one for all, or from a dict by their names.
+
+    Raises
+    ------
+    DataError
+        E561 if a stream has no events.
+    """
+    names = [stream.name for stream in select.streams]
+    if not isinstance(events, Mapping):
+        if len(set(names)) == 1:
+            return [events] * len(names)
+        message = f"the query reads `{names[0]}` and `{names[1]}`, and there is one stream"
+        helps = (f"give both: `q.run({{'{names[0]}': ..., '{names[1]}': ...}})`",)
+        raise DataError([Diagnostic("E561", message, helps=helps)], text)
+    for name in names:
+        if name not in events:
+            message = f"there are no events for the stream `{name}`"
+            known = [str(other) for other in events]
+            near = suggest_names(name, known, owner="the dict")
+            helps = (near if known else f"give them by their name: `{name}=...`",)
+            raise DataError([Diagnostic("E561", message, helps=helps)], text)
+    return [events[name] for name in names]

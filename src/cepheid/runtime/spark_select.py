@@ -1,0 +1,150 @@
+"""SELECT over DataFrames: Spark's own operators where they serve, and nothing collected.
+
+``planner/explain_select.py`` says in words what is done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from cepheid.language import tree
+from cepheid.planner.plan import Plan
+from cepheid.planner.select_plan import Extent, SelectKind
+from cepheid.runtime.files import find_files
+from cepheid.runtime.select_run import is_frame, with_schemas
+from cepheid.runtime.select_sources import EventSource, source_of
+from cepheid.runtime.select_store import IndexPlan, limit_stores, plan_index, run_index
+from cepheid.runtime.spark_expressions import Expressions
+from cepheid.runtime.spark_select_join import join_frames
+from cepheid.runtime.spark_select_rows import Stream, filtered, project, stream_of
+from cepheid.runtime.spark_select_windows import Clock, counted_windows, time_windows
+from cepheid.runtime.spark_store import store_frame
+from cepheid.store.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from cepheid.runtime.local import CompiledQueryLike
+
+
+def run_frames(
+    compiled: CompiledQueryLike,
+    streams: Sequence[Any],
+    spark: SparkSession | None,
+    strategy: str | None = None,
+) -> DataFrame:
+    """Run a SELECT over DataFrames, and what becomes one; return its rows, in no order.
+
+    Files and stores are read by Spark's tasks. Aggregates that the index of a store answers are
+    computed here: there are few, and no event is read.
+    """
+    session = spark or next(s.sparkSession for s in streams if is_frame(s))
+    inputs = [_opened(stream, session) for stream in streams]
+    plan = with_schemas(compiled, [one.schema for one in inputs]).plan
+    select = plan.select
+    assert select is not None, "a SELECT"
+    if select.kind is SelectKind.AGGREGATE and isinstance(inputs[0], EventSource):
+        index = plan_index(plan, inputs[0], strategy or "auto")
+        if isinstance(index, IndexPlan) and index.plan.method == "index":
+            return session.createDataFrame(_in_utc(run_index(plan, inputs[0], index)))
+    sources = [one for one in inputs if isinstance(one, EventSource)]
+    frames = inputs
+    if sources:
+        limited = limit_stores(plan, inputs, strategy or "auto")
+        frames = [
+            store_frame(stream, session, one.cover) if isinstance(one, EventSource) else one
+            for stream, one in zip(streams, limited, strict=True)
+        ]
+    return select_frames(plan, frames)
+
+
+def _opened(events: Any, spark: SparkSession) -> Any:
+    """Return events as a DataFrame, and a store as a source."""
+    if is_frame(events):
+        return events
+    if isinstance(events, str | PathLike):
+        path = str(events)
+        if "://" in path:
+            return spark.read.parquet(path)
+        files = [str(file) for file in find_files(path)]
+        if all(file.endswith((".parquet", ".pq")) for file in files):
+            return spark.read.parquet(*files)
+    source = source_of(events)
+    if isinstance(source.events, Snapshot):
+        return source
+    return spark.createDataFrame(_in_utc(source.whole(source.schema.names)))
+
+
+def _in_utc(table: pa.Table) -> pa.Table:
+    """Return a table whose times name their zone: Spark would take them for those of its own."""
+    fields = [
+        field.with_type(pa.timestamp(field.type.unit, "UTC"))
+        if pa.types.is_timestamp(field.type) and field.type.tz is None
+        else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
+
+
+def select_frames(plan: Plan, frames: Sequence[DataFrame]) -> DataFrame:
+    """Return the rows of a SELECT over DataFrames."""
+    select = plan.select
+    assert select is not None, "a SELECT"
+    if select.kind is SelectKind.JOIN:
+        return join_frames(plan, frames)
+    stream = stream_of(select.streams[0].alias, frames[0])
+    numbered = None
+    if select.window.extent is Extent.EVENTS and select.kind is SelectKind.AGGREGATE:
+        # Arrival is the order of the DataFrame, before anything is filtered or moved.
+        numbered = "cepheid arrival"
+        with_number = stream.frame.withColumn(numbered, sf.monotonically_increasing_id())
+        stream = stream._replace(frame=with_number)
+    expressions = Expressions(lambda node: stream.typed(node.attribute.text))
+    kept = stream._replace(frame=filtered(stream.frame, select.condition, expressions))
+    if select.kind is SelectKind.FILTER:
+        return project(
+            kept.frame, select, expressions, lambda node: stream.typed(node.attribute.text)
+        )
+    return aggregate_stream(plan, kept, expressions, arrival=numbered)
+
+
+def aggregate_stream(
+    plan: Plan,
+    stream: Stream,
+    expressions: Expressions,
+    *,
+    arrival: str | None = None,
+    clock: Clock | None = None,
+) -> DataFrame:
+    """Return the aggregates of windows and keys; a live stream has its clock already."""
+    select = plan.select
+    assert select is not None, "a SELECT"
+    keys = [stream.typed(key.attribute).column.alias(key.name) for key in select.keys]
+    aggregates = [
+        _aggregate(a.function, None if a.argument is None else expressions.column(a.argument))
+        .alias(a.name)
+        for a in select.aggregates
+    ]  # fmt: skip
+    if select.window.extent is Extent.NONE:
+        grouped = stream.frame.groupBy(*keys) if keys else stream.frame
+        return grouped.agg(*aggregates)
+    names = [key.name for key in select.keys]
+    if select.window.extent is Extent.EVENTS:
+        assert arrival is not None, "events are numbered by it"
+        ties = [stream.typed(name).column for name in plan.tiebreak]
+        order = [stream.typed(plan.time).column, *ties, sf.col(f"`{arrival}`")]
+        return counted_windows(stream.frame, select.window, keys, order, aggregates, names)
+    clock = clock or Clock.of(stream.typed(plan.time), select.window)
+    return time_windows(stream.frame, clock, select.window, keys, aggregates, names)
+
+
+def _aggregate(function: tree.AggregateFunction, value: Column | None) -> Column:
+    if value is None:
+        return sf.count(sf.lit(1))
+    functions = {"COUNT": sf.count, "SUM": sf.sum, "AVG": sf.avg, "MIN": sf.min, "MAX": sf.max}
+    return functions[function.value](value)

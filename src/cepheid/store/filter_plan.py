@@ -1,0 +1,164 @@
+"""Conditions on single events in, the times of a store that may hold some out.
+
+Comparisons of the time column are ranges of time; other comparisons with constants are looked up in
+the least and largest values of blocks, and in secondary indexes if that is cheaper.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from cepheid.language import tree
+from cepheid.planner.thresholds import Threshold, read_threshold
+from cepheid.store.candidates import SymbolSource
+from cepheid.store.cost import ENTRY_COST, replay_cost
+from cepheid.store.pattern_plan import count_groups
+from cepheid.store.replay_intervals import common, merged
+from cepheid.store.snapshot import Cover, Interval, Snapshot
+
+_EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
+
+
+class FilterPlan(NamedTuple):
+    """What is read of a store: ``cover`` (None is everything), ``groups`` of ``total`` row groups.
+
+    ``interval`` is what the conditions say of time; ``rest`` are those that say anything else.
+    """
+
+    cover: Cover | None
+    reason: str
+    groups: int
+    total: int
+    interval: Interval
+    rest: tuple[tree.Expression, ...]
+
+
+def plan_filter(
+    snapshot: Snapshot, conditions: Sequence[tree.Expression], time: str, method: str = "auto"
+) -> FilterPlan:
+    """Return what must be read for events that meet all of some conditions.
+
+    ``method`` is "auto", "index" (all that can be looked up) or "replay" (everything).
+    """
+    total = count_groups(snapshot, Cover.of(Interval()))
+    own = time == snapshot.manifest.time
+    interval, rest = time_bounds(conditions, snapshot) if own else (Interval(), tuple(conditions))
+    everything = FilterPlan(None, "", total, total, interval, rest)
+    if method == "replay":
+        return everything._replace(reason="a full replay is asked for")
+    covers, reasons = [], []
+    if interval != Interval():
+        covers.append(Cover.of(interval))
+        reasons.append(f"a range of `{time}` is asked for")
+    thresholds = [t for part in rest for t in _thresholds(part)]
+    source = SymbolSource(snapshot, thresholds)
+    if source.light:
+        found = source.find(0)
+        covers.append(merged(found.low, found.high + 1))
+        shown = " and ".join(str(look_up) for look_up in source.look_ups)
+        reasons.append(f"least and largest values of blocks are compared: {shown}")
+    cover = None if not covers else covers[0] if len(covers) == 1 else common(*covers)
+    depth = _depth(snapshot, source, cover, total, method)
+    if depth:
+        found = source.find(depth)
+        exact = merged(found.low, found.high + 1)
+        cover = exact if cover is None else common(cover, exact)
+        reasons.append(f"{depth} secondary index{'' if depth == 1 else 'es'} looked up")
+    if cover is None:
+        why = "no condition compares an indexed column with a constant" if conditions else ""
+        return everything._replace(reason=why or "there is no condition")
+    groups = count_groups(snapshot, cover)
+    return FilterPlan(cover, "; ".join(reasons), groups, total, interval, rest)
+
+
+def _depth(
+    snapshot: Snapshot, source: SymbolSource, cover: Cover | None, total: int, method: str
+) -> int:
+    """Return how many secondary indexes are worth a look-up."""
+    if not source.depth or method == "index" or not total:
+        return source.depth
+    left = total if cover is None else count_groups(snapshot, cover)
+    costs = [replay_cost(left, left / total, total)]
+    for depth in range(1, source.depth + 1):
+        found = source.count(depth)
+        # Candidates fall onto row groups like balls into urns (Cardenas).
+        touched = left * -np.expm1(found.candidates * np.log1p(-1 / max(left, 2)))
+        costs.append(replay_cost(touched, touched / total, total) + found.entries * ENTRY_COST)
+    return int(np.argmin(costs))
+
+
+def _thresholds(condition: tree.Expression) -> Iterator[Threshold]:
+    for part in _comparisons(condition):
+        threshold = read_threshold(part)
+        if threshold is not None:
+            yield threshold
+
+
+def _comparisons(condition: tree.Expression) -> Iterator[tree.Expression]:
+    """Yield BETWEEN as two comparisons, and everything else as it is."""
+    if isinstance(condition, tree.Between) and not condition.negated:
+        for operator, bound in ((">=", condition.low), ("<=", condition.high)):
+            yield tree.Binary(
+                span=condition.span, operator=operator, left=condition.operand, right=bound
+            )
+    else:
+        yield condition
+
+
+def time_bounds(
+    conditions: Sequence[tree.Expression], snapshot: Snapshot
+) -> tuple[Interval, tuple[tree.Expression, ...]]:
+    """Return the range of time of some conditions, and the conditions that are about more."""
+    time = snapshot.manifest.time
+    whole = pa.types.is_integer(snapshot.manifest.schema.field(time).type)
+    begin: int | None = None
+    end: int | None = None
+    rest = []
+    for condition in conditions:
+        bounds = [_bound(part, time, whole=whole) for part in _comparisons(condition)]
+        known = [bound for bound in bounds if bound is not None]
+        if len(known) < len(bounds):
+            rest.append(condition)
+            continue
+        for low, high in known:
+            begin = low if begin is None or (low is not None and low > begin) else begin
+            end = high if end is None or (high is not None and high < end) else end
+    return Interval(begin, end), tuple(rest)
+
+
+def _bound(
+    part: tree.Expression, time: str, *, whole: bool
+) -> tuple[int | None, int | None] | None:
+    """Return the range [begin, end) of one comparison of the time, or None if it is none."""
+    threshold = read_threshold(part)
+    if threshold is None or threshold.attribute != time or len(threshold.values) != 1:
+        return None
+    value = threshold.values[0]
+    tick = value if whole and isinstance(value, int) else None
+    if not whole and isinstance(value, str):
+        tick = _tick(value)
+    if tick is None or abs(tick) >= 2**62:
+        return None
+    ranges: dict[str, tuple[int | None, int | None]] = {
+        "=": (tick, tick + 1),
+        "<": (None, tick),
+        "<=": (None, tick + 1),
+        ">": (tick + 1, None),
+        ">=": (tick, None),
+    }
+    return ranges.get(threshold.operator)
+
+
+def _tick(text: str) -> int | None:
+    """Return a text as microseconds, in UTC if it names no zone (§4.6)."""
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return (zoned - _EPOCH) // dt.timedelta(microseconds=1)

@@ -1,0 +1,220 @@
+"""SELECT by definition: rows and a query in, result rows out, by brute force.
+
+Written from docs/semantics.md §10 alone: every event is tried in every window, and every pair of
+events in turn. Times are whole microseconds. It shares no code with the engines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from cepheid.language import tree
+from cepheid.language.parser import parse
+from cepheid.testing.oracle_expressions import evaluate_expression
+
+Row = Mapping[str, Any]
+Aliased = Mapping[str, Row]
+
+
+def evaluate_select(
+    text: str, streams: Mapping[str, Sequence[Row]], *, time: str = "ts"
+) -> list[dict[str, Any]]:
+    """Return the rows of a SELECT over streams, which are lists of rows in the order of arrival.
+
+    Examples
+    --------
+    >>> rows = [{"ts": 0, "x": 1}, {"ts": 4, "x": 2}, {"ts": 5, "x": 3}]
+    >>> evaluate_select("SELECT SUM(x) FROM s WINDOW 9 us", {"s": rows})
+    [{'window_start': 0, 'window_end': 9, 'sum_x': 6}]
+    """
+    query = parse(text)
+    assert isinstance(query, tree.SelectQuery), "the text begins with SELECT"
+    if query.on is not None:
+        return _pairs(query, streams, time)
+    stream = query.streams[0]
+    rows = [{stream.alias.text: row} for row in streams[stream.name.text]]
+    kept = [row for row in rows if query.where is None or _value(query.where, row) is True]
+    aggregates = [item for item in query.items if _aggregate_of(item) is not None]
+    if not aggregates and not query.group_by:
+        return [_shown(query, row) for row in kept]
+    return _windows(query, kept, time)
+
+
+def _value(expression: tree.Expression, row: Aliased) -> Any:
+    def lookup(leaf: Any) -> Any:
+        if isinstance(leaf, tree.Attribute):
+            return row[leaf.variable.text][leaf.attribute.text]
+        assert isinstance(leaf, tree.Word), "a SELECT has no other names"
+        owners = [alias for alias, columns in row.items() if leaf.text in columns]
+        return row[owners[0]][leaf.text]
+
+    return evaluate_expression(expression, lookup)
+
+
+def _shown(query: tree.SelectQuery, row: Aliased) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for item in query.items:
+        if isinstance(item, tree.Star):
+            for alias, columns in row.items():
+                if item.stream is None or item.stream.text == alias:
+                    prefix = f"{alias}_" if len(row) > 1 else ""
+                    shown |= {prefix + name: value for name, value in columns.items()}
+            continue
+        name = item.alias.text if item.alias else _column_of(item.expression)
+        shown[name] = _value(item.expression, row)
+    return shown
+
+
+def _column_of(expression: tree.Expression) -> str:
+    if isinstance(expression, tree.Attribute):
+        return expression.attribute.text
+    assert isinstance(expression, tree.Word), "a computed column has a name"
+    return expression.text
+
+
+# ---------------------------------------------------------------------------------------
+# Windows
+
+
+def _windows(query: tree.SelectQuery, rows: Sequence[Aliased], time: str) -> list[dict[str, Any]]:
+    alias = query.streams[0].alias.text
+    keys = [name.text for name in query.group_by]
+    found: dict[tuple[int, tuple[Any, ...]], list[Aliased]] = {}
+    numbers: dict[tuple[Any, ...], int] = {}
+    ordered = sorted(rows, key=lambda row: row[alias][time]) if query.window else rows
+    for row in ordered:
+        key = tuple(_canonical(row[alias][name]) for name in keys)
+        number = numbers.get(key, 0)
+        numbers[key] = number + 1
+        for window in _windows_of(query.window, row[alias].get(time), number):
+            found.setdefault((window, key), []).append(row)
+    if not keys and query.window is None:
+        found.setdefault((0, ()), [])
+    result = []
+    for (window, key), members in sorted(found.items(), key=lambda item: _rank(item[0])):
+        names = {name: name for name in keys}
+        for item in query.items:
+            assert isinstance(item, tree.ReturnItem), "aggregates have no *"
+            if _aggregate_of(item) is None and item.alias is not None:
+                names[_column_of(item.expression)] = item.alias.text
+        line = dict(zip(names.values(), key, strict=True))
+        if query.window is not None:
+            within, slide = _lengths(query.window)
+            line |= {"window_start": window * slide, "window_end": window * slide + within}
+        for item in query.items:
+            part = _aggregate_of(item)
+            if part is not None:
+                line[part[0]] = part[1](members)
+        result.append(line)
+    return result
+
+
+def _lengths(window: tree.Window) -> tuple[int, int]:
+    parts = [window.within, window.slide or window.within]
+    lengths = [p.microseconds if isinstance(p, tree.Duration) else p.count for p in parts]
+    return lengths[0], lengths[1]
+
+
+def _windows_of(window: tree.Window | None, time: Any, number: int) -> list[int]:
+    """Return all i with i * slide <= place < i * slide + within."""
+    if window is None:
+        return [0]
+    within, slide = _lengths(window)
+    counted = isinstance(window.within, tree.EventCount)
+    place = number if counted else time
+    tried = range((place - within) // slide - 1, place // slide + 2)
+    inside = [i for i in tried if i * slide <= place < i * slide + within]
+    return [i for i in inside if i >= 0 or not counted]
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    return value
+
+
+def _rank(key: tuple[int, tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return what rows are sorted by: the window, then the keys, NaN and then NULL last."""
+    values = [(2, 0) if v is None else (1, 0) if v == "NaN" else (0, v) for v in key[1]]
+    return (key[0], *values)
+
+
+# ---------------------------------------------------------------------------------------
+# Aggregates
+
+_FUNCTIONS = frozenset(function.value for function in tree.AggregateFunction)
+
+
+def _aggregate_of(item: Any) -> tuple[str, Callable[[list[Aliased]], Any]] | None:
+    """Return the name of an aggregate and how it is computed, or None if an item is none."""
+    node = item.expression if isinstance(item, tree.ReturnItem) else None
+    argument: tree.Expression | None
+    if isinstance(node, tree.Aggregate):
+        function, argument = node.function.value, None
+        if node.variable is not None:
+            argument = tree.Word(span=node.span, text=node.variable.text)
+            if node.attribute is not None:
+                argument = tree.Attribute(
+                    span=node.span, variable=node.variable, attribute=node.attribute
+                )
+    elif isinstance(node, tree.Call) and node.function in _FUNCTIONS:
+        function, argument = node.function, node.arguments[0]
+    else:
+        return None
+    if argument is None:
+        return item.alias.text if item.alias else "count", len
+    name = item.alias.text if item.alias else f"{function.lower()}_{_column_of(argument)}"
+    return name, lambda rows: _computed(function, [_value(argument, row) for row in rows])
+
+
+def _computed(function: str, values: list[Any]) -> Any:
+    known = [value for value in values if value is not None]
+    if function == "COUNT":
+        return len(known)
+    if not known:
+        return None
+    if function == "SUM":
+        return sum(known)
+    if function == "AVG":
+        return sum(known) / len(known)
+    numbers = [value for value in known if value == value]
+    if function == "MIN":
+        return min(numbers) if numbers else math.nan
+    return max(known) if len(numbers) == len(known) else math.nan
+
+
+# ---------------------------------------------------------------------------------------
+# Pairs
+
+
+def _pairs(
+    query: tree.SelectQuery, streams: Mapping[str, Sequence[Row]], time: str
+) -> list[dict[str, Any]]:
+    """Return all pairs of a window for which both conditions are true, as they come."""
+    assert query.window is not None, "a join has a window"
+    assert query.on is not None, "a join has a condition"
+    names = [stream.alias.text for stream in query.streams]
+    # All events in one order: by time, the first stream first, then by arrival.
+    arrivals: list[tuple[int, int, int]] = []
+    inputs = [streams[stream.name.text] for stream in query.streams]
+    for side, rows in enumerate(inputs):
+        arrivals += [(row[time], side, number) for number, row in enumerate(rows)]
+    arrivals.sort()
+    length, _ = _lengths(query.window)
+    counted = isinstance(query.window.within, tree.EventCount)
+    result = []
+    for later_at, later in enumerate(arrivals):
+        before = [earlier for earlier in arrivals[:later_at] if earlier[1] != later[1]]
+        if counted:
+            before = before[-length:]
+        else:
+            before = [earlier for earlier in before if later[0] - earlier[0] < length]
+        for earlier in before:
+            both = sorted([earlier, later], key=lambda event: event[1])
+            row = {names[side]: inputs[side][number] for _, side, number in both}
+            conditions = [query.on, *([query.where] if query.where is not None else [])]
+            if all(_value(condition, row) is True for condition in conditions):
+                result.append(_shown(query, row))
+    return result

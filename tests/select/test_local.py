@@ -1,0 +1,219 @@
+"""SELECT in process against the definition, and by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from pyarrow import parquet
+from tests.select.cases import aggregations, filters, joins, plain, rows, table_of
+
+import cepheid
+from cepheid.testing.oracle_select import evaluate_select
+
+Events = list[dict[str, Any]]
+
+
+def run(text: str, events: Any, others: Events | None = None) -> Events:
+    streams: Any = events if isinstance(events, pa.Table) else table_of(events)
+    if others is not None:
+        streams = {"s": streams, "r": table_of(others)}
+    found: Events = cepheid.query(text).run(streams).to_pylist()
+    return found
+
+
+@given(filters(), rows())
+def test_filters_are_as_defined(text: str, events: Events) -> None:
+    assert plain(run(text, events)) == plain(evaluate_select(text, {"s": events}))
+
+
+@given(aggregations(), rows())
+def test_aggregations_are_as_defined(text: str, events: Events) -> None:
+    assert plain(run(text, events)) == plain(evaluate_select(text, {"s": events}))
+
+
+@given(joins(), rows(8), rows(8))
+def test_joins_are_as_defined(text: str, events: Events, others: Events) -> None:
+    expected = evaluate_select(text, {"s": events, "r": others})
+    assert plain(run(text, events, others)) == plain(expected)
+
+
+@given(aggregations(counted=False, windowed=True), rows())
+def test_batches_and_order_do_not_matter_to_windows_of_time(text: str, events: Events) -> None:
+    table = table_of(events[::-1])
+    batches = [batch for n in range(len(table)) for batch in table.slice(n, 1).to_batches()]
+    reader = pa.RecordBatchReader.from_batches(table.schema, batches)
+    expected = evaluate_select(text, {"s": events})
+    assert plain(cepheid.query(text).run(reader).to_pylist()) == plain(expected)
+
+
+# ---------------------------------------------------------------------------------------
+# By hand
+
+#  x     1  2     4        8
+#  ts -3 -2 -1  0  1  2  3  4
+FEW = pa.table({"ts": [-3, -2, 0, 4], "x": [1, 2, 4, 8], "k": ["a", None, "a", None]})
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        ("2 us", [(-4, -2, 1), (-2, 0, 2), (0, 2, 4), (4, 6, 8)]),
+        ("3 us SLIDE 2 us", [(-4, -1, 3), (-2, 1, 6), (0, 3, 4), (2, 5, 8), (4, 7, 8)]),
+        ("1 us SLIDE 4 us", [(0, 1, 4), (4, 5, 8)]),
+        ("1 day", [(-86_400_000_000, 0, 3), (0, 86_400_000_000, 12)]),
+        ("3 EVENTS", [(0, 3, 7), (3, 6, 8)]),
+        ("2 EVENTS SLIDE 1 EVENT", [(0, 2, 3), (1, 3, 6), (2, 4, 12), (3, 5, 8)]),
+        ("1 EVENT SLIDE 3 EVENTS", [(0, 1, 1), (3, 4, 8)]),
+        ("9 EVENTS", [(0, 9, 15)]),
+    ],
+)
+def test_windows(window: str, expected: list[tuple[int, int, int]]) -> None:
+    found = run(f"SELECT SUM(x) FROM s WINDOW {window}", FEW)
+    assert [tuple(row.values()) for row in found] == expected
+
+
+def test_null_is_a_group_and_comes_last() -> None:
+    found = run("SELECT k AS key, COUNT(*) FROM s GROUP BY k WINDOW 8 us SLIDE 4 us", FEW)
+    shown = [(row["key"], row["window_start"], row["count"]) for row in found]
+    expected = [("a", -8, 1), (None, -8, 1), ("a", -4, 2), (None, -4, 1), ("a", 0, 1)]
+    assert shown == [*expected, (None, 0, 1), (None, 4, 1)]
+
+
+def test_aggregates_of_nothing_are_a_row_only_without_a_window_and_groups() -> None:
+    assert run("SELECT SUM(x), COUNT(*) FROM s WHERE x > 99", FEW) == [{"sum_x": None, "count": 0}]
+    assert run("SELECT SUM(x) FROM s WHERE x > 99 GROUP BY k", FEW) == []
+    assert run("SELECT SUM(x) FROM s WHERE x > 99 WINDOW 5 s", FEW) == []
+    assert run("SELECT SUM(x) FROM s WINDOW 5 EVENTS", FEW.slice(0, 0)) == []
+
+
+def test_types_of_columns_stay() -> None:
+    table = pa.table(
+        {
+            "ts": pa.array([0, 90], pa.timestamp("s", "UTC")),
+            "d": pa.array([1, 2], pa.int16()),
+            "t": pa.array(["a", "b"]).dictionary_encode(),
+        }
+    )
+    kept = cepheid.query("SELECT ts, d, t, d * 1.5 AS e, t LIKE 'a%' AS f FROM s").run(table)
+    assert kept.select(["ts", "d", "t"]).equals(table)
+    assert kept["e"].to_pylist() == [1.5, 3.0]
+    assert kept["f"].to_pylist() == [True, False]
+    windows = cepheid.query("SELECT MIN(ts), MAX(d) FROM s WINDOW 1 minute").run(table)
+    assert windows.schema.types[:3] == [pa.timestamp("us", "UTC")] * 3
+    assert [t.minute for t in windows["window_start"].to_pylist()] == [0, 1]
+
+
+def test_pairs_less_than_the_window_apart() -> None:
+    left = pa.table({"ts": [0, 10], "x": ["a", "b"]})
+    right = pa.table({"ts": [5, 6, 14, 15], "y": [1, 2, 3, 4]})
+    q = cepheid.query("SELECT x, y FROM l JOIN r ON TRUE WINDOW 5 us")
+    found = q.run({"l": left, "r": right}).to_pylist()
+    assert [(row["x"], row["y"]) for row in found] == [("b", 2), ("b", 3)]
+
+
+def test_pairs_with_the_last_events_of_the_other_stream() -> None:
+    # l a  .  b  .     At one time the first stream comes first.
+    # r .  1  2  3
+    left = pa.table({"ts": [0, 2], "x": ["a", "b"]})
+    right = pa.table({"ts": [1, 2, 3], "y": [1, 2, 3]})
+    q = cepheid.query("SELECT x, y FROM l JOIN r ON y <> 7 WINDOW 1 EVENT")
+    found = q.run({"l": left, "r": right}).to_pylist()
+    assert [(r["x"], r["y"]) for r in found] == [("a", 1), ("b", 1), ("b", 2), ("b", 3)]
+
+
+def test_a_stream_joins_with_itself() -> None:
+    q = cepheid.query("SELECT a.x, b.x AS y FROM s a JOIN s b ON a.x < b.x WINDOW 3 us")
+    assert [tuple(row.values()) for row in q.run(FEW).to_pylist()] == [(1, 2), (2, 4)]
+
+
+def test_many_pairs_are_asked_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cepheid.engine import select_join
+
+    q = cepheid.query("SELECT a.ts, b.ts AS t FROM s a JOIN s b ON a.x + b.x > 3 WINDOW 9 us")
+    whole = q.run(FEW).to_pylist()
+    monkeypatch.setattr(select_join, "BLOCK_PAIRS", 1)
+    assert q.run(FEW).to_pylist() == whole
+
+
+def test_unordered_events_are_sorted_where_order_matters() -> None:
+    turned = FEW.take([3, 1, 0, 2])
+    text = "SELECT SUM(x) FROM s WINDOW 3 EVENTS"
+    with pytest.warns(UserWarning, match="they were sorted"):
+        assert run(text, turned) == run(text, FEW)
+
+
+def test_files_and_pandas(tmp_path: Path) -> None:
+    parquet.write_table(FEW.slice(0, 2), tmp_path / "a.parquet")
+    parquet.write_table(FEW.slice(2), tmp_path / "b.parquet")
+    for text in ("SELECT * FROM s WHERE x > 1", "SELECT SUM(x) FROM s WINDOW 3 EVENTS"):
+        assert cepheid.query(text).run(tmp_path).to_pylist() == run(text, FEW)
+    frame = cepheid.query("SELECT k, x FROM s WHERE x > 2").run(FEW.to_pandas())
+    assert frame["x"].tolist() == [4, 8]
+
+
+def test_times_in_seconds() -> None:
+    q = cepheid.query("SELECT COUNT(*) FROM s WINDOW 2 seconds", time_unit="s")
+    assert q.run(FEW).column("window_start").to_pylist() == [-4, -2, 0, 4]
+    with pytest.raises(cepheid.BindError, match="E329"):
+        cepheid.query("SELECT COUNT(*) FROM s WINDOW 2 ms", time_unit="s").run(FEW)
+
+
+def test_parts_of_structures_are_columns() -> None:
+    table = pa.table({"ts": [1, 2], "at": [{"city": "x"}, {"city": "y"}]})
+    found = cepheid.query("SELECT s.at.city AS c FROM s WHERE at.city = 'y'").run(table)
+    assert found.to_pylist() == [{"c": "y"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("SELECT prise FROM s", "E201"),
+        ("SELECT b.x FROM s", "E201"),
+        ("SELECT k, COUNT(*) FROM s WINDOW 5 us", "E210"),
+        ("SELECT x, x FROM s", "E209"),
+        ("SELECT SUM(k) FROM s WINDOW 5 us", "E206"),
+        ("SELECT x FROM s WHERE k > 3", "E206"),
+        ("SELECT x FROM s WHERE x + 1", "E207"),
+        ("SELECT SUM(x, x) FROM s WINDOW 5 us", "E205"),
+        ("SELECT COUNT(*) FROM s WINDOW 0 us", "E315"),
+        ("SELECT COUNT(*) FROM s WINDOW 5 us SLIDE 1 EVENT", "E306"),
+        ("SELECT a.x FROM s a JOIN s b ON k = 'a' WINDOW 5 us", "E208"),
+        ("SELECT a.x FROM s a JOIN s b ON c.k = 'a' WINDOW 5 us", "E202"),
+        ("SELECT c.* FROM s a JOIN s b ON a.k = 'a' WINDOW 5 us", "E202"),
+    ],
+)
+def test_mistakes(text: str, code: str) -> None:
+    with pytest.raises(cepheid.CepheidError) as caught:
+        cepheid.query(text).run(FEW)
+    assert [d.code for d in caught.value.diagnostics] == [code]
+
+
+def test_a_stream_without_a_time_has_no_windows() -> None:
+    table = FEW.drop_columns(["ts"])
+    assert run("SELECT x FROM s WHERE x > 4", table) == [{"x": 8}]
+    assert run("SELECT SUM(x) FROM s", table) == [{"sum_x": 15}]
+    with pytest.raises(cepheid.BindError, match="E212"):
+        run("SELECT SUM(x) FROM s WINDOW 5 s", table)
+
+
+@pytest.mark.parametrize("streams", [FEW, {"s": FEW, "q": FEW}])
+def test_a_join_needs_both_streams(streams: Any) -> None:
+    with pytest.raises(cepheid.DataError, match="E561"):
+        cepheid.query("SELECT s.x FROM s JOIN r ON s.x = r.x WINDOW 5 us").run(streams)
+
+
+def test_a_sum_that_leaves_64_bits_is_an_error() -> None:
+    table = pa.table({"ts": [1, 2], "x": [2**62, 2**62]})
+    with pytest.raises(cepheid.DataError, match="E504"):
+        run("SELECT SUM(x) FROM s WINDOW 5 s", table)
+    assert run("SELECT MAX(x), COUNT(x) FROM s", table) == [{"max_x": 2**62, "count_x": 2}]
+
+
+def test_too_many_windows_are_an_error() -> None:
+    table = pa.table({"ts": [0, 1], "x": [1, 1]})
+    with pytest.raises(cepheid.DataError, match="E511"):
+        run("SELECT SUM(x) FROM s WINDOW 100 seconds SLIDE 1 us", table)

@@ -1,0 +1,222 @@
+"""SELECT on Spark, over DataFrames and streams, against the definition."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from pyarrow import csv, parquet
+from pyspark.sql import SparkSession
+from tests.select.cases import aggregations, joins, rows, table_of, unordered
+
+import cepheid
+from cepheid.testing.oracle_select import evaluate_select
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+Events = list[dict[str, Any]]
+#: A query takes about half a second.
+few = settings(
+    max_examples=4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+EVENTS: Events = [
+    {"ts": ts, "k": k, "g": g, "x": x, "y": y}
+    for ts, k, g, x, y in [
+        (-6, "p", 1, 1, 1.0),
+        (-2, None, 2, None, float("nan")),
+        (-2, "q", None, 3, None),
+        (0, "p", 1, 2, -0.0),
+        (0, "pq", None, 2, 0.0),
+        (5, "pq", 2, -4, 2.5),
+        (6, "p", 1, 0, 0.0),
+        (21, None, 2, 1, float("nan")),
+    ]
+]
+
+
+def found(text: str, streams: Any) -> list[str]:
+    return unordered(cepheid.query(text).run(streams).toArrow().to_pylist())
+
+
+@few
+@given(aggregations(), rows())
+def test_aggregations_are_as_defined(spark: SparkSession, text: str, events: Events) -> None:
+    frame = spark.createDataFrame(table_of(events))
+    assert found(text, frame) == unordered(evaluate_select(text, {"s": events}))
+
+
+@few
+@given(joins(), rows(8), rows(8))
+def test_joins_are_as_defined(
+    spark: SparkSession, text: str, events: Events, others: Events
+) -> None:
+    frames = {"s": spark.createDataFrame(table_of(events)), "r": table_of(others)}
+    assert found(text, frames) == unordered(evaluate_select(text, {"s": events, "r": others}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT *, x * 2 AS twice FROM s WHERE x + g < 3 OR k LIKE 'p%'",
+        "SELECT x / g AS a, x % 2 AS b, ABS(-x) AS c, ROUND(y) AS d, FLOOR(y) AS e, "
+        "COALESCE(g, x) AS f, NULLIF(x, 2) AS g, LENGTH(k) AS h, k IN ('p') AS i, "
+        "GREATEST(x, g) AS j, CONCAT(k, 'z') AS k, NOT (x = 2) AS l, -y AS m FROM s",
+        "SELECT k AS key, SUM(x), MIN(y), MAX(y), AVG(x) FROM s GROUP BY k WINDOW 5 us SLIDE 2 us",
+        "SELECT COUNT(*), MIN(ts) FROM s WHERE x IS NOT NULL WINDOW 2 us SLIDE 5 us",
+        "SELECT COUNT(*), SUM(x * g) AS z FROM s GROUP BY y",
+        "SELECT SUM(x), COUNT(*) FROM s WHERE x > 100",
+        "SELECT COUNT(*) FROM s GROUP BY g WINDOW 1 EVENT SLIDE 2 EVENTS",
+        "SELECT * FROM s a JOIN s b ON a.k = b.k WINDOW 5 us",
+        "SELECT a.ts, b.ts AS t FROM s a JOIN s b ON a.x < b.x OR a.k = 'q' WINDOW 2 EVENTS",
+    ],
+)
+def test_queries_by_hand(spark: SparkSession, text: str) -> None:
+    frame = spark.createDataFrame(table_of(EVENTS))
+    assert found(text, frame) == unordered(evaluate_select(text, {"s": EVENTS}))
+
+
+@pytest.fixture
+def far_zone(spark: SparkSession) -> Iterator[SparkSession]:
+    spark.conf.set("spark.sql.session.timeZone", "America/St_Johns")
+    yield spark
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+HOURS = [dt.datetime(2026, 3, 7, 20) + dt.timedelta(hours=n) for n in range(0, 40, 3)]
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("us")])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) FROM s WHERE ts > '2026-03-08 03:00:00' WINDOW 1 day SLIDE 7 hours",
+        "SELECT COUNT(*), MIN(ts) FROM s WINDOW 4 hours SLIDE 9 hours",
+        "SELECT a.x, b.x AS y, b.ts - a.ts AS d FROM s a JOIN s b ON a.x < b.x "
+        "WHERE a.ts + 1 hour < '2026-03-08 10:00:00' WINDOW 1 day",
+    ],
+)
+def test_the_time_zone_of_the_session_plays_no_part(
+    far_zone: SparkSession, tmp_path: Path, text: str, kind: pa.DataType
+) -> None:
+    table = pa.table({"ts": pa.array(HOURS, kind), "x": range(len(HOURS))})
+    parquet.write_table(table, tmp_path / "e.parquet")
+    q = cepheid.query(text)
+    expected = [tuple(map(_micros, row.values())) for row in q.run(table).to_pylist()]
+    rows_ = q.run(far_zone.read.parquet(str(tmp_path))).toArrow().to_pylist()
+    assert sorted(tuple(map(_micros, row.values())) for row in rows_) == sorted(expected)
+
+
+def _micros(value: Any) -> Any:
+    if isinstance(value, dt.datetime):
+        utc = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+        return round(utc.timestamp() * 1e6)
+    return value
+
+
+@pytest.mark.parametrize("unit", ["ns", "s"])
+def test_times_that_are_whole_numbers(spark: SparkSession, unit: str) -> None:
+    scale = {"ns": 1_000_000_000, "ms": 1_000, "s": 1}[unit]
+    table = pa.table({"ts": [n * scale for n in (-3, 0, 1, 4, 9)], "x": range(5)})
+    for text in (
+        "SELECT COUNT(*) FROM s WINDOW 1 s SLIDE 3 s",
+        "SELECT a.x, b.x AS y FROM s a JOIN s b ON a.x < b.x WINDOW 4 s",
+    ):
+        q = cepheid.query(text, time_unit=unit)
+        expected = unordered(q.run(table).to_pylist())
+        assert unordered(q.run(table, spark=spark).toArrow().to_pylist()) == expected
+
+
+def test_files_and_stores_with_spark(spark: SparkSession, tmp_path: Path) -> None:
+    table = table_of(EVENTS)
+    parquet.write_table(table, tmp_path / "e.parquet")
+    csv.write_csv(table.select(["ts", "x"]), tmp_path / "e.csv")
+    store = cepheid.EventStore(tmp_path / "store")
+    store.append(table)
+    for text, events in (
+        ("SELECT SUM(x), COUNT(*) FROM s WHERE ts >= -2 GROUP BY k WINDOW 5 us", store),
+        ("SELECT SUM(x), COUNT(*) FROM s WINDOW 5 us", store),
+        ("SELECT ts, x FROM s WHERE x > 1", store),
+        ("SELECT ts, x FROM s WHERE x > 1", str(tmp_path / "*.parquet")),
+        ("SELECT ts, x FROM s WHERE x > 1", tmp_path / "e.csv"),
+    ):
+        rows_ = cepheid.query(text).run(events, spark=spark).toArrow().to_pylist()
+        assert unordered(rows_) == unordered(evaluate_select(text, {"s": EVENTS}))
+
+
+# ---------------------------------------------------------------------------------------
+# Streams
+
+
+LIVE: Events = [{**event, "ts": event["ts"] + 1_000} for event in EVENTS]
+"""Spark takes what is before 1970 for late."""
+
+
+def live(spark: SparkSession, folder: Path, events: Events) -> Any:
+    """Return a stream of files, the last of which has an event that is later than all windows."""
+    folder.mkdir()
+    last = {"ts": 10**9, "k": "last", "g": 1, "x": 100, "y": 1.0}
+    middle = len(events) // 2
+    for number, part in enumerate([events[:middle], events[middle:], [last]]):
+        path = folder / f"{number:03}.parquet"
+        parquet.write_table(table_of(part, pa.timestamp("us", "UTC")), path)
+        os.utime(path, (1000 + number, 1000 + number))
+    schema = spark.read.parquet(str(folder)).schema
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def drained(result: Any) -> list[str]:
+    folder = Path(tempfile.mkdtemp())
+    writer = result.writeStream.format("parquet").option("path", str(folder / "rows"))
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    found_ = result.sparkSession.read.parquet(str(folder / "rows")).toArrow()
+    return unordered(found_.to_pylist())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT ts, x * 2 AS z FROM s WHERE x > 0 AND x < 50",
+        "SELECT COUNT(*), SUM(x) FROM s WHERE x IS NOT NULL GROUP BY k WINDOW 5 us SLIDE 2 us",
+        pytest.param(
+            "SELECT COUNT(*), MAX(x) FROM s WINDOW 2 us SLIDE 5 us", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "SELECT a.ts, b.ts AS t FROM s a JOIN r b ON a.k = b.k AND b.x < 50 WINDOW 5 us",
+            marks=pytest.mark.slow,
+        ),
+        "SELECT a.ts, b.ts AS t FROM s a JOIN r b ON a.x < b.x AND b.x < 50 WINDOW 3 us",
+    ],
+)
+def test_streams_give_the_rows_of_tables(spark: SparkSession, tmp_path: Path, text: str) -> None:
+    streams: Any = live(spark, tmp_path / "s", LIVE)
+    if "JOIN" in text:
+        streams = {"s": streams, "r": live(spark, tmp_path / "r", LIVE[::-1])}
+    result = cepheid.query(text).stream(streams, watermark="1 minute")
+    assert drained(result) == unordered(evaluate_select(text, {"s": LIVE, "r": LIVE}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) FROM s WINDOW 5 EVENTS",
+        "SELECT COUNT(*) FROM s",
+        "SELECT a.x FROM s a JOIN s b ON a.x = b.x WINDOW 5 EVENTS",
+    ],
+)
+def test_what_cannot_be_live_is_refused(spark: SparkSession, tmp_path: Path, text: str) -> None:
+    stream = live(spark, tmp_path / "s", LIVE[:2])
+    with pytest.raises(cepheid.UnsupportedError, match="E405"):
+        cepheid.query(text).stream(stream, watermark="1 s")
+    with pytest.raises(cepheid.UnsupportedError, match="E405"):
+        cepheid.query("SELECT x FROM s").stream(stream, watermark="1 s", late="side")
