@@ -31,6 +31,13 @@ def test_a_store_from_files_to_rows(tmp_path: Path) -> None:
     assert "every match has E (x > 5.0)" in run("query", store, query, "--explain")[1]
     assert run("query", store, query, "--method", "guess")[0] == 2
     assert run("query", store, query, "--format", "xml")[0] == 2
+    query.write_text(
+        "SELECT * FROM events MATCH_RECOGNIZE (ORDER BY ts MEASURES A.ts AS at PATTERN (A) "
+        "DEFINE A AS x > 5)"
+    )
+    assert run("query", store, query, "--format", "csv")[1].splitlines()[-1] == "12"
+    assert "every match has A (x > 5.0)" in run("query", store, query, "--explain")[1]
+    assert run("query", store, query, "--method", "guess")[0] == 2
     assert run("compact", store) == (0, "2 segments, now 1\n")
     assert run("clean", store, "--older-than", 0) == (0, "6 files removed\n")
     assert run("verify", store)[1].endswith("bytes: all sound\n")

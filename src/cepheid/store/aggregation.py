@@ -7,7 +7,6 @@ anything is read, so the choice between index and replay needs no estimate.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +16,8 @@ from numpy.typing import NDArray
 from cepheid.errors import DataError, Diagnostic
 from cepheid.store.aggregates import Aggregate, WindowSpec
 from cepheid.store.blocks import Blocks, Summary, summarise, values_of
-from cepheid.store.compaction import clusters_of
 from cepheid.store.manifest import Segment
+from cepheid.store.places import in_order
 from cepheid.store.slices import Grid, Partials, grid_of, windows_of
 from cepheid.store.snapshot import Interval, Snapshot
 from cepheid.store.times import read_ticks
@@ -94,11 +93,8 @@ def _bounds(snapshot: Snapshot, spec: WindowSpec, interval: Interval) -> tuple[i
 def _why_not_counted(snapshot: Snapshot, begin: int | None, end: int | None) -> str:
     if begin is not None or end is not None:
         return "the events of a range of time must be counted first"
-    clusters = clusters_of(snapshot.manifest.segments)
-    places = [id(segment) for cluster in clusters for segment in cluster]
-    in_order = places == [id(segment) for segment in snapshot.manifest.segments]
-    apart = all(a.last <= b.first for c in clusters for a, b in pairwise(c))
-    return "" if in_order and apart else "segments overlap, so events must be counted: `compact()`"
+    overlap = "segments overlap, so events must be counted: `compact()`"
+    return "" if in_order(snapshot) else overlap
 
 
 def _readings(

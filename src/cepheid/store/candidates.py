@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from enum import StrEnum
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -18,15 +19,22 @@ from numpy.typing import NDArray
 from cepheid.planner.thresholds import Threshold
 from cepheid.store.blocks import Blocks, is_summed
 from cepheid.store.manifest import Segment
-from cepheid.store.secondary import JOINT, parts_of
+from cepheid.store.secondary import JOINT, Hits, parts_of
 from cepheid.store.snapshot import Snapshot
 from cepheid.store.times import Times
 
 INT64_MAX = np.iinfo(np.int64).max
 
 
+class Axis(StrEnum):
+    """What tells where an event is: its time, or its place in the stream."""
+
+    TIME = "time"
+    ROWS = "rows"
+
+
 class Stretches(NamedTuple):
-    """Times in which events may be: sorted by their ends."""
+    """Times or places at which events may be: sorted by their ends."""
 
     low: Times
     high: Times
@@ -185,6 +193,10 @@ class SymbolSource:
         parts = [self._count(segment, depth) for segment in self._snapshot.manifest.segments]
         return Found(sum(p.candidates for p in parts), sum(p.entries for p in parts))
 
+    def counts(self) -> list[Found]:
+        """Return what is expected of the blocks alone, of one index, of two, and so on."""
+        return [self.count(depth) for depth in range(self.depth + 1)]
+
     def _count(self, segment: Segment, depth: int) -> Found:
         if not depth:
             return Found(int(self._possible(segment).sum()), 0)
@@ -195,20 +207,26 @@ class SymbolSource:
             expected *= option.entries / max(segment.rows, 1)
         return Found(math.ceil(expected), sum(option.entries for option in options))
 
-    def find(self, depth: int) -> Stretches:
-        """Return the times of all events that may be meant."""
+    def find(self, depth: int, axis: Axis = Axis.TIME) -> Stretches:
+        """Return the times of all events that may be meant, or their places in the stream."""
         low: list[Times] = [np.zeros(0, np.int64)]
         high: list[Times] = [np.zeros(0, np.int64)]
+        offset = 0
         for segment in self._snapshot.manifest.segments:
             if depth:
-                times = self._find(segment, depth)
-                low.append(times)
-                high.append(times)
+                hits = self._find(segment, depth)
+                at = hits.times if axis is Axis.TIME else hits.rows + offset
+                ends = at, at
             else:
                 blocks = self._snapshot.blocks(segment)
                 wanted = self._possible(segment)
-                low.append(blocks.first[wanted])
-                high.append(blocks.last[wanted])
+                ends = blocks.first[wanted], blocks.last[wanted]
+                if axis is Axis.ROWS:
+                    begins = blocks.begins[wanted] + offset
+                    ends = begins, begins + blocks.rows[wanted] - 1
+            low.append(ends[0])
+            high.append(ends[1])
+            offset += segment.rows
         return sorted_stretches(np.concatenate(low), np.concatenate(high))
 
     def _possible(self, segment: Segment) -> NDArray[np.bool_]:
@@ -234,22 +252,23 @@ class SymbolSource:
             options.append(Option(sum(e - b for b, e in ranges), look_up.attribute, ranges))
         return sorted(options, key=lambda option: option.entries)
 
-    def _find(self, segment: Segment, depth: int) -> Times:
-        """Return the times of events that all indexes and blocks allow."""
-        rows: NDArray[np.int64] | None = None
-        times = np.zeros(0, np.int64)
+    def _find(self, segment: Segment, depth: int) -> Hits:
+        """Return the events that all indexes and blocks allow."""
+        found: Hits | None = None
         for _, attribute, ranges in self._options(segment)[:depth]:
             hits = self._snapshot.look_up(segment, attribute, ranges)
-            if rows is None:
-                rows, times = hits
-            else:
-                kept = np.isin(rows, hits.rows, assume_unique=True)
-                rows, times = rows[kept], times[kept]
-        if rows is None or not self._light:
-            return times
+            if found is not None:
+                kept = np.isin(found.rows, hits.rows, assume_unique=True)
+                hits = Hits(found.rows[kept], found.times[kept])
+            found = hits
+        if found is None:
+            return Hits(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        if not self._light:
+            return found
         blocks = self._snapshot.blocks(segment)
-        place = np.searchsorted(blocks.begins, rows, side="right") - 1
-        return times[self._possible(segment)[place]]
+        place = np.searchsorted(blocks.begins, found.rows, side="right") - 1
+        allowed = self._possible(segment)[place]
+        return Hits(found.rows[allowed], found.times[allowed])
 
 
 def sorted_stretches(low: Times, high: Times) -> Stretches:
