@@ -19,7 +19,7 @@ from cepheid.store.blocks import Blocks, Summary, summarise, values_of
 from cepheid.store.manifest import Segment
 from cepheid.store.places import in_order
 from cepheid.store.slices import Grid, Partials, grid_of, windows_of
-from cepheid.store.snapshot import Interval, Snapshot
+from cepheid.store.snapshot import RUN_GROUPS, Interval, Snapshot
 from cepheid.store.times import read_ticks
 
 INDEX_SHARE_MAX = 0.6
@@ -236,24 +236,26 @@ def _add_partial(
     spec: WindowSpec,
     bounds: tuple[int | None, int | None],
 ) -> None:
-    """Read the blocks across edges, row group by row group."""
+    """Read the blocks across edges, some row groups at a time."""
     blocks = reading.blocks
     opened: dict[int, Any] = {}
-    for group in np.unique(blocks.group[reading.partial]):
-        mine = np.flatnonzero(blocks.group == group)
-        start = int(blocks.begins[mine[0]])
-        table = snapshot.read_groups(reading.segment, [int(group)], columns, opened=opened)
-        for block in mine[reading.partial[mine]]:
-            part = table.slice(int(blocks.begins[block]) - start, int(blocks.rows[block]))
-            times = read_ticks(part, snapshot.manifest.time)
-            low = 0 if bounds[0] is None else int(np.searchsorted(times, bounds[0], side="left"))
-            high = len(times)
-            if bounds[1] is not None:
-                high = int(np.searchsorted(times, bounds[1], side="left"))
-            at = times[low:high]
-            if spec.counted:
-                at = np.arange(int(reading.low[block]), int(reading.high[block]) + 1)
-            slices.add_events(part.slice(low, high - low), slices.grid.place(at))
+    wanted = np.unique(blocks.group[reading.partial])
+    for begin in range(0, len(wanted), RUN_GROUPS):
+        groups = wanted[begin : begin + RUN_GROUPS]
+        table = snapshot.read_groups(reading.segment, groups.tolist(), columns, opened=opened)
+        mine = np.flatnonzero(np.isin(blocks.group, groups))
+        times = read_ticks(table, snapshot.manifest.time)
+        kept = np.repeat(reading.partial[mine], blocks.rows[mine])
+        if bounds[0] is not None:
+            kept &= times >= bounds[0]
+        if bounds[1] is not None:
+            kept &= times < bounds[1]
+        at = times
+        if spec.counted:
+            rows = blocks.rows[mine]
+            inside = np.arange(len(times)) - np.repeat(np.cumsum(rows) - rows, rows)
+            at = np.repeat(reading.low[mine], rows) + inside
+        slices.add_events(table.filter(pa.array(kept)), slices.grid.place(at[kept]))
 
 
 # ---------------------------------------------------------------------------------------

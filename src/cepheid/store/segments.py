@@ -16,9 +16,9 @@ from cepheid.store.manifest import Segment, StoredFile
 from cepheid.store.secondary import index_column, index_name, indexed_values, parts_of
 from cepheid.store.times import Times
 
-GROUP_ROWS = 16_384
-"""Events of a row group, which is the least that is read. Smaller ones cost more to write and to
-scan, larger ones more to look into."""
+GROUP_ROWS = 4_096
+"""Events of a row group, which is the least that is read. Smaller ones cost more to write and have
+longer footers, larger ones cost more to look into."""
 
 SEGMENT_ROWS = 1 << 22
 """Events of a segment, at most."""

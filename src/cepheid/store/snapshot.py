@@ -23,7 +23,7 @@ from cepheid.store.merging import Piece, merge_pieces
 from cepheid.store.secondary import DamagedIndexError, Hits, SecondaryIndex
 from cepheid.store.times import Times, one_array, read_ticks
 
-RUN_GROUPS = 16
+RUN_GROUPS = 64
 """Row groups that are read at once where no other segment overlaps."""
 
 
