@@ -124,7 +124,7 @@ def test_windows_at_round_times_read_no_event(tmp_path: Any) -> None:
         {"top": "MAX(x)"}, within="1 hour", slide="15 minutes", method="replay"
     )
     assert found == replayed
-    assert "1 of 44" in store.explain_aggregate(["MAX(x)"], within="1 hour", end=5)
+    assert "1 of 176" in store.explain_aggregate(["MAX(x)"], within="1 hour", end=5)
 
 
 def test_times_are_aggregated_as_times(tmp_path: Any) -> None:

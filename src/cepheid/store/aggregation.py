@@ -61,7 +61,7 @@ def plan_aggregate(
         return AggregatePlan("replay", "there are no events", [], None, 0, 0)
     grid = grid_of(spec.windows, *bounds)
     begin, end = snapshot.clip(interval)
-    total = sum(len(set(snapshot.blocks(s).group.tolist())) for s in snapshot.manifest.segments)
+    total = sum(snapshot.tree(segment).groups for segment in snapshot.manifest.segments)
     why = _why_not_counted(snapshot, begin, end) if spec.counted else ""
     if why:
         return AggregatePlan("replay", why, [], grid, total, total)
@@ -104,28 +104,42 @@ def _readings(
     bounds: tuple[int | None, int | None],
     attributes: list[str],
 ) -> list[Reading]:
-    begin, end = bounds
+    """Return what is taken from nodes, and from the blocks of nodes across an edge."""
     found = []
     offset = 0
     for segment in snapshot.manifest.segments:
-        blocks = snapshot.blocks(segment)
-        low, high = blocks.first, blocks.last
-        if spec.counted:
-            low = offset + blocks.begins
-            high = low + blocks.rows - 1
+        where = spec.counted, offset, grid, bounds
+        upper = _reading(segment, snapshot.tree(segment).nodes, where, attributes)
+        below = snapshot.blocks(segment, np.flatnonzero(upper.partial), attributes)
+        nothing = np.zeros(len(upper.partial), np.bool_)
+        found.append(upper._replace(partial=nothing))
+        found.append(_reading(segment, below, where, attributes))
         offset += segment.rows
-        touched = np.ones(len(low), np.bool_)
-        inside = grid.place(low) == grid.place(high)
-        if begin is not None:
-            touched &= high >= begin
-            inside &= low >= begin
-        if end is not None:
-            touched &= low < end
-            inside &= high < end
-        if any(_lacks_sum(blocks, name) for name in attributes):
-            inside[:] = False
-        found.append(Reading(segment, blocks, low, high, touched & inside, touched & ~inside))
     return found
+
+
+def _reading(
+    segment: Segment,
+    blocks: Blocks,
+    where: tuple[bool, int, Grid, tuple[int | None, int | None]],
+    attributes: list[str],
+) -> Reading:
+    counted, offset, grid, (begin, end) = where
+    low, high = blocks.first, blocks.last
+    if counted:
+        low = offset + blocks.begins
+        high = low + blocks.rows - 1
+    touched = np.ones(len(low), np.bool_)
+    inside = grid.place(low) == grid.place(high)
+    if begin is not None:
+        touched &= high >= begin
+        inside &= low >= begin
+    if end is not None:
+        touched &= low < end
+        inside &= high < end
+    if any(_lacks_sum(blocks, name) for name in attributes):
+        inside[:] = False
+    return Reading(segment, blocks, low, high, touched & inside, touched & ~inside)
 
 
 def _lacks_sum(blocks: Blocks, attribute: str) -> bool:

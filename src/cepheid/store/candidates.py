@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.planner.thresholds import Threshold
-from cepheid.store.blocks import Blocks, is_summed
+from cepheid.store.blocks import Blocks, Summary, is_summarised, is_summed, text_key
 from cepheid.store.manifest import Segment
 from cepheid.store.secondary import JOINT, Hits, parts_of
 from cepheid.store.snapshot import Snapshot
@@ -101,6 +101,8 @@ def possible(blocks: Blocks, look_up: LookUp) -> NDArray[np.bool_]:
     if summary is None:
         return np.ones(len(blocks.rows), np.bool_)
     least, largest = summary.least, summary.largest
+    if isinstance(look_up.values[0] if look_up.values else 0, str):
+        return _possible_text(summary, look_up)
     if largest.dtype == np.float64:
         # Where there is a NaN, values go up beyond all numbers.
         largest = np.where(np.isnan(largest), np.inf, largest)
@@ -115,6 +117,18 @@ def possible(blocks: Blocks, look_up: LookUp) -> NDArray[np.bool_]:
             ">=": largest >= value,
             "<>": np.ones(len(least), np.bool_),
         }[look_up.operator]
+    return found & (summary.known > 0)
+
+
+def _possible_text(summary: Summary, look_up: LookUp) -> NDArray[np.bool_]:
+    """Return the blocks in which a text may compare so: first letters may be equal, or fit."""
+    found = np.zeros(len(summary.known), np.bool_)
+    for text in look_up.values:
+        key = text_key(text)
+        low, high = summary.least <= key, key <= summary.largest
+        found |= {"=": low & high, "<": low, "<=": low, ">": high, ">=": high}.get(
+            look_up.operator, np.ones(len(found), np.bool_)
+        )
     return found & (summary.known > 0)
 
 
@@ -166,8 +180,8 @@ class SymbolSource:
             if part.attribute in manifest.indexed and part.attribute not in covered
         ]
         kinds = [manifest.schema.field(part.attribute).type for part in self.look_ups]
-        numbers = map(is_summed, kinds)
-        self._light = [part for part, yes in zip(self.look_ups, numbers, strict=True) if yes]
+        known = map(is_summarised, kinds)
+        self._light = [part for part, yes in zip(self.look_ups, known, strict=True) if yes]
 
     @property
     def usable(self) -> bool:
@@ -199,7 +213,7 @@ class SymbolSource:
 
     def _count(self, segment: Segment, depth: int) -> Found:
         if not depth:
-            return Found(int(self._possible(segment).sum()), 0)
+            return Found(int(self._possible(segment)[1].sum()), 0)
         options = self._options(segment)[:depth]
         # Attributes are taken for independent.
         expected = float(segment.rows)
@@ -218,8 +232,7 @@ class SymbolSource:
                 at = hits.times if axis is Axis.TIME else hits.rows + offset
                 ends = at, at
             else:
-                blocks = self._snapshot.blocks(segment)
-                wanted = self._possible(segment)
+                blocks, wanted = self._possible(segment)
                 ends = blocks.first[wanted], blocks.last[wanted]
                 if axis is Axis.ROWS:
                     begins = blocks.begins[wanted] + offset
@@ -229,8 +242,15 @@ class SymbolSource:
             offset += segment.rows
         return sorted_stretches(np.concatenate(low), np.concatenate(high))
 
-    def _possible(self, segment: Segment) -> NDArray[np.bool_]:
-        blocks = self._snapshot.blocks(segment)
+    def _possible(self, segment: Segment) -> tuple[Blocks, NDArray[np.bool_]]:
+        """Return the blocks of nodes that may hold a candidate, and which of them may."""
+        upper = self._snapshot.tree(segment).nodes
+        nodes = np.flatnonzero(self._may_hold(upper))
+        attributes = {look_up.attribute for look_up in self._light}
+        blocks = self._snapshot.blocks(segment, nodes, attributes)
+        return blocks, self._may_hold(blocks)
+
+    def _may_hold(self, blocks: Blocks) -> NDArray[np.bool_]:
         wanted = np.ones(len(blocks.rows), np.bool_)
         for look_up in self._light:
             wanted &= possible(blocks, look_up)
@@ -265,9 +285,11 @@ class SymbolSource:
             return Hits(np.zeros(0, np.int64), np.zeros(0, np.int64))
         if not self._light:
             return found
-        blocks = self._snapshot.blocks(segment)
-        place = np.searchsorted(blocks.begins, found.rows, side="right") - 1
-        allowed = self._possible(segment)[place]
+        blocks, wanted = self._possible(segment)
+        begins, ends = blocks.begins[wanted], (blocks.begins + blocks.rows)[wanted]
+        place = np.searchsorted(begins, found.rows, side="right") - 1
+        allowed = place >= 0
+        allowed[allowed] = found.rows[allowed] < ends[place[allowed]]
         return Hits(found.rows[allowed], found.times[allowed])
 
 

@@ -36,7 +36,7 @@ class ReplayPlan(NamedTuple):
 
 def full_replay(snapshot: Snapshot, reason: str) -> ReplayPlan:
     """Return the plan that reads everything."""
-    total = count_groups(snapshot, Cover.of(Interval()))
+    total = total_groups(snapshot)
     return ReplayPlan(None, reason, (), float(total), total, total)
 
 
@@ -99,6 +99,13 @@ def count_groups(snapshot: Snapshot, cover: Cover) -> int:
     """Return how many row groups may have events in ranges of time."""
     cover = snapshot.clip_cover(cover)
     return sum(len(snapshot.groups_in(s, cover)[0]) for s in snapshot.manifest.segments)
+
+
+def total_groups(snapshot: Snapshot) -> int:
+    """Return how many row groups a full replay reads."""
+    if snapshot.manifest.floor is not None:
+        return count_groups(snapshot, Cover.of(Interval()))
+    return sum(snapshot.tree(segment).groups for segment in snapshot.manifest.segments)
 
 
 def _share(cover: Cover, span: int) -> float:

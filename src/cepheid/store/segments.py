@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import parquet
 
-from cepheid.store.blocks import group_offsets, index_table, pack_blocks
+from cepheid.store.block_tree import pack_blocks
+from cepheid.store.blocks import group_offsets, index_table
 from cepheid.store.file_system import Files
 from cepheid.store.manifest import Segment, StoredFile
 from cepheid.store.secondary import index_column, index_name, indexed_values, parts_of
