@@ -33,6 +33,10 @@ ROUND_TIMES = tuple(
 STATISTICS = ("known", "least", "largest", "sum")
 
 
+_FIRST_BYTES = np.array([2**64 - 2 ** (8 * (8 - n)) for n in range(9)], np.uint64)
+"""The first n bytes of eight."""
+
+
 class Summary(NamedTuple):
     """The values of one attribute in each block; ``known`` is 0 where all are NULL.
 
@@ -126,13 +130,12 @@ def text_keys(column: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]
     offsets = ends.view(wide)[array.offset : array.offset + len(array) + 1]
     part = data[int(offsets[0]) : int(offsets[-1])] if len(array) else data[:0]
     padded = np.concatenate([part, np.zeros(8, np.uint8)])
-    # Eight bytes from every place on; what lies behind the end of a text is shifted out.
+    # Eight bytes from every place on, without those behind the end of a text.
     words = np.ndarray(len(part) + 1, ">u8", padded, strides=(1,))
-    lengths = np.minimum(np.diff(offsets), 8).astype(np.uint64)
-    keys = words[offsets[:-1] - offsets[0] if len(array) else offsets[:0]].astype(np.uint64)
-    unused = np.uint64(8) * (np.uint64(8) - lengths)
-    keys = np.where(lengths > 0, (keys >> (unused % 64)) << (unused % 64), np.uint64(0))
-    return (keys >> np.uint64(1)).astype(np.int64), valid
+    lengths = np.minimum(np.diff(offsets), 8)
+    begins = offsets[:-1] - offsets[0] if len(array) else offsets[:0]
+    keys = words[begins].astype(np.uint64) & _FIRST_BYTES[lengths]
+    return (keys >> np.uint64(1)).view(np.int64), valid
 
 
 def summary_of(column: Any, offsets: NDArray[np.int64]) -> Summary:

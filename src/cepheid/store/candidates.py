@@ -23,6 +23,12 @@ from cepheid.store.secondary import JOINT, Hits, parts_of
 from cepheid.store.snapshot import Snapshot
 from cepheid.store.times import Times
 
+SAMPLED_NODES = 4
+"""So many nodes of a segment tell whether it is worth while to look at all blocks,"""
+
+SAMPLED_SHARE_MAX = 0.9
+"""which it is if no larger share of their blocks may hold a candidate."""
+
 INT64_MAX = np.iinfo(np.int64).max
 
 
@@ -168,6 +174,7 @@ class SymbolSource:
 
     def __init__(self, snapshot: Snapshot, thresholds: Sequence[Threshold]) -> None:
         self._snapshot = snapshot
+        self._found: dict[str, tuple[Blocks, NDArray[np.bool_]]] = {}
         manifest = snapshot.manifest
         found = [look_up_of(t, manifest.schema) for t in thresholds]
         self.look_ups = [look_up for look_up in found if look_up is not None]
@@ -243,12 +250,25 @@ class SymbolSource:
         return sorted_stretches(np.concatenate(low), np.concatenate(high))
 
     def _possible(self, segment: Segment) -> tuple[Blocks, NDArray[np.bool_]]:
-        """Return the blocks of nodes that may hold a candidate, and which of them may."""
-        upper = self._snapshot.tree(segment).nodes
-        nodes = np.flatnonzero(self._may_hold(upper))
-        attributes = {look_up.attribute for look_up in self._light}
-        blocks = self._snapshot.blocks(segment, nodes, attributes)
-        return blocks, self._may_hold(blocks)
+        """Return blocks, and which of them may hold a candidate.
+
+        These are the blocks of nodes that may hold one, or the nodes themselves if a few of them
+        tell that nearly all of their blocks may.
+        """
+        key = segment.blocks.name
+        if key not in self._found:
+            upper = self._snapshot.tree(segment).nodes
+            held = self._may_hold(upper)
+            nodes = np.flatnonzero(held)
+            attributes = {look_up.attribute for look_up in self._light}
+            sample = nodes[:: max(1, len(nodes) // SAMPLED_NODES)]
+            blocks = self._snapshot.blocks(segment, sample, attributes)
+            if len(sample) < len(nodes) and self._may_hold(blocks).mean() > SAMPLED_SHARE_MAX:
+                self._found[key] = upper, held
+            else:
+                blocks = self._snapshot.blocks(segment, nodes, attributes)
+                self._found[key] = blocks, self._may_hold(blocks)
+        return self._found[key]
 
     def _may_hold(self, blocks: Blocks) -> NDArray[np.bool_]:
         wanted = np.ones(len(blocks.rows), np.bool_)

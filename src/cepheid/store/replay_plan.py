@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from cepheid.store.chains import Chain, described, light_places
 from cepheid.store.cost import StreamSize, choose_symbols, expected_groups, replay_cost
 from cepheid.store.replay_intervals import common
@@ -98,14 +100,20 @@ def _stream(snapshot: Snapshot, light: Cover | None, total: int, within: int) ->
 def count_groups(snapshot: Snapshot, cover: Cover) -> int:
     """Return how many row groups may have events in ranges of time."""
     cover = snapshot.clip_cover(cover)
-    return sum(len(snapshot.groups_in(s, cover)[0]) for s in snapshot.manifest.segments)
+    found = 0
+    for segment in snapshot.manifest.segments:
+        # A segment within one range needs no look at its blocks.
+        place = int(np.searchsorted(cover.ends, segment.last, side="right"))
+        if place < len(cover.begins) and cover.begins[place] <= segment.first:
+            found += snapshot.tree(segment).groups
+        else:
+            found += len(snapshot.groups_in(segment, cover)[0])
+    return found
 
 
 def total_groups(snapshot: Snapshot) -> int:
     """Return how many row groups a full replay reads."""
-    if snapshot.manifest.floor is not None:
-        return count_groups(snapshot, Cover.of(Interval()))
-    return sum(snapshot.tree(segment).groups for segment in snapshot.manifest.segments)
+    return count_groups(snapshot, Cover.of(Interval()))
 
 
 def _share(cover: Cover, span: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,8 +49,10 @@ def write_segments(
 
 def _write_segment(place: Place, table: pa.Table, times: Times, side: bool) -> Segment:  # noqa: FBT001  # one private caller
     stem = f"{int(times[0]):+021d}-{uuid.uuid4().hex[:12]}"
-    blocks = index_table(table, times, group_offsets(len(times), GROUP_ROWS))
-    data = _write(place, f"{DATA_FOLDER}/{stem}.parquet", _parquet(table))
+    with ThreadPoolExecutor(1) as pool:
+        packed = pool.submit(_parquet, table)
+        blocks = index_table(table, times, group_offsets(len(times), GROUP_ROWS))
+        data = _write(place, f"{DATA_FOLDER}/{stem}.parquet", packed.result())
     beside = _write(place, f"{INDEX_FOLDER}/{stem}.blocks", pack_blocks(blocks))
     indexes = write_indexes(place, stem, table, times, place.indexed)
     ends = int(times[0]), int(times[-1])
