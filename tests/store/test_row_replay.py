@@ -148,17 +148,18 @@ def long_store(folder: Path) -> tuple[EventStore, pa.Table]:
 
 
 A_HIGH = "A AS load > 90"
+FROM_FIRST = "replay of intervals\n  because every match has A (load > 90.0)"
 READ = [
     ("", "A B C", A_HIGH, "replay of intervals"),
     ("", "B C A", A_HIGH, "replay of intervals"),
     ("", "B{1,3} A C?", A_HIGH + ", C AS load < PREV(load)", "replay of intervals"),
     ("", "(A | B) C", A_HIGH + ", B AS load > 95", "replay of intervals"),
     ("", "PERMUTE(A, B)", A_HIGH, "replay of intervals"),
-    ("", "A B+ C", A_HIGH + ", B AS load < 90, C AS load < PREV(load)", "full replay"),
+    ("", "A B+ C", A_HIGH + ", B AS load < 90, C AS load < PREV(load)", FROM_FIRST),
     ("", "A B+", "A AS load > 900", "replay of intervals\n  because every match has A"),
     ("", "^ A B", A_HIGH, "full replay\n  because `^` and `$` are the ends"),
     ("", "A B", "A AS load > 90 AND PREV(load) IS NULL", "full replay\n  because a condition may"),
-    ("PARTITION BY host", "A B", A_HIGH, "full replay"),
+    ("PARTITION BY host", "A B", A_HIGH, FROM_FIRST),
     ("PARTITION BY host", "A B WITHIN_", A_HIGH, "replay of intervals"),
     ("PARTITION BY host", "A B WITHIN_", "A AS load > 90, B AS load < PREV(load)", "full replay"),
     ("", "A+ B+ WITHIN_", A_HIGH, "replay of intervals"),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from unittest.mock import patch
 
+import msgspec
 import pyarrow as pa
+import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
 from cepheid.interfaces.cli import app
+from cepheid.store.rates import Rates, rates_file, read_rates
 
 QUERY = "RETURN COUNT(*) PATTERN E WHERE E.x > 5 WITHIN 10 us SLIDE 10 us"
 
@@ -57,3 +62,22 @@ def test_files_of_others_are_opened_in_place(tmp_path: Path) -> None:
     code, text = run("open", tmp_path, "--time", "at", "--index-at", tmp_path / "_i")
     assert (code, text.startswith("2 events, index in ")) == (0, True)
     assert "from      1970-01-01 00:00:00.000001" in run("info", tmp_path / "_i")[1]
+
+
+def test_figures_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "here" / "rates.json"
+    monkeypatch.setenv("CEPHEID_RATES", str(path))
+    assert read_rates() == Rates()
+    with patch("cepheid.runtime.calibrate.ROWS", 1 << 14):
+        code, text = run("calibrate")
+    assert (code, text.splitlines()[-1].endswith(str(path))) == (0, True)
+    found = read_rates()
+    assert found != Rates()
+    assert all(value > 0 for value in msgspec.structs.astuple(found))
+    for nonsense in ("no json", '{"group": -1.0}', '{"run": "fast"}'):
+        path.write_text(nonsense)
+        os.utime(path, ns=(1, len(nonsense)))
+        assert read_rates() == Rates()
+    monkeypatch.delenv("CEPHEID_RATES")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert rates_file() == tmp_path / "cepheid" / "store-rates.json"

@@ -217,3 +217,17 @@ def _query_sql(text: str, store: Any, method: str, *, explain: bool) -> Any:
     from cepheid.api import sql
 
     return sql(text, tables={"events": store}, strategy=method, analyze=explain)
+
+
+@store_app.command()
+def calibrate() -> None:
+    """Measure what reading, looking up and running cost here, so that plans fit this machine."""
+    from cepheid.api import query as compile_query
+    from cepheid.runtime.calibrate import measure_rates
+    from cepheid.store.rates import write_rates
+
+    rates = measure_rates(compile_query)
+    path = write_rates(rates)
+    _say(f"a row group {rates.group:.1f} us, a value {1e3 * rates.value:.1f} ns,")
+    _say(f"an event that is run {1e3 * rates.run:.1f} ns,")
+    _say(f"a look-up {rates.look_up:.1f} us, an entry {1e3 * rates.entry:.1f} ns: {path}")

@@ -48,6 +48,11 @@ def plan_clause(snapshot: Snapshot, plan: MatchPlan, method: str | None = None) 
     if method not in METHODS:
         message = f"the method is one of {', '.join(METHODS)}, not {method!r}"
         raise ValueError(message)
+    return plan_rows(snapshot, question_of(snapshot, plan), method)
+
+
+def question_of(snapshot: Snapshot, plan: MatchPlan) -> RowQuestion:
+    """Return what a clause asks of a store."""
     manifest = snapshot.manifest
     needs = needs_of(plan)
     keys = [key.column for key in plan.order_by]
@@ -57,7 +62,7 @@ def plan_clause(snapshot: Snapshot, plan: MatchPlan, method: str | None = None) 
     kind = manifest.schema.field(manifest.time).type
     fine = not (pa.types.is_timestamp(kind) and kind.unit == "ns")
     placed = fine and not plan.partition_by and keys in ([], [manifest.time])
-    asked = RowQuestion(
+    return RowQuestion(
         needs.shape,
         needs.thresholds,
         needs.margin,
@@ -65,8 +70,8 @@ def plan_clause(snapshot: Snapshot, plan: MatchPlan, method: str | None = None) 
         placed,
         needs.whole,
         "matches are numbered from the first one on" if needs.numbered else "",
+        len(plan.read_columns),
     )
-    return plan_rows(snapshot, asked, method)
 
 
 def _ticks(within: tree.Interval | tree.Literal | None, kind: pa.DataType) -> int | None:
@@ -86,7 +91,11 @@ def _ticks(within: tree.Interval | tree.Literal | None, kind: pa.DataType) -> in
 
 def run_clause(snapshot: Snapshot, plan: MatchPlan, method: str | None = None) -> ClauseRun:
     """Return the matches of a clause over a store, and what reading has cost."""
-    replay = plan_clause(snapshot, plan, method)
+    return run_planned(snapshot, plan, plan_clause(snapshot, plan, method))
+
+
+def run_planned(snapshot: Snapshot, plan: MatchPlan, replay: ReplayPlan) -> ClauseRun:
+    """Return the matches in what is replayed."""
     time = snapshot.manifest.time
     columns = list(dict.fromkeys([*plan.read_columns, time]))
     cover = Cover.of(Interval()) if replay.cover is None else replay.cover

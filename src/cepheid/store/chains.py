@@ -46,7 +46,8 @@ def costs_of(symbol: Required, found: dict[str, list[Found]]) -> list[SymbolCost
         mine = [found[n][min(depth, own)] for n, own in zip(symbol.variables, depths, strict=True)]
         candidates = sum(part.candidates for part in mine)
         entries = sum(part.entries for part in mine)
-        costs.append(SymbolCost(candidates, entries, symbol.first, symbol.last))
+        look_ups = sum(min(depth, own) for own in depths)
+        costs.append(SymbolCost(candidates, entries, symbol.first, symbol.last, look_ups))
     return costs
 
 

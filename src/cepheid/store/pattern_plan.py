@@ -9,11 +9,14 @@ from cepheid.planner.thresholds import thresholds_of
 from cepheid.store.candidates import SymbolSource
 from cepheid.store.chains import Chain, costs_of, fewest, find_symbol
 from cepheid.store.replay_intervals import NO_REACH, Reach, chains_of, cover_windows
-from cepheid.store.replay_plan import Chosen, ReplayPlan, choose_replay, full_replay
+from cepheid.store.replay_plan import Chosen, ReplayPlan, Window, choose_replay, full_replay
+from cepheid.store.selection import Picked
 from cepheid.store.snapshot import Cover, Snapshot
 
 
-def plan_replay(snapshot: Snapshot, plan: Plan, method: str = "auto") -> ReplayPlan:
+def plan_replay(
+    snapshot: Snapshot, plan: Plan, method: str = "auto", forced: Picked | None = None
+) -> ReplayPlan:
     """Find out which part of a store a query must read.
 
     Parameters
@@ -25,26 +28,31 @@ def plan_replay(snapshot: Snapshot, plan: Plan, method: str = "auto") -> ReplayP
     method
         ``"auto"`` looks up what is worth it; ``"index"`` all that can be looked up, for tests and
         measurements; ``"replay"`` nothing.
+    forced
+        Look up these symbols and no others, to compare plans.
     """
     if method == "replay":
         return full_replay(snapshot, "a full replay is asked for")
     if plan.situations is not None:
         return full_replay(snapshot, "situations may last across every cut of the time")
-    chain = _best_chain(snapshot, plan)
+    chain = best_chain(snapshot, plan)
     if chain is None:
         why = "no variable that every match binds has a condition that an index can answer"
         return full_replay(snapshot, why)
     counted = plan.window.kind is WindowKind.COUNT
-    within = 0 if counted else plan.window.within
+    columns = len(snapshot.manifest.schema if plan.columns is None else plan.columns)
+    window = Window(
+        0 if counted else plan.window.within, 0 if counted else plan.window.slide, columns
+    )
     found = choose_replay(
-        snapshot, chain, lambda chosen: _cover(plan, chain, chosen), within, method
+        snapshot, chain, lambda chosen: _cover(plan, chain, chosen), window, method, forced
     )
     if counted and found.cover is not None and len(found.cover.begins):
         return full_replay(snapshot, "windows counted in events begin where the stream begins")
     return found
 
 
-def _best_chain(snapshot: Snapshot, plan: Plan) -> Chain | None:
+def best_chain(snapshot: Snapshot, plan: Plan) -> Chain | None:
     """Return the chain of the pattern that finds the fewest events; AND needs both patterns."""
     thresholds = thresholds_of(plan)
     best: Chain | None = None

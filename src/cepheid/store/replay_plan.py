@@ -8,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cepheid.store.chains import Chain, described, light_places
-from cepheid.store.cost import StreamSize, choose_symbols, expected_groups, replay_cost
+from cepheid.store.cost import StreamSize, expected_groups, query_cost, replay_cost
+from cepheid.store.rates import read_rates
 from cepheid.store.replay_intervals import common
+from cepheid.store.selection import Picked, choose_symbols, costs_of
 from cepheid.store.snapshot import Cover, Interval, Snapshot
 
 SAVED_MIN = 0.95
@@ -25,7 +27,8 @@ class ReplayPlan(NamedTuple):
     """What is replayed: everything, or the intervals of ``cover``.
 
     ``symbols`` are the look-ups, as text. ``expected`` row groups were estimated before the
-    look-ups, ``groups`` are left after them, of ``total``.
+    look-ups, ``groups`` are left after them, of ``total``. ``cost`` is what was estimated, in
+    microseconds.
     """
 
     cover: Cover | None
@@ -34,6 +37,7 @@ class ReplayPlan(NamedTuple):
     expected: float = 0.0
     groups: int = 0
     total: int = 0
+    cost: float = 0.0
 
 
 def full_replay(snapshot: Snapshot, reason: str) -> ReplayPlan:
@@ -42,8 +46,24 @@ def full_replay(snapshot: Snapshot, reason: str) -> ReplayPlan:
     return ReplayPlan(None, reason, (), float(total), total, total)
 
 
+class Window(NamedTuple):
+    """How long a match may last, and how often windows begin; 0 for any time, and for always.
+
+    ``columns`` is how many columns are read.
+    """
+
+    within: int
+    slide: int
+    columns: int
+
+
 def choose_replay(
-    snapshot: Snapshot, chain: Chain, cover_of: Callable[[Chosen], Cover], within: int, method: str
+    snapshot: Snapshot,
+    chain: Chain,
+    cover_of: Callable[[Chosen], Cover],
+    window: Window,
+    method: str,
+    forced: Picked | None = None,
 ) -> ReplayPlan:
     """Choose what is looked up, and return the intervals that are left.
 
@@ -53,23 +73,29 @@ def choose_replay(
         The symbols that every match has.
     cover_of
         Tells the times of all possible matches, from the candidates of some symbols.
-    within
-        How long a match may last, 0 for any time.
+    window
+        What the cost depends on.
     method
         ``"auto"`` looks up what is worth it, ``"index"`` all that can be looked up.
+    forced
+        The symbols to be looked up, to measure plans that would not be chosen.
     """
     whole = full_replay(snapshot, "")
     places = light_places(chain)
     # What the blocks leave is a coarse map of the pattern (Körber, section 3.4.3).
     light = cover_of([(place, 0) for place in places]) if places else None
-    stream = _stream(snapshot, light, whole.total, within)
+    stream = _stream(snapshot, light, whole.total, window)
+    rates = read_rates()
     chosen = tuple((place, len(own) - 1) for place, own in enumerate(chain.costs) if own)
-    if method == "auto":
-        chosen = choose_symbols(chain.costs, stream)
+    if forced is not None:
+        chosen = forced
+    elif method == "auto":
+        chosen = choose_symbols(chain.costs, stream, rates)
     if light is None and not chosen:
         unused = ", ".join(described(chain, range(len(chain.symbols))))
         return whole._replace(reason=f"{unused} would not save enough")
-    expected = expected_groups([chain.costs[place][way] for place, way in chosen], stream)
+    costs = costs_of(chain.costs, chosen)
+    expected, estimated = expected_groups(costs, stream), query_cost(costs, stream, rates)
     cover = light
     if chosen:
         exact = cover_of([(place, way + 1) for place, way in chosen])
@@ -78,23 +104,25 @@ def choose_replay(
     used = sorted({*places, *(place for place, _ in chosen)})
     names = tuple(described(chain, used))
     groups = count_groups(snapshot, cover)
-    cost = replay_cost(groups, _share(cover, stream.span), whole.total)
-    if method == "auto" and whole.total and cost >= SAVED_MIN * _whole_cost(whole.total):
+    cost = replay_cost(groups, _share(cover, stream.span), stream, rates)
+    full = replay_cost(whole.total, 1.0, stream, rates)
+    if method == "auto" and whole.total and cost >= SAVED_MIN * full:
         why = f"{', '.join(names)} would not save enough"
-        return whole._replace(reason=why, symbols=names, expected=expected)
+        return whole._replace(reason=why, symbols=names, expected=expected, cost=full)
     reason = f"every match has {' and then '.join(names)}" if all(names) else "nothing can match"
-    return ReplayPlan(cover, reason, names, expected, groups, whole.total)
+    return ReplayPlan(cover, reason, names, expected, groups, whole.total, estimated)
 
 
-def _whole_cost(total: int) -> float:
-    return replay_cost(total, 1.0, total)
-
-
-def _stream(snapshot: Snapshot, light: Cover | None, total: int, within: int) -> StreamSize:
+def _stream(snapshot: Snapshot, light: Cover | None, total: int, window: Window) -> StreamSize:
     span = span_of(snapshot)
+    manifest = snapshot.manifest
+    sizes = manifest.rows, window.columns, len(manifest.segments)
+    lasts = window.within, window.slide
     if light is None:
-        return StreamSize(total, total, 1.0, span, within)
-    return StreamSize(count_groups(snapshot, light), total, _share(light, span), span, within)
+        return StreamSize(total, total, 1.0, span, *lasts, *sizes)
+    return StreamSize(
+        count_groups(snapshot, light), total, _share(light, span), span, *lasts, *sizes
+    )
 
 
 def count_groups(snapshot: Snapshot, cover: Cover) -> int:

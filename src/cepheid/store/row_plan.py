@@ -23,7 +23,15 @@ from cepheid.store.candidates import Axis, Stretches, SymbolSource, sorted_stret
 from cepheid.store.chains import Chain, costs_of, find_symbol
 from cepheid.store.places import Places, in_order
 from cepheid.store.replay_intervals import Reach, chains_of, common, cover_windows, merged
-from cepheid.store.replay_plan import Chosen, ReplayPlan, choose_replay, full_replay, span_of
+from cepheid.store.replay_plan import (
+    Chosen,
+    ReplayPlan,
+    Window,
+    choose_replay,
+    full_replay,
+    span_of,
+)
+from cepheid.store.selection import Picked
 from cepheid.store.snapshot import Cover, Snapshot
 
 
@@ -44,6 +52,8 @@ class RowQuestion(NamedTuple):
         Why nothing but "no match at all" can be told; empty if more can.
     one_stretch
         Why the replay must be one stretch; empty if it may be several.
+    columns
+        How many columns are read.
     """
 
     shape: Shape
@@ -53,13 +63,16 @@ class RowQuestion(NamedTuple):
     placed: bool
     whole: str
     one_stretch: str
+    columns: int = 1
 
 
-def plan_rows(snapshot: Snapshot, asked: RowQuestion, method: str = "auto") -> ReplayPlan:
-    """Find out which part of a store a pattern over rows must read; ``method`` as for queries."""
+def plan_rows(
+    snapshot: Snapshot, asked: RowQuestion, method: str = "auto", forced: Picked | None = None
+) -> ReplayPlan:
+    """Find out which part of a store a pattern over rows must read; arguments as for queries."""
     if method == "replay":
         return full_replay(snapshot, "a full replay is asked for")
-    chain, shape = _chain(snapshot, asked)
+    chain, shape = chain_of(snapshot, asked)
     if not chain.symbols:
         why = "no row that every match has meets a condition that an index can answer"
         return full_replay(snapshot, asked.whole or why)
@@ -74,8 +87,9 @@ def plan_rows(snapshot: Snapshot, asked: RowQuestion, method: str = "auto") -> R
         snapshot,
         chain,
         lambda chosen: _cover(chain, shape, asked, places, chosen),
-        within,
+        Window(within, 0, asked.columns),
         method,
+        forced,
     )
     if found.cover is None or not len(found.cover.begins):
         return found
@@ -86,7 +100,7 @@ def plan_rows(snapshot: Snapshot, asked: RowQuestion, method: str = "auto") -> R
     return found
 
 
-def _chain(snapshot: Snapshot, asked: RowQuestion) -> tuple[Chain, Shape]:
+def chain_of(snapshot: Snapshot, asked: RowQuestion) -> tuple[Chain, Shape]:
     """Return the symbols that an index knows something of, and the shape of them alone."""
     shape = asked.shape
     names = sorted({name for symbol in shape.symbols for name in symbol})
@@ -103,7 +117,13 @@ def _chain(snapshot: Snapshot, asked: RowQuestion) -> tuple[Chain, Shape]:
         )
         for place, symbol in enumerate(shape.symbols)
     ]
-    return Chain(symbols, sources, [costs_of(s, found) for s in symbols]), shape
+    costs = []
+    block = 1
+    for place, symbol in enumerate(symbols):
+        gap = shape.gaps[place]
+        block += int(not asked.placed or gap.least < gap.most)
+        costs.append([cost._replace(block=block) for cost in costs_of(symbol, found)])
+    return Chain(symbols, sources, costs), shape
 
 
 def _impossible(chain: Chain) -> bool:

@@ -286,7 +286,7 @@ def group_times(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the row groups of a segment, each with its first and last time."""
     groups, begins = np.unique(blocks.group, return_index=True)
-    ends = np.append(begins[1:], len(blocks.group)) - 1
+    ends = np.append(begins[1:], len(blocks.group))[: len(begins)] - 1
     return groups, blocks.first[begins], blocks.last[ends]
 
 
