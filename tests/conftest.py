@@ -19,6 +19,9 @@ ROOT = Path(__file__).parents[1]
 # Kernels for a GPU run in numba's simulator, unless tests run on a machine with a GPU.
 os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
 
+# Figures of this machine would choose other plans than those of other machines.
+os.environ["CEPHEID_RATES"] = os.devnull
+
 # Spark starts its workers with the `python3` of the search path, which may know nothing of the
 # environment that runs the tests.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

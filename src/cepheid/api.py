@@ -354,13 +354,22 @@ def query(
     return CompiledQuery(parsed, compile_query(parsed, text, source), source)
 
 
-def sql(spark: Any = None, text: Any = None, *, tables: Mapping[str, Any] | None = None) -> Any:
+def sql(
+    spark: Any = None,
+    text: Any = None,
+    *,
+    tables: Mapping[str, Any] | None = None,
+    strategy: str | None = None,
+    explain: bool = False,
+    analyze: bool = False,
+) -> Any:
     """Run SQL with MATCH_RECOGNIZE clauses, on Spark or in process.
 
     ``sql(spark, text)`` runs on Spark and returns a DataFrame; clauses may stand wherever a table
     may, and the rest of the text is Spark SQL. ``sql(text, tables={...})`` runs in process over
-    Arrow tables or pandas DataFrames; what is more than a SELECT over one table around the clauses
-    runs on a Spark session of this machine. ``docs/sql.md`` describes the clause.
+    Arrow tables, pandas DataFrames or event stores, of which it reads only what the clauses need;
+    what is more than a SELECT over one table around the clauses runs on a Spark session of this
+    machine. ``docs/sql.md`` describes the clause.
 
     Parameters
     ----------
@@ -370,11 +379,18 @@ def sql(spark: Any = None, text: Any = None, *, tables: Mapping[str, Any] | None
         The SQL text.
     tables
         Tables by the names that the text gives them. With Spark, they stand beside its own.
+    strategy
+        Of event stores, in process: ``"index"`` looks up all that is indexed, ``"replay"`` reads
+        everything. Without it the cost decides.
+    explain, analyze
+        In process: return which part of event stores the clauses read, and why, in words;
+        ``analyze`` also runs the clauses, and tells what they have read.
 
     Returns
     -------
     pyspark.sql.DataFrame, pyarrow.Table or pandas.DataFrame
-        With Spark a DataFrame; otherwise Arrow, or pandas if all tables are pandas.
+        With Spark a DataFrame; otherwise Arrow, or pandas if all tables are pandas. A text with
+        ``explain`` or ``analyze``.
 
     Raises
     ------
@@ -413,9 +429,10 @@ def sql(spark: Any = None, text: Any = None, *, tables: Mapping[str, Any] | None
         message = f"tables are a dict of tables by name, not {tables.__class__.__name__}"
         raise TypeError(message)
     if spark is None:
-        return importlib.import_module("cepheid.runtime.local_sql").run_local_sql(
-            text, tables or {}
-        )
+        local = importlib.import_module("cepheid.runtime.local_sql")
+        if explain or analyze:
+            return local.explain_local_sql(text, tables or {}, analyze=analyze)
+        return local.run_local_sql(text, tables or {}, strategy)
     return importlib.import_module("cepheid.runtime.spark_row_pattern").run_spark_sql(
         spark, text, tables
     )

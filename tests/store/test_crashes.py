@@ -150,6 +150,22 @@ def test_damaged_files_are_detected(tmp_path: Path, kind: str, damage: str) -> N
     assert caught.value.diagnostics[0].code == "E542"
 
 
+def test_every_byte_of_blocks_has_a_checksum(tmp_path: Path) -> None:
+    with small_parts(segment=64, group=8, block=4):
+        EventStore(tmp_path).append(events(list(range(64))))
+    (path,) = tmp_path.glob("index/*.blocks")
+    sound = path.read_bytes()
+    for place in range(0, len(sound), 7):
+        data = bytearray(sound)
+        data[place] ^= 0x10
+        path.write_bytes(data)
+        snapshot = EventStore(tmp_path).snapshot()
+        (segment,) = snapshot.manifest.segments
+        with pytest.raises(cepheid.DataError) as caught:
+            snapshot.blocks(segment, attributes=snapshot.tree(segment).attributes)
+        assert caught.value.diagnostics[0].code == "E542"
+
+
 def read_everything(folder: Path) -> None:
     store = EventStore(folder)
     store.scan().read_all()

@@ -178,7 +178,7 @@ def test_what_a_query_reads_is_explained(tmp_path: Path) -> None:
         "store  replay of intervals",
         "  because every match has E (x > 5.0)",
         "  intervals  2",
-        "  row groups  estimated 2, planned 2 of 7",
+        "  row groups  estimated 2, planned 2 of 25",
     ]
     told = query.explain(store=store, analyze=True).splitlines()
     assert told[-1].startswith("  read  2 row groups")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from unittest.mock import patch
 
+import msgspec
 import pyarrow as pa
+import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
 from cepheid.interfaces.cli import app
+from cepheid.store.rates import Rates, rates_file, read_rates
 
 QUERY = "RETURN COUNT(*) PATTERN E WHERE E.x > 5 WITHIN 10 us SLIDE 10 us"
 
@@ -31,6 +36,13 @@ def test_a_store_from_files_to_rows(tmp_path: Path) -> None:
     assert "every match has E (x > 5.0)" in run("query", store, query, "--explain")[1]
     assert run("query", store, query, "--method", "guess")[0] == 2
     assert run("query", store, query, "--format", "xml")[0] == 2
+    query.write_text(
+        "SELECT * FROM events MATCH_RECOGNIZE (ORDER BY ts MEASURES A.ts AS at PATTERN (A) "
+        "DEFINE A AS x > 5)"
+    )
+    assert run("query", store, query, "--format", "csv")[1].splitlines()[-1] == "12"
+    assert "every match has A (x > 5.0)" in run("query", store, query, "--explain")[1]
+    assert run("query", store, query, "--method", "guess")[0] == 2
     assert run("compact", store) == (0, "2 segments, now 1\n")
     assert run("clean", store, "--older-than", 0) == (0, "6 files removed\n")
     assert run("verify", store)[1].endswith("bytes: all sound\n")
@@ -50,3 +62,22 @@ def test_files_of_others_are_opened_in_place(tmp_path: Path) -> None:
     code, text = run("open", tmp_path, "--time", "at", "--index-at", tmp_path / "_i")
     assert (code, text.startswith("2 events, index in ")) == (0, True)
     assert "from      1970-01-01 00:00:00.000001" in run("info", tmp_path / "_i")[1]
+
+
+def test_figures_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "here" / "rates.json"
+    monkeypatch.setenv("CEPHEID_RATES", str(path))
+    assert read_rates() == Rates()
+    with patch("cepheid.runtime.calibrate.ROWS", 1 << 14):
+        code, text = run("calibrate")
+    assert (code, text.splitlines()[-1].endswith(str(path))) == (0, True)
+    found = read_rates()
+    assert found != Rates()
+    assert all(value > 0 for value in msgspec.structs.astuple(found))
+    for nonsense in ("no json", '{"group": -1.0}', '{"run": "fast"}'):
+        path.write_text(nonsense)
+        os.utime(path, ns=(1, len(nonsense)))
+        assert read_rates() == Rates()
+    monkeypatch.delenv("CEPHEID_RATES")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert rates_file() == tmp_path / "cepheid" / "store-rates.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -174,7 +175,10 @@ def query(
     ] = False,
     type_: Annotated[str, typer.Option("--type", help="The column of the events' types.")] = "type",
 ) -> None:
-    """Run a query over the history; only what it needs is read."""
+    """Run a query over the history; only what it needs is read.
+
+    In SQL with MATCH_RECOGNIZE the store is the table `events`.
+    """
     from cepheid.api import query as compile_query
     from cepheid.interfaces.run_command import FORMATS, write_result
 
@@ -184,12 +188,46 @@ def query(
     if kind not in FORMATS or (kind == "table" and output is not None):
         message = f"is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
         raise typer.BadParameter(message, param_hint="--format")
-    compiled = compile_query(file.read_text("utf-8"), time=opened.time, type=type_)
-    if explain:
-        _say(compiled.explain(store=opened, analyze=True))
-        return
+    text = file.read_text("utf-8")
     try:
-        result = compiled.run(opened, strategy=method)
+        if _is_sql(text):
+            found = _query_sql(text, opened, method, explain=explain)
+        else:
+            compiled = compile_query(text, time=opened.time, type=type_)
+            found = (
+                compiled.explain(store=opened, analyze=True)
+                if explain
+                else compiled.run(opened, strategy=method)
+            )
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--method") from None
-    write_result(result, kind, output)
+    if explain:
+        _say(found)
+    else:
+        write_result(found, kind, output)
+
+
+def _is_sql(text: str) -> bool:
+    """Return whether a text has a MATCH_RECOGNIZE clause."""
+    return re.search(r"\bMATCH_RECOGNIZE\s*\(", text, re.IGNORECASE) is not None
+
+
+def _query_sql(text: str, store: Any, method: str, *, explain: bool) -> Any:
+    """Run SQL over a store; it is the table `events`."""
+    from cepheid.api import sql
+
+    return sql(text, tables={"events": store}, strategy=method, analyze=explain)
+
+
+@store_app.command()
+def calibrate() -> None:
+    """Measure what reading, looking up and running cost here, so that plans fit this machine."""
+    from cepheid.api import query as compile_query
+    from cepheid.runtime.calibrate import measure_rates
+    from cepheid.store.rates import write_rates
+
+    rates = measure_rates(compile_query)
+    path = write_rates(rates)
+    _say(f"a row group {rates.group:.1f} us, a value {1e3 * rates.value:.1f} ns,")
+    _say(f"an event that is run {1e3 * rates.run:.1f} ns,")
+    _say(f"a look-up {rates.look_up:.1f} us, an entry {1e3 * rates.entry:.1f} ns: {path}")

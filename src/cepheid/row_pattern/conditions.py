@@ -40,7 +40,7 @@ def _prepare(plan: MatchPlan, rows: ArrangedRows, variable: str) -> Condition:
     mask: Mask | None = None
     rest: list[tree.Expression] = []
     condition = plan.conditions.get(variable)
-    for part in _conjuncts(condition) if condition is not None else ():
+    for part in conjuncts(condition) if condition is not None else ():
         if not is_local(part, variable):
             rest.append(part)
             continue
@@ -52,10 +52,11 @@ def _prepare(plan: MatchPlan, rows: ArrangedRows, variable: str) -> Condition:
     return Condition(mask, joined)
 
 
-def _conjuncts(node: tree.Expression) -> Iterator[tree.Expression]:
+def conjuncts(node: tree.Expression) -> Iterator[tree.Expression]:
+    """Yield the parts of a conjunction."""
     if isinstance(node, tree.Binary) and node.operator == "AND":
-        yield from _conjuncts(node.left)
-        yield from _conjuncts(node.right)
+        yield from conjuncts(node.left)
+        yield from conjuncts(node.right)
     else:
         yield node
 

@@ -1,42 +1,127 @@
-"""SQL with MATCH_RECOGNIZE over Arrow tables, in process; more than a simple SELECT is Spark's."""
+"""SQL with MATCH_RECOGNIZE over Arrow tables and event stores, in process.
+
+More than a simple SELECT is Spark's.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from cepheid.row_pattern.bind import bind_clause
-from cepheid.row_pattern.recognize import recognize
+from cepheid.row_pattern.bind_expressions import find_column
+from cepheid.row_pattern.plan import MatchPlan
+from cepheid.row_pattern.recognize import recognize, result_schema
 from cepheid.row_pattern.select_tree import NotSimpleError, Select, parse_select
 from cepheid.row_pattern.simple_select import run_select
 from cepheid.row_pattern.statement import Statement, read_statement
+from cepheid.runtime.explained import explain_replay
+from cepheid.runtime.store_sql import plan_clause, read_whole, run_clause
+from cepheid.store.reader import StoreReader
+from cepheid.store.snapshot import Snapshot
 
 
-def run_local_sql(text: str, tables: Mapping[str, Any]) -> Any:
+def run_local_sql(text: str, tables: Mapping[str, Any], strategy: str | None = None) -> Any:
     """Return the result of a SQL text over tables: Arrow, or pandas if all tables are pandas.
 
     Raises
     ------
     TypeError
-        If a table is neither of Arrow nor of pandas.
+        If a table is neither of Arrow nor of pandas, nor an event store.
     """
     statement = read_statement(text)
-    arrow = {name: _arrow_table(name, table) for name, table in tables.items()}
-    all_pandas = bool(tables) and not any(
-        isinstance(table, pa.Table | pa.RecordBatch | pa.RecordBatchReader)
-        for table in tables.values()
-    )
+    known = Known(tables)
+    all_pandas = bool(tables) and all(_is_pandas(table) for table in tables.values())
     try:
         sources, outer = _simple_parts(statement)
     except NotSimpleError:
         spark_sql = importlib.import_module("cepheid.runtime.spark_row_pattern")
-        result = spark_sql.run_tables(text, arrow)
+        result = spark_sql.run_tables(text, {name: known.table(name) for name in tables})
     else:
-        result = _run(statement, sources, outer, arrow)
+        result = _run(statement, sources, outer, known, strategy)
     return result.to_pandas() if all_pandas else result
+
+
+def explain_local_sql(text: str, tables: Mapping[str, Any], *, analyze: bool = False) -> str:
+    """Return which part of each event store the clauses of a text read, and why."""
+    statement = read_statement(text)
+    known = Known(tables)
+    try:
+        sources, outer = _simple_parts(statement)
+    except NotSimpleError:
+        return "Spark runs this text, and reads stores as a whole"
+    del outer
+    told = []
+    for number, (site, source) in enumerate(zip(statement.sites, sources, strict=True)):
+        snapshot = known.snapshot(source)
+        if snapshot is None:
+            table = _select(source, known, statement.text)
+            plan = bind_clause(site.clause, table.column_names, statement.text)
+            schema = result_schema(plan, table.schema)
+            told.append(f"clause {number + 1}  reads all rows of its table")
+        else:
+            plan = bind_clause(site.clause, snapshot.manifest.schema.names, statement.text)
+            if analyze:
+                run = run_clause(snapshot, plan)
+                replay, effort = run.replay, run.effort
+            else:
+                replay, effort = plan_clause(snapshot, plan), None
+            schema = _schema_of(plan, snapshot)
+            told.append(f"clause {number + 1}  over a {explain_replay(replay, effort)}")
+        known.arrow[_view(number)] = schema.empty_table()
+    return "\n".join(told)
+
+
+def _schema_of(plan: MatchPlan, snapshot: Snapshot) -> pa.Schema:
+    schema = snapshot.manifest.schema
+    return result_schema(plan, pa.schema([schema.field(name) for name in plan.read_columns]))
+
+
+class Known:
+    """Tables by name; stores are read as a whole only where SQL asks for it."""
+
+    def __init__(self, tables: Mapping[str, Any]) -> None:
+        self._stores = {n: table for n, table in tables.items() if isinstance(table, StoreReader)}
+        self.arrow = {
+            name: _arrow_table(name, table)
+            for name, table in tables.items()
+            if name not in self._stores
+        }
+
+    def snapshot(self, source: Select) -> Snapshot | None:
+        """Return the store that ``SELECT * FROM store`` reads, or None if it is something else."""
+        name = source.source
+        plain = len(source.items) == 1 and source.items[0].expression is None
+        plain &= source.where is None and source.limit is None
+        if not plain or not isinstance(name, str) or source.order_by or source.named:
+            return None
+        found = find_column(name, [*self.arrow, *self._stores])
+        return self._stores[found].snapshot() if found in self._stores else None
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table, or all events of a store."""
+        if name not in self.arrow:
+            self.arrow[name] = read_whole(self._stores[name].snapshot()).table
+        return self.arrow[name]
+
+    def read_all(self, select: Select) -> None:
+        """Read the stores that a query names."""
+        for source in _sources(select):
+            found = find_column(source, [*self.arrow, *self._stores])
+            if found in self._stores:
+                self.table(str(found))
+
+
+def _sources(select: Select) -> Iterator[str]:
+    for _, named in select.named:
+        yield from _sources(named)
+    if isinstance(select.source, Select):
+        yield from _sources(select.source)
+    else:
+        yield select.source
 
 
 def _view(number: int) -> str:
@@ -54,15 +139,33 @@ def _simple_parts(statement: Statement) -> tuple[list[Select], Select]:
 
 
 def _run(
-    statement: Statement, sources: list[Select], outer: Select, tables: dict[str, pa.Table]
+    statement: Statement,
+    sources: list[Select],
+    outer: Select,
+    known: Known,
+    strategy: str | None,
 ) -> pa.Table:
-    known = dict(tables)
     for number, (site, source) in enumerate(zip(statement.sites, sources, strict=True)):
-        table = run_select(source, known, statement.text)
-        plan = bind_clause(site.clause, table.column_names, statement.text)
-        # As many threads as Arrow itself has for its columns.
-        known[_view(number)] = recognize(plan, table, threads=pa.cpu_count())
-    return run_select(outer, known, statement.text)
+        snapshot = known.snapshot(source)
+        if snapshot is None:
+            table = _select(source, known, statement.text)
+            plan = bind_clause(site.clause, table.column_names, statement.text)
+            # As many threads as Arrow itself has for its columns.
+            found = recognize(plan, table, threads=pa.cpu_count())
+        else:
+            plan = bind_clause(site.clause, snapshot.manifest.schema.names, statement.text)
+            found = run_clause(snapshot, plan, strategy).table
+        known.arrow[_view(number)] = found
+    return _select(outer, known, statement.text)
+
+
+def _select(select: Select, known: Known, text: str) -> pa.Table:
+    known.read_all(select)
+    return run_select(select, known.arrow, text)
+
+
+def _is_pandas(table: Any) -> bool:
+    return type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns")
 
 
 def _arrow_table(name: str, table: Any) -> pa.Table:
@@ -72,7 +175,7 @@ def _arrow_table(name: str, table: Any) -> pa.Table:
         return pa.Table.from_batches([table])
     if isinstance(table, pa.RecordBatchReader):
         return table.read_all()
-    if type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns"):
+    if _is_pandas(table):
         return pa.Table.from_pandas(table, preserve_index=False)
     message = f"table `{name}` is a pyarrow Table or pandas DataFrame, not {type(table)}"
     raise TypeError(message)

@@ -30,7 +30,8 @@ from cepheid.store.arriving import fitted, in_order
 from cepheid.store.event_store import EventStore
 from cepheid.store.file_system import LocalFiles
 from cepheid.store.manifest import Segment, load_manifest
-from cepheid.store.pattern_plan import ReplayPlan, plan_replay
+from cepheid.store.pattern_plan import plan_replay
+from cepheid.store.replay_plan import ReplayPlan
 from cepheid.store.segments import SEGMENT_ROWS, Place, write_segments
 from cepheid.store.snapshot import Cover, Interval, Snapshot, complete
 

@@ -16,10 +16,12 @@ from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import lists_matches, lower
 from cepheid.engine.listing import empty_matches
 from cepheid.planner.plan import Plan
+from cepheid.runtime.explained import explain_replay
 from cepheid.runtime.local import CompiledQueryLike, list_batches, run_batches
 from cepheid.runtime.ordering import ordered
 from cepheid.store.event_store import EventStore
-from cepheid.store.pattern_plan import ReplayPlan, plan_replay
+from cepheid.store.pattern_plan import plan_replay
+from cepheid.store.replay_plan import METHODS, ReplayPlan
 from cepheid.store.snapshot import Effort, Interval, Snapshot
 
 
@@ -46,8 +48,8 @@ def measure_store(compiled: CompiledQueryLike, store: EventStore, method: str = 
     ValueError
         If there is no such method.
     """
-    if method not in ("auto", "index", "replay"):
-        message = f"the method is one of auto, index, replay, not {method!r}"
+    if method not in METHODS:
+        message = f"the method is one of {', '.join(METHODS)}, not {method!r}"
         raise ValueError(message)
     snapshot = store.snapshot()
     schema = snapshot.manifest.schema
@@ -86,20 +88,7 @@ def explain_store(compiled: CompiledQueryLike, store: EventStore, *, analyze: bo
         snapshot = store.snapshot()
         replay = plan_replay(snapshot, compiled.with_schema(snapshot.manifest.schema).plan)
         effort = None
-    how = "full replay" if replay.cover is None else "replay of intervals"
-    lines = [f"store  {how}", f"  because {replay.reason}"]
-    if replay.cover is not None:
-        lines.append(f"  intervals  {len(replay.cover.begins):,}")
-    lines.append(
-        f"  row groups  estimated {replay.expected:,.0f}, planned {replay.groups:,} of "
-        f"{replay.total:,}"
-    )
-    if effort is not None:
-        lines.append(
-            f"  read  {effort.groups:,} row groups, {effort.data_bytes:,} bytes; "
-            f"{effort.entries:,} index entries, {effort.index_bytes:,} bytes"
-        )
-    return "\n".join(lines)
+    return explain_replay(replay, effort)
 
 
 def events_of(snapshot: Snapshot, plan: Plan, replay: ReplayPlan) -> Iterator[pa.Table]:

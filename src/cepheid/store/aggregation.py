@@ -7,7 +7,6 @@ anything is read, so the choice between index and replay needs no estimate.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +16,10 @@ from numpy.typing import NDArray
 from cepheid.errors import DataError, Diagnostic
 from cepheid.store.aggregates import Aggregate, WindowSpec
 from cepheid.store.blocks import Blocks, Summary, summarise, values_of
-from cepheid.store.compaction import clusters_of
 from cepheid.store.manifest import Segment
+from cepheid.store.places import in_order
 from cepheid.store.slices import Grid, Partials, grid_of, windows_of
-from cepheid.store.snapshot import Interval, Snapshot
+from cepheid.store.snapshot import RUN_GROUPS, Interval, Snapshot
 from cepheid.store.times import read_ticks
 
 INDEX_SHARE_MAX = 0.6
@@ -62,7 +61,7 @@ def plan_aggregate(
         return AggregatePlan("replay", "there are no events", [], None, 0, 0)
     grid = grid_of(spec.windows, *bounds)
     begin, end = snapshot.clip(interval)
-    total = sum(len(set(snapshot.blocks(s).group.tolist())) for s in snapshot.manifest.segments)
+    total = sum(snapshot.tree(segment).groups for segment in snapshot.manifest.segments)
     why = _why_not_counted(snapshot, begin, end) if spec.counted else ""
     if why:
         return AggregatePlan("replay", why, [], grid, total, total)
@@ -94,11 +93,8 @@ def _bounds(snapshot: Snapshot, spec: WindowSpec, interval: Interval) -> tuple[i
 def _why_not_counted(snapshot: Snapshot, begin: int | None, end: int | None) -> str:
     if begin is not None or end is not None:
         return "the events of a range of time must be counted first"
-    clusters = clusters_of(snapshot.manifest.segments)
-    places = [id(segment) for cluster in clusters for segment in cluster]
-    in_order = places == [id(segment) for segment in snapshot.manifest.segments]
-    apart = all(a.last <= b.first for c in clusters for a, b in pairwise(c))
-    return "" if in_order and apart else "segments overlap, so events must be counted: `compact()`"
+    overlap = "segments overlap, so events must be counted: `compact()`"
+    return "" if in_order(snapshot) else overlap
 
 
 def _readings(
@@ -108,28 +104,42 @@ def _readings(
     bounds: tuple[int | None, int | None],
     attributes: list[str],
 ) -> list[Reading]:
-    begin, end = bounds
+    """Return what is taken from nodes, and from the blocks of nodes across an edge."""
     found = []
     offset = 0
     for segment in snapshot.manifest.segments:
-        blocks = snapshot.blocks(segment)
-        low, high = blocks.first, blocks.last
-        if spec.counted:
-            low = offset + blocks.begins
-            high = low + blocks.rows - 1
+        where = spec.counted, offset, grid, bounds
+        upper = _reading(segment, snapshot.tree(segment).nodes, where, attributes)
+        below = snapshot.blocks(segment, np.flatnonzero(upper.partial), attributes)
+        nothing = np.zeros(len(upper.partial), np.bool_)
+        found.append(upper._replace(partial=nothing))
+        found.append(_reading(segment, below, where, attributes))
         offset += segment.rows
-        touched = np.ones(len(low), np.bool_)
-        inside = grid.place(low) == grid.place(high)
-        if begin is not None:
-            touched &= high >= begin
-            inside &= low >= begin
-        if end is not None:
-            touched &= low < end
-            inside &= high < end
-        if any(_lacks_sum(blocks, name) for name in attributes):
-            inside[:] = False
-        found.append(Reading(segment, blocks, low, high, touched & inside, touched & ~inside))
     return found
+
+
+def _reading(
+    segment: Segment,
+    blocks: Blocks,
+    where: tuple[bool, int, Grid, tuple[int | None, int | None]],
+    attributes: list[str],
+) -> Reading:
+    counted, offset, grid, (begin, end) = where
+    low, high = blocks.first, blocks.last
+    if counted:
+        low = offset + blocks.begins
+        high = low + blocks.rows - 1
+    touched = np.ones(len(low), np.bool_)
+    inside = grid.place(low) == grid.place(high)
+    if begin is not None:
+        touched &= high >= begin
+        inside &= low >= begin
+    if end is not None:
+        touched &= low < end
+        inside &= high < end
+    if any(_lacks_sum(blocks, name) for name in attributes):
+        inside[:] = False
+    return Reading(segment, blocks, low, high, touched & inside, touched & ~inside)
 
 
 def _lacks_sum(blocks: Blocks, attribute: str) -> bool:
@@ -240,24 +250,26 @@ def _add_partial(
     spec: WindowSpec,
     bounds: tuple[int | None, int | None],
 ) -> None:
-    """Read the blocks across edges, row group by row group."""
+    """Read the blocks across edges, some row groups at a time."""
     blocks = reading.blocks
     opened: dict[int, Any] = {}
-    for group in np.unique(blocks.group[reading.partial]):
-        mine = np.flatnonzero(blocks.group == group)
-        start = int(blocks.begins[mine[0]])
-        table = snapshot.read_groups(reading.segment, [int(group)], columns, opened=opened)
-        for block in mine[reading.partial[mine]]:
-            part = table.slice(int(blocks.begins[block]) - start, int(blocks.rows[block]))
-            times = read_ticks(part, snapshot.manifest.time)
-            low = 0 if bounds[0] is None else int(np.searchsorted(times, bounds[0], side="left"))
-            high = len(times)
-            if bounds[1] is not None:
-                high = int(np.searchsorted(times, bounds[1], side="left"))
-            at = times[low:high]
-            if spec.counted:
-                at = np.arange(int(reading.low[block]), int(reading.high[block]) + 1)
-            slices.add_events(part.slice(low, high - low), slices.grid.place(at))
+    wanted = np.unique(blocks.group[reading.partial])
+    for begin in range(0, len(wanted), RUN_GROUPS):
+        groups = wanted[begin : begin + RUN_GROUPS]
+        table = snapshot.read_groups(reading.segment, groups.tolist(), columns, opened=opened)
+        mine = np.flatnonzero(np.isin(blocks.group, groups))
+        times = read_ticks(table, snapshot.manifest.time)
+        kept = np.repeat(reading.partial[mine], blocks.rows[mine])
+        if bounds[0] is not None:
+            kept &= times >= bounds[0]
+        if bounds[1] is not None:
+            kept &= times < bounds[1]
+        at = times
+        if spec.counted:
+            rows = blocks.rows[mine]
+            inside = np.arange(len(times)) - np.repeat(np.cumsum(rows) - rows, rows)
+            at = np.repeat(reading.low[mine], rows) + inside
+        slices.add_events(table.filter(pa.array(kept)), slices.grid.place(at[kept]))
 
 
 # ---------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """The lightweight index: a sorted table in; count, least, largest and sum of each block out.
 
 ChronicleDB keeps such entries in the inner nodes of its TAB+-tree (Körber, section 3.2.1). Here the
-entries of all blocks of a segment are arrays in one small file beside it. A block never crosses a
-row group, which is the least that can be read, nor a round time (a minute, an hour), if events are
-frequent: windows usually begin and end at such times, and then no event has to be read.
+entries of all blocks of a segment are arrays in one small file beside it (``block_tree``). A block
+never crosses a row group, which is the least that can be read, nor a round time (a minute, an
+hour), if events are frequent: windows usually begin and end at such times, and then no event has to
+be read. Of text, the first letters are compared.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ ROUND_TIMES = tuple(
 """Lengths that divide the day, and that people use for windows."""
 
 STATISTICS = ("known", "least", "largest", "sum")
+
+
+_FIRST_BYTES = np.array([2**64 - 2 ** (8 * (8 - n)) for n in range(9)], np.uint64)
+"""The first n bytes of eight."""
 
 
 class Summary(NamedTuple):
@@ -95,6 +100,51 @@ def is_summed(kind: pa.DataType) -> bool:
     return whole or temporal or types.is_floating(kind)
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether the index has the first letters of the least and the largest text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_summarised(kind: pa.DataType) -> bool:
+    """Return whether blocks know anything of columns of a type."""
+    return is_summed(kind) or is_text(kind)
+
+
+def text_key(text: str) -> int:
+    """Return the first eight bytes of a text as a number: never larger for a smaller text.
+
+    Examples
+    --------
+    >>> text_key("a") < text_key("b") <= text_key("b and more")
+    True
+    """
+    return int.from_bytes(text.encode()[:8].ljust(8, b"\0"), "big") >> 1
+
+
+def text_keys(column: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """Return the keys of texts, and which are not NULL."""
+    array = one_array(column)
+    valid = np.asarray(array.is_valid()) if array.null_count else None
+    wide = np.int64 if pa.types.is_large_string(array.type) else np.int32
+    ends, data = (np.frombuffer(b or b"", np.uint8) for b in array.buffers()[1:])  # type: ignore[arg-type]  # a buffer has bytes
+    offsets = ends.view(wide)[array.offset : array.offset + len(array) + 1]
+    part = data[int(offsets[0]) : int(offsets[-1])] if len(array) else data[:0]
+    padded = np.concatenate([part, np.zeros(8, np.uint8)])
+    # Eight bytes from every place on, without those behind the end of a text.
+    words = np.ndarray(len(part) + 1, ">u8", padded, strides=(1,))
+    lengths = np.minimum(np.diff(offsets), 8)
+    begins = offsets[:-1] - offsets[0] if len(array) else offsets[:0]
+    keys = words[begins].astype(np.uint64) & _FIRST_BYTES[lengths]
+    return (keys >> np.uint64(1)).view(np.int64), valid
+
+
+def summary_of(column: Any, offsets: NDArray[np.int64]) -> Summary:
+    """Return the statistics of a column in each stretch between offsets; text has no sum."""
+    if is_text(column.type):
+        return summarise(*text_keys(column), offsets)._replace(sum=None)
+    return summarise(*values_of(column), offsets)
+
+
 def values_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     """Return a column as int64 or float64, and where it is not NULL."""
     array = one_array(column)
@@ -150,50 +200,9 @@ def index_table(table: pa.Table, times: Times, groups: NDArray[np.int64]) -> Blo
     offsets = block_offsets(times, groups)
     begins, ends = offsets[:-1], offsets[1:]
     attributes = {
-        field.name: summarise(*values_of(table.column(field.name)), offsets)
+        field.name: summary_of(table.column(field.name), offsets)
         for field in table.schema
-        if is_summed(field.type)
+        if is_summarised(field.type)
     }
     group = np.searchsorted(groups, begins, side="right") - 1
     return Blocks(begins, ends - begins, group, times[begins], times[ends - 1], attributes)
-
-
-def pack_blocks(blocks: Blocks) -> pa.Buffer:
-    """Return blocks as the bytes of an Arrow file."""
-    columns: dict[str, Any] = {
-        "begins": blocks.begins,
-        "rows": blocks.rows,
-        "group": blocks.group,
-        "first": blocks.first,
-        "last": blocks.last,
-    }
-    for name, summary in blocks.attributes.items():
-        for statistic, values in zip(STATISTICS, summary, strict=True):
-            if values is not None:
-                columns[f"{statistic}:{name}"] = values
-    table = pa.table(columns)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
-def unpack_blocks(data: pa.Buffer) -> Blocks:
-    """Return the blocks that ``pack_blocks`` wrote."""
-    table = pa.ipc.open_file(data).read_all()
-    arrays = {
-        name: np.asarray(one_array(table.column(name)).to_numpy(zero_copy_only=False))
-        for name in table.column_names
-    }
-    names = [name.partition(":")[2] for name in arrays if name.startswith("known:")]
-    attributes = {
-        name: Summary(
-            arrays[f"known:{name}"],
-            arrays[f"least:{name}"],
-            arrays[f"largest:{name}"],
-            arrays.get(f"sum:{name}"),
-        )
-        for name in names
-    }
-    own = [arrays[part] for part in ("begins", "rows", "group", "first", "last")]
-    return Blocks(own[0], own[1], own[2], own[3], own[4], attributes)

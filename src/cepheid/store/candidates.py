@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from enum import StrEnum
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -16,17 +17,30 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.planner.thresholds import Threshold
-from cepheid.store.blocks import Blocks, is_summed
+from cepheid.store.blocks import Blocks, Summary, is_summarised, is_summed, text_key
 from cepheid.store.manifest import Segment
-from cepheid.store.secondary import JOINT, parts_of
+from cepheid.store.secondary import JOINT, Hits, parts_of
 from cepheid.store.snapshot import Snapshot
 from cepheid.store.times import Times
+
+SAMPLED_NODES = 4
+"""So many nodes of a segment tell whether it is worth while to look at all blocks,"""
+
+SAMPLED_SHARE_MAX = 0.9
+"""which it is if no larger share of their blocks may hold a candidate."""
 
 INT64_MAX = np.iinfo(np.int64).max
 
 
+class Axis(StrEnum):
+    """What tells where an event is: its time, or its place in the stream."""
+
+    TIME = "time"
+    ROWS = "rows"
+
+
 class Stretches(NamedTuple):
-    """Times in which events may be: sorted by their ends."""
+    """Times or places at which events may be: sorted by their ends."""
 
     low: Times
     high: Times
@@ -93,6 +107,8 @@ def possible(blocks: Blocks, look_up: LookUp) -> NDArray[np.bool_]:
     if summary is None:
         return np.ones(len(blocks.rows), np.bool_)
     least, largest = summary.least, summary.largest
+    if isinstance(look_up.values[0] if look_up.values else 0, str):
+        return _possible_text(summary, look_up)
     if largest.dtype == np.float64:
         # Where there is a NaN, values go up beyond all numbers.
         largest = np.where(np.isnan(largest), np.inf, largest)
@@ -107,6 +123,18 @@ def possible(blocks: Blocks, look_up: LookUp) -> NDArray[np.bool_]:
             ">=": largest >= value,
             "<>": np.ones(len(least), np.bool_),
         }[look_up.operator]
+    return found & (summary.known > 0)
+
+
+def _possible_text(summary: Summary, look_up: LookUp) -> NDArray[np.bool_]:
+    """Return the blocks in which a text may compare so: first letters may be equal, or fit."""
+    found = np.zeros(len(summary.known), np.bool_)
+    for text in look_up.values:
+        key = text_key(text)
+        low, high = summary.least <= key, key <= summary.largest
+        found |= {"=": low & high, "<": low, "<=": low, ">": high, ">=": high}.get(
+            look_up.operator, np.ones(len(found), np.bool_)
+        )
     return found & (summary.known > 0)
 
 
@@ -146,6 +174,7 @@ class SymbolSource:
 
     def __init__(self, snapshot: Snapshot, thresholds: Sequence[Threshold]) -> None:
         self._snapshot = snapshot
+        self._found: dict[str, tuple[Blocks, NDArray[np.bool_]]] = {}
         manifest = snapshot.manifest
         found = [look_up_of(t, manifest.schema) for t in thresholds]
         self.look_ups = [look_up for look_up in found if look_up is not None]
@@ -158,8 +187,8 @@ class SymbolSource:
             if part.attribute in manifest.indexed and part.attribute not in covered
         ]
         kinds = [manifest.schema.field(part.attribute).type for part in self.look_ups]
-        numbers = map(is_summed, kinds)
-        self._light = [part for part, yes in zip(self.look_ups, numbers, strict=True) if yes]
+        known = map(is_summarised, kinds)
+        self._light = [part for part, yes in zip(self.look_ups, known, strict=True) if yes]
 
     @property
     def usable(self) -> bool:
@@ -185,9 +214,13 @@ class SymbolSource:
         parts = [self._count(segment, depth) for segment in self._snapshot.manifest.segments]
         return Found(sum(p.candidates for p in parts), sum(p.entries for p in parts))
 
+    def counts(self) -> list[Found]:
+        """Return what is expected of the blocks alone, of one index, of two, and so on."""
+        return [self.count(depth) for depth in range(self.depth + 1)]
+
     def _count(self, segment: Segment, depth: int) -> Found:
         if not depth:
-            return Found(int(self._possible(segment).sum()), 0)
+            return Found(int(self._possible(segment)[1].sum()), 0)
         options = self._options(segment)[:depth]
         # Attributes are taken for independent.
         expected = float(segment.rows)
@@ -195,24 +228,49 @@ class SymbolSource:
             expected *= option.entries / max(segment.rows, 1)
         return Found(math.ceil(expected), sum(option.entries for option in options))
 
-    def find(self, depth: int) -> Stretches:
-        """Return the times of all events that may be meant."""
+    def find(self, depth: int, axis: Axis = Axis.TIME) -> Stretches:
+        """Return the times of all events that may be meant, or their places in the stream."""
         low: list[Times] = [np.zeros(0, np.int64)]
         high: list[Times] = [np.zeros(0, np.int64)]
+        offset = 0
         for segment in self._snapshot.manifest.segments:
             if depth:
-                times = self._find(segment, depth)
-                low.append(times)
-                high.append(times)
+                hits = self._find(segment, depth)
+                at = hits.times if axis is Axis.TIME else hits.rows + offset
+                ends = at, at
             else:
-                blocks = self._snapshot.blocks(segment)
-                wanted = self._possible(segment)
-                low.append(blocks.first[wanted])
-                high.append(blocks.last[wanted])
+                blocks, wanted = self._possible(segment)
+                ends = blocks.first[wanted], blocks.last[wanted]
+                if axis is Axis.ROWS:
+                    begins = blocks.begins[wanted] + offset
+                    ends = begins, begins + blocks.rows[wanted] - 1
+            low.append(ends[0])
+            high.append(ends[1])
+            offset += segment.rows
         return sorted_stretches(np.concatenate(low), np.concatenate(high))
 
-    def _possible(self, segment: Segment) -> NDArray[np.bool_]:
-        blocks = self._snapshot.blocks(segment)
+    def _possible(self, segment: Segment) -> tuple[Blocks, NDArray[np.bool_]]:
+        """Return blocks, and which of them may hold a candidate.
+
+        These are the blocks of nodes that may hold one, or the nodes themselves if a few of them
+        tell that nearly all of their blocks may.
+        """
+        key = segment.blocks.name
+        if key not in self._found:
+            upper = self._snapshot.tree(segment).nodes
+            held = self._may_hold(upper)
+            nodes = np.flatnonzero(held)
+            attributes = {look_up.attribute for look_up in self._light}
+            sample = nodes[:: max(1, len(nodes) // SAMPLED_NODES)]
+            blocks = self._snapshot.blocks(segment, sample, attributes)
+            if len(sample) < len(nodes) and self._may_hold(blocks).mean() > SAMPLED_SHARE_MAX:
+                self._found[key] = upper, held
+            else:
+                blocks = self._snapshot.blocks(segment, nodes, attributes)
+                self._found[key] = blocks, self._may_hold(blocks)
+        return self._found[key]
+
+    def _may_hold(self, blocks: Blocks) -> NDArray[np.bool_]:
         wanted = np.ones(len(blocks.rows), np.bool_)
         for look_up in self._light:
             wanted &= possible(blocks, look_up)
@@ -234,22 +292,25 @@ class SymbolSource:
             options.append(Option(sum(e - b for b, e in ranges), look_up.attribute, ranges))
         return sorted(options, key=lambda option: option.entries)
 
-    def _find(self, segment: Segment, depth: int) -> Times:
-        """Return the times of events that all indexes and blocks allow."""
-        rows: NDArray[np.int64] | None = None
-        times = np.zeros(0, np.int64)
+    def _find(self, segment: Segment, depth: int) -> Hits:
+        """Return the events that all indexes and blocks allow."""
+        found: Hits | None = None
         for _, attribute, ranges in self._options(segment)[:depth]:
             hits = self._snapshot.look_up(segment, attribute, ranges)
-            if rows is None:
-                rows, times = hits
-            else:
-                kept = np.isin(rows, hits.rows, assume_unique=True)
-                rows, times = rows[kept], times[kept]
-        if rows is None or not self._light:
-            return times
-        blocks = self._snapshot.blocks(segment)
-        place = np.searchsorted(blocks.begins, rows, side="right") - 1
-        return times[self._possible(segment)[place]]
+            if found is not None:
+                kept = np.isin(found.rows, hits.rows, assume_unique=True)
+                hits = Hits(found.rows[kept], found.times[kept])
+            found = hits
+        if found is None:
+            return Hits(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        if not self._light:
+            return found
+        blocks, wanted = self._possible(segment)
+        begins, ends = blocks.begins[wanted], (blocks.begins + blocks.rows)[wanted]
+        place = np.searchsorted(begins, found.rows, side="right") - 1
+        allowed = place >= 0
+        allowed[allowed] = found.rows[allowed] < ends[place[allowed]]
+        return Hits(found.rows[allowed], found.times[allowed])
 
 
 def sorted_stretches(low: Times, high: Times) -> Stretches:

@@ -1,49 +1,40 @@
 """Selectivities in, the expected cost of a replay out (Körber, section 3.4.3).
 
 Candidates of a symbol are taken for a Poisson process. How long a chain of them is follows a
-hypoexponential distribution; chains longer than the window drop out. Intervals of those that are
-left fall onto row groups like balls into urns (Cardenas).
+hypoexponential distribution; chains longer than the window drop out. Symbols at a fixed distance
+from each other are one block, as selective as all of them together. Intervals of the chains that
+are left fall onto row groups like balls into urns (Cardenas).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from itertools import product
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-READ_COST = 0.5
-"""Reading a row group, and"""
-
-RUN_COST = 0.5
-"""running its events through the engine; the unit of cost is both."""
-
-ENTRY_COST = 1 / 20_000
-"""Reading and sorting an entry of a secondary index."""
-
-ALONE_FACTOR = 1.6
-"""How much dearer a row group is that is not read together with its neighbours."""
-
-CHOICES_MAX = 1_000
-"""All choices of symbols and indexes are compared, if they are not more."""
+from cepheid.store.rates import Rates
 
 
 class SymbolCost(NamedTuple):
-    """Candidates of a symbol, the entries to be read for them, and where they stand in a match."""
+    """Candidates of a symbol, what is read for them, and where they stand in a match.
+
+    ``entries`` are read in ``look_ups`` indexes. Symbols of one ``block`` have a fixed distance.
+    """
 
     candidates: int
     entries: int
     first: bool
     last: bool
+    look_ups: int = 1
+    block: int = 0
 
 
 class StreamSize(NamedTuple):
     """What the blocks leave of a stream, and the length of a window; 0 for none.
 
-    ``groups`` of ``total`` row groups, ``share`` of its length ``span``.
+    ``groups`` of ``total`` row groups, ``share`` of its length ``span`` and of its ``rows``.
     """
 
     groups: int
@@ -51,6 +42,17 @@ class StreamSize(NamedTuple):
     share: float
     span: int
     within: int
+    slide: int = 0
+    rows: int = 1
+    columns: int = 1
+    segments: int = 1
+
+
+class ChainLength(NamedTuple):
+    """The probability that a chain fits into a window, and how long it is then."""
+
+    fits: float
+    mean: float
 
 
 def chain_probability(rates: Sequence[float], within: float) -> float:
@@ -61,17 +63,38 @@ def chain_probability(rates: Sequence[float], within: float) -> float:
     >>> round(chain_probability([1.0], 1.0), 4), round(chain_probability([1.0, 1.0], 1.0), 4)
     (0.6321, 0.2642)
     """
+    return chain_length(rates, within).fits
+
+
+def chain_length(rates: Sequence[float], within: float) -> ChainLength:
+    """Return how likely a chain fits into a window, and its mean length if it does.
+
+    Examples
+    --------
+    >>> round(chain_length([1.0], 1.0).mean, 2)
+    0.42
+    """
     if not rates:
-        return 1.0
+        return ChainLength(1.0, 0.0)
     if min(rates) <= 0.0:
-        return 0.0
+        return ChainLength(0.0, 0.0)
     # A phase for each symbol; what has left the last one has found the whole chain.
     size = len(rates)
     moves = np.zeros((size + 1, size + 1))
     for phase, rate in enumerate(rates):
         moves[phase, phase] = -rate
         moves[phase, phase + 1] = rate
-    return float(np.clip(_exponential(moves * within)[0, size], 0.0, 1.0))
+    quarter = _exponential(moves * (within / 4))
+    powers = [np.eye(size + 1)]
+    for _ in range(4):
+        powers.append(powers[-1] @ quarter)
+    shares = [float(np.clip(power[0, size], 0.0, 1.0)) for power in powers]
+    fits = shares[-1]
+    if fits <= 0.0:
+        return ChainLength(0.0, 0.0)
+    # The mean of X below w is w - the integral of F / F(w), by Simpson's rule.
+    integral = within / 12 * (shares[0] + 4 * shares[1] + 2 * shares[2] + 4 * shares[3] + fits)
+    return ChainLength(fits, min(max(within - integral / fits, 0.0), within))
 
 
 def _exponential(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -89,60 +112,54 @@ def _exponential(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def expected_groups(symbols: Sequence[SymbolCost], stream: StreamSize) -> float:
     """Return how many row groups the replay intervals of some symbols touch."""
-    return stream.groups * _expected(symbols, stream, 1 / max(stream.groups, 1))
+    return stream.groups * expected_share(symbols, stream, 1 / max(stream.groups, 1))
 
 
-def _expected(symbols: Sequence[SymbolCost], stream: StreamSize, extra: float) -> float:
+def expected_share(symbols: Sequence[SymbolCost], stream: StreamSize, extra: float) -> float:
     """Return the share of the stream in replay intervals, each ``extra`` longer."""
     if any(symbol.candidates == 0 for symbol in symbols):
         return 0.0
     if not symbols or not stream.within:
         return 1.0
     span = max(stream.span * stream.share, 1.0)
-    rates = [symbol.candidates / span for symbol in symbols[1:]]
-    intervals = symbols[0].candidates * chain_probability(rates, stream.within)
+    found = _blocks(symbols, max(stream.rows * stream.share, 1.0))
+    chain = chain_length([count / span for count in found[1:]], stream.within)
+    intervals, within = found[0] * chain.fits, stream.within
+    if stream.slide:
+        # Long chains lie across the edges of windows that overlap little.
+        intervals *= min(1.0, (within - chain.mean) / stream.slide)
     ends = symbols[0].first + symbols[-1].last
-    length = stream.within * (2 - ends) if ends < 2 else stream.within / 2
+    longest = within + max(0.0, within - chain.mean - stream.slide)
+    length = (longest, float(within), chain.mean)[ends]
     share = min(1 - 1e-12, length / span + extra)
     return float(-np.expm1(intervals * np.log1p(-share)))
 
 
-def replay_cost(groups: float, share: float, total: int) -> float:
+def _blocks(symbols: Sequence[SymbolCost], rows: float) -> list[float]:
+    """Return how often the symbols of each block come together."""
+    found: list[float] = []
+    for place, symbol in enumerate(symbols):
+        if place and symbol.block and symbol.block == symbols[place - 1].block:
+            found[-1] *= min(1.0, symbol.candidates / rows)
+        else:
+            found.append(float(symbol.candidates))
+    return found
+
+
+def replay_cost(groups: float, share: float, stream: StreamSize, rates: Rates) -> float:
     """Return the cost of reading row groups and running a share of all events."""
-    alone = ALONE_FACTOR if groups < total else 1.0
-    return groups * READ_COST * alone + total * share * RUN_COST
+    held = stream.rows / max(stream.total, 1)
+    reading = groups * (rates.group + held * stream.columns * rates.value)
+    return reading + stream.rows * share * rates.run
 
 
-def query_cost(symbols: Sequence[SymbolCost], stream: StreamSize) -> float:
+def query_cost(symbols: Sequence[SymbolCost], stream: StreamSize, rates: Rates) -> float:
     """Return the cost of a query that looks some symbols up; without any, of a replay."""
     if not symbols:
-        return replay_cost(stream.groups, stream.share, stream.total)
+        return replay_cost(stream.groups, stream.share, stream, rates)
     entries = sum(symbol.entries for symbol in symbols)
+    opened = sum(symbol.look_ups for symbol in symbols) * stream.segments
     groups = expected_groups(symbols, stream)
-    share = stream.share * _expected(symbols, stream, 0.0)
-    return replay_cost(groups, share, stream.total) + entries * ENTRY_COST
-
-
-def choose_symbols(
-    symbols: Sequence[Sequence[SymbolCost]], stream: StreamSize
-) -> tuple[tuple[int, int], ...]:
-    """Return which symbols are worth a look-up, each with its way; none means no look-up at all.
-
-    A symbol can be looked up in several ways, with more and more indexes. All choices are compared
-    as long as they are few, else the most selective symbols, one more at a time.
-    """
-    ways = [[None, *range(len(costs))] for costs in symbols]
-    options: Iterable[tuple[int | None, ...]] = product(*ways)
-    if math.prod(len(own) for own in ways) > CHOICES_MAX:
-        known = [place for place, own in enumerate(symbols) if own]
-        order = sorted(known, key=lambda place: symbols[place][-1].candidates)
-        options = [
-            tuple(len(o) - 1 if place in order[:size] else None for place, o in enumerate(symbols))
-            for size in range(len(order) + 1)
-        ]
-    chosen = [_picked(option) for option in options]
-    return min(chosen, key=lambda c: query_cost([symbols[place][way] for place, way in c], stream))
-
-
-def _picked(option: tuple[int | None, ...]) -> tuple[tuple[int, int], ...]:
-    return tuple((place, way) for place, way in enumerate(option) if way is not None)
+    share = stream.share * expected_share(symbols, stream, 0.0)
+    looking = entries * rates.entry + opened * rates.look_up
+    return replay_cost(groups, share, stream, rates) + looking

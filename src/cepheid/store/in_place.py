@@ -14,7 +14,8 @@ from pyarrow import parquet
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.store.arriving import merged_schema, plain
-from cepheid.store.blocks import STATISTICS, Blocks, Summary, index_table, is_summed, pack_blocks
+from cepheid.store.block_tree import pack_blocks
+from cepheid.store.blocks import STATISTICS, Blocks, Summary, index_table, is_summarised
 from cepheid.store.checking import checksum_of
 from cepheid.store.manifest import Manifest, Segment, StoredFile, pack_schema
 from cepheid.store.secondary import parts_of
@@ -98,7 +99,7 @@ def _index_file(place: Place, path: Path, name: str, time: str) -> list[Segment]
     try:
         file = parquet.ParquetFile(path, memory_map=True)
         fields = file.schema_arrow
-        wanted = [f.name for f in fields if is_summed(f.type) or f.name == time]
+        wanted = [f.name for f in fields if is_summarised(f.type) or f.name == time]
         parts: list[_Part] = []
         for number in range(file.metadata.num_row_groups):
             table = plain(file.read_row_group(number, columns=wanted))

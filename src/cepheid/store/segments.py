@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import parquet
 
-from cepheid.store.blocks import group_offsets, index_table, pack_blocks
+from cepheid.store.block_tree import pack_blocks
+from cepheid.store.blocks import group_offsets, index_table
 from cepheid.store.file_system import Files
 from cepheid.store.manifest import Segment, StoredFile
 from cepheid.store.secondary import index_column, index_name, indexed_values, parts_of
 from cepheid.store.times import Times
 
-GROUP_ROWS = 16_384
-"""Events of a row group, which is the least that is read. Smaller ones cost more to write and to
-scan, larger ones more to look into."""
+GROUP_ROWS = 4_096
+"""Events of a row group, which is the least that is read. Smaller ones cost more to write and have
+longer footers, larger ones cost more to look into."""
 
 SEGMENT_ROWS = 1 << 22
 """Events of a segment, at most."""
@@ -47,8 +49,10 @@ def write_segments(
 
 def _write_segment(place: Place, table: pa.Table, times: Times, side: bool) -> Segment:  # noqa: FBT001  # one private caller
     stem = f"{int(times[0]):+021d}-{uuid.uuid4().hex[:12]}"
-    blocks = index_table(table, times, group_offsets(len(times), GROUP_ROWS))
-    data = _write(place, f"{DATA_FOLDER}/{stem}.parquet", _parquet(table))
+    with ThreadPoolExecutor(1) as pool:
+        packed = pool.submit(_parquet, table)
+        blocks = index_table(table, times, group_offsets(len(times), GROUP_ROWS))
+        data = _write(place, f"{DATA_FOLDER}/{stem}.parquet", packed.result())
     beside = _write(place, f"{INDEX_FOLDER}/{stem}.blocks", pack_blocks(blocks))
     indexes = write_indexes(place, stem, table, times, place.indexed)
     ends = int(times[0]), int(times[-1])

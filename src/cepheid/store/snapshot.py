@@ -5,8 +5,8 @@ What is read is counted, so that a plan can be compared with what it has cost.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from cepheid.errors import DataError, Diagnostic
-from cepheid.store.blocks import Blocks, unpack_blocks
+from cepheid.store.block_tree import BlockTree, DamagedBlocksError
+from cepheid.store.blocks import Blocks
 from cepheid.store.manifest import Manifest, Segment, StoredFile
 from cepheid.store.merging import Piece, merge_pieces
 from cepheid.store.secondary import DamagedIndexError, Hits, SecondaryIndex
 from cepheid.store.times import Times, one_array, read_ticks
 
-RUN_GROUPS = 16
+RUN_GROUPS = 64
 """Row groups that are read at once where no other segment overlaps."""
 
 
@@ -98,25 +99,38 @@ class Snapshot:
     # -----------------------------------------------------------------------------------
     # Indexes
 
-    def blocks(self, segment: Segment) -> Blocks:
-        """Return the blocks of a segment; they are read once."""
+    def tree(self, segment: Segment) -> BlockTree:
+        """Return the tree over the blocks of a segment; it is opened once."""
         name = segment.blocks.name
         if name not in self._cache:
             path = self.path(segment.blocks)
-            data = self._read_all(path, segment.blocks)
-            self._cache[name] = unpack_blocks(pa.py_buffer(data))
-            self.effort.index_bytes += len(data)
-        found: Blocks = self._cache[name]
+            try:
+                if path.stat().st_size != segment.blocks.size:
+                    raise damaged(path, "its length is wrong")
+                self._cache[name] = BlockTree(pa.memory_map(str(path)).read_buffer())
+            except (OSError, pa.ArrowException, struct.error, ValueError) as error:
+                raise damaged(path, "it cannot be read") from error
+            except DamagedBlocksError as error:
+                raise damaged(path, "a checksum is wrong") from error
+            self.effort.index_bytes += self._cache[name].read_bytes
+        found: BlockTree = self._cache[name]
         return found
 
-    def _read_all(self, path: Path, file: StoredFile) -> bytes:
+    def blocks(
+        self,
+        segment: Segment,
+        nodes: NDArray[np.int64] | None = None,
+        attributes: Iterable[str] = (),
+    ) -> Blocks:
+        """Return the blocks of some nodes of a segment, or of all, with some attributes."""
+        tree = self.tree(segment)
+        before = tree.read_bytes
         try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise damaged(path, "it cannot be read") from error
-        if len(data) != file.size or zlib.crc32(data) != file.checksum:
-            raise damaged(path, "its checksum is wrong")
-        return data
+            return tree.blocks(nodes, attributes)
+        except DamagedBlocksError as error:
+            raise damaged(self.path(segment.blocks), "a checksum is wrong") from error
+        finally:
+            self.effort.index_bytes += tree.read_bytes - before
 
     def secondary(self, segment: Segment, attribute: str) -> SecondaryIndex | None:
         """Return the index of an attribute in a segment, or None if there is none."""
@@ -215,7 +229,9 @@ class Snapshot:
         none = np.zeros(0, np.int64)
         if not cover.touches(np.array([segment.first]), np.array([segment.last]))[0]:
             return none, none, none
-        groups, first, last = group_times(self.blocks(segment))
+        upper = self.tree(segment).nodes
+        nodes = np.flatnonzero(cover.touches(upper.first, upper.last))
+        groups, first, last = group_times(self.blocks(segment, nodes))
         wanted = cover.touches(first, last)
         return groups[wanted], first[wanted], last[wanted]
 
@@ -270,7 +286,7 @@ def group_times(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the row groups of a segment, each with its first and last time."""
     groups, begins = np.unique(blocks.group, return_index=True)
-    ends = np.append(begins[1:], len(blocks.group)) - 1
+    ends = np.append(begins[1:], len(blocks.group))[: len(begins)] - 1
     return groups, blocks.first[begins], blocks.last[ends]
 
 

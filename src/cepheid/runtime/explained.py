@@ -1,0 +1,24 @@
+"""What is replayed of a store, and what that has cost, in words."""
+
+from __future__ import annotations
+
+from cepheid.store.replay_plan import ReplayPlan
+from cepheid.store.snapshot import Effort
+
+
+def explain_replay(replay: ReplayPlan, effort: Effort | None) -> str:
+    """Return a plan in words; with ``effort`` also what was read."""
+    how = "full replay" if replay.cover is None else "replay of intervals"
+    lines = [f"store  {how}", f"  because {replay.reason}"]
+    if replay.cover is not None:
+        lines.append(f"  intervals  {len(replay.cover.begins):,}")
+    lines.append(
+        f"  row groups  estimated {replay.expected:,.0f}, planned {replay.groups:,} of "
+        f"{replay.total:,}"
+    )
+    if effort is not None:
+        lines.append(
+            f"  read  {effort.groups:,} row groups, {effort.data_bytes:,} bytes; "
+            f"{effort.entries:,} index entries, {effort.index_bytes:,} bytes"
+        )
+    return "\n".join(lines)

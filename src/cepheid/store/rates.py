@@ -1,0 +1,74 @@
+"""What work costs on this machine: measured once by ``cepheid store calibrate``, else guessed."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+FILE_VARIABLE = "CEPHEID_RATES"
+"""Names another file than the user's."""
+
+
+class Rates(msgspec.Struct, frozen=True):
+    """Microseconds.
+
+    Attributes
+    ----------
+    group
+        To read a row group, whatever is in it.
+    value
+        To read an event's value of one column.
+    run
+        To run an event through the engine.
+    entry
+        To read an entry of a secondary index, and to sort it.
+    look_up
+        To open an index of a segment and to find a value in it.
+    """
+
+    group: float = 30.0
+    value: float = 0.012
+    run: float = 0.1
+    entry: float = 0.06
+    look_up: float = 100.0
+
+
+def rates_file() -> Path:
+    """Return where the figures of this machine are kept."""
+    named = os.environ.get(FILE_VARIABLE)
+    if named:
+        return Path(named)
+    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(home) / "cepheid" / "store-rates.json"
+
+
+def read_rates() -> Rates:
+    """Return the figures of this machine, or the defaults if none were measured."""
+    path = rates_file()
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError:
+        return Rates()
+    return _read(path, changed)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, changed: int) -> Rates:
+    del changed  # A file that was written anew is read anew.
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Rates)
+    except (OSError, msgspec.MsgspecError):
+        return Rates()
+    sound = all(0.0 < value < 1e9 for value in msgspec.structs.astuple(found))
+    return found if sound else Rates()
+
+
+def write_rates(rates: Rates) -> Path:
+    """Keep the figures of this machine, and return where."""
+    path = rates_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(rates), indent=2) + b"\n")
+    return path

@@ -1,0 +1,158 @@
+"""Required symbols in, what of the history is replayed out, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cepheid.store.chains import Chain, described, light_places
+from cepheid.store.cost import StreamSize, expected_groups, query_cost, replay_cost
+from cepheid.store.rates import read_rates
+from cepheid.store.replay_intervals import common
+from cepheid.store.selection import Picked, choose_symbols, costs_of
+from cepheid.store.snapshot import Cover, Interval, Snapshot
+
+SAVED_MIN = 0.95
+"""Intervals must cost less than this share of a full replay."""
+
+METHODS = ("auto", "index", "replay")
+
+Chosen = Sequence[tuple[int, int]]
+"""Symbols by their places, each with how many secondary indexes are read for it."""
+
+
+class ReplayPlan(NamedTuple):
+    """What is replayed: everything, or the intervals of ``cover``.
+
+    ``symbols`` are the look-ups, as text. ``expected`` row groups were estimated before the
+    look-ups, ``groups`` are left after them, of ``total``. ``cost`` is what was estimated, in
+    microseconds.
+    """
+
+    cover: Cover | None
+    reason: str
+    symbols: tuple[str, ...] = ()
+    expected: float = 0.0
+    groups: int = 0
+    total: int = 0
+    cost: float = 0.0
+
+
+def full_replay(snapshot: Snapshot, reason: str) -> ReplayPlan:
+    """Return the plan that reads everything."""
+    total = total_groups(snapshot)
+    return ReplayPlan(None, reason, (), float(total), total, total)
+
+
+class Window(NamedTuple):
+    """How long a match may last, and how often windows begin; 0 for any time, and for always.
+
+    ``columns`` is how many columns are read.
+    """
+
+    within: int
+    slide: int
+    columns: int
+
+
+def choose_replay(
+    snapshot: Snapshot,
+    chain: Chain,
+    cover_of: Callable[[Chosen], Cover],
+    window: Window,
+    method: str,
+    forced: Picked | None = None,
+) -> ReplayPlan:
+    """Choose what is looked up, and return the intervals that are left.
+
+    Parameters
+    ----------
+    chain
+        The symbols that every match has.
+    cover_of
+        Tells the times of all possible matches, from the candidates of some symbols.
+    window
+        What the cost depends on.
+    method
+        ``"auto"`` looks up what is worth it, ``"index"`` all that can be looked up.
+    forced
+        The symbols to be looked up, to measure plans that would not be chosen.
+    """
+    whole = full_replay(snapshot, "")
+    places = light_places(chain)
+    # What the blocks leave is a coarse map of the pattern (Körber, section 3.4.3).
+    light = cover_of([(place, 0) for place in places]) if places else None
+    stream = _stream(snapshot, light, whole.total, window)
+    rates = read_rates()
+    chosen = tuple((place, len(own) - 1) for place, own in enumerate(chain.costs) if own)
+    if forced is not None:
+        chosen = forced
+    elif method == "auto":
+        chosen = choose_symbols(chain.costs, stream, rates)
+    if light is None and not chosen:
+        unused = ", ".join(described(chain, range(len(chain.symbols))))
+        return whole._replace(reason=f"{unused} would not save enough")
+    costs = costs_of(chain.costs, chosen)
+    expected, estimated = expected_groups(costs, stream), query_cost(costs, stream, rates)
+    cover = light
+    if chosen:
+        exact = cover_of([(place, way + 1) for place, way in chosen])
+        cover = exact if light is None else common(light, exact)
+    assert cover is not None, "one of both is there"
+    used = sorted({*places, *(place for place, _ in chosen)})
+    names = tuple(described(chain, used))
+    groups = count_groups(snapshot, cover)
+    cost = replay_cost(groups, _share(cover, stream.span), stream, rates)
+    full = replay_cost(whole.total, 1.0, stream, rates)
+    if method == "auto" and whole.total and cost >= SAVED_MIN * full:
+        why = f"{', '.join(names)} would not save enough"
+        return whole._replace(reason=why, symbols=names, expected=expected, cost=full)
+    reason = f"every match has {' and then '.join(names)}" if all(names) else "nothing can match"
+    return ReplayPlan(cover, reason, names, expected, groups, whole.total, estimated)
+
+
+def _stream(snapshot: Snapshot, light: Cover | None, total: int, window: Window) -> StreamSize:
+    span = span_of(snapshot)
+    manifest = snapshot.manifest
+    sizes = manifest.rows, window.columns, len(manifest.segments)
+    lasts = window.within, window.slide
+    if light is None:
+        return StreamSize(total, total, 1.0, span, *lasts, *sizes)
+    return StreamSize(
+        count_groups(snapshot, light), total, _share(light, span), span, *lasts, *sizes
+    )
+
+
+def count_groups(snapshot: Snapshot, cover: Cover) -> int:
+    """Return how many row groups may have events in ranges of time."""
+    cover = snapshot.clip_cover(cover)
+    found = 0
+    for segment in snapshot.manifest.segments:
+        # A segment within one range needs no look at its blocks.
+        place = int(np.searchsorted(cover.ends, segment.last, side="right"))
+        if place < len(cover.begins) and cover.begins[place] <= segment.first:
+            found += snapshot.tree(segment).groups
+        else:
+            found += len(snapshot.groups_in(segment, cover)[0])
+    return found
+
+
+def total_groups(snapshot: Snapshot) -> int:
+    """Return how many row groups a full replay reads."""
+    return count_groups(snapshot, Cover.of(Interval()))
+
+
+def _share(cover: Cover, span: int) -> float:
+    """Return which share of the time is replayed."""
+    lengths = (cover.ends.astype(float) - cover.begins.astype(float)).sum()
+    return min(1.0, float(lengths) / max(span, 1))
+
+
+def span_of(snapshot: Snapshot) -> int:
+    """Return from the first to the last event of a store."""
+    segments = snapshot.manifest.segments
+    if not segments:
+        return 0
+    return max(s.last for s in segments) - min(s.first for s in segments) + 1

@@ -1,0 +1,101 @@
+"""Which symbols are worth a look-up: a best choice, without trying all (Körber, section 3.4.3).
+
+Few choices are all compared. Of more, a choice is better than another of as many symbols if it
+reads fewer entries of indexes and leaves fewer row groups; the choices of a pattern are put
+together from the best ones of its two halves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, product
+from typing import NamedTuple
+
+from cepheid.store.cost import StreamSize, SymbolCost, expected_groups, query_cost
+from cepheid.store.rates import Rates
+
+ALL_MAX = 128
+"""So many choices are all compared."""
+
+FRONTIER_MAX = 8
+"""More choices of as many symbols are not kept."""
+
+Picked = tuple[tuple[int, int], ...]
+"""Symbols by their places, each with its way to be looked up."""
+
+
+class Choice(NamedTuple):
+    """Some symbols, the entries to be read for them, and the row groups that they leave."""
+
+    picked: Picked
+    entries: int
+    groups: float
+
+
+def choose_symbols(
+    symbols: Sequence[Sequence[SymbolCost]], stream: StreamSize, rates: Rates
+) -> Picked:
+    """Return which symbols are worth a look-up, each with its way; none means no look-up at all.
+
+    A symbol can be looked up in several ways, with more and more indexes.
+    """
+    places = [place for place, own in enumerate(symbols) if own]
+    if not places:
+        return ()
+    found: Iterable[Picked] = _all_of(symbols)
+    if math.prod(1 + len(own) for own in symbols) > ALL_MAX:
+        found = [choice.picked for choice in chain(*_frontiers(symbols, stream, places))]
+    return min(found, key=lambda picked: query_cost(costs_of(symbols, picked), stream, rates))
+
+
+def _all_of(symbols: Sequence[Sequence[SymbolCost]]) -> Iterator[Picked]:
+    for ways in product(*([None, *range(len(own))] for own in symbols)):
+        yield tuple((place, way) for place, way in enumerate(ways) if way is not None)
+
+
+def costs_of(symbols: Sequence[Sequence[SymbolCost]], picked: Picked) -> list[SymbolCost]:
+    """Return what the symbols of a choice cost."""
+    return [symbols[place][way] for place, way in picked]
+
+
+def _frontiers(
+    symbols: Sequence[Sequence[SymbolCost]], stream: StreamSize, places: Sequence[int]
+) -> list[list[Choice]]:
+    """Return the best choices of none of some symbols, of one, of two, and so on."""
+    if len(places) == 1:
+        ways = range(len(symbols[places[0]]))
+        single = [_choice(symbols, stream, ((places[0], way),)) for way in ways]
+        return [[_choice(symbols, stream, ())], _best(single)]
+    half = len(places) // 2
+    left = _frontiers(symbols, stream, places[:half])
+    right = _frontiers(symbols, stream, places[half:])
+    found = []
+    for size in range(len(places) + 1):
+        both = {
+            one.picked + other.picked
+            for n in range(size + 1)
+            if n < len(left) and size - n < len(right)
+            for one in left[n]
+            for other in right[size - n]
+        }
+        found.append(_best(_choice(symbols, stream, picked) for picked in sorted(both)))
+    return found
+
+
+def _choice(symbols: Sequence[Sequence[SymbolCost]], stream: StreamSize, picked: Picked) -> Choice:
+    costs = costs_of(symbols, picked)
+    return Choice(picked, sum(cost.entries for cost in costs), expected_groups(costs, stream))
+
+
+def _best(choices: Iterable[Choice]) -> list[Choice]:
+    """Return the choices that no other one is better than: the Pareto frontier."""
+    kept: list[Choice] = []
+    for choice in sorted(choices, key=lambda c: (c.entries, c.groups)):
+        if not kept or choice.groups < kept[-1].groups:
+            kept.append(choice)
+    # Of too many, those with the fewest entries and those with the fewest row groups.
+    if len(kept) > FRONTIER_MAX:
+        half = FRONTIER_MAX // 2
+        kept = kept[:half] + kept[-half:]
+    return kept
