@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from benchmarks.accelerator_engine import trends, workloads
+from benchmarks.accelerator_engine import split, trends, workloads
 from benchmarks.accelerator_measure import device_seconds, line, seconds
 from numba import cuda, get_num_threads
 
@@ -380,7 +380,8 @@ def patterns() -> None:
 
 
 PARTS = (
-    counting, sums, workloads, trends, link, small, arrow, filters, links, windows, joins, patterns,
+    counting, sums, workloads, trends, split, link, small, arrow, filters, links, windows, joins,
+    patterns,
 )  # fmt: skip
 
 
