@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from benchmarks.accelerator_engine import trends, workloads
+from benchmarks.accelerator_engine import split, trends, workloads
 from benchmarks.accelerator_measure import device_seconds, line, seconds
 from numba import cuda, get_num_threads
 
@@ -26,6 +26,7 @@ from cepheid.accelerator.columns import count_table
 from cepheid.accelerator.device import find_device
 from cepheid.accelerator.filtering import filter_from_host, pinned
 from cepheid.accelerator.operators import Bounds, Work
+from cepheid.accelerator.persistent import PersistentCounter
 from cepheid.accelerator.systems import system_of
 from cepheid.engine.events import value_keys
 from cepheid.engine.job import lower
@@ -235,6 +236,25 @@ def small() -> None:
          p99=f"{taken[1980] * 1e6:.0f} us", same=str(right))  # fmt: skip
 
 
+def mailbox() -> None:
+    """Count batches of 4,096 events with a kernel that stays on the device."""
+    job, device = compiled("COUNT(*)")
+    codes = codes_of(job, 4096)
+    expected = streams.SmallCounter(device, 4096).count(codes)
+    for chunk in (2, 4, 8, 16):
+        with PersistentCounter(device, 4096, chunk) as counter:
+            taken = []
+            for _ in range(2000):
+                begin = time.perf_counter()
+                matrix = counter.count(codes)
+                taken.append(time.perf_counter() - begin)
+        taken.sort()
+        right = close(count_of(device, matrix, job), count_of(device, expected, job))
+        line(f"batch of 4,096 events, kernel that stays, {chunk * 8} events a thread",
+             median=f"{taken[1000] * 1e6:.1f} us", p99=f"{taken[1980] * 1e6:.1f} us",
+             same=str(right))  # fmt: skip
+
+
 def arrow() -> None:
     """Count from an Arrow table to the result table."""
     length = 10**8
@@ -380,7 +400,8 @@ def patterns() -> None:
 
 
 PARTS = (
-    counting, sums, workloads, trends, link, small, arrow, filters, links, windows, joins, patterns,
+    counting, sums, workloads, trends, split, link, small, mailbox, arrow, filters, links, windows,
+    joins, patterns,
 )  # fmt: skip
 
 

@@ -10,8 +10,11 @@ from numba import cuda
 import cepheid
 from cepheid.accelerator import trends as device_trends
 from cepheid.accelerator.kernels.trends import trend_kernel
+from cepheid.accelerator.schedule import Balancer, Place
 from cepheid.engine.events import KeyTable
 from cepheid.engine.job import lower
+from cepheid.runtime.local import slices_of
+from cepheid.runtime.local_split import run_split
 
 
 def workloads() -> None:
@@ -75,3 +78,43 @@ def trends() -> None:
              cpu=f"{length / cpu / 1e6:.1f} M/s", gpu=f"{length / gpu / 1e6:.1f} M/s",
              ratio=f"{cpu / gpu:.1f}", same=str(right), auto=str(read.is_worth_it()),
              **rates)  # fmt: skip
+
+
+def split() -> None:
+    """COUNT, SUM and MIN from Arrow: the CPU, one and two lanes of the GPU, and both places."""
+    length = 1 << 26
+    rng = np.random.default_rng(1)
+    kinds = pa.DictionaryArray.from_arrays(
+        pa.array(rng.integers(0, 2, length, np.int8)), pa.array(["A", "B"])
+    )
+    table = pa.table({"ts": np.arange(length), "type": kinds, "price": rng.normal(size=length)})
+    q = cepheid.query("RETURN LOG2(COUNT(*)), MIN(A.price), AVG(A.price) PATTERN (SEQ(A+, B))+")
+    plan = q.with_schema(table.schema).plan
+    cpu = seconds(lambda: q.run(table), 1)
+    expected = q.run(table).to_pylist()[0]
+    line(
+        "COUNT, MIN, AVG, 2^26 events from Arrow, one thread", rate=f"{length / cpu / 1e6:.1f} M/s"
+    )
+    lanes: list[dict[Place, int]] = [
+        {Place.CPU: 1},
+        {Place.CPU: 4},
+        {Place.GPU: 1},
+        {Place.GPU: 2},
+        {Place.GPU: 4},
+        {Place.CPU: 1, Place.GPU: 2},
+        {Place.CPU: 8, Place.GPU: 4},
+    ]
+    for own in lanes:
+        for rows in (1 << 20, 1 << 22):
+            balancer = Balancer(own)
+            taken = seconds(
+                lambda r=rows, b=balancer: run_split(plan, slices_of(table, r), table.schema, b)
+            )
+            found = run_split(plan, slices_of(table, rows), table.schema, Balancer(own))
+            row = found.to_pylist()[0]
+            right = all(np.isclose(expected[name], row[name], rtol=1e-6) for name in row)
+            done = balancer.scheduler.done
+            line(f"{ {k.value: v for k, v in own.items()} }, batches of {rows:,}",
+                 rate=f"{length / taken / 1e6:.1f} M/s", ratio=f"{cpu / taken:.1f}",
+                 on_gpu=f"{done['gpu'] / max(sum(done.values()), 1):.2f}",
+                 same=str(right))  # fmt: skip

@@ -54,14 +54,14 @@ def test_long_chunks_share_an_exponent() -> None:
     system = system_of(job.programs[0], *job.columns_of(job.programs[0]))
     assert system is not None
     device = linear.DeviceSystem(system)
-    codes = np.full(900, 1, np.uint8)
+    codes = np.full(600, 1, np.uint8)
     events = (
         cuda.to_device(codes),
-        cuda.to_device(np.ones((device.parts - 1, 900))),
-        cuda.to_device(np.zeros((1, 900), np.int64)),
+        cuda.to_device(np.ones((device.parts - 1, 600))),
+        cuda.to_device(np.zeros((1, 600), np.int64)),
     )
     flags = cuda.to_device(np.zeros(1, np.int32))
-    ptr = cuda.to_device(np.array([0, 900]))
+    ptr = cuda.to_device(np.array([0, 600]))
     sizes = linear.Sizes(2, 1, 8)
     expected = device.aggregate(events, ptr, sizes, flags, wide=False)
     assert (expected.numbers.copy_to_host()[..., 1] > 0).any()

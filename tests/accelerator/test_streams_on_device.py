@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from cepheid.accelerator import columns, linear, streams
+from cepheid.accelerator.persistent import PersistentCounter
 from cepheid.accelerator.systems import system_of
 from cepheid.api import query
 from cepheid.engine.job import Job, lower
@@ -39,6 +40,25 @@ def test_codes_of_the_host_are_counted_in_batches_and_at_once() -> None:
     assert np.allclose(found, expected[0])
     counter = streams.SmallCounter(device, 128, 4)
     assert np.allclose(counter.count(codes), expected[0])
+
+
+def test_a_kernel_that_stays_counts_batch_after_batch() -> None:
+    device = device_of(lower(query(TEXT, schema=SCHEMA).plan))
+    batches = np.random.default_rng(2).integers(0, 3, (2, 16)).astype(np.uint8)
+    nothing = np.zeros((0, 16))
+    # The simulator has one kernel at a time, so these come first.
+    expected = [
+        linear.summarise(
+            device, codes, nothing, nothing.astype(np.int64), np.array([0, 16]), SIZES
+        )[0][0]
+        for codes in batches
+    ]
+    # One that is patient, and one that gives up at once and is started again.
+    for looks in (10**9, 1):
+        with PersistentCounter(device, 16, chunk_words=1, looks_max=looks) as counter:
+            for codes, matrix in zip(batches, expected, strict=True):
+                assert np.allclose(counter.count(codes), matrix)
+            assert not counter.narrow
 
 
 def events(types: str, times: list[int]) -> pa.Table:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cepheid.accelerator.device import Found, find_device
 from cepheid.accelerator.kernels.compaction import filter_kernels, scan_kernel
-from cepheid.accelerator.launches import ITEMS
+from cepheid.accelerator.launches import ITEMS, scan_threads
 
 BATCH = 1 << 23
 SLOTS = 3
@@ -87,8 +87,8 @@ def _compact(
     count, write = filter_kernels(predicate, threads, ITEMS)
     blocks = -(-size // (threads * ITEMS))
     count[blocks, threads, stream](there, slot.counts[:blocks])
-    scan = scan_kernel(threads)
-    scan[1, threads, stream](slot.counts[:blocks], slot.offsets[:blocks], slot.total)
+    scan = scan_kernel(scan_threads())
+    scan[1, scan_threads(), stream](slot.counts[:blocks], slot.offsets[:blocks], slot.total)
     write[blocks, threads, stream](there, slot.offsets[:blocks], first, slot.rows)
     slot.total.copy_to_host(slot.found, stream=stream)
     slot.done.record(stream)

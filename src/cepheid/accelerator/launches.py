@@ -9,7 +9,8 @@ import numpy as np
 from numba import cuda
 from numpy.typing import NDArray
 
-from cepheid.accelerator.kernels.compaction import filter_kernels, join_kernels
+from cepheid.accelerator.device import Found, find_device
+from cepheid.accelerator.kernels.compaction import filter_kernels, join_kernels, scan_kernel
 from cepheid.accelerator.kernels.windows import fold_kernels
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ ITEMS = 16
 """Events that a thread of a filter looks at."""
 
 STRIPE = 4096
+SCAN_THREADS = 1024
 PANE = 1024
 Rows = NDArray[np.int64]
 
@@ -30,12 +32,18 @@ def device_of(array: Any) -> Any:
     return cuda.to_device(np.ascontiguousarray(array))
 
 
+def scan_threads() -> int:
+    """Return the threads of the one block that adds up counts."""
+    return 8 if find_device()[0] is Found.SIMULATOR else SCAN_THREADS
+
+
 def offsets_of(counts: Any) -> tuple[Any, int]:
     """Return where every thread begins to write, one more entry for the end, and the total."""
-    found = counts.copy_to_host()
-    ends = np.zeros(len(found) + 1, np.int64)
-    np.cumsum(found, out=ends[1:])
-    return cuda.to_device(ends), int(ends[-1])
+    threads = scan_threads()
+    offsets = cuda.device_array(len(counts) + 1, np.int64)
+    total = cuda.device_array(1, np.int64)
+    scan_kernel(threads)[1, threads](counts, offsets, total)
+    return offsets, int(total.copy_to_host()[0])
 
 
 def filter_events(columns: Any, predicate: Callable[..., Any], threads: int) -> Rows:

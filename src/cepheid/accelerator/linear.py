@@ -18,6 +18,7 @@ from cepheid.accelerator.kernels.chunks import NO_VALUE, chunk_kernel, wide_kern
 from cepheid.accelerator.kernels.compiled_chunks import compiled_kernel, staged_kernel
 from cepheid.accelerator.kernels.count import SYMBOLS, count_kernel
 from cepheid.accelerator.kernels.products import product_kernel
+from cepheid.accelerator.lanes import Lane
 from cepheid.accelerator.systems import System, shared_bytes
 
 FANOUT = 16
@@ -145,7 +146,9 @@ class DeviceSystem:
         )
         return out
 
-    def multiply(self, matrices: Matrices, counts: NDArray[np.int64], sizes: Sizes) -> Matrices:
+    def multiply(
+        self, matrices: Matrices, counts: NDArray[np.int64], sizes: Sizes, stream: Any = 0
+    ) -> Matrices:
         """Multiply the matrices of every segment, which has so many of them, until one is left.
 
         What is returned is overwritten by the next call.
@@ -157,9 +160,12 @@ class DeviceSystem:
             rows = int(after.sum())
             # One segment needs no pointers, and its rooms are the same again for streams.
             one = len(counts) == 1
-            ptr = self._length(int(counts[0])) if one else cuda.to_device(_grouped(counts, after))
-            out = self._room(rows) if one else self.empty(rows)
-            kernel[-(-rows * d // sizes.threads), sizes.threads](*matrices, ptr, FANOUT, *out)
+            if one:
+                ptr, out = self._length(int(counts[0])), self._room(rows)
+            else:
+                ptr, out = cuda.to_device(_grouped(counts, after), stream), self.empty(rows, stream)
+            blocks = -(-rows * d // sizes.threads)
+            kernel[blocks, sizes.threads, stream](*matrices, ptr, FANOUT, *out)
             matrices, counts = out, after
         return matrices
 
@@ -177,6 +183,7 @@ class DeviceSystem:
 def summarise(
     device: DeviceSystem, codes: NDArray[Any], weights: NDArray[Any], values: NDArray[np.int64],
     bounds: NDArray[np.int64], sizes: Sizes | None = None, *, wide: bool = False,
+    lane: Lane | None = None,
 ) -> tuple[NDArray[np.complex128], NDArray[np.int64]]:  # fmt: skip
     """Return the matrix of every segment: wide numbers and value keys.
 
@@ -188,33 +195,39 @@ def summarise(
         (segments + 1,) where segments begin.
     wide
         Whether numbers have an exponent each from the beginning; otherwise where they must.
+    lane
+        The stream and the memory to work with.
 
     Returns
     -------
     (segment, row, part, column) numbers and (segment, row, extreme, column) value keys; of several
     systems, the segments of the first come first
     """
-    sizes = sizes or default_sizes()
-    flags = cuda.to_device(np.zeros(1, np.int32))
+    sizes, lane = sizes or default_sizes(), lane or Lane()
+    stream = lane.stream
+    flags = lane.put("flags", np.zeros(1, np.int32))
     one = len(bounds) == 2 and bounds[0] == 0
     if device.counts and one and not wide and codes.dtype == np.uint8:
-        matrices = device.count(_words(device, codes), sizes, flags)
+        words = lane.put("codes", _padded(device, codes)).view(np.uint64)
+        matrices = device.count(words, sizes, flags, stream)
         counts = np.array([matrices.numbers.shape[0]])
     else:
         # Threads that read weights wait for memory, so there are more of them.
         ptr, counts = cut(bounds, sizes._replace(chunks=8 * sizes.chunks))
         events = (
-            cuda.to_device(np.ascontiguousarray(codes)),
-            _rows(weights[: max(device.parts - 1, 1)], np.float64),
-            _rows(values[: max(device.mins, 1)], np.int64),
+            lane.put("codes", codes),
+            lane.put("weights", _rows(weights[: max(device.parts - 1, 1)], np.float64)),
+            lane.put("values", _rows(values[: max(device.mins, 1)], np.int64)),
         )
-        matrices = device.aggregate(events, cuda.to_device(ptr), sizes, flags, wide=wide)
+        matrices = device.aggregate(
+            events, lane.put("ptr", ptr), sizes, flags, wide=wide, stream=stream
+        )
         counts = np.tile(counts, device.systems)
-    matrices = device.multiply(matrices, counts, sizes)
-    if not wide and flags.copy_to_host()[0]:
-        return summarise(device, codes, weights, values, bounds, sizes, wide=True)
-    numbers = matrices.numbers.copy_to_host()
-    least = matrices.values.copy_to_host() if device.mins else np.zeros((0,), np.int64)
+    matrices = device.multiply(matrices, counts, sizes, stream)
+    if not wide and lane.get(flags)[0]:
+        return summarise(device, codes, weights, values, bounds, sizes, wide=True, lane=lane)
+    numbers = lane.get(matrices.numbers)
+    least = lane.get(matrices.values) if device.mins else np.zeros((0,), np.int64)
     d = device.system.dimension
     least = least if device.mins else np.full((len(numbers), d, 0, d), NO_VALUE)
     return numbers.view(np.complex128)[..., 0], least
@@ -261,13 +274,11 @@ def _table(system: System, per_symbol: int) -> NDArray[np.float64]:
     return table.reshape(-1)
 
 
-def _words(device: DeviceSystem, codes: NDArray[np.uint8]) -> Any:
+def _padded(device: DeviceSystem, codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
     padded = np.full(-(-len(codes) // 8) * 8, device.system.identity, np.uint8)
     padded[: len(codes)] = codes
-    return cuda.to_device(padded.view(np.uint64))
+    return padded
 
 
-def _rows(rows: NDArray[Any], dtype: Any) -> Any:
-    if not len(rows):
-        rows = np.zeros((1, 1), dtype)
-    return cuda.to_device(np.ascontiguousarray(rows, dtype))
+def _rows(rows: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    return np.ascontiguousarray(rows if len(rows) else np.zeros((1, 1)), dtype)

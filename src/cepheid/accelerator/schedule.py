@@ -35,7 +35,8 @@ class Scheduler(msgspec.Struct):
     >>> scheduler = Scheduler()
     >>> scheduler.choose(1_000).value, scheduler.choose(10_000_000).value
     ('cpu', 'gpu')
-    >>> scheduler.measure(Place.GPU, 1_000_000, 10.0)
+    >>> for _ in range(2):
+    ...     scheduler.measure(Place.GPU, 1_000_000, 10.0)
     >>> scheduler.choose(10_000_000).value
     'cpu'
     """
@@ -49,19 +50,55 @@ class Scheduler(msgspec.Struct):
         """Return where a batch of so many events is done first."""
         if self.forced is not None:
             return self.forced
-        cpu = self.cpu.batch + self.cpu.event * events
-        gpu = self.gpu.batch + self.gpu.event * events
-        return Place.CPU if cpu <= gpu else Place.GPU
+        sooner = self.seconds(Place.CPU, events) <= self.seconds(Place.GPU, events)
+        return Place.CPU if sooner else Place.GPU
+
+    def seconds(self, place: Place, events: int) -> float:
+        """Return what so many events would take, by what others took."""
+        cost = self.cpu if place is Place.CPU else self.gpu
+        return cost.batch + cost.event * events
 
     def measure(self, place: Place, events: int, seconds: float) -> None:
         """Take note of what a batch took.
 
-        The first batch on the device compiles its kernels and says nothing of the next ones, so
-        it counts only if it was slow beyond that.
+        The first batch on the device compiles its kernels and says nothing of the next ones.
         """
+        first = not self.done[place]
         self.done[place] += events
-        if not events:
+        if not events or (first and place is Place.GPU):
             return
         cost = self.cpu if place is Place.CPU else self.gpu
         event = max(seconds - cost.batch, 0.0) / events
         cost.event += MEMORY * (event - cost.event)
+
+
+class Balancer:
+    """Shares batches out between places that work at the same time, and lanes of each.
+
+    A batch goes where it would be finished first, behind what waits there already.
+
+    Examples
+    --------
+    >>> balancer = Balancer({Place.CPU: 1, Place.GPU: 2})
+    >>> [balancer.choose(4_000_000).value for _ in range(24)].count("cpu")
+    1
+    """
+
+    def __init__(self, lanes: dict[Place, int], scheduler: Scheduler | None = None) -> None:
+        self.lanes = lanes
+        self.scheduler = scheduler or Scheduler()
+        self.waiting = dict.fromkeys(lanes, 0)
+
+    def choose(self, events: int) -> Place:
+        """Return where a batch goes, and remember that it waits there."""
+        place = min(self.lanes, key=lambda p: self._finished(p, events))
+        self.waiting[place] += events
+        return place
+
+    def _finished(self, place: Place, events: int) -> float:
+        return self.scheduler.seconds(place, self.waiting[place] + events) / self.lanes[place]
+
+    def finish(self, place: Place, events: int, seconds: float) -> None:
+        """Take note that a batch is done, and what it took."""
+        self.waiting[place] -= events
+        self.scheduler.measure(place, events, seconds)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.accelerator import linear
+from cepheid.accelerator.lanes import Lane
 from cepheid.accelerator.schedule import Place, Scheduler
 from cepheid.accelerator.summaries import by_key, segments_of, summary_of
 from cepheid.accelerator.systems import SHARED_BYTES_MAX, System, shared_bytes, system_of
@@ -52,6 +53,7 @@ class GroupOnDevice:
         inside = {n for members in self._classes.values() for n, _ in members}
         self._outside = [n for n in range(len(jobs)) if n not in inside]
         self.composers = [Composer(job) for job in jobs]
+        self._lane = Lane()
 
     def feed(self, batch: pa.Table) -> None:
         """Process a batch in the order of time; later ones have no event of its last time."""
@@ -98,7 +100,7 @@ class GroupOnDevice:
         for shape, members in self._classes.items():
             numbers, values = linear.summarise(
                 self._devices[shape], events.kinds, events.weights, events.values, bounds,
-                self.sizes,
+                self.sizes, lane=self._lane,
             )  # fmt: skip
             segments = len(bounds) - 1
             for place, (n, _) in enumerate(members):

@@ -67,7 +67,7 @@ class SmallCounter:
         self.chunks = -(-words // chunk_words)
         d = device.system.dimension
         self.words: Any = cuda.mapped_array(words, np.uint64)
-        self.codes = _host(self.words).view(np.uint8)
+        self.codes = host_of(self.words).view(np.uint8)
         self.numbers: Any = cuda.mapped_array((self.chunks, d, 1, d, 2), np.float64)
         self.flags: Any = cuda.mapped_array(1, np.int32)
         kernel: Any = count_kernel(d, device.system.starts, device.per_symbol)
@@ -87,10 +87,10 @@ class SmallCounter:
         self.codes[len(codes) :] = device.system.identity
         self.launch(*self.arguments)
         cuda.synchronize()
-        return np.asarray(chain(_host(self.numbers).view(np.complex128)[..., 0]))
+        return np.asarray(chain(host_of(self.numbers).view(np.complex128)[..., 0]))
 
 
-def _host(array: Any) -> NDArray[Any]:
+def host_of(array: Any) -> NDArray[Any]:
     """Return memory that both see as a plain array; the simulator wraps one."""
     if isinstance(array, np.ndarray):
         return np.ndarray.view(array, np.ndarray)

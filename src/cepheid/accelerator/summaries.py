@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.accelerator import linear
+from cepheid.accelerator.lanes import Lane, allocate_pinned, turn
 from cepheid.accelerator.schedule import Place, Scheduler
 from cepheid.accelerator.systems import System, system_of
 from cepheid.engine.job import Job
@@ -29,6 +30,9 @@ class DeviceSummariser(Summariser):
 
     def __init__(self, job: Job, scheduler: Scheduler, sizes: linear.Sizes | None = None) -> None:
         super().__init__(job)
+        # Batches are read into memory from which the device copies by itself.
+        job.allocate = allocate_pinned
+        self.lane = Lane()
         self.scheduler = scheduler
         self.sizes = sizes
         self._systems: dict[tuple[int, int], linear.DeviceSystem | None] = {}
@@ -43,7 +47,7 @@ class DeviceSummariser(Summariser):
             # What the CPU has summarised so far comes first.
             if run.dirty.any():
                 _take_open(run, found)
-            found.append(_summarise(self.job, run, device, events, self.sizes))
+            found.append(self._summarise(run, device, events))
         self.scheduler.measure(place, len(events.ts), time.perf_counter() - begun)
 
     def _system(self, run: LinearRun) -> linear.DeviceSystem | None:
@@ -54,28 +58,31 @@ class DeviceSummariser(Summariser):
             self._systems[name] = None if system is None else linear.DeviceSystem(system)
         return self._systems[name]
 
+    def _summarise(self, run: LinearRun, device: linear.DeviceSystem, events: Events) -> Summary:
+        """Summarise a batch: its events by key, each key's by pane."""
+        order = by_key(events.key)
+        if order is not None:
+            events = Events(
+                events.ts[order], events.key[order], events.codes[order], events.weights[:, order],
+                events.values[:, order], grouped=False,
+            )  # fmt: skip
+        bounds, panes = segments_of(self.job.plan.window.kind, run.window, events)
+        codes = events.codes if events.codes.dtype == np.uint8 else events.codes.astype(np.int32)
+        with turn():
+            numbers, values = linear.summarise(
+                device, codes, events.weights, events.values, bounds, self.sizes, lane=self.lane
+            )
+        return summary_of(events.key[bounds[:-1]], panes, numbers, values, run.program.start_size)
+
     def take(self) -> list[Summary]:
         """Return the matrices so far, and begin again."""
         _, summaries = self.close()
-        self._found = [[] for _ in self.runs]
+        self.begin()
         return summaries
 
-
-def _summarise(
-    job: Job, run: LinearRun, device: linear.DeviceSystem, events: Events,
-    sizes: linear.Sizes | None,
-) -> Summary:  # fmt: skip
-    """Summarise a batch: its events by key, each key's by pane."""
-    order = by_key(events.key)
-    if order is not None:
-        events = Events(
-            events.ts[order], events.key[order], events.codes[order], events.weights[:, order],
-            events.values[:, order], grouped=False,
-        )  # fmt: skip
-    bounds, panes = segments_of(job.plan.window.kind, run.window, events)
-    codes = events.codes if events.codes.dtype == np.uint8 else events.codes.astype(np.int32)
-    numbers, values = linear.summarise(device, codes, events.weights, events.values, bounds, sizes)
-    return summary_of(events.key[bounds[:-1]], panes, numbers, values, run.program.start_size)
+    def begin(self) -> None:
+        """Forget the matrices so far; keys keep their numbers."""
+        self._found = [[] for _ in self.runs]
 
 
 def segments_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,8 @@ class Job:
         self.variables = list(self.types)
         self.parts, self.extremes = parts_of(plan)
         self._classes: dict[int, frozenset[str]] = {}
+        # Whoever copies rooms elsewhere may want them in memory of another kind.
+        self.allocate: Callable[[int, type], NDArray[Any]] = np.empty
         self._rooms: dict[str, NDArray[Any]] = {}
         self._byte_codes: dict[int, tuple[int, NDArray[np.uint8]]] = {}
         self._number_known_classes()
@@ -80,7 +82,7 @@ class Job:
         """
         buffer = self._rooms.get(name)
         if buffer is None or buffer.size < rows * length:
-            buffer = self._rooms[name] = np.empty(rows * length, dtype)
+            buffer = self._rooms[name] = self.allocate(rows * length, dtype)
         return buffer[: rows * length].reshape(rows, length)
 
     def byte_codes(self, program: Program) -> NDArray[np.uint8]:

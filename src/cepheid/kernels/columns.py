@@ -10,14 +10,14 @@ _INFINITY = np.int64(0x7FF0000000000000)
 _NAN_KEY = np.int64(2**63 - 2)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def look_up(indices, table, out):
     """Set out[i] = table[indices[i]]; NumPy would widen the indices first."""
     for i in range(indices.shape[0]):
         out[i] = table[indices[i]]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def look_up_shifted(values, lowest, table, out):
     """Set out[i] = table[values[i] - lowest]."""
     for i in range(values.shape[0]):
@@ -31,7 +31,7 @@ def mark_shifted(values, lowest, seen):
         seen[values[i] - lowest] = True
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def scan_times(times):
     """Return the first place where times go back (-1 for none), and whether any two are equal."""
     ties = False
@@ -43,7 +43,7 @@ def scan_times(times):
     return -1, ties
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def order_keys(bits, largest, out):
     """Map the bits of doubles to whole numbers of the same order, NaN last and one zero.
 

@@ -39,7 +39,7 @@ def take_pane(V, M, start, exponent, k, D, DM, DS, row):
         DS[row, lane] = start[k, lane]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def take_panes(V, M, start, one, exponent, keys, nS, unit, zero, D, DM, DS):
     """Take the matrices of several keys, and begin their panes again."""
     for row in range(len(keys)):
@@ -47,7 +47,7 @@ def take_panes(V, M, start, one, exponent, keys, nS, unit, zero, D, DM, DS):
         identity(V, M, start, one, exponent, unit, zero, keys[row], nS)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def summarise_panes(
     T, V, M, start, one, exponent, pane, dirty, ts, key, codes, letters, W, X, wcol, xcol, begin,
     width, grouped, semantics, nS, unit, zero, p, out_key, out_pane, D, DM, DS,

@@ -34,7 +34,7 @@ def _shrink(S, exponent, k, size):
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def count_windows(
     S, exponent, opened, target, source, counts, ts, key, codes, begin, width, out_key, out_start, R
 ):
@@ -85,7 +85,7 @@ def count_windows(
     return OK, n, rows
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def count_stream(S, exponent, target, source, codes, begin):
     """Count matches of one key in one window; nothing but the codes is read."""
     n = codes.shape[0]
@@ -144,7 +144,7 @@ def _shrink_parts(P, exponent, k):
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def aggregate_windows(
     P,
     M,
@@ -231,7 +231,7 @@ def aggregate_windows(
     return OK, n, rows
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def count_moving(
     S, exponent, opened, target, ending, source, clear, begins, counts, ts, key, codes, begin,
     width, out_key, out_start, R,
@@ -290,7 +290,7 @@ PARTS, MINS = 4, 2
 """Numbers and extremes of ``aggregate_few``: fixed, so that they can stay in registers."""
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def aggregate_few(
     P, M, exponent, opened, target, source, counts, variable, ts, key, codes, W, X, wrow, xrow,
     begin, width, out_key, out_start, R, RM,
@@ -373,7 +373,7 @@ def save_lanes(S, V, one, k):
     one[k] = S[k, size, 0]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def count_panes(
     S,
     V,

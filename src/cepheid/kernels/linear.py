@@ -194,7 +194,7 @@ def reset(V, M, start, one, exponent, unit, zero, k):
     exponent[k] = 0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def aggregate_linear(
     T,
     V,

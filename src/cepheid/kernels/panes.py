@@ -252,7 +252,7 @@ def seal(
     return rows
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def aggregate_panes(
     T,
     V,

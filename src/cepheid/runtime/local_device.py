@@ -9,17 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.accelerator.device import Device, Found, find_device, parse_device, require_device
-from cepheid.accelerator.schedule import Place, Scheduler
+from cepheid.accelerator.schedule import Balancer, Place, Scheduler
 from cepheid.engine.events import KeyTable
 from cepheid.engine.job import Job, looks_back, lower
 from cepheid.engine.partials import key_table
 from cepheid.engine.results import build_table
-from cepheid.engine.step import admit_events, waits
 from cepheid.engine.summaries import Composer
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.planner.plan import Plan
 from cepheid.planner.strategies import why_no_trends_on_device
 from cepheid.runtime import local
+from cepheid.runtime.gate import Gate
 
 BATCH_ROWS = 1 << 24
 """Events of one step on the device: enough for all of its lanes."""
@@ -73,13 +73,21 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
         result = count_whole(job, reader)
         if result is not None:
             return local.like(events, result)
-        ordered = local.sort_events(reader, plan)
-        batches: Iterable[pa.Table] = local.slices_of(ordered, BATCH_ROWS)
+    return local.like(events, _run_split(plan, reader, device))
+
+
+def _run_split(plan: Plan, reader: Any, device: Device) -> pa.Table:
+    """Share batches out: between the lanes of the GPU, with ``auto`` also with the CPU."""
+    from cepheid.runtime import local_split as split
+
+    batches: Iterable[pa.Table]
+    if isinstance(reader, pa.Table):
+        batches = local.slices_of(local.sort_events(reader, plan), split.BATCH_ROWS)
     else:
-        batches = local.tables_of(reader, BATCH_ROWS)
-    scheduler = Scheduler(Place.GPU if device is Device.GPU else None)
-    result = run_batches(job, batches, reader.schema, scheduler)
-    return local.like(events, result)
+        batches = local.tables_of(reader, split.BATCH_ROWS)
+    places = [Place.GPU] if device is Device.GPU else [*split.LANES]
+    balancer = Balancer({place: split.LANES[place] for place in places})
+    return split.run_split(plan, batches, reader.schema, balancer)
 
 
 def run_trends(job: Job, reader: Any, *, forced: bool) -> pa.Table:
@@ -149,23 +157,3 @@ class DeviceRun:
             self._known = len(keys)
             self._names = key_table(keys, np.arange(self._known), self.schema)
         self._composer.add(self._names, summaries)
-
-
-class Gate:
-    """Lets batches in that are in order; events of the last time wait where ties matter."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._held: pa.Table | None = None
-        self._last: int | None = None
-
-    def admit(self, batch: pa.Table) -> pa.Table | None:
-        """Return what can be processed now."""
-        ready, self._held, self._last = admit_events(
-            batch, self._held, self._last, self._plan.time, whole_times=waits(self._plan)
-        )
-        return ready
-
-    def rest(self) -> pa.Table | None:
-        """Return what waited."""
-        return self._held

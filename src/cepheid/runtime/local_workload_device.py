@@ -19,7 +19,8 @@ from cepheid.planner.plan import Plan
 from cepheid.planner.sharing import Group, SharedPlan, share
 from cepheid.planner.strategies import why_not_on_device
 from cepheid.runtime import local
-from cepheid.runtime.local_device import BATCH_ROWS, SMALL_ROWS, DeviceRun, Gate
+from cepheid.runtime.gate import Gate
+from cepheid.runtime.local_device import BATCH_ROWS, SMALL_ROWS, DeviceRun
 
 Tables = dict[str, pa.Table]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import cuda, int32, uint8
+from numba import cuda, int32, int64, uint8
 
 
 @functools.cache
@@ -79,15 +79,18 @@ def filter_kernels(predicate: Callable[..., Any], threads: int, items: int) -> t
 
 @functools.cache
 def scan_kernel(threads: int) -> Any:
-    """Return the kernel of one block that adds up counts: where every block begins to write."""
+    """Return the kernel of one block that adds up counts: where every block begins to write.
+
+    Room for one more offset than counts gets the total too.
+    """
 
     @cuda.jit
     def scan(counts, offsets, total):
-        sums = cuda.shared.array(threads, int32)
+        sums = cuda.shared.array(threads, int64)
         me, length = cuda.threadIdx.x, counts.shape[0]
         size = (length + threads - 1) // threads
         first, last = min(me * size, length), min((me + 1) * size, length)
-        mine = 0
+        mine = int64(0)
         for k in range(first, last):
             mine += counts[k]
         sums[me] = mine
@@ -105,6 +108,8 @@ def scan_kernel(threads: int) -> Any:
             at += counts[k]
         if me == threads - 1:
             total[0] = sums[me]
+            if offsets.shape[0] > length:
+                offsets[length] = sums[me]
 
     return scan
 

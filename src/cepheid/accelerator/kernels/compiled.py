@@ -10,25 +10,16 @@ stays on the device.
 from __future__ import annotations
 
 import functools
-import inspect
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda
 
+from cepheid.accelerator.kernels.inlining import inlined
 from cepheid.accelerator.kernels.wide import LIMIT
 
 NO_VALUE = np.iinfo(np.int64).max
 
-OPTIONS = {"forceinline": True} if "forceinline" in inspect.signature(cuda.jit).parameters else {}
-"""The simulator knows no options."""
-
 Cells = tuple[tuple[int, ...], ...]
-
-
-def inlined(function: Any) -> Any:
-    """Return a function of the device that is part of whatever calls it."""
-    return cuda.jit(device=True, **OPTIONS)(function)
 
 
 class Spec(NamedTuple):

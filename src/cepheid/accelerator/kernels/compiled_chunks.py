@@ -20,13 +20,13 @@ from cepheid.accelerator.kernels.compiled import (
     Places,
     Spec,
     filling,
-    inlined,
     reading,
     small_of,
     spilling,
     spilling_values,
     stepping,
 )
+from cepheid.accelerator.kernels.inlining import inlined
 from cepheid.accelerator.kernels.settling import shrinking, storing
 
 PERIOD = 64

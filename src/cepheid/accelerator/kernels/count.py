@@ -13,30 +13,20 @@ from typing import Any
 import numpy as np
 from numba import cuda, float64
 
+from cepheid.accelerator.kernels.inlining import inlined
 from cepheid.accelerator.kernels.settling import shrinking, storing
 
 SYMBOLS = 256
 
 
 @functools.cache
-def count_kernel(dimension: int, starts: int, per_symbol: int) -> Any:
-    """Return the kernel for matrices of a size; its loops are unrolled.
+def counting(dimension: int, starts: int, per_symbol: int) -> Any:
+    """Return a function that counts one chunk of words; it tells whether doubles did not reach.
 
-    Parameters of the kernel
-    ------------------------
-    table
-        (256 * dimension * dimension,) the matrix of every symbol.
-    words, chunk, period
-        Codes as uint64; words of a chunk; words after which numbers are brought below the limit.
-    opening, steady
-        Rows where matches begin; whether matches never leave a configuration.
-    numbers
-        (chunk, row, part, column, 2) wide numbers.
-    flags
-        (1,) set if doubles with a shared exponent do not reach.
+    Its parameters are those of the kernel; ``shared`` is the table in shared memory, ``place`` the
+    number of the chunk.
     """
     square = dimension * dimension
-    room = SYMBOLS * square
     symbols = 8 // per_symbol
     bits = np.uint64(8 * per_symbol)
     low = np.uint64(2 ** (8 * per_symbol) - 1)
@@ -45,17 +35,8 @@ def count_kernel(dimension: int, starts: int, per_symbol: int) -> Any:
     shrink = shrinking(dimension, starts, 1, dimension)
     store = storing(dimension, starts, 1, dimension)
 
-    @cuda.jit
-    def kernel(table, words, chunk, period, opening, steady, numbers, flags):
-        shared = cuda.shared.array(room, float64)
-        for n in range(cuda.threadIdx.x, room, cuda.blockDim.x):
-            shared[n] = table[n]
-        cuda.syncthreads()
-        place = cuda.grid(1)
-        i = place * chunk
-        last = min(i + chunk, words.shape[0])
-        if i >= last:
-            return
+    @inlined
+    def count(shared, words, i, last, period, opening, steady, place, numbers):
         m = cuda.local.array((1, dimension, dimension), float64)
         v = cuda.local.array(dimension, float64)
         for q in range(dimension):
@@ -91,7 +72,41 @@ def count_kernel(dimension: int, starts: int, per_symbol: int) -> Any:
             narrow = narrow or narrowing
         if not store(m, exponent, lost, opening, 0, place, numbers):
             narrow = True
-        if narrow or (lost and not steady):
+        return narrow or (lost and not steady)
+
+    return count
+
+
+@functools.cache
+def count_kernel(dimension: int, starts: int, per_symbol: int) -> Any:
+    """Return the kernel for matrices of a size; its loops are unrolled.
+
+    Parameters of the kernel
+    ------------------------
+    table
+        (256 * dimension * dimension,) the matrix of every symbol.
+    words, chunk, period
+        Codes as uint64; words of a chunk; words after which numbers are brought below the limit.
+    opening, steady
+        Rows where matches begin; whether matches never leave a configuration.
+    numbers
+        (chunk, row, part, column, 2) wide numbers.
+    flags
+        (1,) set if doubles with a shared exponent do not reach.
+    """
+    room = SYMBOLS * dimension * dimension
+    count = counting(dimension, starts, per_symbol)
+
+    @cuda.jit
+    def kernel(table, words, chunk, period, opening, steady, numbers, flags):
+        shared = cuda.shared.array(room, float64)
+        for n in range(cuda.threadIdx.x, room, cuda.blockDim.x):
+            shared[n] = table[n]
+        cuda.syncthreads()
+        place = cuda.grid(1)
+        i = place * chunk
+        last = min(i + chunk, words.shape[0])
+        if i < last and count(shared, words, i, last, period, opening, steady, place, numbers):
             flags[0] = 1
 
     return kernel
