@@ -23,8 +23,8 @@ from cepheid.store.aggregation import (
 )
 from cepheid.store.blocks import is_summed
 from cepheid.store.filter_plan import FilterPlan, plan_filter
-from cepheid.store.pattern_plan import count_groups
 from cepheid.store.replay_intervals import common, merged
+from cepheid.store.replay_plan import count_groups
 from cepheid.store.slices import Windows
 from cepheid.store.snapshot import Cover, Interval, Snapshot
 

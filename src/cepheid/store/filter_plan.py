@@ -16,9 +16,10 @@ import pyarrow as pa
 from cepheid.language import tree
 from cepheid.planner.thresholds import Threshold, read_threshold
 from cepheid.store.candidates import SymbolSource
-from cepheid.store.cost import ENTRY_COST, replay_cost
-from cepheid.store.pattern_plan import count_groups
+from cepheid.store.cost import StreamSize, replay_cost
+from cepheid.store.rates import read_rates
 from cepheid.store.replay_intervals import common, merged
+from cepheid.store.replay_plan import count_groups, span_of, total_groups
 from cepheid.store.snapshot import Cover, Interval, Snapshot
 
 _EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
@@ -45,7 +46,7 @@ def plan_filter(
 
     ``method`` is "auto", "index" (all that can be looked up) or "replay" (everything).
     """
-    total = count_groups(snapshot, Cover.of(Interval()))
+    total = total_groups(snapshot)
     own = time == snapshot.manifest.time
     interval, rest = time_bounds(conditions, snapshot) if own else (Interval(), tuple(conditions))
     everything = FilterPlan(None, "", total, total, interval, rest)
@@ -83,12 +84,16 @@ def _depth(
     if not source.depth or method == "index" or not total:
         return source.depth
     left = total if cover is None else count_groups(snapshot, cover)
-    costs = [replay_cost(left, left / total, total)]
+    manifest, rates = snapshot.manifest, read_rates()
+    sizes = {"rows": manifest.rows, "segments": len(manifest.segments)}
+    stream = StreamSize(left, total, left / total, span_of(snapshot), 0, **sizes)
+    costs = [replay_cost(left, left / total, stream, rates)]
     for depth in range(1, source.depth + 1):
         found = source.count(depth)
         # Candidates fall onto row groups like balls into urns (Cardenas).
         touched = left * -np.expm1(found.candidates * np.log1p(-1 / max(left, 2)))
-        costs.append(replay_cost(touched, touched / total, total) + found.entries * ENTRY_COST)
+        looking = found.entries * rates.entry + depth * stream.segments * rates.look_up
+        costs.append(replay_cost(touched, touched / total, stream, rates) + looking)
     return int(np.argmin(costs))
 
 
