@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 from tests.runtime.cases import same
 from tests.runtime.test_spark import events_of
@@ -84,3 +85,23 @@ def test_data_frames_are_appended_by_tasks(spark: SparkSession, tmp_path: Path) 
     assert (times[1:] >= times[:-1]).all()
     assert found.schema.names == ["ts", "type", "x"]
     assert isinstance(found, pa.Table)
+
+
+def test_a_live_query_stores_every_batch_once(spark: SparkSession, tmp_path: Path) -> None:
+    source, state = tmp_path / "in", tmp_path / "state"
+    source.mkdir()
+    events = events_of(90).select(["ts", "type", "x"])
+    store = cepheid.EventStore(tmp_path / "store")
+    for number in range(3):
+        parquet.write_table(events.slice(30 * number, 30), source / f"{number}.parquet")
+        reader = spark.readStream.schema("ts timestamp_ntz, type string, x double")
+        frame = reader.parquet(str(source))
+        live = frame.writeStream.foreachBatch(store.sink("numbers"))
+        live = live.option("checkpointLocation", str(state)).trigger(availableNow=True)
+        live.start().awaitTermination()
+        if number == 1:
+            # The driver died after it had stored the batch, and before Spark knew: it comes again.
+            for name in ("1", ".1.crc"):
+                (state / "commits" / name).unlink(missing_ok=True)
+    assert [len(store), store.verify().sound] == [90, True]
+    assert store.scan().read_all().select(events.column_names).equals(events)
