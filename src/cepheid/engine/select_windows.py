@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.expression_code import evaluate_vector
-from cepheid.engine.select_groups import Codes, group_codes
+from cepheid.engine.select_groups import Codes, group_codes, plain_array
 from cepheid.engine.select_moments import (
     Moments,
     SumCheck,
@@ -65,7 +65,7 @@ class Aggregation:
         if mask is not None and not mask.all():
             columns = Columns(table.filter(pa.array(mask)))
         length = len(columns.batch)
-        keys: list[Any] = [columns.arrow(key.attribute) for key in select.keys]
+        keys = [plain_array(columns.arrow(key.attribute)) for key in select.keys]
         codes, at = group_codes(keys, length)
         places = np.zeros(length, np.int64)
         if select.window.extent is Extent.EVENTS:
@@ -82,7 +82,7 @@ class Aggregation:
         part = Stretches([], first, last, np.ones(length, np.int64), moments)
         reduced, groups = _reduce(part, codes)
         chosen = at[groups]
-        taken = [_one(key).take(chosen) for key in keys]
+        taken = [key.take(chosen) for key in keys]
         self._parts.append(reduced._replace(keys=taken))
         if self._schema is None:
             self._schema = table.schema
@@ -183,13 +183,6 @@ def _numbers(codes: Codes) -> Codes:
     numbers = np.empty(len(codes), np.int64)
     numbers[order] = np.arange(len(codes)) - np.repeat(begins, sizes)
     return numbers
-
-
-def _one(array: Any) -> pa.Array[Any]:
-    if not isinstance(array, pa.ChunkedArray):
-        found: pa.Array[Any] = array
-        return found
-    return pa.concat_arrays([*array.chunks, pa.array([], array.type)])
 
 
 def _united(parts: Sequence[Stretches]) -> Stretches:
