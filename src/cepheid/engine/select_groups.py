@@ -67,3 +67,9 @@ def _dense(codes: Codes, size: int) -> tuple[Codes, int]:
         return numbers[codes], int(present.sum())
     values, inverse = np.unique(codes, return_inverse=True)
     return inverse.astype(np.int64), len(values)
+
+
+def stable_order(codes: Codes) -> Codes:
+    """Return rows by their codes, those of one code in their order; small codes sort in O(n)."""
+    narrow = len(codes) > 0 and int(codes.max()) < 1 << 16
+    return np.argsort(codes.astype(np.uint16) if narrow else codes, kind="stable")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.expression_code import evaluate_vector
-from cepheid.engine.select_groups import Codes, group_codes, plain_array
+from cepheid.engine.select_groups import Codes, group_codes, plain_array, stable_order
 from cepheid.engine.select_moments import (
     Moments,
     SumCheck,
@@ -176,7 +176,7 @@ def windows_of_places(places: Codes, window: SelectWindow) -> tuple[Codes, Codes
 
 def _numbers(codes: Codes) -> Codes:
     """Return the number of every event within its group, from 0 on."""
-    order = np.argsort(codes, kind="stable")
+    order = stable_order(codes)
     ordered = codes[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=-1))
     sizes = np.diff(np.append(begins, len(codes)))
@@ -230,6 +230,8 @@ def _order(codes: Codes, place: Codes) -> Codes | None:
     same = codes[1:] == codes[:-1]
     if ((codes[1:] > codes[:-1]) | (same & (place[1:] >= place[:-1]))).all():
         return None
+    if (place[1:] >= place[:-1]).all():
+        return stable_order(codes)
     return np.lexsort((place, codes))
 
 
