@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow import parquet
 from tests.select.cases import aggregations, filters, joins, plain, rows, table_of
 
 import cepheid
+from cepheid.engine import select_join, select_windows
 from cepheid.testing.oracle_select import evaluate_select
 
 Events = list[dict[str, Any]]
@@ -33,6 +36,12 @@ def test_filters_are_as_defined(text: str, events: Events) -> None:
 @given(aggregations(), rows())
 def test_aggregations_are_as_defined(text: str, events: Events) -> None:
     assert plain(run(text, events)) == plain(evaluate_select(text, {"s": events}))
+
+
+@given(aggregations(), rows(), st.sampled_from((0, 100)))
+def test_both_ways_to_add_up_agree(text: str, events: Events, dense: int) -> None:
+    with patch.object(select_windows, "DENSE_MAX", dense):
+        assert plain(run(text, events)) == plain(evaluate_select(text, {"s": events}))
 
 
 @given(joins(), rows(8), rows(8))
@@ -131,8 +140,6 @@ def test_a_stream_joins_with_itself() -> None:
 
 
 def test_many_pairs_are_asked_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cepheid.engine import select_join
-
     q = cepheid.query("SELECT a.ts, b.ts AS t FROM s a JOIN s b ON a.x + b.x > 3 WINDOW 9 us")
     whole = q.run(FEW).to_pylist()
     monkeypatch.setattr(select_join, "BLOCK_PAIRS", 1)

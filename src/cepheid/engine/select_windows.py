@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.expression_code import evaluate_vector
-from cepheid.engine.select_groups import Codes, group_codes, plain_array, stable_order
+from cepheid.engine.select_groups import DENSE_MAX, Codes, group_codes, plain_array, stable_order
 from cepheid.engine.select_moments import (
     Moments,
     SumCheck,
@@ -210,6 +210,29 @@ def _reduce(part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
         moments = [m.take(kept) for m in moments]
     # Both go up with time, so their sum tells stretches apart, in order.
     place = first + last
+    inner = Stretches([], first, last, rows, moments)
+    if len(codes):
+        span = int(place.max()) - int(place.min()) + 1
+        size = (int(codes.max()) + 1) * span
+        if size <= DENSE_MAX * len(codes):
+            return _gather(inner, codes * span + (place - place.min()), codes, size)
+    return _sort(inner, codes, place)
+
+
+def _gather(part: Stretches, slots: Codes, codes: Codes, size: int) -> tuple[Stretches, Codes]:
+    """Add up what has the same slot; slots are in the order of groups and time."""
+    counted = Moments.counts(part.rows).gathered(slots, size).known
+    used = np.flatnonzero(counted)
+    owner = np.zeros(size, np.int64)
+    owner[slots] = np.arange(len(slots))
+    at = owner[used]
+    moments = [m.gathered(slots, size).take(used) for m in part.moments]
+    return Stretches([], part.first[at], part.last[at], counted[used], moments), codes[at]
+
+
+def _sort(part: Stretches, codes: Codes, place: Codes) -> tuple[Stretches, Codes]:
+    """Add up what follows each other once it is in the order of groups and time."""
+    _, first, last, rows, moments = part
     order = _order(codes, place)
     if order is not None:
         first, last, codes, rows = first[order], last[order], codes[order], rows[order]
