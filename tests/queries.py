@@ -95,3 +95,13 @@ SITUATION_QUERIES = [
     "RETURN MATCHES PATTERN A contains B WITHIN 1 h DEFINE A AS p IS NULL OR q, B AS x IN (1, 2)",
 ]
 """Queries about situations."""
+
+SELECT_QUERIES = [
+    "SELECT *, price * 2 AS twice FROM ticks WHERE price > 1 AND company LIKE 'p%';",
+    "SELECT COUNT(*), AVG(price), SUM(price * volume) AS turnover, COUNT(t.price) FROM ticks AS t "
+    "WHERE NOT volume BETWEEN 1 AND 2 GROUP BY company, `where` WINDOW 1 hour SLIDE 15 min",
+    "select max(price) AS top from ticks window 1000 events slide 1 event",
+    "SELECT o.id, s.*, s.ts - o.ts AS took FROM orders o JOIN shipments s ON o.id = s.order_id AND "
+    "s.ts >= o.ts WHERE o.price IN (1, 2) WINDOW 2 days",
+]
+"""Queries without a pattern."""

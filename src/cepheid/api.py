@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from cepheid.errors import Diagnostic
+from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.events.schema import read_schema
 from cepheid.language import tree
 from cepheid.language.formatter import format_query
@@ -142,6 +142,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         """
         # Loaded on first use: reading and explaining a query needs neither numba nor Arrow.
         if self.plan.select is not None:
+            if device == "gpu":
+                message = "a SELECT runs on the CPU"
+                raise UnsupportedError([Diagnostic("E552", message)], self.text)
             select = importlib.import_module("cepheid.runtime.select_run")
             return select.run_select(self, events, spark=spark, strategy=strategy)
         if isinstance(events, str | PathLike):
@@ -258,6 +261,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         ValueError
             If this evaluator cannot answer the query.
         """
+        if self.plan.select is not None:
+            message = "a SELECT has one evaluator"
+            raise ValueError(message)
         plan = force_evaluator(self.plan, Evaluator(evaluator))
         return CompiledQuery(self.tree, plan, self.source, evaluator)
 

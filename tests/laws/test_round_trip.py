@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.queries import PAPER_QUERIES, SITUATION_QUERIES, VALID_QUERIES
+from tests.queries import PAPER_QUERIES, SELECT_QUERIES, SITUATION_QUERIES, VALID_QUERIES
 
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError
@@ -17,7 +17,7 @@ from cepheid.language.parser import parse
 from cepheid.planner.plan import Plan
 from cepheid.testing.query_strategies import Case, cases
 
-CORPUS = [*VALID_QUERIES, *SITUATION_QUERIES, *PAPER_QUERIES.values()]
+CORPUS = [*VALID_QUERIES, *SITUATION_QUERIES, *SELECT_QUERIES, *PAPER_QUERIES.values()]
 MUTATIONS_COUNT = 10_000
 PIECES = [
     *"()[]{},.+*?-/%=<>!'\"`;:#$\\\n\t \0é∗≤µ∧",

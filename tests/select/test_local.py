@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow import parquet
 from tests.select.cases import aggregations, filters, joins, plain, rows, table_of
 
 import cepheid
+from cepheid.engine import select_join, select_windows
 from cepheid.testing.oracle_select import evaluate_select
 
 Events = list[dict[str, Any]]
@@ -33,6 +36,12 @@ def test_filters_are_as_defined(text: str, events: Events) -> None:
 @given(aggregations(), rows())
 def test_aggregations_are_as_defined(text: str, events: Events) -> None:
     assert plain(run(text, events)) == plain(evaluate_select(text, {"s": events}))
+
+
+@given(aggregations(), rows(), st.sampled_from((0, 100)))
+def test_both_ways_to_add_up_agree(text: str, events: Events, dense: int) -> None:
+    with patch.object(select_windows, "DENSE_MAX", dense):
+        assert plain(run(text, events)) == plain(evaluate_select(text, {"s": events}))
 
 
 @given(joins(), rows(8), rows(8))
@@ -131,12 +140,77 @@ def test_a_stream_joins_with_itself() -> None:
 
 
 def test_many_pairs_are_asked_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cepheid.engine import select_join
-
     q = cepheid.query("SELECT a.ts, b.ts AS t FROM s a JOIN s b ON a.x + b.x > 3 WINDOW 9 us")
     whole = q.run(FEW).to_pylist()
     monkeypatch.setattr(select_join, "BLOCK_PAIRS", 1)
     assert q.run(FEW).to_pylist() == whole
+
+
+def test_a_reader_joins_with_itself() -> None:
+    reader = pa.RecordBatchReader.from_batches(FEW.schema, FEW.to_batches())
+    q = cepheid.query("SELECT a.x, b.x AS y FROM s a JOIN s b ON a.x < b.x WINDOW 3 us")
+    assert len(q.run(reader)) == 2
+
+
+def test_keys_of_all_kinds() -> None:
+    columns: dict[str, Any] = {
+        "a": pa.array(["u", "v", "u", None]).dictionary_encode(),
+        "b": pa.array([True, None, True, False]),
+        "c": pa.array([1.5, float("nan"), 1.5, float("nan")], pa.float32()),
+        "d": pa.array([1, 2, 1, 2], pa.date32()),
+        "e": pa.nulls(4),
+        "f": pa.chunked_array([pa.array(["x"]).dictionary_encode(), pa.array(["y", "x", "y"])
+             .dictionary_encode()]),
+    }  # fmt: skip
+    counts = {"a": [2, 1, 1], "b": [1, 2, 1], "c": [2, 2], "d": [2, 2], "e": [4], "f": [2, 2]}
+    table = pa.table({"ts": [1, 2, 3, 4], **columns})
+    for name, expected in counts.items():
+        found = cepheid.query(f"SELECT COUNT(*) FROM s GROUP BY {name}").run(table)
+        assert found["count"].to_pylist() == expected, name
+
+
+def test_what_a_select_is_not() -> None:
+    q = cepheid.query("SELECT x FROM s")
+    with pytest.raises(ValueError, match="no matches"):
+        q.matches(FEW)
+    with pytest.raises(ValueError, match="one evaluator"):
+        q.with_evaluator("linear")
+    with pytest.raises(cepheid.UnsupportedError, match="E552"):
+        q.run(FEW, device="gpu")
+    with pytest.raises(cepheid.UnsupportedError, match="E404"):
+        cepheid.workload([q])
+    text = "SELECT a.x FROM s a JOIN r b ON a.x = b.x WINDOW 5 s"
+    with pytest.raises(TypeError, match="two streams"):
+        cepheid.query(text, schema=FEW.schema)
+
+
+def test_plans_say_what_runs_where() -> None:
+    text = "SELECT MAX(x) FROM s t WHERE x > 1 GROUP BY k WINDOW 10 minutes SLIDE 5 minutes"
+    assert cepheid.query(text).explain(engine="spark") == EXPLAINED
+    plans = {
+        "SELECT COUNT(*) FROM s WINDOW 5 s SLIDE 7 s": "events between windows are filtered first",
+        "SELECT COUNT(*) FROM s WINDOW 5 EVENTS": "one task numbers all events",
+        "SELECT COUNT(*) FROM s": "Spark's groupBy",
+        "SELECT a.x FROM s a JOIN r b ON a.k = b.l WINDOW 5 s": "Spark's join on k = l and",
+        "SELECT a.x FROM s a JOIN r b ON a.x < b.x WINDOW 5 s": "Spark's join on stretches",
+        "SELECT a.x FROM s a JOIN r b ON a.x < b.x WINDOW 5 EVENTS": "a join of these numbers",
+    }
+    for text_, expected in plans.items():
+        assert expected in cepheid.query(text_).explain(engine="spark")
+
+
+EXPLAINED = """\
+plan  max_x by k
+├─ operator    windowed aggregation
+├─ streams     s, called t
+├─ where       t.x > 1
+├─ window      10 minutes, one every 5 minutes: an event is in up to 2
+├─ in process  stretches that no edge of a window cuts are added up once, windows from them
+├─ on a store  row groups are read whose least and largest values leave something; \
+WHERE asks every event
+├─ on Spark    Spark's window and groupBy
+├─ live        Spark's window and groupBy, with a watermark
+└─ reads       t: k, ts, x"""
 
 
 def test_unordered_events_are_sorted_where_order_matters() -> None:

@@ -38,18 +38,24 @@ def group_codes(arrays: Sequence[Any], length: int) -> tuple[Codes, Codes]:
     return codes, rows
 
 
-def _canonical(array: Any) -> pa.Array[Any]:
+def plain_array(column: Any) -> pa.Array[Any]:
+    """Return a column as one array without a dictionary."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not isinstance(column, pa.ChunkedArray):
+        found: pa.Array[Any] = column
+        return found
+    return pa.concat_arrays([*column.chunks, pa.array([], column.type)])
+
+
+def _canonical(array: Any) -> Any:
     """Return an array in which equal values have equal bits: one NaN, one zero."""
-    one: Any = array
-    if isinstance(array, pa.ChunkedArray):
-        one = pa.concat_arrays([*array.chunks, pa.array([], array.type)])
-    if pa.types.is_dictionary(one.type):
-        one = one.dictionary_decode()
-    if pa.types.is_floating(one.type):
-        nan, zero = (pa.scalar(value, one.type) for value in (float("nan"), 0.0))
-        one = pc.if_else(pc.is_nan(one), nan, pc.call_function("add", [one, zero]))
-    found: pa.Array[Any] = one
-    return found
+    one = plain_array(array)
+    if not pa.types.is_floating(one.type):
+        return one
+    nan, zero = (pa.scalar(value, one.type) for value in (float("nan"), 0.0))
+    positive = pc.call_function("add", [one, zero])
+    return pc.if_else(pc.call_function("is_nan", [one]), nan, positive)
 
 
 def _dense(codes: Codes, size: int) -> tuple[Codes, int]:
@@ -61,3 +67,9 @@ def _dense(codes: Codes, size: int) -> tuple[Codes, int]:
         return numbers[codes], int(present.sum())
     values, inverse = np.unique(codes, return_inverse=True)
     return inverse.astype(np.int64), len(values)
+
+
+def stable_order(codes: Codes) -> Codes:
+    """Return rows by their codes, those of one code in their order; small codes sort in O(n)."""
+    narrow = len(codes) > 0 and int(codes.max()) < 1 << 16
+    return np.argsort(codes.astype(np.uint16) if narrow else codes, kind="stable")

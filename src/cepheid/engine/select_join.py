@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.select_groups import Codes, group_codes
+from cepheid.engine.select_groups import Codes, group_codes, stable_order
 from cepheid.engine.select_rows import Rows, holds, lookup_in, project, take_vector
 from cepheid.engine.vectors import Vector
 from cepheid.events.schema import ValueKind
@@ -148,7 +148,7 @@ def _candidates(select: SelectPlan, left: Side, right: Side) -> Iterator[Pairs]:
 def _ranges(probe: Side, other: Side, low: Rows, high: Rows) -> Iterator[Pairs]:
     """Yield the pairs of probes and the other stream's rows in [low, high) with their key."""
     rows = np.flatnonzero(other.kept)
-    rows = rows[np.argsort(other.codes[rows], kind="stable")]
+    rows = rows[stable_order(other.codes[rows])]
     span = len(other.times) + 1
     places = other.codes[rows] * span + rows
     probes = np.flatnonzero(probe.kept)

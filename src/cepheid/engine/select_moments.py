@@ -14,7 +14,7 @@ from cepheid.engine.select_rows import arrow_of
 from cepheid.engine.vectors import Vector
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
-from cepheid.kernels.window_folds import MAX, MIN, SUM, fold_windows
+from cepheid.kernels.window_folds import MAX, MIN, SUM, fold_into, fold_windows
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression
 
@@ -68,6 +68,10 @@ class Moments(NamedTuple):
             return self.take(begins)
         with np.errstate(invalid="ignore", over="ignore"):
             return self._mapped(lambda part, operation: _UFUNCS[operation].reduceat(part, begins))
+
+    def gathered(self, slots: Codes, size: int) -> Moments:
+        """Return the moments of slots, into which rows go."""
+        return self._mapped(lambda part, operation: _gathered(part, slots, size, operation))
 
     def folded(self, low: Codes, high: Codes) -> Moments:
         """Return the moments of windows, which are stretches low to high - 1."""
@@ -128,6 +132,12 @@ class SumCheck:
             message = f"a sum of `{format_expression(expression)}` may leave 64 bits"
             helps = ("make one number of it a double: `SUM(1.0 * x)`",)
             raise DataError([Diagnostic("E504", message, helps=helps)])
+
+
+def _gathered(values: Numbers, slots: Codes, size: int, operation: int) -> Numbers:
+    out = np.full(size, _neutral(operation, values), values.dtype)
+    fold_into(slots, values, operation, out)
+    return out
 
 
 def _folded(values: Numbers, low: Codes, high: Codes, operation: int) -> Numbers:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.expression_code import evaluate_vector
-from cepheid.engine.select_groups import Codes, group_codes
+from cepheid.engine.select_groups import DENSE_MAX, Codes, group_codes, plain_array, stable_order
 from cepheid.engine.select_moments import (
     Moments,
     SumCheck,
@@ -65,7 +65,7 @@ class Aggregation:
         if mask is not None and not mask.all():
             columns = Columns(table.filter(pa.array(mask)))
         length = len(columns.batch)
-        keys: list[Any] = [columns.arrow(key.attribute) for key in select.keys]
+        keys = [plain_array(columns.arrow(key.attribute)) for key in select.keys]
         codes, at = group_codes(keys, length)
         places = np.zeros(length, np.int64)
         if select.window.extent is Extent.EVENTS:
@@ -82,7 +82,7 @@ class Aggregation:
         part = Stretches([], first, last, np.ones(length, np.int64), moments)
         reduced, groups = _reduce(part, codes)
         chosen = at[groups]
-        taken = [_one(key).take(chosen) for key in keys]
+        taken = [key.take(chosen) for key in keys]
         self._parts.append(reduced._replace(keys=taken))
         if self._schema is None:
             self._schema = table.schema
@@ -176,20 +176,13 @@ def windows_of_places(places: Codes, window: SelectWindow) -> tuple[Codes, Codes
 
 def _numbers(codes: Codes) -> Codes:
     """Return the number of every event within its group, from 0 on."""
-    order = np.argsort(codes, kind="stable")
+    order = stable_order(codes)
     ordered = codes[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=-1))
     sizes = np.diff(np.append(begins, len(codes)))
     numbers = np.empty(len(codes), np.int64)
     numbers[order] = np.arange(len(codes)) - np.repeat(begins, sizes)
     return numbers
-
-
-def _one(array: Any) -> pa.Array[Any]:
-    if not isinstance(array, pa.ChunkedArray):
-        found: pa.Array[Any] = array
-        return found
-    return pa.concat_arrays([*array.chunks, pa.array([], array.type)])
 
 
 def _united(parts: Sequence[Stretches]) -> Stretches:
@@ -217,6 +210,29 @@ def _reduce(part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
         moments = [m.take(kept) for m in moments]
     # Both go up with time, so their sum tells stretches apart, in order.
     place = first + last
+    inner = Stretches([], first, last, rows, moments)
+    if len(codes):
+        span = int(place.max()) - int(place.min()) + 1
+        size = (int(codes.max()) + 1) * span
+        if size <= DENSE_MAX * len(codes):
+            return _gather(inner, codes * span + (place - place.min()), codes, size)
+    return _sort(inner, codes, place)
+
+
+def _gather(part: Stretches, slots: Codes, codes: Codes, size: int) -> tuple[Stretches, Codes]:
+    """Add up what has the same slot; slots are in the order of groups and time."""
+    counted = Moments.counts(part.rows).gathered(slots, size).known
+    used = np.flatnonzero(counted)
+    owner = np.zeros(size, np.int64)
+    owner[slots] = np.arange(len(slots))
+    at = owner[used]
+    moments = [m.gathered(slots, size).take(used) for m in part.moments]
+    return Stretches([], part.first[at], part.last[at], counted[used], moments), codes[at]
+
+
+def _sort(part: Stretches, codes: Codes, place: Codes) -> tuple[Stretches, Codes]:
+    """Add up what follows each other once it is in the order of groups and time."""
+    _, first, last, rows, moments = part
     order = _order(codes, place)
     if order is not None:
         first, last, codes, rows = first[order], last[order], codes[order], rows[order]
@@ -237,6 +253,8 @@ def _order(codes: Codes, place: Codes) -> Codes | None:
     same = codes[1:] == codes[:-1]
     if ((codes[1:] > codes[:-1]) | (same & (place[1:] >= place[:-1]))).all():
         return None
+    if (place[1:] >= place[:-1]).all():
+        return stable_order(codes)
     return np.lexsort((place, codes))
 
 

@@ -54,3 +54,10 @@ def fold_windows(values, low, high, operation, neutral, back, out):
             front = _fold(operation, front, values[i])
         reached = max(reached, high[w])
         out[w] = _fold(operation, back[low[w]], front)
+
+
+@njit(cache=True)
+def fold_into(slots, values, operation, out):
+    """Fold every value into its slot."""
+    for i in range(values.shape[0]):
+        out[slots[i]] = _fold(operation, out[slots[i]], values[i])

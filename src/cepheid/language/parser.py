@@ -64,10 +64,8 @@ def parse(text: str) -> tree.Query:
         raise QuerySyntaxError(
             [Diagnostic("E106", message, helps=("split it into several queries",))]
         )
-    start = "situation_query" if is_about_situations(text) else "query"
-    start = "select_query" if is_select(text) else start
     try:
-        query = load_parser().parse(text, start=start)
+        query = load_parser().parse(text, start=start_of(text))
     except MistakeFoundError as mistake:
         raise QuerySyntaxError([mistake.diagnostic], text) from None
     except UnexpectedToken as error:
@@ -75,6 +73,13 @@ def parse(text: str) -> tree.Query:
     assert isinstance(query, tree.Query), "the start rule builds a query"
     _check_tree(query, text)
     return query
+
+
+def start_of(text: str) -> str:
+    """Return the rule of the grammar by which a text is read."""
+    if is_select(text):
+        return "select_query"
+    return "situation_query" if is_about_situations(text) else "query"
 
 
 def _check_tree(query: tree.Query, text: str) -> None:

@@ -66,7 +66,8 @@ def why_not_composed(plan: Plan) -> str:
 
 def why_not_on_device(plan: Plan) -> str:
     """Return why a plan cannot run on a GPU, or nothing if it can."""
-    if plan.situations is not None or plan.output.kind is not OutputKind.AGGREGATES:
+    other = plan.situations is not None or plan.select is not None
+    if other or plan.output.kind is not OutputKind.AGGREGATES:
         return "only aggregates of matches run on a GPU"
     return why_not_composed(plan)
 

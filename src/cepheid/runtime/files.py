@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import glob
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,23 +132,28 @@ def _counted(batches: Iterator[pa.Table], progress: Progress) -> Iterator[pa.Tab
         yield batch
 
 
-def read_all(files: list[Path]) -> Iterator[pa.Table]:
-    """Yield the events of files, batch by batch; E501 if one cannot be read."""
+def read_all(files: list[Path], columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """Yield the events of files, batch by batch; E501 if one cannot be read.
+
+    Of Parquet files only some columns are read, if they are named; others may come along.
+    """
     for file in files:
         try:
-            yield from _read_file(file)
+            yield from _read_file(file, columns)
         except (pa.ArrowException, OSError, UnicodeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             message = f"could not read `{file}`: {reason}"
             raise DataError([Diagnostic("E501", message)]) from error
 
 
-def _read_file(file: Path) -> Iterator[pa.Table]:
+def _read_file(file: Path, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
     """Yield the events of one file; a file without events yields one empty table."""
     match file.suffix.lower():
         case ".parquet" | ".pq":
             source = parquet.ParquetFile(file)
-            batches: Any = source.iter_batches(BATCH_ROWS)
+            names = source.schema_arrow.names
+            kept = None if columns is None else [name for name in names if name in columns]
+            batches: Any = source.iter_batches(BATCH_ROWS, columns=kept)
             empty = source.schema_arrow.empty_table()
         case ".csv":
             reader = csv.open_csv(file, read_options=csv.ReadOptions(block_size=1 << 24))

@@ -45,11 +45,19 @@ def run_select(
     if spark is not None or any(map(is_frame, streams)):
         on_spark = importlib.import_module("cepheid.runtime.spark_select")
         return on_spark.run_frames(compiled, streams, spark, strategy)
-    sources = [source_of(stream) for stream in streams]
+    sources = _sources(streams)
     planned = with_schemas(compiled, [source.schema for source in sources]).plan
     result = run_sources(planned, sources, strategy)
     values = list(events.values()) if isinstance(events, Mapping) else [events]
     return like(values[0], result) if len({type(v) for v in values}) == 1 else result
+
+
+def _sources(streams: list[Any]) -> list[EventSource]:
+    """Return streams as sources; one that is joined with itself is opened once."""
+    opened = {id(stream): source_of(stream) for stream in streams}
+    if len(opened) < len(streams) and isinstance(streams[0], pa.RecordBatchReader):
+        opened[id(streams[0])] = source_of(streams[0].read_all())
+    return [opened[id(stream)] for stream in streams]
 
 
 def is_frame(events: Any) -> bool:
@@ -121,7 +129,7 @@ def explain_select(compiled: CompiledQueryLike, stores: Any, *, analyze: bool = 
     """Return what a SELECT reads of stores, in words; ``analyze`` runs it, to tell the cost."""
     plan = compiled.plan
     assert plan.select is not None, "a SELECT"
-    sources = [source_of(stream) for stream in named_streams(plan.select, stores, plan.text)]
+    sources = _sources(named_streams(plan.select, stores, plan.text))
     planned = with_schemas(compiled, [source.schema for source in sources]).plan
     limited, plans = limit_sources(planned, sources, "auto")
     index = None

@@ -28,7 +28,8 @@ class Stream(NamedTuple):
         """Return a column, and what it holds."""
         path = [name] if name in self.frame.columns else name.split(".")
         column = sf.col(".".join(f"`{part.replace('`', '``')}`" for part in path))
-        type_name = self.frame.select(column).dtypes[0][1]
+        found = dict(self.frame.dtypes).get(name)
+        type_name = self.frame.select(column).dtypes[0][1] if found is None else found
         return Typed(column, self.schema.kind(name) or ValueKind.UNKNOWN, type_name)
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 from lark.exceptions import GrammarError
-from tests.queries import PAPER_QUERIES, SITUATION_QUERIES, VALID_QUERIES
+from tests.queries import PAPER_QUERIES, SELECT_QUERIES, SITUATION_QUERIES, VALID_QUERIES
 
 from cepheid.language import parser
 from cepheid.language.build_tables import make_tables
-from cepheid.language.lexer import is_about_situations
-from cepheid.language.parser import build_parser, fingerprint, parse, read_grammar
+from cepheid.language.parser import build_parser, fingerprint, parse, read_grammar, start_of
 
 
 def test_grammar_has_no_conflicts() -> None:
@@ -34,10 +33,11 @@ def test_shipped_tables_are_made_from_the_grammar() -> None:
     assert made_from == fingerprint(read_grammar()), "run `make grammar`"
 
 
-@pytest.mark.parametrize("text", [*VALID_QUERIES, *SITUATION_QUERIES, *PAPER_QUERIES.values()])
+@pytest.mark.parametrize(
+    "text", [*VALID_QUERIES, *SITUATION_QUERIES, *SELECT_QUERIES, *PAPER_QUERIES.values()]
+)
 def test_tables_and_grammar_read_alike(text: str) -> None:
-    start = "situation_query" if is_about_situations(text) else "query"
-    built, shipped = (p.parse(text, start=start) for p in (_BUILT, _FROM_TABLES))
+    built, shipped = (p.parse(text, start=start_of(text)) for p in (_BUILT, _FROM_TABLES))
     assert built == shipped == parse(text)
 
 
