@@ -34,7 +34,8 @@ class SymbolCost(NamedTuple):
 class StreamSize(NamedTuple):
     """What the blocks leave of a stream, and the length of a window; 0 for none.
 
-    ``groups`` of ``total`` row groups, ``share`` of its length ``span`` and of its ``rows``.
+    ``groups`` of ``total`` row groups, ``share`` of its length ``span`` and of its ``rows``. All
+    events of a row group are run if ``coarse``.
     """
 
     groups: int
@@ -46,6 +47,7 @@ class StreamSize(NamedTuple):
     rows: int = 1
     columns: int = 1
     segments: int = 1
+    coarse: bool = False
 
 
 class ChainLength(NamedTuple):
@@ -160,6 +162,9 @@ def query_cost(symbols: Sequence[SymbolCost], stream: StreamSize, rates: Rates) 
     entries = sum(symbol.entries for symbol in symbols)
     opened = sum(symbol.look_ups for symbol in symbols) * stream.segments
     groups = expected_groups(symbols, stream)
-    share = stream.share * expected_share(symbols, stream, 0.0)
+    share = groups / max(stream.groups, 1)
+    if not stream.coarse:
+        share = expected_share(symbols, stream, 0.0)
+    share *= stream.share
     looking = entries * rates.entry + opened * rates.look_up
     return replay_cost(groups, share, stream, rates) + looking

@@ -23,6 +23,10 @@ PAGE_ENTRIES = 4_096
 """Entries that share a checksum."""
 
 
+SPARSE_MIN = 64
+"""Fewer than one of so many entries are sorted."""
+
+
 class Hits(NamedTuple):
     """Events that a look-up has found, in the order of their rows."""
 
@@ -190,8 +194,15 @@ class SecondaryIndex:
                 self._check(begin // PAGE_ENTRIES, (end - 1) // PAGE_ENTRIES)
         rows = np.concatenate([self._rows[b:e] for b, e in ranges] or [np.zeros(0, np.int32)])
         times = np.concatenate([self._times[b:e] for b, e in ranges] or [np.zeros(0, np.int64)])
-        order = np.argsort(rows, kind="stable")
-        return Hits(rows[order].astype(np.int64), times[order])
+        if len(rows) * SPARSE_MIN < len(self._rows):
+            order = np.argsort(rows)
+            return Hits(rows[order].astype(np.int64), times[order])
+        # Many rows are put in order by their places.
+        size = int(rows.max()) + 1 if len(rows) else 0
+        placed, held = np.zeros(size, np.int64), np.zeros(size, np.bool_)
+        placed[rows] = times
+        held[rows] = True
+        return Hits(np.flatnonzero(held), placed[held])
 
     def _check(self, first: int, last: int) -> None:
         """Compare pages with their checksums; of values, those where a range begins and ends."""
