@@ -26,7 +26,7 @@ from cepheid.store.replay_plan import ReplayPlan
 from cepheid.store.row_plan import chain_of, plan_rows
 from cepheid.store.selection import Picked
 
-RUNS = 3
+RUNS = 2
 
 
 class PlanFigure(NamedTuple):

@@ -175,6 +175,7 @@ class SymbolSource:
     def __init__(self, snapshot: Snapshot, thresholds: Sequence[Threshold]) -> None:
         self._snapshot = snapshot
         self._found: dict[str, tuple[Blocks, NDArray[np.bool_]]] = {}
+        self._ways: dict[str, list[Option]] = {}
         self._hits: dict[tuple[str, int], Hits] = {}
         manifest = snapshot.manifest
         found = [look_up_of(t, manifest.schema) for t in thresholds]
@@ -293,12 +294,15 @@ class SymbolSource:
         return kept
 
     def _options(self, segment: Segment) -> list[Option]:
-        """Return the ranges of all indexes, the most selective first."""
-        options = []
-        for attribute in self._indexed:
-            ranges = self._ranges(segment, attribute)
-            options.append(Option(sum(e - b for b, e in ranges), attribute, ranges))
-        return sorted(options, key=lambda option: option.entries)
+        """Return the ranges of all indexes, the most selective first; they are found once."""
+        key = segment.blocks.name
+        if key not in self._ways:
+            options = []
+            for attribute in self._indexed:
+                ranges = self._ranges(segment, attribute)
+                options.append(Option(sum(e - b for b, e in ranges), attribute, ranges))
+            self._ways[key] = sorted(options, key=lambda option: option.entries)
+        return self._ways[key]
 
     def _find(self, segment: Segment, depth: int) -> Hits:
         """Return the events that all indexes and blocks allow; they are looked up once."""

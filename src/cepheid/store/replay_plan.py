@@ -51,13 +51,15 @@ class Window(NamedTuple):
     """How long a match may last, and how often windows begin; 0 for any time, and for always.
 
     ``columns`` is how many columns are read; ``variables`` is how many variables rows are matched
-    with in SQL, 0 for other queries.
+    with in SQL, 0 for other queries. An event of those is run ``weight`` times as long as of a
+    simple one.
     """
 
     within: int
     slide: int
     columns: int
     variables: int = 0
+    weight: float = 1.0
 
 
 def choose_replay(
@@ -89,8 +91,8 @@ def choose_replay(
     light = cover_of([(place, 0) for place in places]) if places else None
     stream = _stream(snapshot, light, whole.total, window)
     rates = read_rates()
-    if window.variables:
-        rates = msgspec.structs.replace(rates, run=rates.match * (1 + window.variables))
+    run = rates.match * (1 + window.variables) if window.variables else rates.run * window.weight
+    rates = msgspec.structs.replace(rates, run=run)
     full = replay_cost(whole.total, 1.0, stream, rates)
     chosen = tuple((place, len(own) - 1) for place, own in enumerate(chain.costs) if own)
     if forced is not None:
@@ -132,6 +134,7 @@ def _stream(snapshot: Snapshot, light: Cover | None, total: int, window: Window)
         window.columns,
         len(manifest.segments),
         window.variables > 0,
+        len(manifest.schema) * total // max(len(manifest.segments), 1),
     )
 
 

@@ -146,9 +146,10 @@ class SecondaryIndex:
         self._values, self._rows, self._times = arrays
         self._value_checksums = np.frombuffer(metadata[b"values"], np.uint32)
         self._event_checksums = np.frombuffer(metadata[b"events"], np.uint32)
-        self._texts: list[Any] | None = None
+        self._texts: NDArray[Any] | None = None
         if b"texts" in metadata:
-            self._texts = pa.ipc.open_stream(metadata[b"texts"]).read_all()["text"].to_pylist()
+            texts = pa.ipc.open_stream(metadata[b"texts"]).read_all()["text"]
+            self._texts = np.array(texts.to_pylist(), dtype=object)
         self._checked: set[int] = set()
         self._values_checked: set[int] = set()
 
@@ -168,6 +169,7 @@ class SecondaryIndex:
         size = len(self._values)
         if self._texts is not None:
             return self._find_text(operator, str(value))
+        value = self._values.dtype.type(value)
         low = int(np.searchsorted(self._values, value, side="left"))
         high = int(np.searchsorted(self._values, value, side="right"))
         return ranges_of(operator, low, high, size)
@@ -175,9 +177,11 @@ class SecondaryIndex:
     def _find_text(self, operator: str, text: str) -> list[tuple[int, int]]:
         assert self._texts is not None, "the caller has looked"
         # Code points, as Arrow and Python order text.
-        texts = np.array(self._texts, dtype=object)
-        first = int(np.searchsorted(texts, text, side="left"))
-        after = int(np.searchsorted(texts, text, side="right"))
+        # A number of another type would make a copy of all values.
+        number = self._values.dtype.type
+        first, after = (
+            number(np.searchsorted(self._texts, text, side=side)) for side in ("left", "right")
+        )
         low, high = (int(np.searchsorted(self._values, n, side="left")) for n in (first, after))
         return ranges_of(operator, low, high, len(self._values))
 
