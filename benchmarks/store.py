@@ -18,7 +18,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from benchmarks.charts import MISSING
 from benchmarks.edge_streams import FOLDER_VARIABLE
+from benchmarks.store_figures import (
+    SYNTHETIC_EVENTS,
+    draw_plans,
+    draw_windows,
+    filled,
+    names_of,
+    plans_table,
+    synthetic,
+)
+from benchmarks.store_plans import AskedTrends, Rows
 from pyarrow import parquet
 from rich.table import Table
 
@@ -41,6 +52,7 @@ WINDOWS = [
     ("1 day", "1 minute"),
     ("1 day", "10 s"),
 ]
+SLIDES = ["1 s", "3 s", "10 s", "31 s", "61 s", "301 s", "901 s", "3601 s", "14401 s", "86400 s"]
 CRIMES = {
     "related crimes, listed": "RETURN MATCHES {} WITHIN 30 minutes SLIDE 30 minutes",
     "related crimes, counted": "RETURN COUNT(*) {} WITHIN 30 minutes",
@@ -82,8 +94,8 @@ def append_all(store: cepheid.EventStore, tables: Iterator[pa.Table]) -> float:
     return rows / seconds
 
 
-def week(shrink: int) -> Iterator[pa.Table]:
-    """Yield a week of events at 100 a second; one number each, as in the thesis' figure 3.8."""
+def week(shrink: int, numbers: int = 1) -> Iterator[pa.Table]:
+    """Yield a week of events at 100 a second; with one or nine numbers, as in figure 3.8."""
     random = np.random.default_rng(8)
     last, left = 0, WEEK_S * EVENTS_PER_SECOND // shrink
     while left:
@@ -92,7 +104,10 @@ def week(shrink: int) -> Iterator[pa.Table]:
         times = last + np.cumsum(steps).astype(np.int64)
         last, left = int(times[-1]), left - size
         columns: dict[str, Any] = {"ts": pa.array(times).view(pa.timestamp("us"))}
-        yield pa.table(columns | {"x": np.round(random.normal(20.0, 5.0, size), 2)})
+        names = ["x", *(f"x{n}" for n in range(1, numbers))]
+        yield pa.table(
+            columns | {name: np.round(random.normal(20.0, 5.0, size), 2) for name in names}
+        )
 
 
 def aggregates(shrink: int) -> Table:
@@ -117,6 +132,37 @@ def aggregates(shrink: int) -> Table:
             groups = reason.partition(" row")[0]
             shown.add_row(within, slide, f"{replay:.3f}", f"{index:.3f}", times, groups, chosen)
     shown.caption = f"append: {rate / 1e6:.1f} M events/s, two columns"
+    return shown
+
+
+def slides(shrink: int, rows: Rows) -> Table:
+    """Aggregate with slides from seconds to a day; add the times to rows of a chart."""
+    shown = Table(title="Windows of a day by the slide (figure 3.8)", title_justify="left")
+    for name in ("numbers", "slide s", "replay s", "index s", "times", "chosen"):
+        shown.add_column(name, justify="right")
+    for numbers in (1, 9):
+        with made_store() as store:
+            # Events with nine numbers are many bytes: a tenth of the week is enough.
+            append_all(store, week(shrink * numbers, numbers))
+            for slide in SLIDES:
+
+                def run(method: str, slide: str = slide) -> Any:
+                    return store.aggregate(WANTED, within="1 day", slide=slide, method=method)
+
+                found = {
+                    "replay": clock(lambda r=run: r("replay"), 1)[0],  # type: ignore[misc]
+                    "index": clock(lambda r=run: r("index"), 3)[0],  # type: ignore[misc]
+                }
+                told = store.explain_aggregate(WANTED, within="1 day", slide=slide)
+                seconds = float(slide.partition(" ")[0])
+                label = f"{8 * numbers + 8} bytes an event"
+                rows += [
+                    {"slide": seconds, "method": name, "events": label, "seconds": value}
+                    for name, value in found.items()
+                ]
+                times = f"{found['replay'] / found['index']:.1f}"
+                parts = [f"{found[name]:.3f}" for name in ("replay", "index")]
+                shown.add_row(f"{numbers}", f"{seconds:g}", *parts, times, told.partition(":")[0])
     return shown
 
 
@@ -197,18 +243,70 @@ def patterns(
     return shown
 
 
+def plans(shrink: int, folder: Path) -> tuple[list[Table], Rows]:
+    """Run all plans of the crimes and of the landings (figures 3.16 and 3.17)."""
+    tables, rows = [], []
+    crimes = parquet.read_table(folder / "chicago_crimes_2022.parquet")
+    counted = cepheid.query(CRIMES["related crimes, listed"].format(RELATED))
+    count = FLIGHT_EVENTS // shrink
+    flights = tracks(parquet.read_table(folder / "flight_tracks.parquet"), count)
+    landing = cepheid.query(LANDING, type="kind")
+    for name, base, indexes, query in (
+        ("crimes", crimes, ["type", "community_area"], counted),
+        ("landings", flights, list(REPORTED), landing),
+    ):
+        times = base["ts"].to_numpy().astype("datetime64[us]").astype(np.int64)
+        span = int(times.max() - times.min()) + 3_600 * SECOND_US
+        with made_store() as store:
+            append_all(store, copies(base, span, count))
+            for attribute in indexes:
+                store.index(attribute)
+            table, found = plans_table(f"All plans: {name}", AskedTrends(store, query), name)
+        tables.append(table)
+        rows += found
+    return tables, rows
+
+
 def run(*, shrink: int, tell: Callable[[str], None], only: str | None = None) -> list[Table]:
-    """Measure everything, or one part: a aggregates, b crimes, c flights."""
+    """Measure everything, or one part.
+
+    These are a aggregates, b crimes, c flights, d random queries, e all plans of b and c.
+    """
     tables = []
+    windows: Rows = []
+    speeds: Rows = []
+    planned: Rows = []
     if only in (None, "a"):
         tell("store: aggregates")
-        tables.append(aggregates(shrink))
+        tables += [aggregates(shrink), slides(shrink, windows)]
+    if only in (None, "d"):
+        with made_store() as store:
+            filled(store, SYNTHETIC_EVENTS // shrink)
+            found, speeds, planned = synthetic(store, tell)
+        tables += found
     folder = os.environ.get(FOLDER_VARIABLE)
-    if folder is None:
-        return tables
+    if folder is not None:
+        tables += real(Path(folder), shrink, tell, only)
+        if only in (None, "e"):
+            tell("store: all plans of real queries")
+            found, rows = plans(shrink, Path(folder))
+            tables += found
+            planned = planned + rows
+    try:
+        files = [draw_windows(windows)] if windows else []
+        files += draw_plans(speeds, planned)
+        tell(f"charts: {names_of(files)}")
+    except ModuleNotFoundError:
+        tell(MISSING)
+    return tables
+
+
+def real(folder: Path, shrink: int, tell: Callable[[str], None], only: str | None) -> list[Table]:
+    """Measure crimes and flights against a replay (figure 3.15)."""
+    tables = []
     if only in (None, "b"):
         tell("store: crimes")
-        base = parquet.read_table(Path(folder) / "chicago_crimes_2022.parquet")
+        base = parquet.read_table(folder / "chicago_crimes_2022.parquet")
         queries = {name: cepheid.query(text.format(RELATED)) for name, text in CRIMES.items()}
         indexes: list[tuple[str, ...]] = [("community_area",), ("community_area", "type")]
         title = "Crimes of Chicago, three in one area within half an hour"
@@ -216,7 +314,7 @@ def run(*, shrink: int, tell: Callable[[str], None], only: str | None = None) ->
     if only in (None, "c"):
         tell("store: flights")
         events = FLIGHT_EVENTS // shrink
-        base = tracks(parquet.read_table(Path(folder) / "flight_tracks.parquet"), events)
+        base = tracks(parquet.read_table(folder / "flight_tracks.parquet"), events)
         landing = {"landing": cepheid.query(LANDING, type="kind")}
         attributes = [(name,) for name in REPORTED]
         title = "Landings, the tracks of all aircraft one after the other"

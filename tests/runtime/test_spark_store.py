@@ -105,3 +105,23 @@ def test_a_live_query_stores_every_batch_once(spark: SparkSession, tmp_path: Pat
                 (state / "commits" / name).unlink(missing_ok=True)
     assert [len(store), store.verify().sound] == [90, True]
     assert store.scan().read_all().select(events.column_names).equals(events)
+
+
+CLAUSES = {
+    "stretches": "MEASURES A.x AS a, B.ts AS b PATTERN (A B{1,2} C) "
+    "DEFINE A AS x > 0.99, C AS x < PREV(x)",
+    "whole": "MEASURES A.x AS a, COUNT(*) AS n PATTERN (A B+) DEFINE B AS x < PREV(x)",
+}
+
+
+@pytest.mark.parametrize("name", CLAUSES)
+def test_clauses_on_spark(spark: SparkSession, store: cepheid.EventStore, name: str) -> None:
+    text = f"SELECT * FROM e MATCH_RECOGNIZE (ORDER BY ts {CLAUSES[name]})"
+    expected = cepheid.sql(text, tables={"e": events_of(1000)})
+    assert expected.num_rows
+    found = cepheid.sql(spark, text, tables={"e": store}).toArrow()
+    assert same(found, expected.to_pylist())
+    source = "(SELECT * FROM e WHERE x > 0.5)"
+    text = f"SELECT COUNT(*) AS n FROM {source} MATCH_RECOGNIZE (ORDER BY ts {CLAUSES[name]})"
+    expected = cepheid.sql(text, tables={"e": store})
+    assert same(cepheid.sql(spark, text, tables={"e": store}).toArrow(), expected.to_pylist())

@@ -229,5 +229,6 @@ def calibrate() -> None:
     rates = measure_rates(compile_query)
     path = write_rates(rates)
     _say(f"a row group {rates.group:.1f} us, a value {1e3 * rates.value:.1f} ns,")
-    _say(f"an event that is run {1e3 * rates.run:.1f} ns,")
+    _say(f"an event that is run {1e3 * rates.run:.1f} ns, a row that is matched")
+    _say(f"{1e3 * rates.match:.1f} ns a variable,")
     _say(f"a look-up {rates.look_up:.1f} us, an entry {1e3 * rates.entry:.1f} ns: {path}")

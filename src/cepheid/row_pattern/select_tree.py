@@ -161,3 +161,11 @@ def _parse_source(reader: Reader) -> str | Select:
     if reader.take_words("AS") or _is_alias(reader.token):
         reader.expect_name("an alias")
     return source
+
+
+def plain_source(select: Select) -> str | None:
+    """Return the table that ``SELECT * FROM table`` names, or None if a query is more than that."""
+    plain = len(select.items) == 1 and select.items[0].expression is None
+    plain &= select.where is None and select.limit is None
+    plain &= not select.order_by and not select.named
+    return select.source if plain and isinstance(select.source, str) else None

@@ -11,11 +11,14 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from cepheid.row_pattern.bind import bind_clause
+from cepheid.row_pattern.recognize import recognize
+from cepheid.row_pattern.statement import read_statement
 from cepheid.runtime.local import CompiledQueryLike, run_table
 from cepheid.store.event_store import EventStore
 from cepheid.store.manifest import Segment
 from cepheid.store.rates import Rates
-from cepheid.store.snapshot import Snapshot
+from cepheid.store.snapshot import RUN_GROUPS, Snapshot
 
 ROWS = 1 << 19
 """Events that are measured."""
@@ -25,6 +28,9 @@ RUNS = 5
 QUERY = (
     "RETURN COUNT(*) PATTERN SEQ(E x, E y) WHERE x.a > 0.9 AND y.b > 0.9 WITHIN 300 us SLIDE 300 us"
 )
+
+CLAUSE = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES A.ts AS a PATTERN (A T* B T* C)
+    WITHIN 300 DEFINE A AS a > 0.95, B AS b BETWEEN 0.2 AND 0.25, C AS c < 0.05)"""
 
 
 def measure_rates(compile_query: Callable[[str], CompiledQueryLike]) -> Rates:
@@ -40,9 +46,19 @@ def measure_rates(compile_query: Callable[[str], CompiledQueryLike]) -> Rates:
         entry, look_up = _looking(store)
         query = compile_query(QUERY).with_schema(table.schema)
         run = _best(lambda: run_table(query.plan, table), RUNS) / ROWS
-    found = {"group": group, "value": value, "run": run, "entry": entry, "look_up": look_up}
+        match = _matching(table)
+    found = {"group": group, "value": value, "run": run, "match": match}
+    found |= {"entry": entry, "look_up": look_up}
     # A clock that stands still must not make anything free.
     return msgspec.convert({name: max(us * 1e6, 1e-4) for name, us in found.items()}, Rates)
+
+
+def _matching(table: pa.Table) -> float:
+    """Return the seconds of a row and a variable in SQL."""
+    statement = read_statement(CLAUSE)
+    plan = bind_clause(statement.sites[0].clause, table.column_names, CLAUSE)
+    needed = table.select(list(plan.read_columns))
+    return _best(lambda: recognize(plan, needed), RUNS) / ROWS / (1 + len(plan.variables))
 
 
 def _best(work: Callable[[], object], runs: int) -> float:
@@ -63,17 +79,21 @@ def _reading(store: EventStore) -> tuple[float, float]:
     """Return the seconds of a row group, and those of a value in it."""
     snapshot, segment = _opened(store)
     groups = snapshot.tree(segment).groups
+    # Every other one, as many at once as a replay reads.
+    some = list(range(0, groups, 2))[:RUN_GROUPS]
     opened: dict[int, Any] = {}
 
-    def read(names: list[str]) -> None:
-        for number in range(0, groups, 2):
-            snapshot.read_groups(segment, [number], names, opened=opened)
+    def read(names: tuple[str, ...]) -> float:
+        def work() -> None:
+            snapshot.read_groups(segment, some, names, opened=opened)
 
-    read(["ts"])
-    count = len(range(0, groups, 2))
-    narrow, wide = (_best(lambda n=names: read(n), RUNS) / count for names in (["ts"], [*COLUMNS]))  # type: ignore[misc]  # bound now
-    value = max(wide - narrow, 0.0) / ((len(COLUMNS) - 1) * ROWS / groups)
-    return max(narrow - value * ROWS / groups, 0.0), value
+        work()
+        return _best(work, RUNS) / len(some)
+
+    narrow, wide = read(COLUMNS[:1]), read(COLUMNS)
+    held = ROWS / groups
+    value = max(wide - narrow, 0.0) / ((len(COLUMNS) - 1) * held)
+    return max(narrow - value * held, 0.0), value
 
 
 def _looking(store: EventStore) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from cepheid.row_pattern.bind import bind_clause
 from cepheid.row_pattern.bind_expressions import find_column
 from cepheid.row_pattern.plan import MatchPlan
 from cepheid.row_pattern.recognize import recognize, result_schema
-from cepheid.row_pattern.select_tree import NotSimpleError, Select, parse_select
+from cepheid.row_pattern.select_tree import NotSimpleError, Select, parse_select, plain_source
 from cepheid.row_pattern.simple_select import run_select
 from cepheid.row_pattern.statement import Statement, read_statement
 from cepheid.runtime.explained import explain_replay
@@ -93,10 +93,8 @@ class Known:
 
     def snapshot(self, source: Select) -> Snapshot | None:
         """Return the store that ``SELECT * FROM store`` reads, or None if it is something else."""
-        name = source.source
-        plain = len(source.items) == 1 and source.items[0].expression is None
-        plain &= source.where is None and source.limit is None
-        if not plain or not isinstance(name, str) or source.order_by or source.named:
+        name = plain_source(source)
+        if name is None:
             return None
         found = find_column(name, [*self.arrow, *self._stores])
         return self._stores[found].snapshot() if found in self._stores else None

@@ -17,9 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from cepheid.row_pattern.bind import bind_clause
+from cepheid.row_pattern.bind_expressions import find_column
 from cepheid.row_pattern.plan import MatchPlan
 from cepheid.row_pattern.recognize import recognize_parts, result_schema
+from cepheid.row_pattern.select_tree import NotSimpleError, parse_select, plain_source
 from cepheid.row_pattern.statement import read_statement
+from cepheid.runtime.spark_store import clause_frame, store_frame
+from cepheid.runtime.store_sql import STRETCH
+from cepheid.store.event_store import EventStore
 
 OUTPUT_ROWS = 1 << 16
 """Rows of a batch that goes back to Spark."""
@@ -37,7 +42,7 @@ def run_spark_sql(
     text
         The SQL text.
     tables
-        Further tables by name: Arrow tables, pandas or Spark DataFrames.
+        Further tables by name: Arrow tables, pandas or Spark DataFrames, event stores.
     """
     statement = read_statement(text)
     known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
@@ -48,10 +53,16 @@ def run_spark_sql(
         for name, frame in known.items():
             frame.createOrReplaceTempView(name)
         for number, site in enumerate(statement.sites):
-            frame = spark.sql(statement.source_query(site, views))
-            plan = bind_clause(site.clause, frame.columns, text)
+            source = statement.source_query(site, views)
+            store = _store_of(source, tables or {})
+            if store is None:
+                frame = spark.sql(source)
+                plan = bind_clause(site.clause, frame.columns, text)
+            else:
+                plan = bind_clause(site.clause, store.schema.names, text)
+                frame, plan = clause_frame(store, spark, plan)
             view = f"cepheid_match_{run}_{number}"
-            match_frame(frame, plan).createOrReplaceTempView(view)
+            match_frame(frame, plan).drop(STRETCH).createOrReplaceTempView(view)
             views.append(view)
         return spark.sql(statement.outer_query(views))
     finally:
@@ -72,7 +83,22 @@ def _temporary_views(spark: SparkSession, names: Iterable[str]) -> dict[str, Dat
 
 
 def _data_frame(spark: SparkSession, table: Any) -> DataFrame:
+    if isinstance(table, EventStore):
+        return store_frame(table, spark)
     return table if isinstance(table, DataFrame) else spark.createDataFrame(table)
+
+
+def _store_of(source: str, tables: Mapping[str, Any]) -> EventStore | None:
+    """Return the store that a query reads as it is, or None if it reads something else."""
+    stores = {name: table for name, table in tables.items() if isinstance(table, EventStore)}
+    if not stores:
+        return None
+    try:
+        name = plain_source(parse_select(source))
+    except NotSimpleError:
+        return None
+    found = None if name is None else find_column(name, list(tables))
+    return None if found is None else stores.get(found)
 
 
 def run_tables(text: str, tables: Mapping[str, pa.Table]) -> pa.Table:

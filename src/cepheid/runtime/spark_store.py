@@ -25,6 +25,7 @@ from cepheid.runtime.spark_scan import SLICES_PER_TASK
 from cepheid.runtime.spark_schema import plain_schema, spark_schema_of
 from cepheid.runtime.spark_slices import reach, run_range
 from cepheid.runtime.store_run import columns_of, events_of
+from cepheid.runtime.store_sql import STRETCH, by_stretch, in_stretches, plan_clause
 from cepheid.runtime.work import Work
 from cepheid.store.arriving import fitted, in_order
 from cepheid.store.event_store import EventStore
@@ -38,6 +39,7 @@ from cepheid.store.snapshot import Cover, Interval, Snapshot, complete
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from cepheid.row_pattern.plan import MatchPlan
     from cepheid.runtime.local import CompiledQueryLike
 
 TIME_WINDOWS = (WindowKind.TUMBLING, WindowKind.SLIDING, WindowKind.TRAILING)
@@ -89,7 +91,8 @@ def store_frame(store: EventStore, spark: SparkSession, cover: Cover | None = No
     snapshot = store.snapshot()
     version = Version(str(store.path.resolve()), snapshot.manifest.version)
     ranges = snapshot.clip_cover(cover or Cover.of(Interval()))
-    slices = _cut(snapshot, ranges, SLICES_PER_TASK * parallelism(spark), (0, 0))
+    edges = edges_of(snapshot, ranges, SLICES_PER_TASK * parallelism(spark))
+    slices = _cut(ranges, edges)
     numbers = spark.range(0, len(slices), 1, len(slices))
     return _read_frame(numbers, version, slices, plain_schema(snapshot.manifest.schema))
 
@@ -97,17 +100,21 @@ def store_frame(store: EventStore, spark: SparkSession, cover: Cover | None = No
 def slices_of(snapshot: Snapshot, plan: Plan, replay: ReplayPlan, count: int) -> list[StoreSlice]:
     """Cut what is replayed into slices of about equal numbers of row groups."""
     cover = snapshot.clip_cover(replay.cover or Cover.of(Interval()))
-    return _cut(snapshot, cover, count, reach(plan) if plan.situations is None else (0, 0))
+    before, after = reach(plan) if plan.situations is None else (0, 0)
+    return _cut(cover, edges_of(snapshot, cover, count), before, after)
 
 
-def _cut(snapshot: Snapshot, cover: Cover, count: int, more: tuple[int, int]) -> list[StoreSlice]:
-    """Cut ranges of time into slices, of which each also reads some time before and after."""
-    before, after = more
+def edges_of(snapshot: Snapshot, cover: Cover, count: int) -> list[int]:
+    """Return the times that cut ranges into pieces of about equal numbers of row groups."""
     found = [snapshot.groups_in(segment, cover)[1] for segment in snapshot.manifest.segments]
     first = np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
     count = max(1, min(count, len(first)))
     places = np.arange(1, count) * len(first) // count
-    edges = [int(edge) for edge in np.unique(first[places])] if len(first) else []
+    return [int(edge) for edge in np.unique(first[places])] if len(first) else []
+
+
+def _cut(cover: Cover, edges: list[int], before: int = 0, after: int = 0) -> list[StoreSlice]:
+    """Return slices between edges, of which each also reads some time before and after."""
     slices = []
     for begin, end in zip([None, *edges], [*edges, None], strict=True):
         low = None if begin is None else begin - before
@@ -137,19 +144,66 @@ def _run_slices(work: Work, version: Version, slices: list[StoreSlice]) -> Any:
 
 
 def _read_frame(
-    numbers: DataFrame, version: Version, slices: list[StoreSlice], schema: pa.Schema
+    numbers: DataFrame,
+    version: Version,
+    slices: list[StoreSlice],
+    schema: pa.Schema,
+    stretches: Cover | None = None,
 ) -> DataFrame:
-    """Return the events of slices as a DataFrame, each slice a partition in the order of time."""
+    """Return the events of slices as a DataFrame, each slice a partition in the order of time.
+
+    With ``stretches``, every event has the number of its stretch.
+    """
     packed = schema.serialize().to_pybytes()
 
     def read(batches: tasks.Batches) -> tasks.Batches:
         wanted = pa.ipc.read_schema(pa.py_buffer(packed))
         snapshot = version.snapshot()
         for number in _numbers(batches):
-            for table in snapshot.scan(slices[number].cover, wanted.names):
-                yield from complete(table, wanted, wanted.names).combine_chunks().to_batches()
+            for found in snapshot.scan(slices[number].cover, wanted.names):
+                table = complete(found, wanted, wanted.names)
+                if stretches is not None:
+                    table = in_stretches(table, stretches, snapshot.manifest.time)
+                yield from table.combine_chunks().to_batches()
 
-    return numbers.mapInArrow(tasks.in_task(read), spark_schema_of(schema))
+    shown = schema if stretches is None else schema.append(pa.field(STRETCH, pa.int64()))
+    return numbers.mapInArrow(tasks.in_task(read), spark_schema_of(shown))
+
+
+def clause_frame(
+    store: EventStore, spark: SparkSession, plan: MatchPlan, method: str | None = None
+) -> tuple[DataFrame, MatchPlan]:
+    """Return what a clause reads of a store, as a DataFrame, and the plan that matches it.
+
+    Stretches become keys of the shuffle, and no slice ends within one.
+    """
+    snapshot = store.snapshot()
+    replay = plan_clause(snapshot, plan, method)
+    schema, time = snapshot.manifest.schema, snapshot.manifest.time
+    names = list(dict.fromkeys([*plan.read_columns, time]))
+    cover = snapshot.clip_cover(replay.cover or Cover.of(Interval()))
+    edges = edges_of(snapshot, cover, SLICES_PER_TASK * parallelism(spark))
+    several = len(cover.begins) > 1
+    if several:
+        places = np.searchsorted(cover.begins, edges, side="right") - 1
+        edges = [int(edge) for edge in np.unique(cover.begins[np.maximum(places, 0)])]
+    slices = _cut(cover, edges)
+    version = Version(str(store.path.resolve()), snapshot.manifest.version)
+    numbers = spark.range(0, len(slices), 1, len(slices))
+    shown = plain_schema(pa.schema([schema.field(name) for name in names]))
+    frame = _read_frame(numbers, version, slices, shown, cover if several else None)
+    return frame, by_stretch(plan) if several else plan
+
+
+def store_frame(store: EventStore, spark: SparkSession) -> DataFrame:
+    """Return all events of a store as a DataFrame."""
+    snapshot = store.snapshot()
+    cover = snapshot.clip_cover(Cover.of(Interval()))
+    edges = edges_of(snapshot, cover, SLICES_PER_TASK * parallelism(spark))
+    slices = _cut(cover, edges)
+    version = Version(str(store.path.resolve()), snapshot.manifest.version)
+    numbers = spark.range(0, len(slices), 1, len(slices))
+    return _read_frame(numbers, version, slices, plain_schema(snapshot.manifest.schema))
 
 
 def _numbers(batches: tasks.Batches) -> list[int]:

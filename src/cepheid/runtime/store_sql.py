@@ -21,7 +21,7 @@ from cepheid.store.row_plan import RowQuestion, plan_rows
 from cepheid.store.snapshot import Cover, Effort, Interval, Snapshot
 from cepheid.store.times import read_ticks
 
-STRETCH = "\x00stretch"
+STRETCH = "__cepheid_stretch"
 """The column that tells stretches apart, as if it stood in PARTITION BY."""
 
 _UNIT_US = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
@@ -102,14 +102,23 @@ def run_planned(snapshot: Snapshot, plan: MatchPlan, replay: ReplayPlan) -> Clau
     empty = pa.schema([snapshot.manifest.schema.field(n) for n in columns]).empty_table()
     table = pa.concat_tables([empty, *snapshot.scan(cover, columns)])
     if len(cover.begins) > 1:
-        number = np.searchsorted(cover.begins, read_ticks(table, time), side="right")
-        table = table.append_column(STRETCH, pa.array(number))
-        keys = (*plan.partition_by, STRETCH)
-        plan = msgspec.structs.replace(plan, partition_by=keys, columns=(*plan.columns, STRETCH))
+        table, plan = in_stretches(table, cover, time), by_stretch(plan)
     found = recognize(plan, table, threads=pa.cpu_count())
     if STRETCH in found.column_names:
         found = found.drop_columns([STRETCH])
     return ClauseRun(found, replay, snapshot.effort)
+
+
+def in_stretches(table: pa.Table, cover: Cover, time: str) -> pa.Table:
+    """Return events with the number of their stretch."""
+    number = np.searchsorted(cover.begins, read_ticks(table, time), side="right")
+    return table.append_column(STRETCH, pa.array(number))
+
+
+def by_stretch(plan: MatchPlan) -> MatchPlan:
+    """Return a plan that matches every stretch on its own."""
+    keys = (*plan.partition_by, STRETCH)
+    return msgspec.structs.replace(plan, partition_by=keys, columns=(*plan.columns, STRETCH))
 
 
 def read_whole(snapshot: Snapshot) -> ClauseRun:

@@ -175,17 +175,17 @@ class SymbolSource:
     def __init__(self, snapshot: Snapshot, thresholds: Sequence[Threshold]) -> None:
         self._snapshot = snapshot
         self._found: dict[str, tuple[Blocks, NDArray[np.bool_]]] = {}
+        self._ways: dict[str, list[Option]] = {}
+        self._hits: dict[tuple[str, int], Hits] = {}
         manifest = snapshot.manifest
         found = [look_up_of(t, manifest.schema) for t in thresholds]
         self.look_ups = [look_up for look_up in found if look_up is not None]
         joined = [joined_look_up(name, self.look_ups) for name in manifest.indexed if JOINT in name]
-        self._indexed = [part for part in joined if part is not None]
-        covered = {name for part in self._indexed for name in parts_of(part.attribute)}
-        self._indexed += [
-            part
-            for part in self.look_ups
-            if part.attribute in manifest.indexed and part.attribute not in covered
-        ]
+        self._indexed = {part.attribute: [part] for part in joined if part is not None}
+        covered = {name for attribute in self._indexed for name in parts_of(attribute)}
+        for part in self.look_ups:
+            if part.attribute in manifest.indexed and part.attribute not in covered:
+                self._indexed.setdefault(part.attribute, []).append(part)
         kinds = [manifest.schema.field(part.attribute).type for part in self.look_ups]
         known = map(is_summarised, kinds)
         self._light = [part for part, yes in zip(self.look_ups, known, strict=True) if yes]
@@ -276,24 +276,42 @@ class SymbolSource:
             wanted &= possible(blocks, look_up)
         return wanted
 
-    def _ranges(self, segment: Segment, look_up: LookUp) -> list[tuple[int, int]]:
-        index = self._snapshot.secondary(segment, look_up.attribute)
+    def _ranges(self, segment: Segment, attribute: str) -> list[tuple[int, int]]:
+        """Return the entries of an index that fulfil all conditions on its attribute."""
+        index = self._snapshot.secondary(segment, attribute)
         if index is None:
             return []  # The segment lacks the column: all values are NULL.
-        return [
-            part for value in set(look_up.values) for part in index.find(look_up.operator, value)
-        ]
+        kept = [(0, len(index))]
+        for look_up in self._indexed[attribute]:
+            values = set(look_up.values)
+            found = sorted(part for v in values for part in index.find(look_up.operator, v))
+            kept = [
+                (max(begin, low), min(end, high))
+                for begin, end in kept
+                for low, high in found
+                if max(begin, low) < min(end, high)
+            ]
+        return kept
 
     def _options(self, segment: Segment) -> list[Option]:
-        """Return the ranges of all indexes, the most selective first."""
-        options = []
-        for look_up in self._indexed:
-            ranges = self._ranges(segment, look_up)
-            options.append(Option(sum(e - b for b, e in ranges), look_up.attribute, ranges))
-        return sorted(options, key=lambda option: option.entries)
+        """Return the ranges of all indexes, the most selective first; they are found once."""
+        key = segment.blocks.name
+        if key not in self._ways:
+            options = []
+            for attribute in self._indexed:
+                ranges = self._ranges(segment, attribute)
+                options.append(Option(sum(e - b for b, e in ranges), attribute, ranges))
+            self._ways[key] = sorted(options, key=lambda option: option.entries)
+        return self._ways[key]
 
     def _find(self, segment: Segment, depth: int) -> Hits:
-        """Return the events that all indexes and blocks allow."""
+        """Return the events that all indexes and blocks allow; they are looked up once."""
+        key = segment.blocks.name, depth
+        if key not in self._hits:
+            self._hits[key] = self._look_up(segment, depth)
+        return self._hits[key]
+
+    def _look_up(self, segment: Segment, depth: int) -> Hits:
         found: Hits | None = None
         for _, attribute, ranges in self._options(segment)[:depth]:
             hits = self._snapshot.look_up(segment, attribute, ranges)
@@ -315,6 +333,8 @@ class SymbolSource:
 
 def sorted_stretches(low: Times, high: Times) -> Stretches:
     """Return stretches in the order of their ends."""
+    if not ((high[1:] < high[:-1]).any() or (low[1:] < low[:-1]).any()):
+        return Stretches(low, high)
     order = np.lexsort((low, high))
     return Stretches(low[order], high[order])
 

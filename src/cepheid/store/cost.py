@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 from cepheid.store.rates import Rates
 
+FOOTER_US = 1.5
+"""Reading an entry of a segment's footer."""
+
 
 class SymbolCost(NamedTuple):
     """Candidates of a symbol, what is read for them, and where they stand in a match.
@@ -34,7 +37,9 @@ class SymbolCost(NamedTuple):
 class StreamSize(NamedTuple):
     """What the blocks leave of a stream, and the length of a window; 0 for none.
 
-    ``groups`` of ``total`` row groups, ``share`` of its length ``span`` and of its ``rows``.
+    ``groups`` of ``total`` row groups, ``share`` of its length ``span`` and of its ``rows``. All
+    events of a row group are run if ``coarse``. The footer of a segment has entries for ``footer``
+    columns of row groups.
     """
 
     groups: int
@@ -46,6 +51,8 @@ class StreamSize(NamedTuple):
     rows: int = 1
     columns: int = 1
     segments: int = 1
+    coarse: bool = False
+    footer: int = 0
 
 
 class ChainLength(NamedTuple):
@@ -150,6 +157,7 @@ def replay_cost(groups: float, share: float, stream: StreamSize, rates: Rates) -
     """Return the cost of reading row groups and running a share of all events."""
     held = stream.rows / max(stream.total, 1)
     reading = groups * (rates.group + held * stream.columns * rates.value)
+    reading += min(groups, stream.segments) * stream.footer * FOOTER_US
     return reading + stream.rows * share * rates.run
 
 
@@ -160,6 +168,9 @@ def query_cost(symbols: Sequence[SymbolCost], stream: StreamSize, rates: Rates) 
     entries = sum(symbol.entries for symbol in symbols)
     opened = sum(symbol.look_ups for symbol in symbols) * stream.segments
     groups = expected_groups(symbols, stream)
-    share = stream.share * expected_share(symbols, stream, 0.0)
+    share = groups / max(stream.groups, 1)
+    if not stream.coarse:
+        share = expected_share(symbols, stream, 0.0)
+    share *= stream.share
     looking = entries * rates.entry + opened * rates.look_up
     return replay_cost(groups, share, stream, rates) + looking

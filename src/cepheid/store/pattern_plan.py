@@ -40,16 +40,29 @@ def plan_replay(
         why = "no variable that every match binds has a condition that an index can answer"
         return full_replay(snapshot, why)
     counted = plan.window.kind is WindowKind.COUNT
-    columns = len(snapshot.manifest.schema if plan.columns is None else plan.columns)
-    window = Window(
-        0 if counted else plan.window.within, 0 if counted else plan.window.slide, columns
-    )
+    window = _window(snapshot, plan)
     found = choose_replay(
         snapshot, chain, lambda chosen: _cover(plan, chain, chosen), window, method, forced
     )
     if counted and found.cover is not None and len(found.cover.begins):
         return full_replay(snapshot, "windows counted in events begin where the stream begins")
     return found
+
+
+TRAILING_WEIGHT = 3.0
+"""How much longer an event runs if every event ends a window."""
+
+
+def _window(snapshot: Snapshot, plan: Plan) -> Window:
+    """Return what the cost depends on: an event is run for every window and state."""
+    columns = len(snapshot.manifest.schema if plan.columns is None else plan.columns)
+    within, slide = plan.window.within, plan.window.slide
+    windows = max(1.0, within / slide) if slide else TRAILING_WEIGHT
+    states = sum(len(template.states) for template in plan.patterns)
+    weight = windows * max(1.0, states / 2)
+    if plan.window.kind is WindowKind.COUNT:
+        within = slide = 0
+    return Window(within, slide, columns, weight=weight)
 
 
 def best_chain(snapshot: Snapshot, plan: Plan) -> Chain | None:

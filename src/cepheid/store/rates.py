@@ -23,6 +23,8 @@ class Rates(msgspec.Struct, frozen=True):
         To read an event's value of one column.
     run
         To run an event through the engine.
+    match
+        To match a row in SQL, for each variable and once more.
     entry
         To read an entry of a secondary index, and to sort it.
     look_up
@@ -32,6 +34,7 @@ class Rates(msgspec.Struct, frozen=True):
     group: float = 30.0
     value: float = 0.012
     run: float = 0.1
+    match: float = 0.012
     entry: float = 0.06
     look_up: float = 100.0
 

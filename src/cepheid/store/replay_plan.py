@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from cepheid.store.chains import Chain, described, light_places
@@ -49,12 +50,16 @@ def full_replay(snapshot: Snapshot, reason: str) -> ReplayPlan:
 class Window(NamedTuple):
     """How long a match may last, and how often windows begin; 0 for any time, and for always.
 
-    ``columns`` is how many columns are read.
+    ``columns`` is how many columns are read; ``variables`` is how many variables rows are matched
+    with in SQL, 0 for other queries. An event of those is run ``weight`` times as long as of a
+    simple one.
     """
 
     within: int
     slide: int
     columns: int
+    variables: int = 0
+    weight: float = 1.0
 
 
 def choose_replay(
@@ -86,6 +91,9 @@ def choose_replay(
     light = cover_of([(place, 0) for place in places]) if places else None
     stream = _stream(snapshot, light, whole.total, window)
     rates = read_rates()
+    run = rates.match * (1 + window.variables) if window.variables else rates.run * window.weight
+    rates = msgspec.structs.replace(rates, run=run)
+    full = replay_cost(whole.total, 1.0, stream, rates)
     chosen = tuple((place, len(own) - 1) for place, own in enumerate(chain.costs) if own)
     if forced is not None:
         chosen = forced
@@ -93,7 +101,7 @@ def choose_replay(
         chosen = choose_symbols(chain.costs, stream, rates)
     if light is None and not chosen:
         unused = ", ".join(described(chain, range(len(chain.symbols))))
-        return whole._replace(reason=f"{unused} would not save enough")
+        return whole._replace(reason=f"{unused} would not save enough", cost=full)
     costs = costs_of(chain.costs, chosen)
     expected, estimated = expected_groups(costs, stream), query_cost(costs, stream, rates)
     cover = light
@@ -105,7 +113,6 @@ def choose_replay(
     names = tuple(described(chain, used))
     groups = count_groups(snapshot, cover)
     cost = replay_cost(groups, _share(cover, stream.span), stream, rates)
-    full = replay_cost(whole.total, 1.0, stream, rates)
     if method == "auto" and whole.total and cost >= SAVED_MIN * full:
         why = f"{', '.join(names)} would not save enough"
         return whole._replace(reason=why, symbols=names, expected=expected, cost=full)
@@ -116,12 +123,18 @@ def choose_replay(
 def _stream(snapshot: Snapshot, light: Cover | None, total: int, window: Window) -> StreamSize:
     span = span_of(snapshot)
     manifest = snapshot.manifest
-    sizes = manifest.rows, window.columns, len(manifest.segments)
-    lasts = window.within, window.slide
-    if light is None:
-        return StreamSize(total, total, 1.0, span, *lasts, *sizes)
     return StreamSize(
-        count_groups(snapshot, light), total, _share(light, span), span, *lasts, *sizes
+        total if light is None else count_groups(snapshot, light),
+        total,
+        1.0 if light is None else _share(light, span),
+        span,
+        window.within,
+        window.slide,
+        manifest.rows,
+        window.columns,
+        len(manifest.segments),
+        window.variables > 0,
+        len(manifest.schema) * total // max(len(manifest.segments), 1),
     )
 
 

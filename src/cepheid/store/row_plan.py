@@ -87,7 +87,7 @@ def plan_rows(
         snapshot,
         chain,
         lambda chosen: _cover(chain, shape, asked, places, chosen),
-        Window(within, 0, asked.columns),
+        Window(within, 0, asked.columns, len(asked.thresholds)),
         method,
         forced,
     )
@@ -146,6 +146,9 @@ def _cover(
     chain: Chain, shape: Shape, asked: RowQuestion, places: Places | None, chosen: Chosen
 ) -> Cover:
     """Return the stretches of all possible matches, from the candidates of some symbols."""
+    alone = only(shape, [place for place, _ in chosen])
+    if places is not None and alone.length.most < BEYOND:
+        return _widened(_rows_of(chain, alone, chosen), asked.margin, places)
     symbols = [chain.symbols[place] for place, _ in chosen]
     found = [find_symbol(chain, place, depth) for place, depth in chosen]
     kind = WindowKind.NONE if asked.within is None else WindowKind.TRAILING
@@ -155,11 +158,20 @@ def _cover(
     cover = cover_windows(chains_of(found, strict=False), window, reach)
     if places is None or not len(cover.begins):
         return cover
-    alone = only(shape, [place for place, _ in chosen])
-    rows = [find_symbol(chain, place, depth, Axis.ROWS) for place, depth in chosen]
-    cover = common(merged(*places.places(cover)), cover_rows(rows, alone))
-    wider = Cover(cover.begins - asked.margin, cover.ends + asked.margin)
-    return merged(*places.times(wider))
+    cover = common(merged(*places.places(cover)), _rows_of(chain, alone, chosen))
+    return _widened(cover, asked.margin, places)
+
+
+def _rows_of(chain: Chain, shape: Shape, chosen: Chosen) -> Cover:
+    """Return the places of all possible matches."""
+    return cover_rows(
+        [find_symbol(chain, place, depth, Axis.ROWS) for place, depth in chosen], shape
+    )
+
+
+def _widened(rows: Cover, margin: int, places: Places) -> Cover:
+    """Return the times of places and of some rows around them."""
+    return merged(*places.times(Cover(rows.begins - margin, rows.ends + margin)))
 
 
 # ---------------------------------------------------------------------------------------

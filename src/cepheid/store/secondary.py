@@ -23,6 +23,10 @@ PAGE_ENTRIES = 4_096
 """Entries that share a checksum."""
 
 
+SPARSE_MIN = 64
+"""Fewer than one of so many entries are sorted."""
+
+
 class Hits(NamedTuple):
     """Events that a look-up has found, in the order of their rows."""
 
@@ -142,9 +146,10 @@ class SecondaryIndex:
         self._values, self._rows, self._times = arrays
         self._value_checksums = np.frombuffer(metadata[b"values"], np.uint32)
         self._event_checksums = np.frombuffer(metadata[b"events"], np.uint32)
-        self._texts: list[Any] | None = None
+        self._texts: NDArray[Any] | None = None
         if b"texts" in metadata:
-            self._texts = pa.ipc.open_stream(metadata[b"texts"]).read_all()["text"].to_pylist()
+            texts = pa.ipc.open_stream(metadata[b"texts"]).read_all()["text"]
+            self._texts = np.array(texts.to_pylist(), dtype=object)
         self._checked: set[int] = set()
         self._values_checked: set[int] = set()
 
@@ -164,6 +169,7 @@ class SecondaryIndex:
         size = len(self._values)
         if self._texts is not None:
             return self._find_text(operator, str(value))
+        value = self._values.dtype.type(value)
         low = int(np.searchsorted(self._values, value, side="left"))
         high = int(np.searchsorted(self._values, value, side="right"))
         return ranges_of(operator, low, high, size)
@@ -171,9 +177,11 @@ class SecondaryIndex:
     def _find_text(self, operator: str, text: str) -> list[tuple[int, int]]:
         assert self._texts is not None, "the caller has looked"
         # Code points, as Arrow and Python order text.
-        texts = np.array(self._texts, dtype=object)
-        first = int(np.searchsorted(texts, text, side="left"))
-        after = int(np.searchsorted(texts, text, side="right"))
+        # A number of another type would make a copy of all values.
+        number = self._values.dtype.type
+        first, after = (
+            number(np.searchsorted(self._texts, text, side=side)) for side in ("left", "right")
+        )
         low, high = (int(np.searchsorted(self._values, n, side="left")) for n in (first, after))
         return ranges_of(operator, low, high, len(self._values))
 
@@ -190,8 +198,15 @@ class SecondaryIndex:
                 self._check(begin // PAGE_ENTRIES, (end - 1) // PAGE_ENTRIES)
         rows = np.concatenate([self._rows[b:e] for b, e in ranges] or [np.zeros(0, np.int32)])
         times = np.concatenate([self._times[b:e] for b, e in ranges] or [np.zeros(0, np.int64)])
-        order = np.argsort(rows, kind="stable")
-        return Hits(rows[order].astype(np.int64), times[order])
+        if len(rows) * SPARSE_MIN < len(self._rows):
+            order = np.argsort(rows)
+            return Hits(rows[order].astype(np.int64), times[order])
+        # Many rows are put in order by their places.
+        size = int(rows.max()) + 1 if len(rows) else 0
+        placed, held = np.zeros(size, np.int64), np.zeros(size, np.bool_)
+        placed[rows] = times
+        held[rows] = True
+        return Hits(np.flatnonzero(held), placed[held])
 
     def _check(self, first: int, last: int) -> None:
         """Compare pages with their checksums; of values, those where a range begins and ends."""

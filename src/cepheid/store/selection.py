@@ -18,6 +18,9 @@ from cepheid.store.rates import Rates
 ALL_MAX = 128
 """So many choices are all compared."""
 
+WORTH_MAX = 0.8
+"""Look-ups must leave no larger share of the cost."""
+
 FRONTIER_MAX = 8
 """More choices of as many symbols are not kept."""
 
@@ -46,7 +49,13 @@ def choose_symbols(
     found: Iterable[Picked] = _all_of(symbols)
     if math.prod(1 + len(own) for own in symbols) > ALL_MAX:
         found = [choice.picked for choice in chain(*_frontiers(symbols, stream, places))]
-    return min(found, key=lambda picked: query_cost(costs_of(symbols, picked), stream, rates))
+
+    def cost(picked: Picked) -> float:
+        return query_cost(costs_of(symbols, picked), stream, rates)
+
+    best = min(found, key=cost)
+    # Estimates err: what is hardly better is not worth the risk.
+    return best if cost(best) < WORTH_MAX * cost(()) else ()
 
 
 def _all_of(symbols: Sequence[Sequence[SymbolCost]]) -> Iterator[Picked]:
