@@ -49,10 +49,10 @@ def trends() -> None:
     rng = np.random.default_rng(1)
     kinds = pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, np.int8)), pa.array(["Stock"]))
     table = pa.table({"ts": np.arange(length), "type": kinds, "price": rng.random(length)})
-    for power in (8, 10, 12, 14, 16):
+    for power, overlap in ((8, 1), (10, 1), (12, 1), (14, 1), (16, 1), (10, 8), (12, 8)):
         q = cepheid.query(
             "RETURN COUNT(*), SUM(S.price) PATTERN Stock S+ WHERE S.price > NEXT(S).price "
-            f"WITHIN {1 << power} us SLIDE {1 << power} us"
+            f"WITHIN {1 << power} us SLIDE {(1 << power) // overlap} us"
         )
         cpu = seconds(lambda q=q: q.run(table), 1)
         gpu = seconds(lambda q=q: q.run(table, device="gpu"), 3)
@@ -62,10 +62,14 @@ def trends() -> None:
         read = device_trends.read_trends(job, KeyTable(()), table)
         assert read is not None
         parts = len(job.parts)
-        arrays = (read.earlier, read.later, read.before, read.weights, read.bounds)
+        begin, end, _ = read.segments
+        arrays = (
+            read.earlier, read.later, read.before, read.weights, begin, end,
+            np.cumsum(end - begin) - (end - begin),
+        )  # fmt: skip
         there = [cuda.to_device(np.ascontiguousarray(array)) for array in arrays]
-        segments = len(read.bounds) - 1
-        numbers = cuda.device_array((length, parts, 2), np.float64)
+        segments = len(begin)
+        numbers = cuda.device_array((int((end - begin).sum()), parts, 2), np.float64)
         totals = cuda.device_array((segments, parts, 2), np.float64)
         rates = {}
         for threads in (128, 256, 512):
@@ -74,7 +78,7 @@ def trends() -> None:
                 lambda k=kernel, t=threads, a=(*there, numbers, totals), n=segments: k[n, t](*a)
             )
             rates[f"kernel_{threads}"] = f"{length / taken / 1e6:.0f} M/s"
-        line(f"COUNT, SUM of falling prices, windows of 2^{power} of 2^22 events",
+        line(f"COUNT, SUM of falling prices, 2^22 events, windows of 2^{power}, {overlap} at once",
              cpu=f"{length / cpu / 1e6:.1f} M/s", gpu=f"{length / gpu / 1e6:.1f} M/s",
              ratio=f"{cpu / gpu:.1f}", same=str(right), auto=str(read.is_worth_it()),
              **rates)  # fmt: skip

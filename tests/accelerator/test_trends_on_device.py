@@ -38,7 +38,7 @@ def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
         [
             f"RETURN {'key, ' if keyed else ''}COUNT(*){more} PATTERN A S+",
             f"WHERE S.{name} {operator} NEXT(S).{name}{' AND [key] GROUP-BY key' if keyed else ''}",
-            data.draw(st.sampled_from(["", "WITHIN 2 s SLIDE 2 s"])),
+            data.draw(st.sampled_from(["", "WITHIN 2 s SLIDE 2 s", "WITHIN 4 s SLIDE 1 s"])),
             data.draw(st.sampled_from(["", "TIES arrival"])),
         ]
     )
@@ -64,7 +64,7 @@ def falls(length: int, steps: int = 1000) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("window", ["", "WITHIN 30 ms SLIDE 30 ms"])
+@pytest.mark.parametrize("window", ["", "WITHIN 30 ms SLIDE 30 ms", "WITHIN 30 ms SLIDE 20 ms"])
 def test_many_tiles_give_what_the_cpu_gives(window: str) -> None:
     compiled = query(
         f"RETURN COUNT(*), SUM(S.price) PATTERN A S+ WHERE S.price > NEXT(S).price {window}"
@@ -89,6 +89,27 @@ def test_counts_beyond_doubles() -> None:
     )
 
 
+def test_segments_run_in_slices_that_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled, events = (
+        query("RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price WITHIN 10 ms SLIDE 5 ms"),
+        falls(30),
+    )
+    expected = compiled.run(events).to_pylist()
+    monkeypatch.setattr(trends, "ROOM_ROWS", 12)
+    assert same_rows(compiled.run(events, device="gpu").to_pylist(), expected)
+
+
+def test_windows_far_apart() -> None:
+    compiled = query(
+        "RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price WITHIN 3 us SLIDE 2 us"
+    )
+    events = falls(12)
+    times = [0, 1, 2, 10**4, 10**4 + 1, *range(10**5, 10**5 + 7)]
+    events = events.set_column(0, "ts", pa.array(times))
+    expected = compiled.run(events).to_pylist()
+    assert same_rows(compiled.run(events, device="gpu").to_pylist(), expected)
+
+
 def test_the_cpu_does_what_no_device_does_sooner() -> None:
     compiled = query("RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price")
     events = falls(60)
@@ -100,9 +121,12 @@ def test_the_cpu_does_what_no_device_does_sooner() -> None:
     assert compiled.run(events.to_reader(), device="gpu").equals(compiled.run(events))
     read = trends.read_trends(job, KeyTable(()), events)
     assert read is not None
-    many = read._replace(bounds=np.arange(10_000) * 1_000)
+    begin = np.arange(10_000) * 1_000
+    many = read._replace(segments=trends.Segments(begin, begin + 1_000, begin))
     assert many.is_worth_it()
-    assert not many._replace(bounds=np.array([0, 10_000_000])).is_worth_it()
+    one = np.zeros(1, np.int64)
+    long = read._replace(segments=trends.Segments(one, one + 10_000_000, one))
+    assert not long.is_worth_it()
 
 
 @pytest.mark.parametrize(

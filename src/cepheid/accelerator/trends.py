@@ -6,7 +6,8 @@ tiles. That is quadratic in the length of a segment, and worth it up to some ten
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import itertools
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from cepheid.engine.results import build_table
 from cepheid.engine.runs import LONG_AGO, Rows
 from cepheid.kernels.ranks import OPERATORS
 from cepheid.language import tree
-from cepheid.planner.plan import WindowKind
+from cepheid.planner.plan import WindowKind, WindowPlan
 
 THREADS = 256
 PAIRS_PER_SECOND = 1e12
@@ -32,22 +33,32 @@ PAIRS_OF_A_BLOCK = 8e9
 CPU_EVENT_SECONDS = 80e-9
 """Guesses of what a device, one of its blocks, and the CPU do."""
 
+ROOM_ROWS = 1 << 27
+"""Events of segments whose numbers lie on the device at once, 16 bytes for each part."""
+
+
+class Segments(NamedTuple):
+    """Keys in windows: their events, and the windows' names."""
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    window: NDArray[np.int64]
+
 
 class Trends(NamedTuple):
-    """Events by key and window, and where these begin."""
+    """Events by key in the order of time, and segments of them."""
 
-    ts: NDArray[np.int64]
     key: NDArray[np.int64]
     weights: NDArray[np.float64]
     earlier: NDArray[np.int64]
     later: NDArray[np.int64]
     before: NDArray[np.int64]
-    bounds: NDArray[np.int64]
+    segments: Segments
     operator: int
 
     def is_worth_it(self) -> bool:
         """Return whether the device is done before the CPU, by what both are known to do."""
-        lengths = np.diff(self.bounds).astype(np.float64)
+        lengths = (self.segments.end - self.segments.begin).astype(np.float64)
         pairs = lengths * lengths / 2
         taken = max(pairs.sum() / PAIRS_PER_SECOND, pairs.max(initial=0) / PAIRS_OF_A_BLOCK)
         return bool(1e-3 + taken < CPU_EVENT_SECONDS * lengths.sum())
@@ -67,15 +78,13 @@ def read_trends(job: Job, keys: KeyTable, table: pa.Table) -> Trends | None:
     order = by_key(arrays.key[rows])
     rows = rows if order is None else rows[order]
     arrays = arrays.take(rows)
-    bounds = _bounds(job, arrays)
     return Trends(
-        arrays.ts,
         arrays.key,
         np.ascontiguousarray(arrays.weights[: max(len(job.parts) - 1, 1)], np.float64),
         comparison.prev_keys[rows],
         comparison.next_keys[rows],
-        _before(job, arrays, bounds),
-        bounds,
+        _before(job, arrays),
+        _segments(job.plan.window, arrays),
         OPERATORS[comparison.operator],
     )
 
@@ -85,40 +94,81 @@ def _all_valid(comparison: Comparison) -> bool:
     return all(mask is None or bool(mask.all()) for mask in masks)
 
 
-def _bounds(job: Job, arrays: EventArrays) -> NDArray[np.int64]:
-    if not len(arrays.ts):
-        return np.zeros(1, np.int64)
-    edges = np.diff(arrays.key) != 0
-    if job.plan.window.kind is WindowKind.TUMBLING:
-        edges |= np.diff(arrays.ts // job.plan.window.within) != 0
-    return np.concatenate([[0], np.flatnonzero(edges) + 1, [len(arrays.ts)]])
-
-
-def _before(job: Job, arrays: EventArrays, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+def _before(job: Job, arrays: EventArrays) -> NDArray[np.int64]:
     """Return the first event that each event may not follow."""
     number = np.arange(len(arrays.ts), dtype=np.int64)
     if job.plan.ties is not tree.Ties.STRICT or len(number) < 2:
         return number
     new = np.ones(len(number), np.bool_)
-    new[1:] = np.diff(arrays.ts) != 0
-    new[bounds[:-1]] = True
+    new[1:] = (np.diff(arrays.ts) != 0) | (np.diff(arrays.key) != 0)
     return np.asarray(np.maximum.accumulate(np.where(new, number, 0)))
+
+
+def _segments(window: WindowPlan, arrays: EventArrays) -> Segments:
+    """Return all windows of all keys that have events."""
+    bounds = np.concatenate([[0], np.flatnonzero(np.diff(arrays.key)) + 1, [len(arrays.ts)]])
+    found = [
+        _windows(window, arrays.ts[first:last], first)
+        for first, last in itertools.pairwise(bounds)
+        if first < last
+    ]
+    if not found:
+        return Segments(*(np.zeros(0, np.int64) for _ in range(3)))
+    return Segments(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+def _windows(window: WindowPlan, times: NDArray[np.int64], first: int) -> Segments:
+    """Return the windows of one key, whose events begin at a place."""
+    if window.kind is WindowKind.NONE:
+        begin, end = np.array([first]), np.array([first + len(times)])
+        return Segments(begin, end, np.full(1, LONG_AGO, np.int64))
+    # The first window that is still open when the first event comes, up to the last that opens.
+    lowest, highest = (times[0] - window.within) // window.slide + 1, times[-1] // window.slide
+    overlap = -(-window.within // window.slide)
+    if highest - lowest > len(times) * overlap:
+        # Most are empty.
+        start = np.unique((times // window.slide)[:, None] - np.arange(overlap)) * window.slide
+    else:
+        start = np.arange(lowest, highest + 1) * window.slide
+    begin = np.searchsorted(times, start, side="left")
+    end = np.searchsorted(times, start + window.within, side="left")
+    some = begin < end
+    # Windows that overlap are named by the pane that ends them.
+    sliding = window.kind is WindowKind.SLIDING
+    name = (start + window.within) // window.pane if sliding else start
+    return Segments(first + begin[some], first + end[some], name[some])
 
 
 def count_trends(trends: Trends, parts: int, threads: int | None = None) -> NDArray[np.complex128]:
     """Return what every segment adds up to: (segment, part) wide numbers."""
-    segments = len(trends.bounds) - 1
-    if not segments:
+    begin, end, _ = trends.segments
+    if not len(begin):
         return np.zeros((0, parts), np.complex128)
     simulated = find_device()[0] is Found.SIMULATOR
     threads = threads or (8 if simulated else THREADS)
     weights = trends.weights if len(trends.weights) else np.zeros((1, 1))
-    arrays = (trends.earlier, trends.later, trends.before, weights, trends.bounds)
-    there = [cuda.to_device(np.ascontiguousarray(array)) for array in arrays]
-    numbers = cuda.device_array((len(trends.ts), parts, 2), np.float64)
-    totals = cuda.device_array((segments, parts, 2), np.float64)
-    trend_kernel(trends.operator, parts, threads)[segments, threads](*there, numbers, totals)
-    return np.asarray(totals.copy_to_host().view(np.complex128)[..., 0])
+    kernel = trend_kernel(trends.operator, parts, threads)
+    events = [
+        cuda.to_device(np.ascontiguousarray(array))
+        for array in (trends.earlier, trends.later, trends.before, weights)
+    ]
+    found = []
+    for first, last in _slices(end - begin):
+        own, size = end[first:last] - begin[first:last], last - first
+        numbers = cuda.device_array((int(own.sum()), parts, 2), np.float64)
+        totals = cuda.device_array((size, parts, 2), np.float64)
+        ranges = (begin[first:last], end[first:last], np.cumsum(own) - own)
+        there = [cuda.to_device(np.ascontiguousarray(array)) for array in ranges]
+        kernel[size, threads](*events, *there, numbers, totals)
+        found.append(totals.copy_to_host().view(np.complex128)[..., 0])
+    return np.concatenate(found)
+
+
+def _slices(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return stretches of segments whose numbers have room on the device."""
+    stretch = np.cumsum(lengths) // ROOM_ROWS
+    cuts = [0, *(np.flatnonzero(np.diff(stretch)) + 1), len(lengths)]
+    return [(int(a), int(b)) for a, b in itertools.pairwise(cuts)]
 
 
 def run_trends(job: Job, table: pa.Table, *, forced: bool) -> pa.Table | None:
@@ -127,12 +177,7 @@ def run_trends(job: Job, table: pa.Table, *, forced: bool) -> pa.Table | None:
     trends = read_trends(job, keys, table)
     if trends is None or not (forced or trends.is_worth_it()):
         return None
-    first = trends.bounds[:-1]
-    window: Any = np.full(len(first), LONG_AGO, np.int64)
-    if job.plan.window.kind is WindowKind.TUMBLING:
-        within = job.plan.window.within
-        window = trends.ts[first] // within * within
+    begin, _, window = trends.segments
     numbers = count_trends(trends, len(job.parts))
-    values = np.zeros((len(first), 0), np.int64)
-    rows = Rows(trends.key[first], window, numbers, values)
+    rows = Rows(trends.key[begin], window, numbers, np.zeros((len(begin), 0), np.int64))
     return build_table(job, [[rows]], keys, table.schema)

@@ -91,14 +91,15 @@ def why_no_trends_on_device(plan: Plan) -> str:
         and not plan.globals
         and not plan.partition.partial,
         "only skip-till-any-match": plan.semantics is tree.Semantics.ANY_MATCH,
-        "only tumbling windows or none": window in (WindowKind.TUMBLING, WindowKind.NONE),
+        "only windows of time with SLIDE, or none": window
+        in (WindowKind.TUMBLING, WindowKind.SLIDING, WindowKind.NONE),
         "only counts and sums in default numbers": plan.numbers is not tree.Numbers.EXACT
         and plan.output.kind is OutputKind.AGGREGATES
         and all(a.function not in ("MIN", "MAX") for a in plan.output.aggregates),
         "only matches of any length": plan.min_length <= 1,
     }
     why = [text for text, fits in asked.items() if not fits]
-    return f"of queries with edge predicates, {why[0]} runs on a GPU" if why else ""
+    return f"with edge predicates, a GPU runs {why[0]}" if why else ""
 
 
 def _variables(template: Template) -> list[tuple[str, str]]:

@@ -77,24 +77,26 @@ def trend_kernel(operator: int, parts: int, threads: int) -> Any:
         The first event that an event may not follow: itself, or the first of its time.
     W
         (part, event) weights of the parts after the count.
-    ptr
-        (segments + 1,) where segments begin.
+    begins, ends, rooms
+        (segments,) the events of a segment, which may have some in common with others; where its
+        numbers stand.
     numbers
-        (event, part, 2) room for wide numbers.
+        (row, part, 2) room for wide numbers, a row for each event of each segment.
     totals
         (segment, part, 2) what a segment adds up to.
     """
     fits, gather, enter = comparing(operator), gathering(parts), entering(parts)
 
     @cuda.jit
-    def kernel(earlier, later, before, W, ptr, numbers, totals):
+    def kernel(earlier, later, before, W, begins, ends, rooms, numbers, totals):
         keys = cuda.shared.array(threads, int64)
         there = cuda.shared.array((parts, threads), float64)
         powers = cuda.shared.array((parts, threads), float64)
         m, x = cuda.local.array(parts, float64), cuda.local.array(parts, float64)
         total, power = cuda.local.array(parts, float64), cuda.local.array(parts, float64)
         me, segment = cuda.threadIdx.x, cuda.blockIdx.x
-        begin, end = ptr[segment], ptr[segment + 1]
+        begin, end = begins[segment], ends[segment]
+        room = rooms[segment] - begin
         for a in range(parts):
             total[a], power[a] = 0.0, 0.0
         for first in range(begin, end, threads):
@@ -107,7 +109,8 @@ def trend_kernel(operator: int, parts: int, threads: int) -> Any:
             for tile in range(begin, first, threads):
                 keys[me] = earlier[tile + me]
                 for a in range(parts):
-                    there[a, me], powers[a, me] = numbers[tile + me, a, 0], numbers[tile + me, a, 1]
+                    there[a, me] = numbers[room + tile + me, a, 0]
+                    powers[a, me] = numbers[room + tile + me, a, 1]
                 cuda.syncthreads()
                 stop: Any = min(limit - tile, threads)
                 for k in range(stop):
@@ -121,7 +124,7 @@ def trend_kernel(operator: int, parts: int, threads: int) -> Any:
                     enter(m, x, W, i)
                     for a in range(parts):
                         there[a, me], powers[a, me] = m[a], x[a]
-                        numbers[i, a, 0], numbers[i, a, 1] = m[a], x[a]
+                        numbers[room + i, a, 0], numbers[room + i, a, 1] = m[a], x[a]
                         total[a], power[a] = add(total[a], power[a], m[a], x[a])
                 cuda.syncthreads()
                 if me > k and first + k < limit and fits(keys[k], key):
