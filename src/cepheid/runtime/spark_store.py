@@ -195,17 +195,6 @@ def clause_frame(
     return frame, by_stretch(plan) if several else plan
 
 
-def store_frame(store: EventStore, spark: SparkSession) -> DataFrame:
-    """Return all events of a store as a DataFrame."""
-    snapshot = store.snapshot()
-    cover = snapshot.clip_cover(Cover.of(Interval()))
-    edges = edges_of(snapshot, cover, SLICES_PER_TASK * parallelism(spark))
-    slices = _cut(cover, edges)
-    version = Version(str(store.path.resolve()), snapshot.manifest.version)
-    numbers = spark.range(0, len(slices), 1, len(slices))
-    return _read_frame(numbers, version, slices, plain_schema(snapshot.manifest.schema))
-
-
 def _numbers(batches: tasks.Batches) -> list[int]:
     return [int(n) for batch in batches for n in batch.column(0).to_numpy()]
 
