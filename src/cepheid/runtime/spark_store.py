@@ -178,7 +178,7 @@ def clause_frame(
     Stretches become keys of the shuffle, and no slice ends within one.
     """
     snapshot = store.snapshot()
-    replay = plan_clause(snapshot, plan, method)
+    replay = plan_clause(snapshot, plan, method, by_key=False)
     schema, time = snapshot.manifest.schema, snapshot.manifest.time
     names = list(dict.fromkeys([*plan.read_columns, time]))
     cover = snapshot.clip_cover(replay.cover or Cover.of(Interval()))

@@ -11,13 +11,15 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.needs import needs_of
 from cepheid.row_pattern.plan import MatchPlan
 from cepheid.row_pattern.recognize import recognize
+from cepheid.store.partitions import plan_partitions
 from cepheid.store.replay_plan import METHODS, ReplayPlan, full_replay
-from cepheid.store.row_plan import RowQuestion, plan_rows
+from cepheid.store.row_plan import RowQuestion, chain_of, plan_rows
 from cepheid.store.snapshot import Cover, Effort, Interval, Snapshot
 from cepheid.store.times import read_ticks
 
@@ -36,8 +38,10 @@ class ClauseRun(NamedTuple):
     effort: Effort
 
 
-def plan_clause(snapshot: Snapshot, plan: MatchPlan, method: str | None = None) -> ReplayPlan:
-    """Find out which part of a store a clause must read.
+def plan_clause(
+    snapshot: Snapshot, plan: MatchPlan, method: str | None = None, *, by_key: bool = True
+) -> ReplayPlan:
+    """Find out which part of a store a clause must read; with ``by_key`` also of some partitions.
 
     Raises
     ------
@@ -48,7 +52,12 @@ def plan_clause(snapshot: Snapshot, plan: MatchPlan, method: str | None = None) 
     if method not in METHODS:
         message = f"the method is one of {', '.join(METHODS)}, not {method!r}"
         raise ValueError(message)
-    return plan_rows(snapshot, question_of(snapshot, plan), method)
+    asked = question_of(snapshot, plan)
+    replay = plan_rows(snapshot, asked, method)
+    if replay.cover is None and by_key and method != "replay" and len(plan.partition_by) == 1:
+        chain = chain_of(snapshot, asked)[0]
+        return plan_partitions(snapshot, chain, plan.partition_by[0]) or replay
+    return replay
 
 
 def question_of(snapshot: Snapshot, plan: MatchPlan) -> RowQuestion:
@@ -101,7 +110,10 @@ def run_planned(snapshot: Snapshot, plan: MatchPlan, replay: ReplayPlan) -> Clau
     cover = Cover.of(Interval()) if replay.cover is None else replay.cover
     empty = pa.schema([snapshot.manifest.schema.field(n) for n in columns]).empty_table()
     table = pa.concat_tables([empty, *snapshot.scan(cover, columns)])
-    if len(cover.begins) > 1:
+    if replay.keys is not None:
+        held = pc.is_in(table.column(replay.keys.column), value_set=replay.keys.values)
+        table = table.filter(held)
+    elif len(cover.begins) > 1:
         table, plan = in_stretches(table, cover, time), by_stretch(plan)
     found = recognize(plan, table, threads=pa.cpu_count())
     if STRETCH in found.column_names:

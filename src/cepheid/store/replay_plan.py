@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from cepheid.store.chains import Chain, described, light_places
 from cepheid.store.cost import StreamSize, expected_groups, query_cost, replay_cost
@@ -24,12 +25,19 @@ Chosen = Sequence[tuple[int, int]]
 """Symbols by their places, each with how many secondary indexes are read for it."""
 
 
+class Keys(NamedTuple):
+    """Values of a column; only events that have one of them are replayed."""
+
+    column: str
+    values: pa.Array[Any]
+
+
 class ReplayPlan(NamedTuple):
     """What is replayed: everything, or the intervals of ``cover``.
 
     ``symbols`` are the look-ups, as text. ``expected`` row groups were estimated before the
     look-ups, ``groups`` are left after them, of ``total``. ``cost`` is what was estimated, in
-    microseconds.
+    microseconds. With ``keys``, only events of some partitions are replayed.
     """
 
     cover: Cover | None
@@ -39,6 +47,7 @@ class ReplayPlan(NamedTuple):
     groups: int = 0
     total: int = 0
     cost: float = 0.0
+    keys: Keys | None = None
 
 
 def full_replay(snapshot: Snapshot, reason: str) -> ReplayPlan:

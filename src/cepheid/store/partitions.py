@@ -1,0 +1,75 @@
+"""Partitions with a candidate in, what is replayed of them out: all of their events, and no others.
+
+A partition without an event for some row that every match has, has no match. The others are read
+as a whole, so nothing that a match may depend on is missing. That pays where the events of a
+partition lie together in time, as those of sessions do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cepheid.store.chains import Chain, described, find_symbol
+from cepheid.store.replay_intervals import merged
+from cepheid.store.replay_plan import Keys, ReplayPlan, count_groups, total_groups
+from cepheid.store.secondary import can_join
+from cepheid.store.snapshot import Cover, Snapshot
+
+KEYS_MAX = 5_000
+"""More partitions are not looked up one by one."""
+
+CANDIDATES_SHARE_MAX = 0.01
+"""Of more candidates the partitions are likely to be all there are."""
+
+GROUPS_SHARE_MAX = 0.8
+"""Partitions must leave no larger share of the row groups to be read."""
+
+
+def plan_partitions(snapshot: Snapshot, chain: Chain, key: str) -> ReplayPlan | None:
+    """Return the partitions that have a candidate of the rarest symbol, if that saves reading."""
+    manifest = snapshot.manifest
+    kind = manifest.schema.field(key).type
+    known = [place for place, own in enumerate(chain.costs) if own]
+    if key not in manifest.indexed or not can_join(kind) or not known:
+        return None
+    rarest = min(known, key=lambda place: chain.costs[place][-1].candidates)
+    cost = chain.costs[rarest][-1]
+    if cost.candidates > CANDIDATES_SHARE_MAX * manifest.rows:
+        return None
+    times = np.unique(find_symbol(chain, rarest, len(chain.costs[rarest])).low)
+    values = _values_at(snapshot, key, Cover(times, times + 1))
+    if values is None:
+        return None
+    cover = _times_of(snapshot, key, values)
+    groups, total = count_groups(snapshot, cover), total_groups(snapshot)
+    if groups > GROUPS_SHARE_MAX * total:
+        return None
+    names = tuple(described(chain, [rarest]))
+    reason = f"{len(values):,} partitions have {names[0]}, which every match has"
+    return ReplayPlan(cover, reason, names, groups, groups, total, keys=Keys(key, values))
+
+
+def _values_at(snapshot: Snapshot, key: str, cover: Cover) -> pa.Array[Any] | None:
+    """Return the keys of events at some times; None if one is NULL, or they are too many."""
+    names = list(dict.fromkeys([key, snapshot.manifest.time]))
+    parts = [pc.unique(table.column(key)) for table in snapshot.scan(cover, names)]
+    kind = snapshot.manifest.schema.field(key).type
+    found: Any = pc.unique(pa.concat_arrays([pa.array([], kind), *parts]))
+    return None if found.null_count or len(found) > KEYS_MAX else found
+
+
+def _times_of(snapshot: Snapshot, key: str, values: pa.Array[Any]) -> Cover:
+    """Return the times of all events of some keys."""
+    wanted = values.to_pylist()
+    times = [np.zeros(0, np.int64)]
+    for segment in snapshot.manifest.segments:
+        index = snapshot.secondary(segment, key)
+        if index is not None:
+            ranges = sorted({part for value in wanted for part in index.find("=", value)})
+            times.append(snapshot.look_up(segment, key, ranges).times)
+    found = np.unique(np.concatenate(times))
+    return merged(found, found + 1)
