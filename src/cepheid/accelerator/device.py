@@ -54,6 +54,7 @@ def find_device() -> tuple[Found, str]:
         return Found.NONE, f"numba.cuda cannot be loaded ({error})"
     if numba.config.ENABLE_CUDASIM:
         return Found.SIMULATOR, "numba's simulator of a GPU, which is slow and for tests"
+    _allow_few_blocks()
     try:
         if not cuda.is_available():
             return Found.NONE, "no GPU with a working CUDA driver was found"
@@ -61,6 +62,16 @@ def find_device() -> tuple[Found, str]:
     except Exception as error:  # noqa: BLE001, RUF100  # drivers fail in many ways, and none may stop a run
         return Found.NONE, f"the CUDA driver failed ({type(error).__name__})"
     return Found.GPU, name.decode() if isinstance(name, bytes) else str(name)
+
+
+def _allow_few_blocks() -> None:
+    """Keep numba from warning of launches of few blocks: every tree of products ends with one."""
+    for name in ("numba.cuda.core.config", "numba.core.config"):
+        try:
+            config: Any = importlib.import_module(name)
+        except ImportError:
+            continue
+        config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 
 def select_device(address: str) -> tuple[Found, str]:

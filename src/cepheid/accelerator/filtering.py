@@ -6,6 +6,7 @@ for the number of its rows, and by then the next batches are on their way.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -28,76 +29,121 @@ def pinned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
 
 
 class _Slot:
-    """Room on the device for one batch, and the stream that works on it."""
+    """Room on the device for one batch, and the stream that works on it.
 
-    def __init__(self, columns: NDArray[Any], batch: int, tile: int) -> None:
-        blocks = -(-batch // tile)
-        self.stream = cuda.stream()
-        self.columns = cuda.device_array((len(columns), batch), columns.dtype)
+    Launches of whole batches are made once: to make them takes longer than to call them.
+    """
+
+    def __init__(self, shape: tuple[int, int], dtype: Any, kernels: tuple[Any, Any]) -> None:
+        self.size = shape[1]
+        self.stream: Any = cuda.stream()
+        self.columns = cuda.device_array(shape, dtype)
+        self.lines = [self.columns[row] for row in range(shape[0])]
+        self.threads = filter_threads()
+        blocks = -(-self.size // (self.threads * ITEMS))
         self.counts = cuda.device_array(blocks, np.int32)
         self.offsets = cuda.device_array(blocks, np.int64)
-        self.rows = cuda.device_array(batch, np.int64)
+        self.rows = cuda.device_array(self.size, np.int64)
         self.total = cuda.device_array(1, np.int64)
         self.found = pinned((1,), np.int64)
         self.done: Any = cuda.event()
+        self.kernels = kernels
+        self.whole = self._launches(blocks)
+
+    def _launches(self, blocks: int) -> tuple[Any, Any, Any]:
+        count, write = self.kernels
+        scan, threads = scan_kernel(scan_threads()), scan_threads()
+        return (
+            count[blocks, self.threads, self.stream],
+            scan[1, threads, self.stream],
+            write[blocks, self.threads, self.stream],
+        )
+
+    def compact(self, part: NDArray[Any], first: int) -> None:
+        """Put the work on a batch into the stream."""
+        size = part.shape[1]
+        if size == self.size:
+            launches, lines, there = self.whole, self.lines, self.columns
+            counts, offsets = self.counts, self.offsets
+        else:
+            blocks = -(-size // (self.threads * ITEMS))
+            launches, there = self._launches(blocks), self.columns[:, :size]
+            lines = [there[row] for row in range(len(part))]
+            counts, offsets = self.counts[:blocks], self.offsets[:blocks]
+        for line, source in zip(lines, part, strict=True):
+            line.copy_to_device(source, stream=self.stream)
+        count, scan, write = launches
+        count(there, counts)
+        scan(counts, offsets, self.total)
+        write(there, offsets, first, self.rows)
+        self.total.copy_to_host(self.found, stream=self.stream)
+        self.done.record(self.stream)
+
+    def copy_back(self, rows: NDArray[np.int64], at: int) -> int:
+        """Copy the rows of a batch behind those of batches before; return where they end."""
+        self.done.synchronize()
+        count = int(self.found[0])
+        if count:
+            self.rows[:count].copy_to_host(rows[at : at + count], stream=self.stream)
+        return at + count
+
+
+def filter_threads() -> int:
+    """Return the threads of a block of a filter."""
+    return 8 if find_device()[0] is Found.SIMULATOR else 128
+
+
+class HostFilter:
+    """Filters events of one shape and predicate, again and again; keeps its room on the device.
+
+    Parameters
+    ----------
+    predicate
+        As for ``operators.filter_events``.
+    columns, dtype
+        How many columns events have, and their type.
+    batch, slots
+        Events of a batch, and how many batches are under way.
+    """
+
+    def __init__(
+        self, predicate: Callable[..., Any], columns: int, dtype: Any, *, batch: int = BATCH,
+        slots: int = SLOTS,
+    ) -> None:  # fmt: skip
+        kernels = filter_kernels(predicate, filter_threads(), ITEMS)
+        self._batch = batch
+        self._slots = [_Slot((columns, batch), dtype, kernels) for _ in range(slots)]
+
+    def run(self, columns: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the events for which the predicate is true, in order, as a part of ``rows``.
+
+        Parameters
+        ----------
+        columns
+            (column, event) in pinned memory; ordinary memory works, and is slower than the link.
+        rows
+            Room for all events, in pinned memory.
+        """
+        length = columns.shape[1]
+        waiting: deque[_Slot] = deque()
+        at = 0
+        for number, first in enumerate(range(0, length, self._batch)):
+            slot = self._slots[number % len(self._slots)]
+            if len(waiting) == len(self._slots) - 1:
+                at = waiting.popleft().copy_back(rows, at)
+            slot.compact(columns[:, first : first + self._batch], first)
+            waiting.append(slot)
+        for slot in waiting:
+            at = slot.copy_back(rows, at)
+        cuda.synchronize()
+        return rows[:at]
 
 
 def filter_from_host(
     columns: NDArray[Any], predicate: Callable[..., Any], rows: NDArray[np.int64], *,
     batch: int = BATCH, slots: int = SLOTS,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Return the events for which a predicate is true, in order, as a part of ``rows``.
-
-    Parameters
-    ----------
-    columns
-        (column, event) in pinned memory; ordinary memory works, and is slower than the link.
-    predicate
-        As for ``operators.filter_events``.
-    rows
-        Room for all events, in pinned memory.
-    """
-    length = columns.shape[1]
-    threads = 8 if find_device()[0] is Found.SIMULATOR else 128
-    batch = max(min(batch, length), 1)
-    places = [_Slot(columns, batch, threads * ITEMS) for _ in range(slots)]
-    waiting: list[_Slot] = []
-    at = 0
-    for number, first in enumerate(range(0, length, batch)):
-        slot = places[number % slots]
-        if len(waiting) == slots - 1:
-            at = _copy_back(waiting.pop(0), rows, at)
-        size = min(batch, length - first)
-        _compact(slot, columns[:, first : first + size], first, predicate, threads)
-        waiting.append(slot)
-    for slot in waiting:
-        at = _copy_back(slot, rows, at)
-    cuda.synchronize()
-    return rows[:at]
-
-
-def _compact(
-    slot: _Slot, part: NDArray[Any], first: int, predicate: Callable[..., Any], threads: int
-) -> None:
-    """Put the work on a batch into the stream of its slot."""
-    stream, size = slot.stream, part.shape[1]
-    there = slot.columns if size == slot.columns.shape[1] else slot.columns[:, :size]
-    for row, source in enumerate(part):
-        there[row].copy_to_device(source, stream=stream)
-    count, write = filter_kernels(predicate, threads, ITEMS)
-    blocks = -(-size // (threads * ITEMS))
-    count[blocks, threads, stream](there, slot.counts[:blocks])
-    scan = scan_kernel(scan_threads())
-    scan[1, scan_threads(), stream](slot.counts[:blocks], slot.offsets[:blocks], slot.total)
-    write[blocks, threads, stream](there, slot.offsets[:blocks], first, slot.rows)
-    slot.total.copy_to_host(slot.found, stream=stream)
-    slot.done.record(stream)
-
-
-def _copy_back(slot: _Slot, rows: NDArray[np.int64], at: int) -> int:
-    """Copy the rows of a batch behind those of the batches before; return where they end."""
-    slot.done.synchronize()
-    count = int(slot.found[0])
-    if count:
-        slot.rows[:count].copy_to_host(rows[at : at + count], stream=slot.stream)
-    return at + count
+    """Filter once; see ``HostFilter``."""
+    batch = max(min(batch, columns.shape[1]), 1)
+    once = HostFilter(predicate, len(columns), columns.dtype, batch=batch, slots=slots)
+    return once.run(columns, rows)

@@ -27,11 +27,14 @@ from cepheid.kernels.ranks import OPERATORS
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind, WindowPlan
 
-THREADS = 256
-PAIRS_PER_SECOND = 1e12
-PAIRS_OF_A_BLOCK = 8e9
-CPU_EVENT_SECONDS = 80e-9
-"""Guesses of what a device, one of its blocks, and the CPU do."""
+THREADS, THREADS_OF_LONG = 128, 512
+LONG = 1 << 13
+"""Threads of a block; segments that are longer on average get more."""
+
+PAIRS_PER_SECOND = 3e11
+PAIRS_OF_A_BLOCK = 1.5e9
+CPU_EVENT_SECONDS = 200e-9
+"""What a device, one of its blocks, and the CPU did on a machine with an H200."""
 
 ROOM_ROWS = 1 << 27
 """Events of segments whose numbers lie on the device at once, 16 bytes for each part."""
@@ -74,19 +77,32 @@ def read_trends(job: Job, keys: KeyTable, table: pa.Table) -> Trends | None:
     arrays = read_arrays(job, keys, columns)
     if len(arrays.ts) != len(table):
         return None  # An event belongs to no partition.
-    rows = np.flatnonzero(arrays.bits)
-    order = by_key(arrays.key[rows])
-    rows = rows if order is None else rows[order]
-    arrays = arrays.take(rows)
+    earlier, later = comparison.prev_keys, comparison.next_keys
+    rows = _rows(arrays)
+    if rows is not None:
+        arrays = arrays.take(rows)
+        same = earlier is later
+        earlier = earlier[rows]
+        later = earlier if same else later[rows]
     return Trends(
         arrays.key,
         np.ascontiguousarray(arrays.weights[: max(len(job.parts) - 1, 1)], np.float64),
-        comparison.prev_keys[rows],
-        comparison.next_keys[rows],
+        earlier,
+        later,
         _before(job, arrays),
         _segments(job.plan.window, arrays),
         OPERATORS[comparison.operator],
     )
+
+
+def _rows(arrays: EventArrays) -> NDArray[np.int64] | None:
+    """Return the events that the variable takes, those of a key side by side; None for all."""
+    takes = arrays.bits != 0
+    if takes.all():
+        return by_key(arrays.key)
+    rows = np.flatnonzero(takes)
+    order = by_key(arrays.key[rows])
+    return rows if order is None else rows[order]
 
 
 def _all_valid(comparison: Comparison) -> bool:
@@ -145,7 +161,8 @@ def count_trends(trends: Trends, parts: int, threads: int | None = None) -> NDAr
     if not len(begin):
         return np.zeros((0, parts), np.complex128)
     simulated = find_device()[0] is Found.SIMULATOR
-    threads = threads or (8 if simulated else THREADS)
+    long = float((end - begin).mean()) > LONG
+    threads = threads or (8 if simulated else THREADS_OF_LONG if long else THREADS)
     weights = trends.weights if len(trends.weights) else np.zeros((1, 1))
     kernel = trend_kernel(trends.operator, parts, threads)
     events = [
