@@ -85,8 +85,9 @@ def _depth(
         return source.depth
     left = total if cover is None else count_groups(snapshot, cover)
     manifest, rates = snapshot.manifest, read_rates()
-    sizes = {"rows": manifest.rows, "segments": len(manifest.segments)}
-    stream = StreamSize(left, total, left / total, span_of(snapshot), 0, **sizes)
+    rows, segments = manifest.rows, len(manifest.segments)
+    span = span_of(snapshot)
+    stream = StreamSize(left, total, left / total, span, 0, rows=rows, segments=segments)
     costs = [replay_cost(left, left / total, stream, rates)]
     for depth in range(1, source.depth + 1):
         found = source.count(depth)
