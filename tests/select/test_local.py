@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 from tests.select.cases import aggregations, filters, joins, plain, rows, table_of
@@ -38,6 +38,7 @@ def test_aggregations_are_as_defined(text: str, events: Events) -> None:
     assert plain(run(text, events)) == plain(evaluate_select(text, {"s": events}))
 
 
+@settings(max_examples=60)
 @given(aggregations(), rows(), st.sampled_from((0, 100)))
 def test_both_ways_to_add_up_agree(text: str, events: Events, dense: int) -> None:
     with patch.object(select_windows, "DENSE_MAX", dense):
@@ -50,6 +51,7 @@ def test_joins_are_as_defined(text: str, events: Events, others: Events) -> None
     assert plain(run(text, events, others)) == plain(expected)
 
 
+@settings(max_examples=60)
 @given(aggregations(counted=False, windowed=True), rows())
 def test_batches_and_order_do_not_matter_to_windows_of_time(text: str, events: Events) -> None:
     table = table_of(events[::-1])

@@ -47,6 +47,12 @@ def test_a_join_names_its_inputs(folder: Path) -> None:
     assert "E561" in str(done.exception)
 
 
+def test_other_queries_have_one_input(folder: Path) -> None:
+    inputs = ["--input", "a.parquet", "--input", "b.parquet"]
+    done = CliRunner().invoke(app, ["run", str(folder / "sums.cq"), *inputs])
+    assert "--input comes once" in str(done.exception)
+
+
 def test_store_query(folder: Path) -> None:
     store = cepheid.EventStore(folder / "store")
     store.append(FEW)

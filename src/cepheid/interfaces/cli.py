@@ -262,6 +262,10 @@ def run(
         return
     file = _named(file)
     compiled = _compile(file, time, type_, None, time_unit)
+    streams = named_inputs(compiled, inputs)
+    if isinstance(streams, str) and len(inputs) > 1:
+        message = "--input comes once, but for a JOIN of two streams"
+        raise WrongUseError(message)
     try:
         if compiled.plan.output.kind is not OutputKind.AGGREGATES:
             if engine == "spark":
@@ -269,7 +273,6 @@ def run(
             else:
                 write_matches(compiled, events, kind, output)
             return
-        streams = named_inputs(compiled, inputs)
         if engine == "spark":
             result = run_with_spark(compiled, streams, master)
         else:

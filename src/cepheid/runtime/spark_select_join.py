@@ -50,6 +50,7 @@ class Sides:
                 renamed = typed._replace(column=sf.col(f"`{shown}`"))
                 self._typed[stream.alias, name] = renamed
             clock = Clock.of(own.typed(plan.time), select.window)
+            clock = clock if watermark is None else clock.watched()
             name = f"cepheid_moment_{place}"
             chosen = frame.select(*columns, clock.moment.alias(name))
             if watermark is not None:

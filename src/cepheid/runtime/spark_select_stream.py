@@ -68,7 +68,7 @@ def _stream(plan: Plan, frames: Sequence[DataFrame], watermark: str) -> DataFram
     stream = stream_of(select.streams[0].alias, frames[0])
     expressions = Expressions(lambda node: stream.typed(node.attribute.text))
     # What WHERE drops does not exist, so it moves no watermark either.
-    clock = Clock.of(stream.typed(plan.time), select.window)
+    clock = Clock.of(stream.typed(plan.time), select.window).watched()
     kept = filtered(stream.frame, select.condition, expressions).withColumn(MOMENT, clock.moment)
     watched = stream._replace(frame=kept.withWatermark(MOMENT, watermark))
     shown = clock._replace(moment=sf.col(f"`{MOMENT}`"))

@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.events.schema import ValueKind
 from cepheid.planner.select_plan import SelectWindow
-from cepheid.runtime.spark_expressions import Typed
+from cepheid.runtime.spark_expressions import Typed, instant_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -23,12 +23,13 @@ class Clock(NamedTuple):
     """The time of events as Spark's windows take it, and the way back to whole numbers.
 
     ``zoned`` says of which of Spark's two types the moment is, ``tick_ns`` the unit of times that
-    are whole numbers, 0 for others.
+    are whole numbers, 0 for others; ``unzoned`` that events have times without a zone.
     """
 
     moment: Column
     zoned: bool
     tick_ns: int
+    unzoned: bool = False
 
     @staticmethod
     def of(time: Typed, window: SelectWindow) -> Clock:
@@ -44,6 +45,12 @@ class Clock(NamedTuple):
         if time.kind is ValueKind.DATE:
             return Clock(time.column.cast("timestamp_ntz"), False, 0)
         return Clock(time.column, time.type_name == "timestamp", 0)
+
+    def watched(self) -> Clock:
+        """Return a clock whose moment has the type that a watermark takes."""
+        if self.zoned:
+            return self
+        return Clock(sf.timestamp_micros(self.micros), True, self.tick_ns, unzoned=True)
 
     @property
     def micros(self) -> Column:
@@ -67,6 +74,8 @@ class Clock(NamedTuple):
 
     def shown(self, moment: Column) -> Column:
         """Return the edge of a window as events have their times."""
+        if self.unzoned:
+            return instant_of(sf.unix_micros(moment))
         if not self.tick_ns:
             return moment
         micros = sf.unix_micros(moment)
