@@ -181,15 +181,14 @@ def sum_kernels(
         sizes = linear.Sizes(128, 0, 64)
         return device.aggregate(events, ptr, sizes, flags, wide=False, out=room)
 
-    def compiled_in(threads: int, *, staged: bool) -> Any:
+    def compiled_in(threads: int) -> Any:
         sizes = linear.Sizes(threads, 0, 64)
-        return device.aggregate_compiled(events, ptr, sizes, flags, staged=staged, out=room)
+        return device.aggregate_compiled(events, ptr, sizes, flags, out=room)
 
     for columns in (3, 1):
         found[f"tables, {columns} columns a thread"] = lambda c=columns: tables(c)
-    for threads in (64, 128, 256):
-        found[f"compiled, {threads} threads"] = lambda t=threads: compiled_in(t, staged=False)
-        found[f"staged, {threads} threads"] = lambda t=threads: compiled_in(t, staged=True)
+    for threads in (128, 256):
+        found[f"compiled, {threads} threads"] = lambda t=threads: compiled_in(t)
     return found
 
 

@@ -21,9 +21,8 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("staged", [False, True])
 @pytest.mark.parametrize("text", TEXTS)
-def test_compiled_systems_give_the_same_matrices(text: str, *, staged: bool) -> None:
+def test_compiled_systems_give_the_same_matrices(text: str) -> None:
     job = lower(query(text, schema=SCHEMA).plan)
     program = job.programs[0]
     system = system_of(program, *job.columns_of(program))
@@ -41,7 +40,7 @@ def test_compiled_systems_give_the_same_matrices(text: str, *, staged: bool) -> 
     flags = cuda.to_device(np.zeros(1, np.int32))
     d_ptr = cuda.to_device(ptr)
     expected = device.aggregate(events, d_ptr, sizes, flags, wide=False)
-    found = device.aggregate_compiled(events, d_ptr, sizes, flags, staged=staged)
+    found = device.aggregate_compiled(events, d_ptr, sizes, flags)
     a, b = expected.numbers.copy_to_host(), found.numbers.copy_to_host()
     assert np.allclose(a, b, equal_nan=True)
     if device.mins:
@@ -65,6 +64,5 @@ def test_long_chunks_share_an_exponent() -> None:
     sizes = linear.Sizes(2, 1, 8)
     expected = device.aggregate(events, ptr, sizes, flags, wide=False)
     assert (expected.numbers.copy_to_host()[..., 1] > 0).any()
-    for staged in (False, True):
-        found = device.aggregate_compiled(events, ptr, sizes, flags, staged=staged)
-        assert np.allclose(found.numbers.copy_to_host(), expected.numbers.copy_to_host())
+    found = device.aggregate_compiled(events, ptr, sizes, flags)
+    assert np.allclose(found.numbers.copy_to_host(), expected.numbers.copy_to_host())

@@ -59,6 +59,18 @@ def test_batches_of_both_places_are_put_together_in_order(text: str, rows: int) 
     assert not any(balancer.waiting.values())
 
 
+def test_the_cpu_begins_while_the_device_compiles() -> None:
+    compiled, table = query("RETURN COUNT(*) PATTERN SEQ(A+, B)"), events(90)
+    plan, balancer = compiled.with_schema(table.schema).plan, Balancer(LANES)
+    found = run_split(plan, slices_of(table, 30), table.schema, balancer)
+    assert same_rows(found.to_pylist(), compiled.run(table).to_pylist())
+    assert balancer.scheduler.done["cpu"] > 0
+    balancer.closed.add(Place.GPU)
+    assert balancer.choose(10**9) is Place.CPU
+    balancer.closed.clear()
+    assert balancer.choose(10**9) is Place.GPU
+
+
 def test_a_mistake_in_a_lane_is_told_once() -> None:
     table = events(60)
     plan = query("RETURN COUNT(*) PATTERN SEQ(A, B)").with_schema(table.schema).plan

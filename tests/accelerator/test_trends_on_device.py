@@ -69,7 +69,7 @@ def test_many_tiles_give_what_the_cpu_gives(window: str) -> None:
     compiled = query(
         f"RETURN COUNT(*), SUM(S.price) PATTERN A S+ WHERE S.price > NEXT(S).price {window}"
     )
-    events = falls(70)
+    events = falls(45)
     found = compiled.run(events, device="gpu").to_pylist()
     assert same_rows(found, compiled.run(events).to_pylist())
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cepheid.accelerator.compiling import spec_of
 from cepheid.accelerator.device import Found, find_device
 from cepheid.accelerator.kernels.chunks import NO_VALUE, chunk_kernel, wide_kernel
-from cepheid.accelerator.kernels.compiled_chunks import compiled_kernel, staged_kernel
+from cepheid.accelerator.kernels.compiled_chunks import compiled_kernel
 from cepheid.accelerator.kernels.count import SYMBOLS, count_kernel
 from cepheid.accelerator.kernels.products import product_kernel
 from cepheid.accelerator.lanes import Lane
@@ -133,15 +133,14 @@ class DeviceSystem:
         return out
 
     def aggregate_compiled(
-        self, events: tuple[Any, Any, Any], ptr: Any, sizes: Sizes, flags: Any, *, staged: bool,
+        self, events: tuple[Any, Any, Any], ptr: Any, sizes: Sizes, flags: Any, *,
         stream: Any = 0, out: Matrices | None = None,
     ) -> Matrices:  # fmt: skip
         """Do what ``aggregate`` does, with a kernel made for this system alone (``spec``)."""
         assert self.spec is not None, "the system is small enough"
         out = self.empty(len(ptr) - 1, stream) if out is None else out
-        spec, threads = self.spec, sizes.threads
-        kernel = staged_kernel(spec, threads) if staged else compiled_kernel(spec)
-        kernel[-(-(len(ptr) - 1) // threads), threads, stream](
+        blocks = -(-(len(ptr) - 1) // sizes.threads)
+        compiled_kernel(self.spec)[blocks, sizes.threads, stream](
             self.openings, self.system.steady, *events, ptr, *out, flags
         )
         return out

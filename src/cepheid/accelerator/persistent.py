@@ -89,7 +89,9 @@ class PersistentCounter:
         latest = time.perf_counter() + PATIENCE_S
         while mailbox[1] != asked:
             if not mailbox[2]:
+                # The first time it is compiled, which is no fault of the device.
                 self._start()
+                latest = time.perf_counter() + PATIENCE_S
             if time.perf_counter() > latest:
                 message = "the kernel on the device does not answer"
                 raise TimeoutError(message)

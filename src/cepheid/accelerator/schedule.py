@@ -88,10 +88,13 @@ class Balancer:
         self.lanes = lanes
         self.scheduler = scheduler or Scheduler()
         self.waiting = dict.fromkeys(lanes, 0)
+        self.closed: set[Place] = set()
+        """Places that are not ready yet."""
 
     def choose(self, events: int) -> Place:
         """Return where a batch goes, and remember that it waits there."""
-        place = min(self.lanes, key=lambda p: self._finished(p, events))
+        ready = [place for place in self.lanes if place not in self.closed] or [*self.lanes]
+        place = min(ready, key=lambda p: self._finished(p, events))
         self.waiting[place] += events
         return place
 

@@ -115,8 +115,11 @@ def _before(job: Job, arrays: EventArrays) -> NDArray[np.int64]:
     number = np.arange(len(arrays.ts), dtype=np.int64)
     if job.plan.ties is not tree.Ties.STRICT or len(number) < 2:
         return number
+    tied = (arrays.ts[1:] == arrays.ts[:-1]) & (arrays.key[1:] == arrays.key[:-1])
+    if not tied.any():
+        return number
     new = np.ones(len(number), np.bool_)
-    new[1:] = (np.diff(arrays.ts) != 0) | (np.diff(arrays.key) != 0)
+    new[1:] = ~tied
     return np.asarray(np.maximum.accumulate(np.where(new, number, 0)))
 
 
@@ -165,10 +168,11 @@ def count_trends(trends: Trends, parts: int, threads: int | None = None) -> NDAr
     threads = threads or (8 if simulated else THREADS_OF_LONG if long else THREADS)
     weights = trends.weights if len(trends.weights) else np.zeros((1, 1))
     kernel = trend_kernel(trends.operator, parts, threads)
-    events = [
-        cuda.to_device(np.ascontiguousarray(array))
-        for array in (trends.earlier, trends.later, trends.before, weights)
-    ]
+    earlier = cuda.to_device(np.ascontiguousarray(trends.earlier))
+    # Both sides of `S.price > NEXT(S).price` are one column.
+    one = trends.later is trends.earlier
+    later = earlier if one else cuda.to_device(np.ascontiguousarray(trends.later))
+    events = (earlier, later, cuda.to_device(trends.before), cuda.to_device(weights))
     found = []
     for first, last in _slices(end - begin):
         own, size = end[first:last] - begin[first:last], last - first

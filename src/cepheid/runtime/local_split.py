@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from cepheid.accelerator.device import Found, find_device
 from cepheid.accelerator.schedule import Balancer, Place, Scheduler
 from cepheid.engine.job import Job, lower
 from cepheid.engine.partials import key_table
@@ -29,6 +30,9 @@ BATCH_ROWS = 1 << 22
 """Events of a batch: enough for the lanes of a GPU, few enough to be shared out evenly."""
 
 LANES = {Place.CPU: 1, Place.GPU: 2}
+
+WARM_ROWS = 1024
+"""Events with which the device compiles its kernels, while the CPU works on the first batches."""
 
 
 class Made(NamedTuple):
@@ -76,6 +80,24 @@ class Lanes:
         return device
 
 
+class Warmth:
+    """Lets the device compile its kernels first, and closes it as long as that takes."""
+
+    def __init__(self, lanes: dict[Place, Lanes], balancer: Balancer) -> None:
+        self._lanes, self._balancer = lanes, balancer
+        self._first: Future[Made] | None = None
+
+    def look(self, batch: pa.Table) -> None:
+        """See whether the device is ready; the first time it gets something to begin with."""
+        if len(self._lanes) < 2:
+            return
+        if self._first is None:
+            self._first = self._lanes[Place.GPU].submit(batch.slice(0, WARM_ROWS))
+            self._balancer.closed.add(Place.GPU)
+        elif self._first.done():
+            self._balancer.closed.discard(Place.GPU)
+
+
 def run_split(
     plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema, balancer: Balancer
 ) -> pa.Table:
@@ -84,6 +106,7 @@ def run_split(
     most = sum(balancer.lanes.values()) + 1
     composer, gate = Composer(lower(plan)), Gate(plan)
     under_way: deque[Future[Made]] = deque()
+    warmth = Warmth(lanes, balancer)
 
     def collect() -> None:
         made = under_way.popleft().result()
@@ -93,6 +116,7 @@ def run_split(
     def share_out(batch: pa.Table | None) -> None:
         if batch is None or not len(batch):
             return
+        warmth.look(batch)
         if len(under_way) >= most:
             collect()
         under_way.append(lanes[balancer.choose(len(batch))].submit(batch))
@@ -104,6 +128,8 @@ def run_split(
         while under_way:
             collect()
     finally:
+        # A device that still compiles keeps nobody waiting; the simulator has one kernel at a time.
+        wait = find_device()[0] is Found.SIMULATOR
         for own in lanes.values():
-            own.pool.shutdown(cancel_futures=True)
+            own.pool.shutdown(wait=wait, cancel_futures=True)
     return build_table(composer.job, composer.finish(), composer.keys, schema)
