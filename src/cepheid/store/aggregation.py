@@ -24,8 +24,10 @@ from cepheid.store.snapshot import RUN_GROUPS, Interval, Snapshot
 from cepheid.store.times import read_ticks
 
 INDEX_SHARE_MAX = 0.6
-"""The index serves as long as it leaves no larger share of the events to be read: row groups that
-are read one by one cost more than those that are read together."""
+"""The index serves as long as it leaves no larger share of the row groups to be read,"""
+
+SLICE_EVENTS_MIN = 32
+"""or as there are so many events in a slice: what is read is then cut faster than by a replay."""
 
 
 class Reading(NamedTuple):
@@ -70,7 +72,8 @@ def plan_aggregate(
     groups = sum(len(np.unique(r.blocks.group[r.partial])) for r in readings)
     share = groups / max(total, 1)
     reason = f"{groups:,} of {total:,} row groups lie across edges of slices"
-    chosen = "index" if share <= INDEX_SHARE_MAX else "replay"
+    long = snapshot.manifest.rows >= SLICE_EVENTS_MIN * grid.size
+    chosen = "index" if share <= INDEX_SHARE_MAX or long else "replay"
     return AggregatePlan(
         chosen if method == "auto" else method, reason, readings, grid, groups, total
     )
