@@ -208,3 +208,28 @@ def test_tie_breakers_order_events_of_a_store(tmp_path: Path) -> None:
     text = "RETURN COUNT(*) PATTERN SEQ(A, B) TIES arrival"
     assert cepheid.query(text).run(store).num_rows == 0
     assert cepheid.query(text, tiebreak=["seq"]).run(store).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "pattern", ["SEQ(A a, B b)", "SEQ(A a, B x?, A y, B b)", "SEQ(A a, A z+, B b)"]
+)
+def test_contiguous_symbols_have_their_distance(tmp_path: Path, pattern: str) -> None:
+    types = ["A", "B", "A", "A", "B"] * 40
+    values = [5 if n % 37 in (3, 4) or n % 41 == 7 else n % 3 for n in range(200)]
+    columns: dict[str, Any] = {
+        "ts": pa.array([n // 2 * SECOND for n in range(200)], pa.timestamp("us")),
+        "type": types,
+        "x": values,
+    }
+    table = pa.table(columns)
+    text = f"""RETURN COUNT(*) PATTERN {pattern} SEMANTICS contiguous WHERE a.x > 4 AND b.x > 4
+        WITHIN 30 s SLIDE 10 s TIES arrival"""
+    query = cepheid.query(text, schema=table.schema)
+    with small_parts(segment=60, group=8, block=4):
+        store = EventStore(tmp_path)
+        store.append(table)
+        store.index("x")
+        run = measure_store(query, store, "index")
+    assert run.table == query.run(table)
+    apart = measure_store(cepheid.query(text.replace("contiguous", "any")), store, "index")
+    assert run.effort.groups <= apart.effort.groups

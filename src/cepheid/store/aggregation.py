@@ -7,6 +7,7 @@ anything is read, so the choice between index and replay needs no estimate.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +24,10 @@ from cepheid.store.snapshot import RUN_GROUPS, Interval, Snapshot
 from cepheid.store.times import read_ticks
 
 INDEX_SHARE_MAX = 0.6
-"""The index serves as long as it leaves no larger share of the events to be read: row groups that
-are read one by one cost more than those that are read together."""
+"""The index serves as long as it leaves no larger share of the row groups to be read,"""
+
+SLICE_EVENTS_MIN = 32
+"""or as there are so many events in a slice: what is read is then cut faster than by a replay."""
 
 
 class Reading(NamedTuple):
@@ -69,7 +72,8 @@ def plan_aggregate(
     groups = sum(len(np.unique(r.blocks.group[r.partial])) for r in readings)
     share = groups / max(total, 1)
     reason = f"{groups:,} of {total:,} row groups lie across edges of slices"
-    chosen = "index" if share <= INDEX_SHARE_MAX else "replay"
+    long = snapshot.manifest.rows >= SLICE_EVENTS_MIN * grid.size
+    chosen = "index" if share <= INDEX_SHARE_MAX or long else "replay"
     return AggregatePlan(
         chosen if method == "auto" else method, reason, readings, grid, groups, total
     )
@@ -191,6 +195,12 @@ class Slices:
                 raise _too_large(name)
             self._add(name, partials, at, summary)
 
+    def add_piece(self, piece: Piece) -> None:
+        """Add aggregates of events that were read."""
+        np.add.at(self.rows, piece.at, piece.rows)
+        for name, summary in piece.summaries.items():
+            self._add(name, self.attributes[name], piece.at, summary)
+
     def _add(self, name: str, partials: Partials, at: NDArray[np.int64], summary: Summary) -> None:
         total: Any = summary.sum
         if partials.sum.dtype != np.float64:
@@ -233,7 +243,17 @@ def run_aggregate(
         begin, end = snapshot.clip(interval)
         for reading in plan.readings:
             slices.add_blocks(reading)
-            _add_partial(snapshot, slices, reading, columns, spec, (begin, end))
+        crossing = [reading for reading in plan.readings if reading.partial.any()]
+        # Parquet is unpacked outside of Python's lock.
+        with ThreadPoolExecutor(max(1, pa.cpu_count())) as pool:
+            for pieces in pool.map(
+                lambda reading: _read_partial(
+                    snapshot, slices.grid, reading, attributes, spec, (begin, end)
+                ),
+                crossing,
+            ):
+                for piece in pieces:
+                    slices.add_piece(piece)
     return _result(slices, spec, aggregates, manifest.schema, manifest.time)
 
 
@@ -242,34 +262,67 @@ def attributes_of(aggregates: list[Aggregate]) -> list[str]:
     return list(dict.fromkeys(a.attribute for a in aggregates if a.attribute is not None))
 
 
-def _add_partial(
+class Piece(NamedTuple):
+    """Events that were read: the slice of each stretch of them, its length, and its aggregates."""
+
+    at: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    summaries: dict[str, Summary]
+
+
+def _read_partial(
     snapshot: Snapshot,
-    slices: Slices,
+    grid: Grid,
     reading: Reading,
-    columns: list[str],
+    attributes: list[str],
     spec: WindowSpec,
     bounds: tuple[int | None, int | None],
-) -> None:
+) -> list[Piece]:
     """Read the blocks across edges, some row groups at a time."""
     blocks = reading.blocks
+    columns = list(dict.fromkeys([snapshot.manifest.time, *attributes]))
     opened: dict[int, Any] = {}
     wanted = np.unique(blocks.group[reading.partial])
+    found = []
     for begin in range(0, len(wanted), RUN_GROUPS):
         groups = wanted[begin : begin + RUN_GROUPS]
         table = snapshot.read_groups(reading.segment, groups.tolist(), columns, opened=opened)
         mine = np.flatnonzero(np.isin(blocks.group, groups))
         times = read_ticks(table, snapshot.manifest.time)
-        kept = np.repeat(reading.partial[mine], blocks.rows[mine])
-        if bounds[0] is not None:
-            kept &= times >= bounds[0]
-        if bounds[1] is not None:
-            kept &= times < bounds[1]
+        begins = np.cumsum(blocks.rows[mine]) - blocks.rows[mine]
         at = times
         if spec.counted:
-            rows = blocks.rows[mine]
-            inside = np.arange(len(times)) - np.repeat(np.cumsum(rows) - rows, rows)
-            at = np.repeat(reading.low[mine], rows) + inside
-        slices.add_events(table.filter(pa.array(kept)), slices.grid.place(at[kept]))
+            inside = np.arange(len(times)) - np.repeat(begins, blocks.rows[mine])
+            at = np.repeat(reading.low[mine], blocks.rows[mine]) + inside
+        ends = [np.searchsorted(times, b, side="left") for b in bounds if b is not None]
+        inner = grid.edges[(grid.edges > at[0]) & (grid.edges <= at[-1])]
+        cuts = [begins, np.searchsorted(at, inner, side="left"), ends, [len(times)]]
+        offsets = np.unique(np.concatenate(cuts).astype(np.int64))
+        starts = offsets[:-1]
+        kept = reading.partial[mine][np.searchsorted(begins, starts, side="right") - 1]
+        if bounds[0] is not None:
+            kept &= times[starts] >= bounds[0]
+        if bounds[1] is not None:
+            kept &= times[starts] < bounds[1]
+        found.append(_piece(table, attributes, offsets, kept, grid.place(at[starts[kept]])))
+    return found
+
+
+def _piece(
+    table: pa.Table,
+    names: list[str],
+    offsets: NDArray[np.int64],
+    kept: NDArray[np.bool_],
+    at: NDArray[np.int64],
+) -> Piece:
+    summaries = {}
+    for name in names:
+        if not pa.types.is_null(table.column(name).type):
+            whole = summarise(*values_of(table.column(name)), offsets)
+            if whole.sum is None:
+                raise _too_large(name)
+            summaries[name] = Summary(*(np.asarray(values)[kept] for values in whole))
+    return Piece(at, np.diff(offsets)[kept], summaries)
 
 
 # ---------------------------------------------------------------------------------------

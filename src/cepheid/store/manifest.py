@@ -19,7 +19,7 @@ import pyarrow as pa
 from cepheid.errors import DataError, Diagnostic
 from cepheid.store.file_system import Data, Files
 
-FORMAT = 1
+FORMAT = 2
 """Goes up whenever older versions of Cepheid can no longer read a store."""
 
 _NAME = re.compile(r"manifest-(\d{10})\.json")

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from cepheid.language import tree
+from cepheid.planner.contiguous import shape_of
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.planner.required import required_chain
 from cepheid.planner.thresholds import thresholds_of
-from cepheid.store.candidates import SymbolSource
+from cepheid.store.candidates import Axis, SymbolSource
 from cepheid.store.chains import Chain, costs_of, fewest, find_symbol
-from cepheid.store.replay_intervals import NO_REACH, Reach, chains_of, cover_windows
+from cepheid.store.places import Places, in_order
+from cepheid.store.replay_intervals import (
+    NO_REACH,
+    Chains,
+    Reach,
+    chains_of,
+    common,
+    cover_windows,
+)
 from cepheid.store.replay_plan import Chosen, ReplayPlan, Window, choose_replay, full_replay
+from cepheid.store.row_plan import cover_rows
 from cepheid.store.selection import Picked
 from cepheid.store.snapshot import Cover, Snapshot
 
@@ -42,7 +52,12 @@ def plan_replay(
     counted = plan.window.kind is WindowKind.COUNT
     window = _window(snapshot, plan)
     found = choose_replay(
-        snapshot, chain, lambda chosen: _cover(plan, chain, chosen), window, method, forced
+        snapshot,
+        chain,
+        lambda chosen: _cover(snapshot, plan, chain, chosen),
+        window,
+        method,
+        forced,
     )
     if counted and found.cover is not None and len(found.cover.begins):
         return full_replay(snapshot, "windows counted in events begin where the stream begins")
@@ -83,7 +98,7 @@ def best_chain(snapshot: Snapshot, plan: Plan) -> Chain | None:
     return best
 
 
-def _cover(plan: Plan, chain: Chain, chosen: Chosen) -> Cover:
+def _cover(snapshot: Snapshot, plan: Plan, chain: Chain, chosen: Chosen) -> Cover:
     """Return the cover of some symbols, each looked up in so many indexes."""
     symbols = [chain.symbols[place] for place, _ in chosen]
     found = [find_symbol(chain, place, depth) for place, depth in chosen]
@@ -94,4 +109,24 @@ def _cover(plan: Plan, chain: Chain, chosen: Chosen) -> Cover:
             found[-1] if symbols[-1].last else None,
         )
     strict = plan.ties is tree.Ties.STRICT
-    return cover_windows(chains_of(found, strict=strict), plan.window, reach)
+    cover = cover_windows(chains_of(found, strict=strict), plan.window, reach)
+    beside = _cover_adjacent(snapshot, plan, chain, chosen)
+    return cover if beside is None else common(cover, beside)
+
+
+def _cover_adjacent(snapshot: Snapshot, plan: Plan, chain: Chain, chosen: Chosen) -> Cover | None:
+    """Return the windows of contiguous matches, by how many events their symbols are apart.
+
+    Events must have one order: those of equal time would else not break a match.
+    """
+    keys = plan.partition
+    placed = plan.semantics is tree.Semantics.CONTIGUOUS and plan.ties is tree.Ties.ARRIVAL
+    placed &= not (plan.tiebreak or keys.attributes or keys.partial) and len(plan.patterns) == 1
+    if not placed or not in_order(snapshot):
+        return None
+    shape = shape_of(plan.patterns[0], [chain.symbols[place].variables for place, _ in chosen])
+    if shape is None:
+        return None
+    rows = [find_symbol(chain, place, depth, Axis.ROWS) for place, depth in chosen]
+    begins, ends = Places.of(snapshot).times(cover_rows(rows, shape))
+    return cover_windows(Chains(begins, ends - 1), plan.window)

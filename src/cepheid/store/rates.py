@@ -31,12 +31,12 @@ class Rates(msgspec.Struct, frozen=True):
         To open an index of a segment and to find a value in it.
     """
 
-    group: float = 30.0
-    value: float = 0.012
-    run: float = 0.1
-    match: float = 0.012
-    entry: float = 0.06
-    look_up: float = 100.0
+    group: float = 60.0
+    value: float = 0.006
+    run: float = 0.2
+    match: float = 0.006
+    entry: float = 0.05
+    look_up: float = 400.0
 
 
 def rates_file() -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import msgspec
@@ -87,6 +88,7 @@ class Snapshot:
         self.effort = Effort()
         self._folder = folder
         self._cache = cache
+        self._lock = Lock()  # Threads count together.
         # Variables of one query often ask for the same entries.
         self._found: dict[tuple[str, tuple[tuple[int, int], ...]], Hits] = {}
 
@@ -271,6 +273,12 @@ class Snapshot:
         return complete(table, self.manifest.schema, columns)
 
     def _count(self, file: parquet.ParquetFile, groups: list[int], columns: set[str]) -> None:
+        with self._lock:
+            self._count_groups(file, groups, columns)
+
+    def _count_groups(
+        self, file: parquet.ParquetFile, groups: list[int], columns: set[str]
+    ) -> None:
         self.effort.groups += len(groups)
         for number in groups:
             group = file.metadata.row_group(number)
