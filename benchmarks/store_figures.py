@@ -201,7 +201,8 @@ def draw_plans(speeds: Rows, plans: Rows, folder: Path = FOLDER) -> list[Path]:
             )
             for figure in ("symbols", "attribute")
         ]
-        files.append(_saved(altair.hconcat(*panels), folder / "bench-store-strategies.png"))
+        both = altair.hconcat(*panels).resolve_scale(xOffset="independent")
+        files.append(_saved(both, folder / "bench-store-strategies.png"))
     rows = [
         {"query": p["query"], "rank": p["rank"], "what": what, "seconds": max(p[key], 1e-5)}
         for p in plans
