@@ -120,7 +120,7 @@ def plans_table(title: str, asked: Asked, name: str) -> tuple[Table, Rows]:
         shown.add_row(
             label,
             f"{figure.seconds:.3f}",
-            f"{figure.estimated_s:.3f}",
+            f"{figure.estimated_s:.3f}" if figure.estimated_s else "",
             f"{figure.groups:,} of {figure.total:,}",
             f"{figure.expected:,.0f}",
             f"{by_time.index(figure) + 1}",
