@@ -120,7 +120,7 @@ def plans_table(title: str, asked: Asked, name: str) -> tuple[Table, Rows]:
         shown.add_row(
             label,
             f"{figure.seconds:.3f}",
-            f"{figure.estimated_s:.3f}",
+            f"{figure.estimated_s:.3f}" if figure.estimated_s else "",
             f"{figure.groups:,} of {figure.total:,}",
             f"{figure.expected:,.0f}",
             f"{by_time.index(figure) + 1}",
@@ -201,7 +201,8 @@ def draw_plans(speeds: Rows, plans: Rows, folder: Path = FOLDER) -> list[Path]:
             )
             for figure in ("symbols", "attribute")
         ]
-        files.append(_saved(altair.hconcat(*panels), folder / "bench-store-strategies.png"))
+        both = altair.hconcat(*panels).resolve_scale(xOffset="independent")
+        files.append(_saved(both, folder / "bench-store-strategies.png"))
     rows = [
         {"query": p["query"], "rank": p["rank"], "what": what, "seconds": max(p[key], 1e-5)}
         for p in plans
