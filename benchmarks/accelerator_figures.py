@@ -239,7 +239,7 @@ def draw(file: Path) -> Path:
                 color=colour,
             )
         )
-    target = FOLDER / "bench-gpu.svg"
+    target = FOLDER / "bench-gpu.png"
     altair.concat(*panels, columns=2).configure(background="white").save(target)
     return target
 
