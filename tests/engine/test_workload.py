@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.engine.comparison import same_rows, table_of
 from tests.engine.test_linear import SCHEMA, linear_queries, runnable
@@ -114,6 +114,7 @@ def rows_of(live: LiveRules, batch: pa.Table, found: dict[str, list[dict[str, ob
         found.setdefault(row.pop("query"), []).append(row)
 
 
+@settings(max_examples=max(settings().max_examples // 4, 10))  # each plans a dozen workloads
 @given(
     related_queries(),
     related_queries(),
