@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cepheid.errors import Note, suggest_names
 from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
 from cepheid.language import tree
 from cepheid.planner.bind import Source
 from cepheid.planner.findings import Findings
-from cepheid.planner.plan import (
-    Choice,
-    Evaluator,
-    Granularity,
-    Output,
-    OutputKind,
-    Partition,
-    Plan,
-    WindowKind,
-    WindowPlan,
-)
+from cepheid.planner.patternless import plan_without_pattern
+from cepheid.planner.plan import Choice, Evaluator, Granularity, Partition, Plan
 from cepheid.planner.select_items import SelectItems, is_aggregate
 from cepheid.planner.select_plan import (
     Extent,
@@ -227,34 +220,12 @@ def _plan_of(
     )
     names = tuple(key.attribute for key in select.keys)
     reason = f"GROUP BY {', '.join(names)}" if names else "no GROUP BY"
-    return Plan(
-        text=text,
-        time=source.time,
-        type=None,
-        tiebreak=source.tiebreak,
-        semantics=tree.Semantics.CONTIGUOUS,
-        ties=tree.Ties.ARRIVAL,
-        numbers=tree.Numbers.DEFAULT,
-        min_length=1,
-        patterns=(),
-        local=(),
-        edges=(),
-        globals=(),
-        partition=Partition(names, (), names, reason),
-        window=WindowPlan(WindowKind.NONE),
-        output=Output(OutputKind.AGGREGATES, (), (), None, None),
-        choice=choice,
-        columns=streams[0].reads if len(streams) == 1 else None,
-        warnings=findings.warnings,
-        select=SelectPlan(
-            select.kind,
-            streams,
-            select.where,
-            select.on,
-            select.columns,
-            select.keys,
-            select.aggregates,
-            select.window,
-            select.equal,
-        ),
+    return plan_without_pattern(
+        text,
+        source,
+        Partition(names, (), names, reason),
+        choice,
+        streams[0].reads if len(streams) == 1 else None,
+        findings,
+        select=msgspec.structs.replace(select, streams=streams),
     )

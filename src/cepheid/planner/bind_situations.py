@@ -12,17 +12,8 @@ from cepheid.planner.bind_pattern import Variable
 from cepheid.planner.detection import find_triggers
 from cepheid.planner.findings import Findings
 from cepheid.planner.join_order import INITIAL_SIZE, initial_selectivity, order_joins
-from cepheid.planner.plan import (
-    Choice,
-    Evaluator,
-    Granularity,
-    Output,
-    OutputKind,
-    Partition,
-    Plan,
-    WindowKind,
-    WindowPlan,
-)
+from cepheid.planner.patternless import plan_without_pattern
+from cepheid.planner.plan import Choice, Evaluator, Granularity, Partition, Plan
 from cepheid.planner.situation_plan import (
     SituationColumn,
     SituationConstraint,
@@ -114,26 +105,9 @@ def _plan_of(
         time="O(log n) for each situation and each partial match",
         state="the situations of a window, and one that goes on for each definition and partition",
     )
-    return Plan(
-        text=text,
-        time=source.time,
-        type=None,
-        tiebreak=source.tiebreak,
-        semantics=tree.Semantics.CONTIGUOUS,
-        ties=tree.Ties.ARRIVAL,
-        numbers=tree.Numbers.DEFAULT,
-        min_length=1,
-        patterns=(),
-        local=(),
-        edges=(),
-        globals=(),
-        partition=partition,
-        window=WindowPlan(WindowKind.NONE),
-        output=Output(OutputKind.AGGREGATES, (), (), None, None),
-        choice=choice,
-        columns=_read_columns(source, partition, situations),
-        warnings=findings.warnings,
-        situations=situations,
+    columns = _read_columns(source, partition, situations)
+    return plan_without_pattern(
+        text, source, partition, choice, columns, findings, situations=situations
     )
 
 
