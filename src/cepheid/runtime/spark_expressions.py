@@ -21,7 +21,7 @@ from cepheid.planner.value_types import Typing
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": lambda a, b: a == b,
     "<>": lambda a, b: a != b,
     "<": lambda a, b: a < b,
@@ -29,6 +29,8 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     ">": lambda a, b: a > b,
     ">=": lambda a, b: a >= b,
 }
+"""Comparisons of columns; Spark overloads the operators."""
+
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -106,7 +108,7 @@ class Expressions:
         raise AssertionError(message)
 
     def _binary(self, operator: str, left: tree.Expression, right: tree.Expression) -> Column:
-        if operator in _COMPARE:
+        if operator in COMPARE:
             return self._compared(operator, left, right)
         a, b = (self._instant(side) if self._is_time(side) else self.column(side)
                 for side in (left, right))  # fmt: skip
@@ -126,7 +128,7 @@ class Expressions:
                 a, b = (self._instant(side) for side in sides)
         else:
             a, b = (self.column(side) for side in sides)
-        return _COMPARE[operator](a, b)  # type: ignore[no-any-return]  # an operator
+        return COMPARE[operator](a, b)  # type: ignore[no-any-return]  # an operator
 
     def _is_time(self, expression: tree.Expression) -> bool:
         return self._typing.infer(expression) in TEMPORAL

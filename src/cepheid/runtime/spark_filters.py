@@ -7,9 +7,8 @@ engine, which checks every event that arrives: a filter may keep too much, never
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
@@ -18,18 +17,11 @@ from cepheid.events.schema import ValueKind
 from cepheid.language import tree
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.planner.template import Template
+from cepheid.runtime.spark_expressions import COMPARE
 
 Lookup = Mapping[str, tuple[Column, ValueKind]]
 """Columns of a DataFrame by their names in the query."""
 
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "=": lambda a, b: a == b,
-    "<>": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
 _NUMBERS = (ValueKind.INTEGER, ValueKind.DOUBLE)
 
 
@@ -76,13 +68,13 @@ def _fits_a_variable(plan: Plan, columns: Lookup) -> Column | None:
 def _condition(expression: tree.Expression, columns: Lookup) -> Column | None:
     """Return a predicate as a column, or None if Spark might see it differently."""
     match expression:
-        case tree.Binary(operator=operator, left=left, right=right) if operator in _COMPARE:
+        case tree.Binary(operator=operator, left=left, right=right) if operator in COMPARE:
             sides = [_value(side, columns) for side in (left, right)]
             if sides[0] is None or sides[1] is None:
                 return None
             kinds = {kind for _, kind in (sides[0], sides[1])}
             if kinds <= set(_NUMBERS) or kinds == {ValueKind.TEXT}:
-                return _COMPARE[operator](sides[0][0], sides[1][0])  # type: ignore[no-any-return]
+                return COMPARE[operator](sides[0][0], sides[1][0])  # type: ignore[no-any-return]
             return None
         case tree.Logical(operator=operator, operands=operands):
             parts = [_condition(operand, columns) for operand in operands]
