@@ -10,10 +10,9 @@ from numba import cuda
 import cepheid
 from cepheid.accelerator import trends as device_trends
 from cepheid.accelerator.kernels.trends import trend_kernel
-from cepheid.accelerator.schedule import Balancer, Place
+from cepheid.accelerator.schedule import Pace, Place
 from cepheid.engine.events import KeyTable
 from cepheid.engine.job import lower
-from cepheid.runtime.local import slices_of
 from cepheid.runtime.local_split import run_split
 
 
@@ -103,20 +102,14 @@ def split() -> None:
         {Place.CPU: 8, Place.GPU: 4},
     ]
     for own in lanes:
-        for rows in (1 << 19, 1 << 21):
-            # What the first run measured of both places is known to the second one.
-            balancer = Balancer(own)
-            found: list[pa.Table] = []
-            taken = seconds(
-                lambda r=rows, b=balancer, f=found: f.append(
-                    run_split(plan, slices_of(table, r), table.schema, b)
-                )
-            )
-            done = balancer.scheduler.done
-            line(f"{ {k.value: v for k, v in own.items()} }, batches of {rows:,}",
-                 rate=_rate(length, taken), ratio=f"{cpu / taken:.1f}",
-                 on_gpu=f"{done['gpu'] / max(sum(done.values()), 1):.2f}",
-                 same=str(all(_same(expected, one) for one in found)))  # fmt: skip
+        # What the first run measured of both places is known to the next ones.
+        pace, found = Pace(own), []
+        taken = seconds(lambda p=pace, f=found: f.append(run_split(plan, [table], table.schema, p)))
+        line(f"lanes { {k.value: v for k, v in own.items()} }",
+             rate=_rate(length, taken), ratio=f"{cpu / taken:.1f}",
+             on_gpu=f"{pace.done.get(Place.GPU, 0) / sum(pace.done.values()):.2f}",
+             rows=str({k.value: pace.rows(k) for k in own}),
+             same=str(all(_same(expected, one) for one in found)))  # fmt: skip
     large = _priced(1 << 27)
     expected = q.run(large)
     for device in ("cpu", "gpu", "auto"):

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from tests.engine.comparison import same_rows
 
-from cepheid.accelerator.schedule import Balancer, Place
+from cepheid.accelerator import schedule
+from cepheid.accelerator.schedule import Pace, Place
 from cepheid.api import query
 from cepheid.errors import DataError
+from cepheid.runtime import local_split
 from cepheid.runtime.local import slices_of
 from cepheid.runtime.local_split import run_split
 
 pytestmark = pytest.mark.timeout(300)
-LANES = {Place.CPU: 1, Place.GPU: 2}
 
 
-class Turns(Balancer):
-    """Gives batches to both places in turn."""
+LEAST = {Place.CPU: 17, Place.GPU: 30}
 
-    calls = 0
 
-    def choose(self, events: int) -> Place:
-        self.calls += 1
-        place = (Place.GPU, Place.CPU, Place.GPU)[self.calls % 3]
-        self.waiting[place] += events
-        return place
+def pace_of(cpu: int = 1, gpu: int = 2, least: dict[Place, int] = LEAST) -> Pace:
+    """Return a pace of small batches, which stay small: nothing is fast in the simulator."""
+    return Pace({Place.CPU: cpu, Place.GPU: gpu}, least)
 
 
 def events(length: int) -> pa.Table:
@@ -49,26 +48,48 @@ def events(length: int) -> pa.Table:
         "RETURN COUNT(*) PATTERN SEQ(A, B, C) SEMANTICS contiguous",
     ],
 )
-@pytest.mark.parametrize("rows", [17, 60])
-def test_batches_of_both_places_are_put_together_in_order(text: str, rows: int) -> None:
+@pytest.mark.parametrize("rows", [23, 150])
+def test_batches_of_both_places_are_put_together_in_order(
+    text: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "WHILE", 0.0)
+    monkeypatch.setattr(local_split.Warmth, "open", lambda *_: True)
     compiled, table = query(text), events(150)
-    plan, balancer = compiled.with_schema(table.schema).plan, Turns(LANES)
-    found = run_split(plan, slices_of(table, rows), table.schema, balancer)
+    plan, pace = compiled.with_schema(table.schema).plan, pace_of()
+    found = run_split(plan, slices_of(table, rows), table.schema, pace)
     assert same_rows(found.to_pylist(), compiled.run(table).to_pylist())
-    assert all(balancer.scheduler.done.values())
-    assert not any(balancer.waiting.values())
+    assert all(pace.done.values())
+    assert sum(pace.done.values()) == len(table)
+
+
+def test_what_waits_for_a_slow_lane_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first batch takes long; the other lane may be two batches ahead of it."""
+    monkeypatch.setattr(schedule, "WHILE", 0.0)
+    monkeypatch.setattr(local_split, "BACKLOG", 2)
+    lane = local_split.Lanes._summarise
+    begun: list[int] = []
+
+    def slow(lanes: local_split.Lanes, batch: pa.Table) -> local_split.Made:
+        begun.append(len(batch))
+        if len(begun) == 1:
+            time.sleep(0.5)
+            assert len(begun) <= 2
+        return lane(lanes, batch)
+
+    monkeypatch.setattr(local_split.Lanes, "_summarise", slow)
+    compiled, table = query("RETURN COUNT(*) PATTERN SEQ(A+, B)"), events(150)
+    plan, pace = compiled.with_schema(table.schema).plan, Pace({Place.CPU: 2}, LEAST)
+    found = run_split(plan, [table], table.schema, pace)
+    assert same_rows(found.to_pylist(), compiled.run(table).to_pylist())
+    assert sum(begun) == len(table)
 
 
 def test_the_cpu_begins_while_the_device_compiles() -> None:
     compiled, table = query("RETURN COUNT(*) PATTERN SEQ(A+, B)"), events(90)
-    plan, balancer = compiled.with_schema(table.schema).plan, Balancer(LANES)
-    found = run_split(plan, slices_of(table, 30), table.schema, balancer)
+    plan, pace = compiled.with_schema(table.schema).plan, pace_of()
+    found = run_split(plan, slices_of(table, 30), table.schema, pace)
     assert same_rows(found.to_pylist(), compiled.run(table).to_pylist())
-    assert balancer.scheduler.done["cpu"] > 0
-    balancer.closed.add(Place.GPU)
-    assert balancer.choose(10**9) is Place.CPU
-    balancer.closed.clear()
-    assert balancer.choose(10**9) is Place.GPU
+    assert pace.done[Place.CPU] > 0
 
 
 def test_a_mistake_in_a_lane_is_told_once() -> None:
@@ -76,16 +97,19 @@ def test_a_mistake_in_a_lane_is_told_once() -> None:
     plan = query("RETURN COUNT(*) PATTERN SEQ(A, B)").with_schema(table.schema).plan
     wrong = pa.concat_tables([table.slice(0, 20), table.slice(0, 20), table.slice(40)])
     with pytest.raises(DataError) as caught:
-        run_split(plan, slices_of(wrong, 20), table.schema, Turns(LANES))
+        run_split(plan, slices_of(wrong, 20), table.schema, pace_of())
     assert caught.value.diagnostics[0].code == "E509"
 
 
-def test_batches_go_where_they_are_done_first() -> None:
-    balancer = Balancer(LANES)
-    places = [balancer.choose(4_000_000) for _ in range(40)]
-    assert 0 < places.count(Place.CPU) < 5
-    for place in places:
-        balancer.finish(place, 4_000_000, 1.0 if place is Place.GPU else 0.001)
-    assert not any(balancer.waiting.values())
-    later = [balancer.choose(4_000_000) for _ in range(40)]
-    assert later.count(Place.CPU) > 20
+def test_a_lane_takes_what_it_does_in_a_while() -> None:
+    pace = Pace({Place.CPU: 1, Place.GPU: 2})
+    first = {place: pace.rows(place) for place in Place}
+    for place in Place:
+        pace.finish(place, first[place], 100.0)
+        assert pace.rows(place) == first[place], "the first batch loads kernels"
+    pace.finish(Place.CPU, 1_000_000, 1.0)
+    pace.finish(Place.GPU, 1_000_000, 0.01)
+    assert (pace.rows(Place.CPU), pace.rows(Place.GPU)) == (50_000, schedule.MOST_ROWS)
+    for _ in range(40):
+        pace.finish(Place.CPU, 1_000, 1.0)
+    assert pace.rows(Place.CPU) == first[Place.CPU]

@@ -10,11 +10,21 @@ MEMORY = 0.3
 """How much a new measurement counts against the earlier ones."""
 
 
+WHILE = 0.05
+"""Seconds for which a lane takes events at once, where it works side by side with others."""
+
+MOST_ROWS = 1 << 22
+
+
 class Place(StrEnum):
     """Where a batch is worked off."""
 
     CPU = "cpu"
     GPU = "gpu"
+
+
+LEAST_ROWS = {Place.CPU: 1 << 14, Place.GPU: 1 << 19}
+"""Events of a first batch; the device needs some for all of its lanes."""
 
 
 class Cost(msgspec.Struct):
@@ -72,36 +82,40 @@ class Scheduler(msgspec.Struct):
         cost.event += MEMORY * (event - cost.event)
 
 
-class Balancer:
-    """Shares batches out between places that work at the same time, and lanes of each.
+class Pace:
+    """Says how many events a free lane takes next: what its place does in a short while.
 
-    A batch goes where it would be finished first, behind what waits there already.
+    So a lane that is slow holds up nobody: it takes little, and what the others did meanwhile waits
+    for it no longer than that while.
 
     Examples
     --------
-    >>> balancer = Balancer({Place.CPU: 1, Place.GPU: 2})
-    >>> [balancer.choose(4_000_000).value for _ in range(24)].count("cpu")
-    1
+    >>> pace = Pace({Place.CPU: 1, Place.GPU: 2})
+    >>> pace.rows(Place.CPU), pace.rows(Place.GPU)
+    (16384, 524288)
+    >>> for _ in range(2):
+    ...     pace.finish(Place.CPU, 16384, 0.016384)
+    >>> pace.rows(Place.CPU)
+    50000
     """
 
-    def __init__(self, lanes: dict[Place, int], scheduler: Scheduler | None = None) -> None:
+    def __init__(self, lanes: dict[Place, int], least: dict[Place, int] | None = None) -> None:
         self.lanes = lanes
-        self.scheduler = scheduler or Scheduler()
-        self.waiting = dict.fromkeys(lanes, 0)
-        self.closed: set[Place] = set()
-        """Places that are not ready yet."""
+        self.done = dict.fromkeys(lanes, 0)
+        self._least = least or LEAST_ROWS
+        self._rates: dict[Place, float] = {}
 
-    def choose(self, events: int) -> Place:
-        """Return where a batch goes, and remember that it waits there."""
-        ready = [place for place in self.lanes if place not in self.closed] or [*self.lanes]
-        place = min(ready, key=lambda p: self._finished(p, events))
-        self.waiting[place] += events
-        return place
-
-    def _finished(self, place: Place, events: int) -> float:
-        return self.scheduler.seconds(place, self.waiting[place] + events) / self.lanes[place]
+    def rows(self, place: Place) -> int:
+        """Return how many events the next batch of a place has."""
+        wanted = int(self._rates.get(place, 0.0) * WHILE)
+        return min(max(wanted, self._least[place]), MOST_ROWS)
 
     def finish(self, place: Place, events: int, seconds: float) -> None:
-        """Take note that a batch is done, and what it took."""
-        self.waiting[place] -= events
-        self.scheduler.measure(place, events, seconds)
+        """Take note of what a batch took; the first one of a place also loads its kernels."""
+        first = not self.done[place]
+        self.done[place] += events
+        if first or not events:
+            return
+        rate = events / max(seconds, 1e-9)
+        before = self._rates.get(place, rate)
+        self._rates[place] = before + MEMORY * (rate - before)

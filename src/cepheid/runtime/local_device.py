@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.accelerator.device import Device, Found, find_device, parse_device, require_device
-from cepheid.accelerator.schedule import Balancer, Place, Scheduler
+from cepheid.accelerator.schedule import MOST_ROWS, Pace, Place, Scheduler
 from cepheid.engine.events import KeyTable
 from cepheid.engine.job import Job, looks_back, lower
 from cepheid.engine.partials import key_table
@@ -80,14 +80,14 @@ def _run_split(plan: Plan, reader: Any, device: Device) -> pa.Table:
     """Share batches out: between the lanes of the GPU, with ``auto`` also with the CPU."""
     from cepheid.runtime import local_split as split
 
-    batches: Iterable[pa.Table]
-    if isinstance(reader, pa.Table):
-        batches = local.slices_of(local.sort_events(reader, plan), split.BATCH_ROWS)
-    else:
-        batches = local.tables_of(reader, split.BATCH_ROWS)
+    batches: Iterable[pa.Table] = (
+        [local.sort_events(reader, plan)]
+        if isinstance(reader, pa.Table)
+        else local.tables_of(reader, MOST_ROWS)
+    )
     places = [Place.GPU] if device is Device.GPU else [*split.LANES]
-    balancer = Balancer({place: split.LANES[place] for place in places})
-    return split.run_split(plan, batches, reader.schema, balancer)
+    pace = Pace({place: split.LANES[place] for place in places})
+    return split.run_split(plan, batches, reader.schema, pace)
 
 
 def run_trends(job: Job, reader: Any, *, forced: bool) -> pa.Table:

@@ -11,14 +11,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from cepheid.accelerator.device import Found, find_device
-from cepheid.accelerator.schedule import Balancer, Place, Scheduler
+from cepheid.accelerator.schedule import Pace, Place, Scheduler
 from cepheid.engine.job import Job, lower
 from cepheid.engine.partials import key_table
 from cepheid.engine.results import build_table
@@ -26,13 +26,14 @@ from cepheid.engine.summaries import Composer, Summariser, Summary
 from cepheid.planner.plan import Plan
 from cepheid.runtime.gate import Gate
 
-BATCH_ROWS = 1 << 22
-"""Events of a batch: enough for the lanes of a GPU, few enough to be shared out evenly."""
-
 LANES = {Place.CPU: 1, Place.GPU: 2}
 
 WARM_ROWS = 1024
 """Events with which the device compiles its kernels, while the CPU works on the first batches."""
+
+
+BACKLOG = 64
+"""Batches that may wait for an earlier one before they are put together: they take memory."""
 
 
 class Made(NamedTuple):
@@ -58,10 +59,10 @@ class Lanes:
         return self.pool.submit(self._summarise, batch)
 
     def _summarise(self, batch: pa.Table) -> Made:
-        begun = time.perf_counter()
         if not hasattr(self._own, "job"):
             # Jobs keep room for a batch, so threads do not share them.
             self._own.job = lower(self._plan)
+        begun = time.perf_counter()
         summariser = self._summariser(self._own.job)
         summariser.feed(batch, last=True)
         keys, summaries = summariser.close()
@@ -81,55 +82,106 @@ class Lanes:
 
 
 class Warmth:
-    """Lets the device compile its kernels first, and closes it as long as that takes."""
+    """Lets the device compile its kernels first, while the CPU works alone."""
 
-    def __init__(self, lanes: dict[Place, Lanes], balancer: Balancer) -> None:
-        self._lanes, self._balancer = lanes, balancer
+    def __init__(self, lanes: dict[Place, Lanes]) -> None:
+        self._lanes = lanes
         self._first: Future[Made] | None = None
 
-    def look(self, batch: pa.Table) -> None:
-        """See whether the device is ready; the first time it gets something to begin with."""
-        if len(self._lanes) < 2:
-            return
+    def open(self, place: Place, batch: pa.Table) -> bool:
+        """Return whether a place takes batches; first of all the device gets a small one."""
+        if place is Place.CPU or len(self._lanes) < 2:
+            return True
         if self._first is None:
             self._first = self._lanes[Place.GPU].submit(batch.slice(0, WARM_ROWS))
-            self._balancer.closed.add(Place.GPU)
-        elif self._first.done():
-            self._balancer.closed.discard(Place.GPU)
+        return self._first.done()
 
 
-def run_split(
-    plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema, balancer: Balancer
-) -> pa.Table:
-    """Return the result of a plan over batches in the order of time."""
-    lanes = {place: Lanes(plan, schema, place, n) for place, n in balancer.lanes.items()}
-    most = sum(balancer.lanes.values()) + 1
-    composer, gate = Composer(lower(plan)), Gate(plan)
-    under_way: deque[Future[Made]] = deque()
-    warmth = Warmth(lanes, balancer)
+class Feed:
+    """Batches in the order of time, of which lanes take as much as they want."""
 
-    def collect() -> None:
-        made = under_way.popleft().result()
-        balancer.finish(made.place, made.events, made.seconds)
-        composer.add(made.names, made.summaries)
+    def __init__(self, batches: Iterable[pa.Table]) -> None:
+        self._batches = iter(batches)
+        self._rest: pa.Table | None = None
 
-    def share_out(batch: pa.Table | None) -> None:
+    def peek(self) -> pa.Table | None:
+        """Return what is left of a batch; None at the end."""
+        while self._rest is None or not len(self._rest):
+            self._rest = next(self._batches, None)
+            if self._rest is None:
+                return None
+        return self._rest
+
+    def take(self, rows: int) -> pa.Table:
+        """Take the next events, at most so many."""
+        rest = self.peek()
+        assert rest is not None, "there is more"
+        self._rest = rest.slice(rows)
+        return rest.slice(0, rows)
+
+
+class Turns:
+    """The batches under way, in the order of time, and the lanes that are free."""
+
+    def __init__(self, lanes: dict[Place, Lanes], pace: Pace, composer: Composer) -> None:
+        self._lanes, self._pace, self._composer = lanes, pace, composer
+        self._free = dict(pace.lanes)
+        self._warmth = Warmth(lanes)
+        self._under_way: deque[Future[Made]] = deque()
+        self._busy: set[Future[Made]] = set()
+
+    def next(self, batch: pa.Table) -> Place:
+        """Return a place with a free lane, the device first, and wait for one."""
+        while True:
+            if len(self._under_way) >= BACKLOG:
+                wait([self._under_way[0]])
+                self._wait()
+            for place in (Place.GPU, Place.CPU):
+                if self._free.get(place) and self._warmth.open(place, batch):
+                    return place
+            self._wait()
+
+    def submit(self, place: Place, batch: pa.Table | None) -> None:
+        """Let a lane work on a batch."""
         if batch is None or not len(batch):
             return
-        warmth.look(batch)
-        if len(under_way) >= most:
-            collect()
-        under_way.append(lanes[balancer.choose(len(batch))].submit(batch))
+        self._free[place] -= 1
+        future = self._lanes[place].submit(batch)
+        self._under_way.append(future)
+        self._busy.add(future)
 
+    def finish(self) -> None:
+        """Wait for all of them."""
+        while self._busy:
+            self._wait()
+
+    def _wait(self) -> None:
+        done, self._busy = wait(self._busy, return_when=FIRST_COMPLETED)
+        for future in done:
+            made = future.result()
+            self._free[made.place] += 1
+            self._pace.finish(made.place, made.events, made.seconds)
+        while self._under_way and self._under_way[0].done():
+            made = self._under_way.popleft().result()
+            self._composer.add(made.names, made.summaries)
+
+
+def run_split(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema, pace: Pace) -> pa.Table:
+    """Return the result of a plan over batches in the order of time."""
+    lanes = {place: Lanes(plan, schema, place, n) for place, n in pace.lanes.items()}
+    composer, gate, feed = Composer(lower(plan)), Gate(plan), Feed(batches)
+    turns = Turns(lanes, pace, composer)
     try:
-        for batch in batches:
-            share_out(gate.admit(batch))
-        share_out(gate.rest())
-        while under_way:
-            collect()
+        while (waiting := feed.peek()) is not None:
+            place = turns.next(waiting)
+            turns.submit(place, gate.admit(feed.take(pace.rows(place))))
+        rest = gate.rest()
+        if rest is not None and len(rest):
+            turns.submit(turns.next(rest), rest)
+        turns.finish()
     finally:
         # A device that still compiles keeps nobody waiting; the simulator has one kernel at a time.
-        wait = find_device()[0] is Found.SIMULATOR
+        simulated = find_device()[0] is Found.SIMULATOR
         for own in lanes.values():
-            own.pool.shutdown(wait=wait, cancel_futures=True)
+            own.pool.shutdown(wait=simulated, cancel_futures=True)
     return build_table(composer.job, composer.finish(), composer.keys, schema)
