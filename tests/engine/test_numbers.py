@@ -14,7 +14,7 @@ from cepheid.api import query
 from cepheid.engine.job import EXACT_MODULI, Job
 from cepheid.engine.step import PartitionState, finish, step
 from cepheid.engine.wide import count_pairs
-from cepheid.errors import DataError
+from cepheid.errors import BindError, DataError
 from cepheid.kernels.ring import MERSENNE
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
@@ -141,3 +141,12 @@ def test_exact_numbers_of_a_partition_that_falls_silent() -> None:
     events = pa.table({"ts": [1, 2, 30], "type": ["A", "B", "A"], "key": [1, 1, 2]})
     text = "RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [key] NUMBERS exact WITHIN 9 us SLIDE 9 us"
     assert query(text).run(events)["count"].to_pylist() == [1]
+
+
+def test_exact_averages_are_those_of_whole_numbers() -> None:
+    text = "RETURN AVG(A.n) PATTERN A+ NUMBERS exact"
+    whole = table_of([{"ts": 1, "type": "A", "n": 3}, {"ts": 2, "type": "A", "n": 4}])
+    assert query(text).run(whole).to_pylist() == [{"avg_A_n": 3.5}]
+    parts = table_of([{"ts": 1, "type": "A", "n": 3.5}])
+    with pytest.raises(BindError, match=r"E321\]: `NUMBERS exact` cannot average values of kind"):
+        query(text).run(parts)

@@ -19,7 +19,7 @@ from cepheid.accelerator.systems import System, system_of
 from cepheid.engine.job import Job
 from cepheid.engine.runs import DOUBLE, Events, LinearRun
 from cepheid.engine.shared_reading import SharedEvents
-from cepheid.engine.summaries import Summariser, Summary, _take_open
+from cepheid.engine.summaries import Summariser, Summary, take_open
 from cepheid.planner.plan import WindowKind, WindowPlan
 
 
@@ -46,7 +46,7 @@ class DeviceSummariser(Summariser):
         else:
             # What the CPU has summarised so far comes first.
             if run.dirty.any():
-                _take_open(run, found)
+                found.append(take_open(run))
             found.append(self._summarise(run, device, events))
         self.scheduler.measure(place, len(events.ts), time.perf_counter() - begun)
 

@@ -58,25 +58,40 @@ def pane_window(window: WindowPlan) -> WindowPlan:
     """Return a window in panes that gives the same rows: a product of matrices for each."""
     if window.kind is WindowKind.SLIDING:
         return window
-    length = HUGE if window.kind is WindowKind.NONE else window.within
+    return one_pane(HUGE if window.kind is WindowKind.NONE else window.within)
+
+
+def one_pane(length: int) -> WindowPlan:
+    """Return the window of panes that follow each other."""
     return WindowPlan(WindowKind.SLIDING, length, length, length)
 
 
+def runs_of(job: Job, window: WindowPlan, *, wide: bool = False) -> list[LinearRun]:
+    """Return a run for every program and kind of numbers, with a matrix for every key."""
+    runs = [
+        LinearRun(program, window, job.columns_of(program), modulus)
+        for program in job.programs
+        for modulus in (0, *job.moduli)
+    ]
+    for run in runs:
+        if wide and not run.modulus:
+            run.widen()
+    return runs
+
+
 class Summariser:
-    """Summarises the events of one stretch, in batches in the order of time."""
+    """Summarises the events of one stretch, in batches in the order of time.
+
+    The panes are those of the query's windows, or of a length that cuts these.
+    """
 
     step_rows = 1
     """Smaller batches are worth being put together first."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, pane: int = 0) -> None:
         self.job = job
         self.state = PartitionState(job)
-        window = pane_window(job.plan.window)
-        self.runs = [
-            LinearRun(program, window, job.columns_of(program), modulus)
-            for program in job.programs
-            for modulus in (0, *job.moduli)
-        ]
+        self.runs = runs_of(job, one_pane(pane) if pane else pane_window(job.plan.window))
         self._sizes = [program.size for program in job.programs]
         self._held: pa.Table | None = None
         self._found: list[list[Summary]] = [[] for _ in self.runs]
@@ -108,7 +123,7 @@ class Summariser:
         for program, size in zip(self.job.programs, self._sizes, strict=True):
             assert program.size == size, "a stretch met a class that was not known before"
         for run, found in zip(self.runs, self._found, strict=True):
-            _take_open(run, found)
+            found.append(take_open(run))
         merged = [
             Summary(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
             if found
@@ -134,7 +149,7 @@ class Summariser:
         for first, stop in zip([0, *cuts], [*cuts, len(pane)], strict=True):
             left = run.dirty & (run.opened != pane[first])
             if left.any():
-                _take_open(run, found)
+                found.append(take_open(run))
             run.opened[:] = pane[first]
             part = Events(
                 events.ts[first:stop],
@@ -165,7 +180,7 @@ def _no_summary(run: LinearRun) -> Summary:
     return Summary(*_matrices(run, 0))
 
 
-def _take_open(run: LinearRun, found: list[Summary]) -> None:
+def take_open(run: LinearRun) -> Summary:
     """Take the matrices of all panes that have events, and begin again."""
     keys = np.flatnonzero(run.dirty)
     out = _matrices(run, len(keys))
@@ -176,7 +191,7 @@ def _take_open(run: LinearRun, found: list[Summary]) -> None:
         *out[2:],
     )  # fmt: skip
     run.dirty[:] = False
-    found.append(Summary(*out))
+    return Summary(*out)
 
 
 def _run_panes(run: LinearRun, events: Events, found: list[Summary]) -> None:
@@ -209,14 +224,13 @@ class Composer:
         self.keys = KeyTable(job.plan.partition.attributes)
         self._window = pane_window(job.plan.window)
         self._last = LONG_AGO
-        self.runs = []
-        for program in job.programs:
-            for modulus in (0, *job.moduli):
-                run = LinearRun(program, self._window, job.columns_of(program), modulus)
-                if not modulus:
-                    run.widen()
-                self.runs.append(run)
+        self.runs = runs_of(job, self._window, wide=True)
         self._found: RowsOfRuns = [[] for _ in self.runs]
+
+    @property
+    def pane(self) -> int:
+        """Return the length of the panes that windows are made of."""
+        return self._window.pane
 
     def add(self, names: pa.Table, summaries: list[Summary]) -> None:
         """Add the summaries of the next stretch; ``names`` holds the values of its keys."""
@@ -227,14 +241,17 @@ class Composer:
                 self._last = max(self._last, int(summary.pane.max()))
                 self._compose(run, summary._replace(key=number[summary.key]), found)
 
-    def finish(self) -> RowsOfRuns:
-        """Return the rows of all windows."""
+    def finish(self, between: tuple[int, int] | None = None) -> RowsOfRuns:
+        """Return the rows of all windows, or of those that end after a time and by another one."""
         window = self._window
         until = (self._last + 1) * window.pane + window.within if window.pane < HUGE else HUGE
         if self._last > LONG_AGO:
             for run, found in zip(self.runs, self._found, strict=True):
                 found += run.flush(until)
-        return [[self._renumber(rows) for rows in found] for found in self._found]
+        wanted = self._found
+        if between is not None:
+            wanted = [[_ending(rows, window.pane, *between) for rows in own] for own in wanted]
+        return [[self._renumber(rows) for rows in own] for own in wanted]
 
     def _compose(self, run: LinearRun, summary: Summary, found: list[Rows]) -> None:
         tables = run.program.tables()
@@ -256,6 +273,12 @@ class Composer:
         if kind is WindowKind.TUMBLING:
             return rows._replace(window=(rows.window - 1) * self._window.pane)
         return rows._replace(window=np.full(len(rows.window), LONG_AGO, np.int64))
+
+
+def _ending(rows: Rows, pane: int, since: int, until: int) -> Rows:
+    ends = rows.window * pane
+    kept = (ends > since) & (ends <= until)
+    return Rows(*(column[kept] for column in rows))
 
 
 def stretch_to_bytes(

@@ -34,6 +34,8 @@ class OutputPlanner:
         self._aggregates: dict[_Key, AggregateColumn] = {}
         self._columns: dict[str, ResultColumn] = {}
         self._spans: dict[_Key, Span] = {}
+        self._taken: dict[_Key, ValueKind] = {}
+        """What aggregates take; an average of whole numbers is none."""
         self._kinds: dict[str, ValueKind] = {}
 
     def plan(self) -> Output:
@@ -179,6 +181,8 @@ class OutputPlanner:
                 name, number = f"{base}_{number}", number + 1
             self._aggregates[key] = msgspec.structs.replace(column, name=name)
             self._spans[key] = aggregate.span
+            if kind is not ValueKind.UNKNOWN and aggregate.attribute and variable:
+                self._taken[key] = self._scope.attribute_kind(aggregate.attribute, variable)
             self._kinds[name] = kind
         return self._aggregates[key]
 
@@ -247,14 +251,16 @@ class OutputPlanner:
         numbers = self._query.numbers
         if numbers is None or numbers.numbers is not tree.Numbers.EXACT:
             return
-        for key, column in self._aggregates.items():
-            whole = column.kind in (ValueKind.INTEGER, ValueKind.DURATION, ValueKind.UNKNOWN)
-            if column.function is tree.AggregateFunction.SUM and not whole:
+        words = {tree.AggregateFunction.SUM: "sum", tree.AggregateFunction.AVG: "average"}
+        for key, kind in self._taken.items():
+            word = words.get(key[0])
+            whole = kind in (ValueKind.INTEGER, ValueKind.DURATION, ValueKind.UNKNOWN)
+            if word is not None and not whole:
                 self._findings.add(
                     "E321",
-                    f"`NUMBERS exact` cannot sum values of kind {column.kind.value}",
+                    f"`NUMBERS exact` cannot {word} values of kind {kind.value}",
                     self._spans[key],
-                    "leave `NUMBERS exact` out, or sum whole numbers",
+                    f"leave `NUMBERS exact` out, or {word} whole numbers",
                 )
 
     def _check_expiry(self, kind: OutputKind) -> None:

@@ -15,12 +15,18 @@ from enum import StrEnum
 import msgspec
 
 from cepheid.language import tree
-from cepheid.planner.plan import Evaluator, OutputKind, Plan, WindowKind
+from cepheid.planner.plan import Evaluator, OutputKind, Plan, WindowKind, WindowPlan
 from cepheid.planner.template import Template
 
 CLASSES_MAX = 256
 MATRIX_NUMBERS_MAX = 4096
 """Numbers of one matrix; beyond, summaries would weigh more than events."""
+
+LIVE_PANES_MAX = 2048
+"""Panes of a window of a live query: all of them are sent when it closes."""
+
+LIVE_PANE_NS = 5_000_000
+"""Nanoseconds of such a pane, if the window has longer ones: shorter ones have few events."""
 
 
 class Strategy(StrEnum):
@@ -224,5 +230,47 @@ def describe_live(plan: Plan) -> tuple[str, str]:
         if plan.output.kind is not OutputKind.AGGREGATES:
             reason = "a match has one partition"
         return f"buckets by {', '.join(names)}", reason
-    one = "Spark lets one operator keep state, and no event is in order before it"
-    return "one bucket", f"{one}; tasks before it filter and sort"
+    why = why_no_panes(plan)
+    if not why:
+        reason = (
+            "tasks hold and summarise panes of time side by side, and one multiplies what they "
+        )
+        reason += "made when a window closes"
+        return f"buckets by panes of {_length(plan, live_pane(plan.window))}", reason
+    return "one bucket", f"{why}; tasks before it filter and sort"
+
+
+def why_no_panes(plan: Plan) -> str:
+    """Return why the panes of a live query cannot be summarised apart, or nothing if they can."""
+    if plan.partition.attributes:
+        return "rows of a group are added up where they are made, and there is one group"
+    if plan.output.kind is not OutputKind.AGGREGATES:
+        return "matches are listed from the events of a window"
+    why = why_not_composed(plan)
+    if why:
+        return why
+    if plan.window.emit_early:
+        return "EMIT EARLY tells of open windows in every micro-batch"
+    panes = plan.window.within // plan.window.pane if plan.window.pane else 1
+    if panes > LIVE_PANES_MAX:
+        return f"a window has {panes:,} panes, more than are worth being sent when it closes"
+    return ""
+
+
+def live_pane(window: WindowPlan) -> int:
+    """Return the length of panes that tasks of a live query summarise, in the time of events.
+
+    Panes of windows are cut further, so that all tasks have some of every micro-batch, but into
+    no more than a window can be put together from.
+    """
+    whole = window.pane if window.kind is WindowKind.SLIDING else window.within
+    least = max(-(-window.within // LIVE_PANES_MAX), LIVE_PANE_NS // window.tick_ns, 1)
+    parts = max(whole // least, 1)
+    while whole % parts:
+        parts -= 1
+    return whole // parts
+
+
+def _length(plan: Plan, ticks: int) -> str:
+    nanoseconds = ticks * plan.window.tick_ns
+    return f"{nanoseconds / 1e6:,g} ms" if nanoseconds >= 1000 else f"{nanoseconds} ns"

@@ -19,7 +19,7 @@ from cepheid.engine.job import lists_matches, lower
 from cepheid.engine.partials import is_whole
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.planner.plan import Plan, WindowKind
-from cepheid.planner.strategies import live_attributes
+from cepheid.planner.strategies import live_attributes, live_pane, why_no_panes
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.spark_batch import (
     SHUFFLE_PARTITIONS_DEFAULT,
@@ -166,12 +166,20 @@ def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     results = result_schema_of(plan, schema)
     spark = frame.sparkSession
     names = live_attributes(plan)
-    buckets = buckets_of(spark, partitions_of(spark)) if names else (0,)
+    by_panes = partitions_of(spark) > 1 and not why_no_panes(plan)
+    buckets = buckets_of(spark, partitions_of(spark)) if names or by_panes else (0,)
     work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
     if names:
         keys = [canonical(projected, name) for name in names]
         number = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
         projected = projected.withColumn(BUCKET, number)
+    if by_panes:
+        send = tasks.send_stream(work, buckets, pane=live_pane(plan.window))
+        sent = projected.mapInArrow(send, tasks.SENT_DDL)
+        closed = _payloads(sent, watermark, tasks.take_pane_turns(work, buckets), "append")
+        # By a shuffle: a smaller number of partitions alone would take the buckets one by one.
+        ours = closed.repartition(1)
+        return ours.mapInArrow(tasks.compose_panes(work), spark_schema_of(results))
     sent = projected.mapInArrow(tasks.send_stream(work, buckets), tasks.SENT_DDL)
     # Rows of open windows take the place of those that left before.
     mode = "update" if plan.window.emit_early else "append"
@@ -182,12 +190,16 @@ def rows_of_turns(
     sent: DataFrame, watermark: str, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
 ) -> DataFrame:
     """Return the rows that a stateful operator gives, with its counts as metrics."""
+    rows = _payloads(sent, watermark, turns, mode)
+    return rows.mapInArrow(tasks.unpack(results), spark_schema_of(results))
+
+
+def _payloads(sent: DataFrame, watermark: str, turns: tasks.Turns, mode: str) -> DataFrame:
     turned = _stateful(sent, watermark, turns, mode)
     counts = [sf.sum(name).alias(name) for name in tasks.SUMS]
     counts += [sf.max(name).alias(name) for name in tasks.MAXIMA]
     told = turned.observe(METRICS, *counts)
-    rows = told.where(sf.col("payload").isNotNull()).select("payload")
-    return rows.mapInArrow(tasks.unpack(results), spark_schema_of(results))
+    return told.where(sf.col("payload").isNotNull()).select("payload")
 
 
 def late_events(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:

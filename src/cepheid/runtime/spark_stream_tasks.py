@@ -12,11 +12,13 @@ import pyarrow.compute as pc
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import Job
+from cepheid.engine.live_panes import place_panes
 from cepheid.engine.tables import table_from_bytes, table_to_bytes
 from cepheid.errors import CepheidError
 from cepheid.runtime.blobs import split
 from cepheid.runtime.bucket import Outcome, is_late
 from cepheid.runtime.ordering import ordered
+from cepheid.runtime.pane_turn import rows_of_panes, turn_panes
 from cepheid.runtime.spark_filters import drops_events
 from cepheid.runtime.spark_slices import number_matches
 from cepheid.runtime.spark_tasks import (
@@ -59,11 +61,12 @@ Turn = Callable[[int, bytes | None, list[pa.Table], int | None, int], tuple[byte
 
 
 def send_stream(
-    work: Work, buckets: tuple[int, ...], *, drop: bool = True
+    work: Work, buckets: tuple[int, ...], *, drop: bool = True, pane: int = 0
 ) -> Callable[[Batches], Batches]:
     """Return a task that sends events to buckets, with the latest time of all of them.
 
     Events of no consequence are left out here and not by Spark: they too tell what time it is.
+    With a length of panes, each bucket gets panes of its own.
     """
 
     def run(batches: Batches) -> Batches:
@@ -77,6 +80,8 @@ def send_stream(
             if BUCKET in kept.column_names:
                 place = kept[BUCKET].to_numpy().astype(np.int64)
                 kept = kept.drop_columns([BUCKET])
+            elif pane:
+                place = place_panes(read_times(Columns(kept), work.time), pane, len(buckets))
             # Spark hands times over in the zone of the session, which may change with a restart.
             kept = kept.cast(work.schema)
             parts = split(kept, place, len(buckets))
@@ -133,6 +138,20 @@ def take_turns(work: Work) -> Turns:
     return turns_of(one)
 
 
+def take_pane_turns(work: Work, buckets: tuple[int, ...]) -> Turns:
+    """Return the stateful operator of a query whose buckets have panes of their own."""
+
+    def one(
+        bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, _passed: int
+    ) -> tuple[bytes, Outcome]:
+        saved, outcome = turn_panes(work, data, arrived, latest)
+        lag = in_microseconds(work, outcome.lag)
+        # All of them together have one partition.
+        return saved, outcome._replace(partitions=int(bucket == buckets[0]), lag=lag)
+
+    return turns_of(one)
+
+
 def turns_of(one: Turn) -> Turns:
     """Return a stateful operator: the state of a bucket is one value of bytes."""
 
@@ -183,6 +202,17 @@ def _arrived(frames: Iterable[pd.DataFrame]) -> tuple[list[pa.Table], int | None
         blobs += [(seq, payload) for seq, payload in rows if payload is not None]
     tables = [table_from_bytes(payload) for _, payload in sorted(blobs, key=lambda b: b[0])]
     return tables, max(latest, default=None)
+
+
+def compose_panes(work: Work) -> Callable[[Batches], Batches]:
+    """Return a task that gives the rows of windows, of what all buckets gave in a micro-batch."""
+
+    def run(batches: Batches) -> Batches:
+        closed = [table_from_bytes(data.as_py()) for batch in batches for data in batch.column(0)]
+        if closed:
+            yield from rows_of_panes(work, closed).combine_chunks().to_batches(REPORT_ROWS)
+
+    return in_task(run)
 
 
 def unpack(schema: pa.Schema) -> Callable[[Batches], Batches]:
