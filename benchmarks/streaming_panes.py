@@ -1,0 +1,96 @@
+"""The busiest task of live queries without partitions: ``python -m benchmarks.streaming_panes``.
+
+One bucket does all that follows the sorting of events, so it bounds the rate of a stream on many
+cores. With panes in K buckets the bound is the busiest of them, and the task that multiplies what
+they made. The turns of all buckets run one after the other here, without Spark; CPU time counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+import pyarrow as pa
+from benchmarks.streaming import QUERIES, SECOND
+
+import cepheid
+from cepheid.engine.live_panes import place_panes
+from cepheid.planner.strategies import live_pane
+from cepheid.runtime.pane_turn import rows_of_panes, turn_panes
+from cepheid.runtime.spark_schema import result_schema_of
+from cepheid.runtime.stream_state import turn
+from cepheid.runtime.work import Work
+
+BATCH_ROWS = 1_250_000
+BATCH_SECONDS = 10
+DELAY = SECOND
+
+
+def micro_batch(number: int) -> pa.Table:
+    """Return the events of ten seconds, in order, as a task sends them."""
+    random = np.random.default_rng(number)
+    length = BATCH_SECONDS * SECOND
+    return pa.table(
+        {
+            "ts": pa.array(number * length + np.sort(random.integers(0, length, BATCH_ROWS))),
+            "type": pa.array(np.array(["A", "B", "C"])[random.integers(0, 3, BATCH_ROWS)]),
+            "x": pa.array(random.random(BATCH_ROWS)),
+        }
+    )
+
+
+def run(text: str, batches: list[pa.Table], buckets: int) -> tuple[float, float, list[pa.Table]]:
+    """Return seconds a million events of the busiest bucket and the last task, and the rows."""
+    schema = batches[0].schema
+    plan = cepheid.query(text).with_schema(schema).plan
+    work = Work.of(plan, schema, result_schema_of(plan, schema), buckets, delay=DELAY)
+    data: dict[int, bytes] = {}
+    busiest = last = 0.0
+    rows = []
+    for number, batch in enumerate(batches):
+        times = batch["ts"].to_numpy()
+        latest = int(times[-1])
+        place = place_panes(times, live_pane(plan.window), buckets)
+        parts = [batch.take(np.flatnonzero(place == b)) for b in range(buckets)]
+        taken, given = [], []
+        for bucket, part in enumerate(parts):
+            take = turn if buckets == 1 else turn_panes
+            begin = time.process_time()
+            data[bucket], outcome = take(work, data.get(bucket), [part], latest)
+            taken.append(time.process_time() - begin)
+            given.append(outcome.results)
+        closed = [table for table in given if len(table)]
+        if buckets > 1 and closed:
+            begin = time.process_time()
+            closed = [rows_of_panes(work, closed)]
+            last += time.process_time() - begin if number else 0.0
+        rows += closed
+        # The first one loads the kernels.
+        busiest += max(taken) if number else 0.0
+    million = (len(batches) - 1) * BATCH_ROWS / 1e6
+    return busiest / million, last / million, rows
+
+
+def main() -> None:
+    """Print a line for each query and number of buckets."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=6)
+    parser.add_argument("--buckets", type=int, nargs="+", default=[1, 2, 4, 8, 16])
+    options = parser.parse_args()
+    batches = [micro_batch(number) for number in range(1, options.batches + 1)]
+    for name in ("whole", "sliding", "sums"):
+        first = None
+        for buckets in options.buckets:
+            busiest, last, rows = run(QUERIES[name], batches, buckets)
+            counts = np.concatenate([table["count"].to_numpy() for table in rows])
+            first = counts if first is None else first
+            print(
+                f"{name:8}{buckets:>4} buckets  busiest {busiest:6.3f} s a million events, "
+                f"then {last:6.3f} s  at most {1 / (busiest + last):7.1f} M events/s  "
+                f"same {np.allclose(counts, first, rtol=1e-9)}"
+            )
+
+
+if __name__ == "__main__":
+    main()
