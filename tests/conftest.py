@@ -55,6 +55,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         help="how often the crash test kills the driver of a live query",
     )
+    parser.addoption(
+        "--killed",
+        default="",
+        choices=["", "keys", "edges", "panes"],
+        help="which query it is: by key, with an edge predicate, or of the whole stream",
+    )
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,11 @@ from cepheid.api import query
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
 ROOT = Path(__file__).parents[2]
+KILLED = {
+    "keys": QUERIES[1],
+    "edges": QUERIES[2],
+    "panes": "RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) WITHIN 9 s SLIDE 3 s",
+}
 LONG = 10
 """So many kills are a long test, of a query that keeps events and not numbers."""
 
@@ -103,7 +108,8 @@ def test_killed_drivers_lose_nothing_and_repeat_nothing(
     spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     kills = int(request.config.getoption("--kills"))
-    text = QUERIES[2 if kills >= LONG else 1]
+    name = request.config.getoption("--killed") or ("edges" if kills >= LONG else "keys")
+    text = KILLED[name]
     # More kills need more micro-batches.
     files = max(6, 2 * kills)
     events = events_of(100 * files)

@@ -10,6 +10,19 @@ import numpy as np
 from numba import cuda, int32, int64, uint8
 
 
+@cuda.jit(device=True)
+def add_up_threads(sums, me, threads):
+    """Let every thread of a block have the sum of its number and those of all before it."""
+    cuda.syncthreads()
+    step = 1
+    while step < threads:
+        before = sums[me - step] if me >= step else 0
+        cuda.syncthreads()
+        sums[me] += before
+        cuda.syncthreads()
+        step *= 2
+
+
 @functools.cache
 def filter_kernels(predicate: Callable[..., Any], threads: int, items: int) -> tuple[Any, Any]:
     """Return the kernels that count and write the events of every block's tile.
@@ -56,14 +69,7 @@ def filter_kernels(predicate: Callable[..., Any], threads: int, items: int) -> t
         for k in range(items):
             mine += flags[me * items + k]
         sums[me] = mine
-        cuda.syncthreads()
-        step = 1
-        while step < threads:
-            before = sums[me - step] if me >= step else 0
-            cuda.syncthreads()
-            sums[me] += before
-            cuda.syncthreads()
-            step *= 2
+        add_up_threads(sums, me, threads)
         at = sums[me] - mine
         for k in range(items):
             if flags[me * items + k] != 0:
@@ -94,14 +100,7 @@ def scan_kernel(threads: int) -> Any:
         for k in range(first, last):
             mine += counts[k]
         sums[me] = mine
-        cuda.syncthreads()
-        step = 1
-        while step < threads:
-            before = sums[me - step] if me >= step else 0
-            cuda.syncthreads()
-            sums[me] += before
-            cuda.syncthreads()
-            step *= 2
+        add_up_threads(sums, me, threads)
         at = sums[me] - mine
         for k in range(first, last):
             offsets[k] = at
