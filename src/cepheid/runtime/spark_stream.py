@@ -182,7 +182,14 @@ def rows_of_turns(
     sent: DataFrame, watermark: str, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
 ) -> DataFrame:
     """Return the rows that a stateful operator gives, with its counts as metrics."""
-    turned = _stateful(sent, watermark, turns, mode)
+    return rows_of_watched(sent.withWatermark("latest", watermark), turns, results, mode)
+
+
+def rows_of_watched(
+    blobs: DataFrame, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
+) -> DataFrame:
+    """Return the same for blobs that have their watermark already."""
+    turned = _stateful(blobs, turns, mode)
     counts = [sf.sum(name).alias(name) for name in tasks.SUMS]
     counts += [sf.max(name).alias(name) for name in tasks.MAXIMA]
     told = turned.observe(METRICS, *counts)
@@ -195,13 +202,13 @@ def late_events(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     schema: pa.Schema = arrow_schema_of(frame, frame.columns)
     work = Work.of(plan, schema, schema, 1)
     sent = frame.mapInArrow(tasks.send_stream(work, (0,), drop=False), tasks.SENT_DDL)
-    found = _stateful(sent, watermark, tasks.find_late(work), "append")
+    blobs = sent.withWatermark("latest", watermark)
+    found = _stateful(blobs, tasks.find_late(work), "append")
     rows = found.where(sf.col("payload").isNotNull()).select("payload")
     return rows.mapInArrow(tasks.unpack(schema), frame.schema)
 
 
-def _stateful(sent: DataFrame, watermark: str, function: Any, mode: str) -> DataFrame:
-    blobs = sent.withWatermark("latest", watermark)
+def _stateful(blobs: DataFrame, function: Any, mode: str) -> DataFrame:
     return blobs.groupBy("bucket").applyInPandasWithState(
         function,
         tasks.TURNED_DDL,
