@@ -197,6 +197,14 @@ def test_plans_say_what_runs_where() -> None:
         "SELECT a.x FROM s a JOIN r b ON a.x < b.x WINDOW 5 s": "Spark's join on stretches",
         "SELECT a.x FROM s a JOIN r b ON a.x < b.x WINDOW 5 EVENTS": "a join of these numbers",
     }
+    live = {
+        "SELECT COUNT(*) FROM s": "no: without a window",
+        "SELECT COUNT(*) FROM s WINDOW 5 EVENTS": "one bucket: all events have one order",
+        "SELECT COUNT(*) FROM s GROUP BY k, x WINDOW 5 EVENTS": "buckets by k, x: each group",
+        "SELECT a.x FROM s a JOIN r b ON a.x < b.x WINDOW 1 EVENT": "keeps the last 1 event of",
+    }
+    for text_, expected in live.items():
+        assert expected in cepheid.query(text_).explain(engine="spark")
     for text_, expected in plans.items():
         assert expected in cepheid.query(text_).explain(engine="spark")
 

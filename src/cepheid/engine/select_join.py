@@ -18,6 +18,7 @@ from cepheid.engine.events import Columns, read_times
 from cepheid.engine.select_groups import Codes, group_codes, stable_order
 from cepheid.engine.select_rows import Rows, holds, lookup_in, project, take_vector
 from cepheid.engine.vectors import Vector
+from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
 from cepheid.planner.select_plan import Extent, SelectPlan, aliases_in
@@ -48,10 +49,33 @@ class Pairs(NamedTuple):
     right: Rows
 
 
-def join_tables(select: SelectPlan, time: str, tables: Sequence[pa.Table]) -> pa.Table:
-    """Return the pairs of two streams, in the order in which their later events came."""
+def join_tables(
+    select: SelectPlan,
+    time: str,
+    tables: Sequence[pa.Table],
+    begins: tuple[int, int] = (0, 0),
+    most: int | None = None,
+) -> pa.Table:
+    """Return the pairs of two streams, in the order in which their later events came.
+
+    The later event is one of its stream's rows from ``begins`` on, for windows of events: those
+    before were there already.
+
+    Raises
+    ------
+    DataError
+        E513 if there are more pairs than ``most``.
+    """
     (left, right), rest = _sides(select, time, tables)
-    blocks = [_asked(left, right, block, rest) for block in _candidates(select, left, right)]
+    blocks = []
+    count = 0
+    for block in _candidates(select, left, right, begins):
+        blocks.append(_asked(left, right, block, rest))
+        count += len(blocks[-1].left)
+        if most is not None and count > most:
+            message = f"more than {most:,} pairs are complete in one micro-batch"
+            helps = ("make the window shorter, or ask for more in ON or WHERE",)
+            raise DataError([Diagnostic("E513", message, helps=helps)])
     pairs = Pairs(
         np.concatenate([np.zeros(0, np.int64), *(b.left for b in blocks)]),
         np.concatenate([np.zeros(0, np.int64), *(b.right for b in blocks)]),
@@ -129,7 +153,9 @@ def _is_key(condition: tree.Expression, aliases: list[str], used: set[tuple[str,
 # Candidates
 
 
-def _candidates(select: SelectPlan, left: Side, right: Side) -> Iterator[Pairs]:
+def _candidates(
+    select: SelectPlan, left: Side, right: Side, begins: tuple[int, int]
+) -> Iterator[Pairs]:
     """Yield the pairs that windows and keys allow, in blocks."""
     window = select.window
     if window.extent is Extent.TIME:
@@ -139,10 +165,16 @@ def _candidates(select: SelectPlan, left: Side, right: Side) -> Iterator[Pairs]:
         return
     # Of events of one time, those of the first stream come first.
     high = np.searchsorted(right.times, left.times, side="left")
-    yield from _ranges(left, right, np.maximum(high - window.within, 0), high)
+    yield from _ranges(_from(left, begins[0]), right, np.maximum(high - window.within, 0), high)
     high = np.searchsorted(left.times, right.times, side="right")
-    for pairs in _ranges(right, left, np.maximum(high - window.within, 0), high):
+    probe = _from(right, begins[1])
+    for pairs in _ranges(probe, left, np.maximum(high - window.within, 0), high):
         yield Pairs(pairs.right, pairs.left)
+
+
+def _from(side: Side, begin: int) -> Side:
+    """Return a stream of which only rows from one on count."""
+    return side._replace(kept=side.kept & (np.arange(len(side.kept)) >= begin))
 
 
 def _ranges(probe: Side, other: Side, low: Rows, high: Rows) -> Iterator[Pairs]:

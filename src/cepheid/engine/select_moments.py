@@ -128,10 +128,15 @@ class SumCheck:
             return
         more = float(np.abs(total.astype(np.float64)).sum())
         self._bounds[expression] = self._bounds.get(expression, 0.0) + more
-        if self._bounds[expression] >= SUM_MAX:
-            message = f"a sum of `{format_expression(expression)}` may leave 64 bits"
-            helps = ("make one number of it a double: `SUM(1.0 * x)`",)
-            raise DataError([Diagnostic("E504", message, helps=helps)])
+        check_sum(expression, self._bounds[expression])
+
+
+def check_sum(expression: tree.Expression, bound: float) -> None:
+    """Raise E504 if a sum whose absolute values add up to so much may leave 64 bits."""
+    if bound >= SUM_MAX:
+        message = f"a sum of `{format_expression(expression)}` may leave 64 bits"
+        helps = ("make one number of it a double: `SUM(1.0 * x)`",)
+        raise DataError([Diagnostic("E504", message, helps=helps)])
 
 
 def _gathered(values: Numbers, slots: Codes, size: int, operation: int) -> Numbers:

@@ -7,7 +7,7 @@ order. Windows are then put together from stretches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,7 +70,7 @@ class Aggregation:
         places = np.zeros(length, np.int64)
         if select.window.extent is Extent.EVENTS:
             assert not self._parts, "events are numbered once"
-            places = _numbers(codes)
+            places = event_numbers(codes)
         elif select.window.extent is Extent.TIME:
             places = read_times(columns, self._time)
         moments = []
@@ -80,7 +80,7 @@ class Aggregation:
             self._sums.add(expression, moments[-1])
         first, last = windows_of_places(places, select.window)
         part = Stretches([], first, last, np.ones(length, np.int64), moments)
-        reduced, groups = _reduce(part, codes)
+        reduced, groups = reduce_stretches(part, codes)
         chosen = at[groups]
         taken = [key.take(chosen) for key in keys]
         self._parts.append(reduced._replace(keys=taken))
@@ -91,9 +91,9 @@ class Aggregation:
         """Return the rows of all windows, by window and key."""
         assert self._schema is not None, "there is a table, if only an empty one"
         select = self._select
-        whole = _united(self._parts)
+        whole = united_stretches(self._parts)
         codes, at = group_codes(whole.keys, len(whole.rows))
-        stretches, groups = _reduce(whole, codes)
+        stretches, groups = reduce_stretches(whole, codes)
         found = _windows(stretches, groups)
         rows = Moments.counts(stretches.rows).folded(found.low, found.high).known
         moments = [m.folded(found.low, found.high) for m in stretches.moments]
@@ -103,29 +103,10 @@ class Aggregation:
             rows, windows = np.zeros(1, np.int64), np.zeros(1, np.int64)
             moments = [m.nothing() for m in moments]
         chosen = at[found.groups]
-        columns: dict[str, Any] = {
-            key.name: values.take(chosen)
-            for key, values in zip(select.keys, whole.keys, strict=True)
-        }
-        columns |= self._window_columns(windows)
-        order = list(self._arguments)
-        for aggregate in select.aggregates:
-            if aggregate.argument is None:
-                columns[aggregate.name] = pa.array(rows)
-            else:
-                own = moments[order.index(aggregate.argument)]
-                column = aggregate_column(aggregate.function, own)
-                columns[aggregate.name] = self._in_zone(column, aggregate.argument)
-        return self._sorted(pa.table(columns), windows)
-
-    def _in_zone(self, column: pa.Array[Any], argument: tree.Expression) -> pa.Array[Any]:
-        """Return times in the zone of the attribute that they come from."""
-        name = plain_attribute(argument)
-        assert self._schema is not None, "there is a table"
-        if name not in self._schema.names or not pa.types.is_timestamp(column.type):
-            return column
-        own = self._schema.field(str(name)).type
-        return column.cast(pa.timestamp("us", own.tz))
+        keys = [values.take(chosen) for values in whole.keys]
+        named = dict(zip(self._arguments, moments, strict=True))
+        table = window_rows(select, self._time, self._schema, keys, windows, rows, named)
+        return self._sorted(table, windows)
 
     def _sorted(self, table: pa.Table, windows: Codes) -> pa.Table:
         keys = [key.name for key in self._select.keys]
@@ -135,23 +116,54 @@ class Aggregation:
         by: Any = [("cepheid window", "ascending"), *((key, "ascending") for key in keys)]
         return table.take(pa.compute.sort_indices(order, sort_keys=by))
 
-    def _window_columns(self, windows: Codes) -> dict[str, Any]:
-        window = self._select.window
-        if window.extent is Extent.NONE:
-            return {}
-        starts = windows * window.slide
-        kind: pa.DataType | None = None
-        if window.extent is Extent.TIME:
-            assert self._schema is not None, "there is a table"
-            own = self._schema.field(self._time).type
-            if pa.types.is_timestamp(own):
-                kind = pa.timestamp("us", own.tz)
-            elif pa.types.is_date(own):
-                kind = pa.timestamp("us")
-        return {
-            "window_start": pa.array(starts, kind),
-            "window_end": pa.array(starts + window.within, kind),
-        }
+
+def window_rows(
+    select: SelectPlan,
+    time: str,
+    schema: pa.Schema,
+    keys: Sequence[pa.Array[Any]],
+    windows: Codes,
+    rows: Codes,
+    moments: Mapping[tree.Expression, Moments],
+) -> pa.Table:
+    """Return result rows: the keys, edges and aggregates of windows, of events of a schema."""
+    columns: dict[str, Any] = {
+        key.name: values for key, values in zip(select.keys, keys, strict=True)
+    }
+    columns |= _edges(select.window, schema, time, windows)
+    for aggregate in select.aggregates:
+        if aggregate.argument is None:
+            columns[aggregate.name] = pa.array(rows)
+        else:
+            column = aggregate_column(aggregate.function, moments[aggregate.argument])
+            columns[aggregate.name] = _in_zone(column, aggregate.argument, schema)
+    return pa.table(columns)
+
+
+def _in_zone(column: pa.Array[Any], argument: tree.Expression, schema: pa.Schema) -> pa.Array[Any]:
+    """Return times in the zone of the attribute that they come from."""
+    name = plain_attribute(argument)
+    if name not in schema.names or not pa.types.is_timestamp(column.type):
+        return column
+    own = schema.field(str(name)).type
+    return column.cast(pa.timestamp("us", own.tz))
+
+
+def _edges(window: SelectWindow, schema: pa.Schema, time: str, windows: Codes) -> dict[str, Any]:
+    if window.extent is Extent.NONE:
+        return {}
+    starts = windows * window.slide
+    kind: pa.DataType | None = None
+    if window.extent is Extent.TIME:
+        own = schema.field(time).type
+        if pa.types.is_timestamp(own):
+            kind = pa.timestamp("us", own.tz)
+        elif pa.types.is_date(own):
+            kind = pa.timestamp("us")
+    return {
+        "window_start": pa.array(starts, kind),
+        "window_end": pa.array(starts + window.within, kind),
+    }
 
 
 def arguments_of(select: SelectPlan) -> dict[tree.Expression, frozenset[str]]:
@@ -174,7 +186,7 @@ def windows_of_places(places: Codes, window: SelectWindow) -> tuple[Codes, Codes
     return first, places // window.slide
 
 
-def _numbers(codes: Codes) -> Codes:
+def event_numbers(codes: Codes) -> Codes:
     """Return the number of every event within its group, from 0 on."""
     order = stable_order(codes)
     ordered = codes[order]
@@ -185,7 +197,8 @@ def _numbers(codes: Codes) -> Codes:
     return numbers
 
 
-def _united(parts: Sequence[Stretches]) -> Stretches:
+def united_stretches(parts: Sequence[Stretches]) -> Stretches:
+    """Return stretches one after the other."""
     if len(parts) == 1:
         return parts[0]
     keys = [pa.concat_arrays([part.keys[i] for part in parts]) for i in range(len(parts[0].keys))]
@@ -199,7 +212,7 @@ def _united(parts: Sequence[Stretches]) -> Stretches:
     return Stretches(keys, first, last, rows, moments)
 
 
-def _reduce(part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
+def reduce_stretches(part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
     """Add up what is in the same windows and group; return the stretches in order, and groups."""
     first, last = part.first, part.last
     rows, moments = part.rows, part.moments
@@ -258,7 +271,7 @@ def _order(codes: Codes, place: Codes) -> Codes | None:
     return np.lexsort((place, codes))
 
 
-class _Found(NamedTuple):
+class Found(NamedTuple):
     """Windows with an event: their groups, numbers and stretches."""
 
     groups: Codes
@@ -267,21 +280,30 @@ class _Found(NamedTuple):
     high: Codes
 
 
-def _windows(stretches: Stretches, groups: Codes) -> _Found:
+def _windows(stretches: Stretches, groups: Codes) -> Found:
     """Return all windows that have an event, by group and number."""
     first, last = stretches.first, stretches.last
     begin = first.copy()
     follows = groups[1:] == groups[:-1]
     begin[1:] = np.where(follows, np.maximum(first[1:], last[:-1] + 1), first[1:])
-    counts = np.maximum(last - begin + 1, 0)
+    return find_windows(stretches, groups, groups, begin, np.maximum(last - begin + 1, 0))
+
+
+def find_windows(
+    stretches: Stretches, groups: Codes, owners: Codes, begin: Codes, counts: Codes
+) -> Found:
+    """Return so many windows of owners, which are groups in their order, each from one on.
+
+    Every one has an event.
+    """
     total = int(counts.sum())
     if total > WINDOWS_MAX:
         message = f"the result has {total:,} windows, and {WINDOWS_MAX:,} are the most"
         raise DataError([Diagnostic("E511", message, helps=("use a longer slide",))])
     offsets = np.cumsum(counts) - counts
     windows = np.arange(total) + np.repeat(begin - offsets, counts)
-    owners = np.repeat(groups, counts)
+    owned = np.repeat(owners, counts)
     low: NDArray[np.int64] = np.zeros(total, np.int64)
     high: NDArray[np.int64] = np.zeros(total, np.int64)
-    stretches_of_windows(groups, first, last, owners, windows, low, high)
-    return _Found(owners, windows, low, high)
+    stretches_of_windows(groups, stretches.first, stretches.last, owned, windows, low, high)
+    return Found(owned, windows, low, high)

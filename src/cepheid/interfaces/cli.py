@@ -285,11 +285,12 @@ def run(
 
 @app.command()
 def stream(
-    source: Annotated[
-        str,
+    sources: Annotated[
+        list[str],
         typer.Option(
+            "--source",
             help="Where events come from: a folder, kafka://host:9092/topic, or rate:1000 (events "
-            "a second)."
+            "a second). A JOIN of two streams has one for each, as orders=folder.",
         ),
     ],
     sink: Annotated[
@@ -326,9 +327,14 @@ def stream(
     # Spark takes a second to load, and mistakes in a query do not need it.
     first = _read_workload(rules, file, time, type_, time_unit) if rules is not None else None
     compiled = _compile(_named(file), time, type_, None, time_unit) if first is None else None
+    from cepheid.interfaces.run_command import named_inputs
     from cepheid.interfaces.stream_command import Options, stream_query, wrong_use
     from cepheid.interfaces.stream_rules import stream_rules
 
+    source = named_inputs(compiled, sources) if compiled is not None else sources[0]
+    if isinstance(source, str) and len(sources) > 1:
+        message = "--source comes once, but for a JOIN of two streams"
+        raise WrongUseError(message)
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
         columns=columns, packages=packages,

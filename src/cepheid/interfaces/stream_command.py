@@ -34,9 +34,12 @@ STANDARD_OUTPUT = "-"
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What a live query reads and writes, and how it runs."""
+    """What a live query reads and writes, and how it runs.
 
-    source: str
+    The source of a join of two streams is a dict of theirs by name.
+    """
+
+    source: str | dict[str, str]
     sink: str
     checkpoint: Path
     watermark: str
@@ -51,9 +54,19 @@ class Options(msgspec.Struct, frozen=True):
 
 def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
     """Return what is wrong with the options, before Spark starts; nothing if all is well."""
-    source = options.source
     if options.format not in FILE_FORMATS:
         return f"--format is one of {', '.join(FILE_FORMATS)}, not {options.format}"
+    sources = [options.source] if isinstance(options.source, str) else options.source.values()
+    for source in sources:
+        if wrong := _wrong_source(source, options):
+            return wrong
+    if compiled is not None and compiled.plan.window.emit_early and options.sink != STANDARD_OUTPUT:
+        message = "rows of `EMIT EARLY` change until their window closes, and files do not: "
+        return message + "use --sink -"
+    return ""
+
+
+def _wrong_source(source: str, options: Options) -> str:
     if source.startswith(RATE) and not source.removeprefix(RATE).isdigit():
         return f"the source is rate: and a number of events a second, not {source}"
     if source.startswith(KAFKA):
@@ -63,9 +76,6 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
             return "Kafka's values are JSON: name their fields, --columns 'ts timestamp, ...'"
     elif not source.startswith(RATE) and "://" not in source and not Path(source).is_dir():
         return f"could not read {source}: no such folder"
-    if compiled is not None and compiled.plan.window.emit_early and options.sink != STANDARD_OUTPUT:
-        message = "rows of `EMIT EARLY` change until their window closes, and files do not: "
-        return message + "use --sink -"
     return ""
 
 
@@ -96,21 +106,28 @@ def live_session(options: Options) -> Iterator[SparkSession]:
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
     """Run a live query in a session."""
     try:
-        rows = compiled.stream(source_of(spark, options), watermark=options.watermark)
+        rows = compiled.stream(sources_of(spark, options), watermark=options.watermark)
         mode = "update" if compiled.plan.window.emit_early else "append"
         _watch(start(rows, options, mode), Console(stderr=True))
     except PySparkException as error:
         raise spark_session.clear_error(error) from error
 
 
-def source_of(spark: SparkSession, options: Options) -> DataFrame:
+def sources_of(spark: SparkSession, options: Options) -> DataFrame | dict[str, DataFrame]:
+    """Return the events of all sources as streaming DataFrames."""
+    if isinstance(options.source, str):
+        return source_of(spark, options.source, options)
+    return {name: source_of(spark, one, options) for name, one in options.source.items()}
+
+
+def source_of(spark: SparkSession, source: str, options: Options) -> DataFrame:
     """Return the events of a source as a streaming DataFrame."""
-    if options.source.startswith(RATE):
+    if source.startswith(RATE):
         return spark.readStream.format("rate").option(
-            "rowsPerSecond", options.source.removeprefix(RATE)
+            "rowsPerSecond", source.removeprefix(RATE)
         ).load()  # fmt: skip
-    if options.source.startswith(KAFKA):
-        return _kafka(spark, options)
+    if source.startswith(KAFKA):
+        return _kafka(spark, source, options)
     # A stream has to know its columns: those of the files that are there already.
     known = spark.read.format(options.format).option("header", "true")
     if options.format == "csv":
@@ -118,7 +135,7 @@ def source_of(spark: SparkSession, options: Options) -> DataFrame:
     reader = spark.readStream.format(options.format).option("header", "true")
     if options.files is not None:
         reader = reader.option("maxFilesPerTrigger", options.files)
-    return reader.schema(known.load(options.source).schema).load(options.source)
+    return reader.schema(known.load(source).schema).load(source)
 
 
 def kafka_place(source: str) -> tuple[str, str]:
@@ -127,9 +144,9 @@ def kafka_place(source: str) -> tuple[str, str]:
     return servers, topic
 
 
-def _kafka(spark: SparkSession, options: Options) -> DataFrame:
+def _kafka(spark: SparkSession, source: str, options: Options) -> DataFrame:
     """Read JSON values; what is there before the first start counts too."""
-    servers, topic = kafka_place(options.source)
+    servers, topic = kafka_place(source)
     assert options.columns is not None, "the command checks it"
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
     reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")

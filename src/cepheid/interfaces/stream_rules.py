@@ -80,7 +80,9 @@ def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> No
     """Run rules over a live stream in a session."""
 
     def rows_of(rules: Workload) -> DataFrame:
-        rows: DataFrame = rules.stream(source_of(spark, options), watermark=options.watermark)
+        assert isinstance(options.source, str), "rules read one stream"
+        events = source_of(spark, options.source, options)
+        rows: DataFrame = rules.stream(events, watermark=options.watermark)
         return rows
 
     live: Any = None

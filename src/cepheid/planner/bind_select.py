@@ -130,10 +130,10 @@ def _plan_window(
     within, step = _length(window.within), _length(slide)
     if kind is SelectKind.JOIN:
         step = 0
-    if isinstance(window.within, tree.EventCount):
-        return SelectWindow(Extent.EVENTS, within, step)
     kinds = {s.kind(source.time) for s in scope.schemas.values() if s is not None}
     tick_ns = TICKS_NS[source.time_unit if ValueKind.INTEGER in kinds else "us"]
+    if isinstance(window.within, tree.EventCount):
+        return SelectWindow(Extent.EVENTS, within, step, tick_ns)
     lengths = (within * TICKS_NS["us"], step * TICKS_NS["us"])
     if any(length % tick_ns for length in lengths):
         message = f"the window is no whole number of the times of `{source.time}`"

@@ -140,9 +140,27 @@ def describe_live_select(select: SelectPlan) -> list[str]:
         return [f"no: {why}"]
     if select.kind is SelectKind.FILTER:
         return ["Spark's filter, without state"]
+    if select.window.extent is Extent.EVENTS:
+        return _describe_counted(select)
     if select.kind is SelectKind.AGGREGATE:
         return ["Spark's window and groupBy, with a watermark"]
     return ["Spark's stream-stream join, with watermarks"]
+
+
+def _describe_counted(select: SelectPlan) -> list[str]:
+    """Return where events are numbered, and what is kept of them."""
+    ours = "an operator of Cepheid, because Spark has no such windows"
+    if select.kind is SelectKind.JOIN:
+        within = _length(select.window, select.window.within)
+        return [
+            f"{ours}; it keeps the last {within} of both streams",
+            "  one bucket: every event of a stream counts",
+        ]
+    kept = f"{ours}; it keeps partial aggregates of windows that are not full"
+    if not select.keys:
+        return [kept, "  one bucket: all events have one order"]
+    names = ", ".join(key.attribute for key in select.keys)
+    return [kept, f"  buckets by {names}: each group has its own numbers, for ever"]
 
 
 def why_not_live(select: SelectPlan) -> str:
@@ -151,10 +169,6 @@ def why_not_live(select: SelectPlan) -> str:
         return ""
     if select.window.extent is Extent.NONE:
         return "without a window, aggregates of a stream are known at its end"
-    if select.window.extent is Extent.EVENTS:
-        return (
-            "windows counted in events need the order of all events, which a stream of Spark lacks"
-        )
     return ""
 
 

@@ -1,4 +1,7 @@
-"""SELECT over streaming DataFrames: Spark's own operators, with watermarks (§10.7)."""
+"""SELECT over streaming DataFrames: Spark's own operators, with watermarks (§10.7).
+
+``spark_select_counted`` has an operator of ours for windows of events, which Spark lacks.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ from pyspark.sql import functions as sf
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.planner.explain_select import why_not_live
 from cepheid.planner.plan import Plan
-from cepheid.planner.select_plan import SelectKind
+from cepheid.planner.select_plan import Extent, SelectKind, SelectPlan
 from cepheid.runtime.select_run import with_schemas
 from cepheid.runtime.select_sources import named_streams
 from cepheid.runtime.spark_expressions import Expressions
 from cepheid.runtime.spark_select import aggregate_stream, select_frames
+from cepheid.runtime.spark_select_counted import stream_counted, stream_counted_join
 from cepheid.runtime.spark_select_join import join_frames
 from cepheid.runtime.spark_select_rows import filtered, stream_of
 from cepheid.runtime.spark_select_windows import Clock
@@ -30,8 +34,8 @@ MOMENT = "cepheid_moment"
 
 def stream_select(
     compiled: CompiledQueryLike, events: Any, *, watermark: str, late: str
-) -> DataFrame:
-    """Return the rows of a SELECT over streams, for output mode append.
+) -> DataFrame | tuple[DataFrame, DataFrame]:
+    """Return the rows of a SELECT over streams, for output mode append, and perhaps late events.
 
     Raises
     ------
@@ -45,26 +49,40 @@ def stream_select(
     frames = named_streams(plan.select, events, plan.text)
     for frame in frames:
         check_stream(frame, late)
-    if late == "side":
-        message = "late events of a SELECT are Spark's, which drops them"
-        helps = ('leave `late="side"` out, or give a longer watermark',)
-        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
     why = why_not_live(plan.select)
     if why:
-        helps = ("give `WINDOW` a length of time",)
+        helps = ("add `WINDOW 10 minutes`, or `WINDOW 1000 EVENTS`",)
+        raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
+    if late == "side" and (why := why_no_late(plan.select)):
+        helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
     planned = with_schemas(compiled, [frame.schema for frame in frames]).plan
-    return _stream(planned, frames, watermark)
+    return _stream(planned, frames, watermark, late)
 
 
-def _stream(plan: Plan, frames: Sequence[DataFrame], watermark: str) -> DataFrame:
+def why_no_late(select: SelectPlan) -> str:
+    """Return why late events cannot be returned, or nothing if they can."""
+    if select.window.extent is not Extent.EVENTS:
+        return "late events of a SELECT are Spark's, which drops them"
+    if select.kind is SelectKind.JOIN:
+        return "late events of a JOIN are of two streams, with columns of their own"
+    return ""
+
+
+def _stream(
+    plan: Plan, frames: Sequence[DataFrame], watermark: str, late: str
+) -> DataFrame | tuple[DataFrame, DataFrame]:
     select = plan.select
     assert select is not None, "a SELECT"
     if select.kind is SelectKind.FILTER:
         return select_frames(plan, frames)
     set_up(frames[0].sparkSession)
+    counted = select.window.extent is Extent.EVENTS
     if select.kind is SelectKind.JOIN:
-        return join_frames(plan, frames, watermark)
+        join = stream_counted_join if counted else join_frames
+        return join(plan, frames, watermark)
+    if counted:
+        return stream_counted(plan, frames[0], watermark=watermark, late=late)
     stream = stream_of(select.streams[0].alias, frames[0])
     expressions = Expressions(lambda node: stream.typed(node.attribute.text))
     # What WHERE drops does not exist, so it moves no watermark either.

@@ -176,7 +176,8 @@ def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     if by_panes:
         send = tasks.send_stream(work, buckets, pane=live_pane(plan.window))
         sent = projected.mapInArrow(send, tasks.SENT_DDL)
-        closed = _payloads(sent, watermark, tasks.take_pane_turns(work, buckets), "append")
+        blobs = sent.withWatermark("latest", watermark)
+        closed = _payloads(blobs, tasks.take_pane_turns(work, buckets), "append")
         # By a shuffle: a smaller number of partitions alone would take the buckets one by one.
         ours = closed.repartition(1)
         return ours.mapInArrow(tasks.compose_panes(work), spark_schema_of(results))
@@ -190,12 +191,19 @@ def rows_of_turns(
     sent: DataFrame, watermark: str, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
 ) -> DataFrame:
     """Return the rows that a stateful operator gives, with its counts as metrics."""
-    rows = _payloads(sent, watermark, turns, mode)
+    return rows_of_watched(sent.withWatermark("latest", watermark), turns, results, mode)
+
+
+def rows_of_watched(
+    blobs: DataFrame, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
+) -> DataFrame:
+    """Return the same for blobs that have their watermark already."""
+    rows = _payloads(blobs, turns, mode)
     return rows.mapInArrow(tasks.unpack(results), spark_schema_of(results))
 
 
-def _payloads(sent: DataFrame, watermark: str, turns: tasks.Turns, mode: str) -> DataFrame:
-    turned = _stateful(sent, watermark, turns, mode)
+def _payloads(blobs: DataFrame, turns: tasks.Turns, mode: str) -> DataFrame:
+    turned = _stateful(blobs, turns, mode)
     counts = [sf.sum(name).alias(name) for name in tasks.SUMS]
     counts += [sf.max(name).alias(name) for name in tasks.MAXIMA]
     told = turned.observe(METRICS, *counts)
@@ -207,13 +215,13 @@ def late_events(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     schema: pa.Schema = arrow_schema_of(frame, frame.columns)
     work = Work.of(plan, schema, schema, 1)
     sent = frame.mapInArrow(tasks.send_stream(work, (0,), drop=False), tasks.SENT_DDL)
-    found = _stateful(sent, watermark, tasks.find_late(work), "append")
+    blobs = sent.withWatermark("latest", watermark)
+    found = _stateful(blobs, tasks.find_late(work), "append")
     rows = found.where(sf.col("payload").isNotNull()).select("payload")
     return rows.mapInArrow(tasks.unpack(schema), frame.schema)
 
 
-def _stateful(sent: DataFrame, watermark: str, function: Any, mode: str) -> DataFrame:
-    blobs = sent.withWatermark("latest", watermark)
+def _stateful(blobs: DataFrame, function: Any, mode: str) -> DataFrame:
     return blobs.groupBy("bucket").applyInPandasWithState(
         function,
         tasks.TURNED_DDL,

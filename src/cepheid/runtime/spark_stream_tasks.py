@@ -15,6 +15,7 @@ from cepheid.engine.job import Job
 from cepheid.engine.live_panes import place_panes
 from cepheid.engine.tables import table_from_bytes, table_to_bytes
 from cepheid.errors import CepheidError
+from cepheid.planner.plan import Plan
 from cepheid.runtime.blobs import split
 from cepheid.runtime.bucket import Outcome, is_late
 from cepheid.runtime.ordering import ordered
@@ -47,6 +48,9 @@ _SENT_FIELDS: list[tuple[str, pa.DataType]] = [
 ]
 _SENT = pa.schema(_SENT_FIELDS)
 
+SIDE_BITS = 60
+"""Where the number of a stream stands in the number of a blob."""
+
 SUMS = ("events", "late", "buffered", "partitions", "state_bytes")
 MAXIMA = ("open_windows", "lag_ms")
 COUNTS = (*SUMS, *MAXIMA)
@@ -58,24 +62,30 @@ Frames = Iterator[pd.DataFrame]
 Turns = Callable[[Any, Iterable[pd.DataFrame], "GroupState"], Frames]
 Turn = Callable[[int, bytes | None, list[pa.Table], int | None, int], tuple[bytes, Outcome]]
 """A bucket, its state, what arrived with the latest time, and Spark's watermark in microseconds."""
+TurnOfTwo = Callable[
+    [int, bytes | None, list[list[pa.Table]], list[int | None], int], tuple[bytes, Outcome]
+]
+"""The same for two streams, with what arrived of each."""
 
 
 def send_stream(
-    work: Work, buckets: tuple[int, ...], *, drop: bool = True, pane: int = 0
+    work: Work, buckets: tuple[int, ...], *, drop: bool = True, pane: int = 0, side: int = 0
 ) -> Callable[[Batches], Batches]:
     """Return a task that sends events to buckets, with the latest time of all of them.
 
     Events of no consequence are left out here and not by Spark: they too tell what time it is.
     With a length of panes, each bucket gets panes of its own.
+    ``side`` is the number of a stream that meets another one in the bucket.
     """
 
     def run(batches: Batches) -> Batches:
-        job = work.job()
-        seq = partition_id() << 32
+        plan = Plan.from_json(work.plan)
+        job = work.job() if drop else None
+        seq = (side << SIDE_BITS) + (partition_id() << 32)
         for chunk in chunks(batches):
             table = with_names(chunk, work.schema)
-            latest = int(read_times(Columns(table), job.plan.time).max())
-            kept = ordered(_of_consequence(job, table) if drop else table, job.plan)
+            latest = int(read_times(Columns(table), plan.time).max())
+            kept = ordered(table if job is None else _of_consequence(job, table), plan)
             place = np.zeros(len(kept), np.int64)
             if BUCKET in kept.column_names:
                 place = kept[BUCKET].to_numpy().astype(np.int64)
@@ -154,12 +164,20 @@ def take_pane_turns(work: Work, buckets: tuple[int, ...]) -> Turns:
 
 def turns_of(one: Turn) -> Turns:
     """Return a stateful operator: the state of a bucket is one value of bytes."""
+    return _turns(one, _arrived)
 
+
+def turns_of_two(one: TurnOfTwo) -> Turns:
+    """Return a stateful operator in which two streams meet."""
+    return _turns(one, _arrived_of_two)
+
+
+def _turns(one: Callable[..., tuple[bytes, Outcome]], read: Callable[[Any], Any]) -> Turns:
     def run(key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
         data = bytes(state.get[0]) if state.exists else None
         try:
             passed = state.getCurrentWatermarkMs() * MILLISECOND
-            saved, outcome = one(int(key[0]), data, *_arrived(frames), passed)
+            saved, outcome = one(int(key[0]), data, *read(frames), passed)
         except CepheidError as error:
             raise type(error)(error.diagnostics, error.text) from None
         state.update((saved,))
@@ -213,6 +231,22 @@ def compose_panes(work: Work) -> Callable[[Batches], Batches]:
             yield from rows_of_panes(work, closed).combine_chunks().to_batches(REPORT_ROWS)
 
     return in_task(run)
+
+
+def _arrived_of_two(
+    frames: Iterable[pd.DataFrame],
+) -> tuple[list[list[pa.Table]], list[int | None]]:
+    """Return the same for each of two streams."""
+    parts = list(frames)
+    found = [_arrived(_of_side(parts, side)) for side in (0, 1)]
+    return [tables for tables, _ in found], [latest for _, latest in found]
+
+
+def _of_side(parts: list[pd.DataFrame], side: int) -> Frames:
+    for part in parts:
+        own = part.loc[np.asarray(part["seq"]) >> SIDE_BITS == side]
+        if len(own):
+            yield own
 
 
 def unpack(schema: pa.Schema) -> Callable[[Batches], Batches]:

@@ -26,13 +26,14 @@ class Work(msgspec.Struct, frozen=True):
         plan: Plan, schema: pa.Schema, results: pa.Schema, buckets: int, *, delay: int = 0
     ) -> Work:
         """Return the work of a plan over events of a schema."""
+        window = plan.window if plan.select is None else plan.select.window
         return Work(
             plan.to_json(),
             schema.serialize().to_pybytes(),
             results.serialize().to_pybytes(),
             buckets,
             delay,
-            plan.window.tick_ns,
+            window.tick_ns,
         )
 
     def job(self) -> Job:

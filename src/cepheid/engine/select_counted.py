@@ -1,0 +1,191 @@
+"""Windows of events on a stream: events in the order of time in, rows of full windows out (§10.7).
+
+    step_counted(job, state, events)  ->  (state, rows)
+
+Every group numbers its events. What is kept of them is how many there were, and the stretches that
+lie in windows that are not full: added up, as in ``select_windows``. The windows of a stretch are
+numbered from the first one of its group that is not full, so numbers stay small for ever, and
+stretches that differ in full windows only become one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from cepheid.engine.events import Columns
+from cepheid.engine.expression_code import evaluate_vector
+from cepheid.engine.select_groups import Codes, group_codes, plain_array
+from cepheid.engine.select_moments import Moments, check_sum, moments_of
+from cepheid.engine.select_rows import lookup_in
+from cepheid.engine.select_windows import (
+    Found,
+    Stretches,
+    arguments_of,
+    event_numbers,
+    find_windows,
+    reduce_stretches,
+    united_stretches,
+    window_rows,
+    windows_of_places,
+)
+from cepheid.events.schema import ValueKind
+from cepheid.language import tree
+from cepheid.planner.plan import Plan
+from cepheid.planner.select_plan import SelectPlan, SelectWindow
+
+
+class CountedJob(NamedTuple):
+    """What never changes: the query, the columns of its events, and what is aggregated."""
+
+    plan: Plan
+    select: SelectPlan
+    schema: pa.Schema
+    arguments: dict[tree.Expression, frozenset[str]]
+    bounded: tuple[tree.Expression, ...]
+    """Arguments that are summed and whole numbers, whose sums might leave 64 bits."""
+
+    @staticmethod
+    def of(plan: Plan, schema: pa.Schema) -> CountedJob:
+        """Return the job of a windowed aggregation."""
+        assert plan.select is not None, "a SELECT"
+        arguments = arguments_of(plan.select)
+        moments = _moments(arguments, Columns(schema.empty_table()))
+        totals = {expression: moment.parts[0] for expression, moment in moments.items()}
+        whole = [e for e, total in totals.items() if total is not None and total.dtype.kind == "i"]
+        return CountedJob(plan, plan.select, schema, arguments, tuple(whole))
+
+
+class CountedState(NamedTuple):
+    """Groups, how many events each has had, and the stretches of windows that are not full.
+
+    ``groups`` are those of the stretches, which have no keys of their own. Behind the moments of
+    all arguments are the sums of absolute values of those that are bounded.
+    """
+
+    keys: list[pa.Array[Any]]
+    seen: Codes
+    groups: Codes
+    stretches: Stretches | None
+
+    @staticmethod
+    def start(job: CountedJob) -> CountedState:
+        """Return the state before the first event."""
+        columns = Columns(job.schema.empty_table())
+        keys = [plain_array(columns.arrow(key.attribute)) for key in job.select.keys]
+        nothing = np.zeros(0, np.int64)
+        return CountedState(keys, nothing, nothing, None)
+
+
+def step_counted(
+    job: CountedJob, state: CountedState, events: pa.Table
+) -> tuple[CountedState, pa.Table]:
+    """Add events for which WHERE is true, in their order; return the rows of windows they fill.
+
+    O(events + groups + stretches that are kept), and a row for every window.
+
+    Raises
+    ------
+    DataError
+        E504 if a sum may leave 64 bits, E511 if there are too many windows.
+    """
+    window = job.select.window
+    columns, known = Columns(events), len(state.seen)
+    keys = [
+        pa.concat_arrays([old, plain_array(columns.arrow(key.attribute)).cast(old.type)])
+        for key, old in zip(job.select.keys, state.keys, strict=True)
+    ]
+    codes, at = group_codes(keys, known + len(events))
+    before = np.zeros(len(at), np.int64)
+    before[codes[:known]] = state.seen
+    own = codes[known:]
+    after = before + np.bincount(own, minlength=len(at))
+    full = full_windows(before, window)
+    counts = full_windows(after, window) - full
+    places = before[own] - full[own] * window.slide + event_numbers(own)
+    parts, owners = [_measured(job, columns, places)], own
+    if state.stretches is not None:
+        parts, owners = [state.stretches, *parts], np.concatenate([codes[state.groups], own])
+    stretches, groups = reduce_stretches(united_stretches(parts), owners)
+    found = find_windows(stretches, groups, np.arange(len(at)), np.zeros_like(counts), counts)
+    keys = [key.take(at) for key in keys]
+    rows = _rows(job, stretches, keys, found, full)
+    open_ = np.flatnonzero(stretches.last >= counts[groups])
+    kept, groups = _taken(stretches, open_), groups[open_]
+    passed = counts[groups]
+    kept = kept._replace(first=np.maximum(kept.first - passed, 0), last=kept.last - passed)
+    return CountedState(keys, after, groups, kept), rows
+
+
+def empty_rows(job: CountedJob) -> pa.Table:
+    """Return a result without rows."""
+    return step_counted(job, CountedState.start(job), job.schema.empty_table())[1]
+
+
+def full_windows(seen: Codes, window: SelectWindow) -> Codes:
+    """Return how many windows are full after so many events."""
+    return np.maximum((seen - window.within) // window.slide + 1, 0)
+
+
+def count_open(job: CountedJob, state: CountedState) -> int:
+    """Return how many windows have an event and are not full."""
+    window = job.select.window
+    begun = -(-state.seen // window.slide)
+    return int((begun - full_windows(state.seen, window)).sum())
+
+
+def _moments(
+    arguments: dict[tree.Expression, frozenset[str]], columns: Columns
+) -> dict[tree.Expression, Moments]:
+    """Return the moments of single events."""
+    length = len(columns.batch)
+    return {
+        expression: moments_of(evaluate_vector(expression, lookup_in(columns), length), functions)
+        for expression, functions in arguments.items()
+    }
+
+
+def _measured(job: CountedJob, columns: Columns, places: Codes) -> Stretches:
+    """Return single events as stretches."""
+    moments = _moments(job.arguments, columns)
+    bounds = [_bound(moments[expression]) for expression in job.bounded]
+    first, last = windows_of_places(places, job.select.window)
+    return Stretches([], first, last, np.ones_like(places), [*moments.values(), *bounds])
+
+
+def _bound(moments: Moments) -> Moments:
+    total = moments.parts[0]
+    assert total is not None, "there are sums"
+    sizes = np.abs(total.astype(np.float64))
+    return Moments(moments.known, (sizes, None, None), ValueKind.DOUBLE)
+
+
+def _rows(
+    job: CountedJob, stretches: Stretches, keys: list[pa.Array[Any]], found: Found, full: Codes
+) -> pa.Table:
+    """Return the rows of windows; ``full`` are the windows of every group before them."""
+    folded = [m.folded(found.low, found.high) for m in stretches.moments]
+    count = len(job.arguments)
+    _check_sums(job, stretches.moments[count:])
+    _check_sums(job, folded[count:])
+    rows = Moments.counts(stretches.rows).folded(found.low, found.high).known
+    shown = [key.take(found.groups) for key in keys]
+    named = dict(zip(job.arguments, folded[:count], strict=True))
+    windows = full[found.groups] + found.windows
+    return window_rows(job.select, job.plan.time, job.schema, shown, windows, rows, named)
+
+
+def _check_sums(job: CountedJob, bounds: list[Moments]) -> None:
+    """Look at the sums of absolute values, before those of values are believed."""
+    for expression, bound in zip(job.bounded, bounds, strict=True):
+        sizes = bound.parts[0]
+        assert sizes is not None, "a bound is a sum"
+        check_sum(expression, float(sizes.max(initial=0.0)))
+
+
+def _taken(stretches: Stretches, rows: Codes) -> Stretches:
+    moments = [moment.take(rows) for moment in stretches.moments]
+    _, first, last, counted, _ = stretches
+    return Stretches([], first[rows], last[rows], counted[rows], moments)

@@ -1,0 +1,97 @@
+"""CountedState to bytes and back: versioned, without pickle, for restarts and state stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from cepheid.engine.select_counted import CountedJob, CountedState
+from cepheid.engine.select_groups import plain_array
+from cepheid.engine.select_moments import OPERATIONS, Moments
+from cepheid.engine.select_windows import Stretches
+from cepheid.engine.tables import pack_table, unpack_table
+from cepheid.engine.versions import Versioned, read_versioned
+from cepheid.events.schema import ValueKind
+from cepheid.planner.plan import Plan
+
+COUNTED_SNAPSHOT_VERSION = 1
+"""Goes up whenever old bytes can no longer be read."""
+
+OWNER = "a SELECT"
+_NUMBERS = ("first", "last", "rows")
+
+
+class _Snapshot(Versioned):
+    """Everything that a state holds: a row for every group, and for every stretch."""
+
+    groups: bytes
+    stretches: bytes | None
+    kinds: tuple[ValueKind, ...]
+
+
+def meaning_of(plan: Plan) -> tuple[str, ...]:
+    """Return what makes a SELECT another one, so that it cannot go on with a state."""
+    assert plan.select is not None, "a SELECT"
+    return plan.text, plan.time, str(plan.select.window.tick_ns), *plan.tiebreak
+
+
+def counted_to_bytes(job: CountedJob, state: CountedState) -> bytes:
+    """Return a state as bytes."""
+    keys: dict[str, Any] = {f"k{n}": key for n, key in enumerate(state.keys)}
+    groups = pa.table({"seen": pa.array(state.seen), **keys})
+    stretches: bytes | None = None
+    kinds: tuple[ValueKind, ...] = ()
+    if state.stretches is not None:
+        stretches = pack_table(_table_of(state.groups, state.stretches))
+        kinds = tuple(moment.kind for moment in state.stretches.moments)
+    snapshot = _Snapshot(
+        COUNTED_SNAPSHOT_VERSION, meaning_of(job.plan), pack_table(groups), stretches, kinds
+    )
+    return msgspec.msgpack.encode(snapshot)
+
+
+def counted_from_bytes(job: CountedJob, data: bytes) -> CountedState:
+    """Return the state that ``counted_to_bytes`` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are no state, of another version, or of another query.
+    """
+    snapshot = read_versioned(
+        data, _Snapshot, COUNTED_SNAPSHOT_VERSION, meaning_of(job.plan), OWNER
+    )
+    start = CountedState.start(job)
+    groups = unpack_table(snapshot.groups)
+    keys = [plain_array(groups[f"k{n}"]) for n in range(len(start.keys))]
+    state = start._replace(keys=keys, seen=np.array(groups["seen"]))
+    if snapshot.stretches is None:
+        return state
+    table = unpack_table(snapshot.stretches)
+    moments = [_moments_of(table, n, kind) for n, kind in enumerate(snapshot.kinds)]
+    first, last, rows = (np.array(table[name]) for name in _NUMBERS)
+    return state._replace(
+        groups=np.array(table["group"]), stretches=Stretches([], first, last, rows, moments)
+    )
+
+
+def _table_of(groups: Any, stretches: Stretches) -> pa.Table:
+    columns: dict[str, Any] = {"group": pa.array(groups)}
+    columns |= {name: pa.array(getattr(stretches, name)) for name in _NUMBERS}
+    for n, moment in enumerate(stretches.moments):
+        columns[f"known{n}"] = pa.array(moment.known)
+        for operation, part in zip(OPERATIONS, moment.parts, strict=True):
+            if part is not None:
+                columns[f"part{n} {operation}"] = pa.array(part)
+    return pa.table(columns)
+
+
+def _moments_of(table: pa.Table, number: int, kind: ValueKind) -> Moments:
+    names = [f"part{number} {operation}" for operation in OPERATIONS]
+    total, least, largest = (
+        np.array(table[name]) if name in table.column_names else None for name in names
+    )
+    return Moments(np.array(table[f"known{number}"]), (total, least, largest), kind)

@@ -1,0 +1,125 @@
+"""The bucket of a live join over windows of events: two streams in, pairs out (§10.7).
+
+Events of both streams wait until the watermark of both passes them: that of the stream that is
+further behind. Then all are in one order, and an event meets the last ones of the other stream.
+Those are kept, whatever ON and WHERE say: they count.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from cepheid.engine.select_counted_snapshot import meaning_of
+from cepheid.engine.select_join import join_tables
+from cepheid.engine.tables import pack_table, unpack_table
+from cepheid.engine.versions import Versioned, read_versioned
+from cepheid.planner.plan import Plan
+from cepheid.runtime.bucket import Bucket, Outcome, misfit, read_bucket, take_in, write_bucket
+from cepheid.runtime.stream_matches import MATCHES_MAX
+from cepheid.runtime.work import Work
+
+KIND = "a JOIN over windows of events"
+VERSION = 1
+"""Goes up whenever old bytes can no longer be read."""
+
+
+class _Snapshot(Versioned):
+    """What is kept of a stream besides the events that wait."""
+
+    latest: int | None
+    last: bytes
+
+
+class _Side(NamedTuple):
+    """A stream: its latest time, and its last events before the watermark, as many as count."""
+
+    bucket: Bucket
+    latest: int | None
+    last: pa.Table
+
+
+def turn_joined(
+    works: tuple[Work, Work],
+    data: bytes | None,
+    arrived: list[list[pa.Table]],
+    latest: list[int | None],
+) -> tuple[bytes, Outcome]:
+    """Take in what arrived of both streams, up to the watermark of both.
+
+    O(events that arrive, wait or are kept, and pairs that ON is asked of).
+
+    Raises
+    ------
+    DataError
+        E524 if the state was written by another query, or for other columns; E513 if there are too
+        many pairs; E5xx for what is wrong with the events.
+    """
+    plan = Plan.from_json(works[0].plan)
+    select = plan.select
+    assert select is not None, "a SELECT"
+    sides = [_read(work, plan, saved) for work, saved in zip(works, _apart(data), strict=True)]
+    told = [_later(side.latest, last) for side, last in zip(sides, latest, strict=True)]
+    known = [last for last in told if last is not None]
+    # Without a word of one stream, nothing is certain of the other.
+    behind = min(known) if len(known) == len(told) else None
+    came = [
+        take_in(work, plan, side.bucket, tables, behind)
+        for work, side, tables in zip(works, sides, arrived, strict=True)
+    ]
+    tables = [pa.concat_tables([s.last, c.ready]) for s, c in zip(sides, came, strict=True)]
+    begins = (len(sides[0].last), len(sides[1].last))
+    found = join_tables(select, plan.time, tables, begins, MATCHES_MAX)
+    kept = [table.slice(max(len(table) - select.window.within, 0)) for table in tables]
+    saved = [
+        write_bucket(work, KIND, one, _to_bytes(plan, last, table))
+        for work, one, last, table in zip(works, came, told, kept, strict=True)
+    ]
+    until = came[0].until
+    lag = max(max(known) - until, 0) if until is not None else 0
+    events, late, waiting = (
+        sum(numbers)
+        for numbers in zip(*((c.events, c.late, len(c.waiting)) for c in came), strict=True)
+    )
+    results = found.cast(works[0].result_schema)
+    return msgspec.msgpack.encode(saved), Outcome(results, events, late, waiting, 1, 1, lag)
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    known = [time for time in (one, other) if time is not None]
+    return max(known, default=None)
+
+
+def _apart(data: bytes | None) -> tuple[bytes | None, bytes | None]:
+    if data is None:
+        return None, None
+    try:
+        return msgspec.msgpack.decode(data, type=tuple[bytes, bytes])
+    except msgspec.MsgspecError as error:
+        why = f"it holds no state of {KIND}"
+        raise misfit(why) from error
+
+
+def _read(work: Work, plan: Plan, data: bytes | None) -> _Side:
+    bucket = read_bucket(work, data, KIND)
+    if bucket.engine is None:
+        return _Side(bucket, None, work.schema.empty_table())
+    try:
+        found = read_versioned(bucket.engine, _Snapshot, VERSION, meaning_of(plan), "a JOIN")
+    except ValueError as error:
+        raise misfit(str(error)) from error
+    return _Side(bucket, found.latest, unpack_table(found.last))
+
+
+def _to_bytes(plan: Plan, latest: int | None, last: pa.Table) -> bytes:
+    snapshot = _Snapshot(VERSION, meaning_of(plan), latest, pack_table(last))
+    return msgspec.msgpack.encode(snapshot)
+
+
+def empty_pairs(plan: Plan, schemas: list[pa.Schema]) -> pa.Table:
+    """Return a result without rows."""
+    assert plan.select is not None, "a SELECT"
+    tables: list[Any] = [schema.empty_table() for schema in schemas]
+    return join_tables(plan.select, plan.time, tables)

@@ -1,0 +1,135 @@
+"""Windows of events of a SELECT over streaming DataFrames (§10.7).
+
+Spark has no windows of events, so the operator is one of ours, as for trends: events go to buckets,
+which put them in order up to the watermark. Groups share a few buckets; without groups, and for a
+join, which counts all events of a stream, there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from cepheid.engine.select_counted import CountedJob, empty_rows
+from cepheid.language import tree
+from cepheid.planner.plan import Plan
+from cepheid.runtime import spark_stream_tasks as tasks
+from cepheid.runtime.bucket import Outcome
+from cepheid.runtime.select_join_turn import empty_pairs, turn_joined
+from cepheid.runtime.select_turn import turn_counted
+from cepheid.runtime.spark_batch import canonical
+from cepheid.runtime.spark_expressions import Expressions
+from cepheid.runtime.spark_schema import alias_of, arrow_schema_of, plain_schema
+from cepheid.runtime.spark_select_rows import Stream, filtered, stream_of
+from cepheid.runtime.spark_stream import (
+    buckets_of,
+    delay_of,
+    late_events,
+    partitions_of,
+    rows_of_turns,
+    rows_of_watched,
+)
+from cepheid.runtime.spark_tasks import BUCKET
+from cepheid.runtime.watermarks import in_microseconds
+from cepheid.runtime.work import Work
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def stream_counted(
+    plan: Plan, frame: DataFrame, *, watermark: str, late: str
+) -> DataFrame | tuple[DataFrame, DataFrame]:
+    """Return the rows of full windows of a stream and, if asked, its late events."""
+    select = plan.select
+    assert select is not None, "a SELECT"
+    stream = stream_of(select.streams[0].alias, frame)
+    expressions = Expressions(lambda node: stream.typed(node.attribute.text))
+    # What WHERE drops does not exist, so it moves no watermark either.
+    kept = stream._replace(frame=filtered(frame, select.condition, expressions))
+    rows = _counted(plan, kept, watermark)
+    return rows if late == "drop" else (rows, late_events(kept.frame, plan, watermark))
+
+
+def _counted(plan: Plan, stream: Stream, watermark: str) -> DataFrame:
+    names = _needed(plan)
+    projected = _projected(stream, names)
+    schema = arrow_schema_of(projected, names)
+    results = plain_schema(empty_rows(CountedJob.of(plan, schema)).schema)
+    spark = stream.frame.sparkSession
+    attributes = plan.partition.group_by
+    buckets = buckets_of(spark, partitions_of(spark)) if attributes else (0,)
+    work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
+    if attributes:
+        keys = [canonical(projected, name) for name in attributes]
+        projected = projected.withColumn(BUCKET, sf.pmod(sf.hash(*keys), sf.lit(len(buckets))))
+    sent = projected.mapInArrow(tasks.send_stream(work, buckets, drop=False), tasks.SENT_DDL)
+    return rows_of_turns(sent, watermark, take_counted(work), results)
+
+
+def _needed(plan: Plan) -> list[str]:
+    """Return the columns that windows need; WHERE has been asked."""
+    select = plan.select
+    assert select is not None, "a SELECT"
+    names = {plan.time, *plan.tiebreak, *(key.attribute for key in select.keys)}
+    for argument in (a.argument for a in select.aggregates if a.argument is not None):
+        nodes = tree.walk(argument)
+        names |= {node.attribute.text for node in nodes if isinstance(node, tree.Attribute)}
+    return sorted(names)
+
+
+def _projected(stream: Stream, names: Iterable[str]) -> DataFrame:
+    """Return some columns of a stream; parts of structures become columns of their own."""
+    return stream.frame.select(*(stream.typed(n).column.alias(alias_of(n)) for n in names))
+
+
+def take_counted(work: Work) -> tasks.Turns:
+    """Return the stateful operator of windowed aggregates."""
+
+    def one(
+        _bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, _passed: int
+    ) -> tuple[bytes, Outcome]:
+        saved, outcome = turn_counted(work, data, arrived, latest)
+        return saved, outcome._replace(lag=in_microseconds(work, outcome.lag))
+
+    return tasks.turns_of(one)
+
+
+def stream_counted_join(plan: Plan, frames: Sequence[DataFrame], watermark: str) -> DataFrame:
+    """Return the pairs of two streams."""
+    select = plan.select
+    assert select is not None, "a SELECT"
+    projected, schemas = [], []
+    for stream, frame in zip(select.streams, frames, strict=True):
+        names = stream.reads if stream.reads is not None else tuple(frame.columns)
+        projected.append(_projected(stream_of(stream.alias, frame), names))
+        schemas.append(arrow_schema_of(projected[-1], names))
+    results = plain_schema(empty_pairs(plan, schemas).schema)
+    delay = delay_of(frames[0].sparkSession, watermark)
+    first, second = (Work.of(plan, schema, results, 1, delay=delay) for schema in schemas)
+    # Spark's own watermark, which it shows, is that of the stream that is further behind too.
+    left, right = (
+        one.mapInArrow(tasks.send_stream(work, (0,), drop=False, side=side), tasks.SENT_DDL)
+        .withWatermark("latest", watermark)
+        for side, (one, work) in enumerate(zip(projected, (first, second), strict=True))
+    )  # fmt: skip
+    return rows_of_watched(left.union(right), take_joined((first, second)), results)
+
+
+def take_joined(works: tuple[Work, Work]) -> tasks.Turns:
+    """Return the stateful operator of a join."""
+
+    def one(
+        _bucket: int,
+        data: bytes | None,
+        arrived: list[list[pa.Table]],
+        latest: list[int | None],
+        _passed: int,
+    ) -> tuple[bytes, Outcome]:
+        saved, outcome = turn_joined(works, data, arrived, latest)
+        return saved, outcome._replace(lag=in_microseconds(works[0], outcome.lag))
+
+    return tasks.turns_of_two(one)
