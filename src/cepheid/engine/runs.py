@@ -1,7 +1,7 @@
 """The numbers that a linear program keeps between batches, and the calls of its kernels.
 
-A run is one program in one kind of numbers. Doubles share an exponent per key; when they no longer
-reach from the smallest to the largest number, the run turns to wide numbers and goes on.
+A run is one program in one kind of numbers. Doubles share an exponent per key and lane; when they
+no longer reach from the smallest to the largest number, the run turns to wide numbers and goes on.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class LinearRun:
         self.V = np.zeros((0, 0, parts, 0), self.dtype)
         self.M = np.zeros((0, 0, mins, 0), np.int64)
         self.start = np.zeros((0, 0), np.int32)
-        self.one = np.zeros(0, self.dtype)
-        self.exponent = np.zeros(0, np.int64)
+        self.one = np.zeros((0, 0), self.dtype)
+        self.exponent = np.zeros((0, 0), np.int64)
         self.opened = np.zeros(0, np.int64)
         self.dirty = np.zeros(0, np.bool_)
         self.block: tuple[NDArray[Any], ...] = ()
@@ -105,12 +105,12 @@ class LinearRun:
         room = max(keys, 2 * self.keys) if keys > self.keys else self.keys
         old, old_starts, old_size = self.keys, self.shape[0], self.shape[1]
         parts, mins, lanes = self.V.shape[2], self.M.shape[2], self.lanes
-        before = (self.V, self.M, self.start)
+        before = (self.V, self.M, self.start, self.one, self.exponent)
         self.V = np.zeros((room, size, parts, lanes), self.dtype)
         self.M = np.full((room, size, mins, lanes), NO_VALUE, np.int64)
         self.start = np.zeros((room, lanes), np.int32)
-        self.one = _longer(self.one, room, 1)
-        self.exponent = _longer(self.exponent, room, 0)
+        self.one = np.ones((room, lanes), self.dtype)
+        self.exponent = np.zeros((room, lanes), np.int64)
         self.dirty = _longer(self.dirty, room, 0)
         first = LONG_AGO // max(self.window.pane, 1) if self.sliding else LONG_AGO
         self.opened = _longer(self.opened, room, first)
@@ -121,6 +121,8 @@ class LinearRun:
             self.V[:old, :old_size, :, kept] = before[0]
             self.M[:old, :old_size, :, kept] = before[1]
             self.start[:old, kept] = before[2]
+            self.one[:old, kept] = before[3]
+            self.exponent[:old, kept] = before[4]
         if self.sliding:
             for lane in range(lanes):
                 self.start[old:, lane] = lane if lane < starts else -1
@@ -249,7 +251,7 @@ class LinearRun:
             out = self._room(max(ROWS_ROOM, 4 * self._panes + 8))
             lanes = np.zeros((self.keys, size + 2, counting.LANES))
             lanes[:, :size, : self.lanes] = self.V[:, :, 0, :]
-            lanes[:, size, 0] = self.one
+            lanes[:, size, 0] = self.one[:, 0]
             status, begin, rows = counting.count_panes(
                 lanes, self.V, self.M, self.start, self.one, self.exponent, self.opened,
                 self.dirty, self.block, plain.target, plain.source, tables.counts, events.ts,
@@ -257,28 +259,28 @@ class LinearRun:
                 self.window.slide // self.window.pane, *out,
             )  # fmt: skip
             self.V[:, :, 0, :] = lanes[:, :size, : self.lanes]
-            self.one[:] = lanes[:, size, 0]
+            self.one[:, 0] = lanes[:, size, 0]
             return status, begin, Rows(*(array[:rows] for array in out))
         width = self.window.within if self.window.kind is WindowKind.TUMBLING else 0
         out = self._room(len(events.ts) - begin + 1 if width else 1)
         slots = np.zeros((self.keys, size + 2))
         slots[:, :size] = self.V[:, :, 0, 0]
-        slots[:, size] = self.one
+        slots[:, size] = self.one[:, 0]
         if self.V.shape[2] == 1 and self.M.shape[2] == 0:
             if self.keys == 1 and not width:
                 status, begin = counting.count_stream(
-                    slots, self.exponent, plain.target, plain.source, events.codes, begin
+                    slots, self.exponent[:, 0], plain.target, plain.source, events.codes, begin
                 )
                 rows = 0
             else:
                 status, begin, rows = counting.count_windows(
-                    slots, self.exponent, self.opened, plain.target, plain.source, tables.counts,
-                    events.ts, events.key, events.codes, begin, width, *out[:3],
+                    slots, self.exponent[:, 0], self.opened, plain.target, plain.source,
+                    tables.counts, events.ts, events.key, events.codes, begin, width, *out[:3],
                 )  # fmt: skip
         else:
             return self._call_parts(events, begin, plain, width, out)
         self.V[:, :, 0, 0] = slots[:, :size]
-        self.one[:] = slots[:, size]
+        self.one[:, 0] = slots[:, size]
         return status, begin, Rows(*(array[:rows] for array in out))
 
     def _call_moving(self, events: Events, begin: int, moving: Moving) -> tuple[int, int, Rows]:
@@ -288,13 +290,13 @@ class LinearRun:
         out = self._room(len(events.ts) - begin + 1 if width else 1)
         slots = np.zeros((self.keys, size + 3))
         slots[:, :size] = self.V[:, :, 0, 0]
-        slots[:, size] = self.one
+        slots[:, size] = self.one[:, 0]
         status, begin, rows = counting.count_moving(
-            slots, self.exponent, self.opened, *moving, self.program.tables().counts, events.ts,
-            events.key, events.codes, begin, width, *out[:3],
+            slots, self.exponent[:, 0], self.opened, *moving, self.program.tables().counts,
+            events.ts, events.key, events.codes, begin, width, *out[:3],
         )  # fmt: skip
         self.V[:, :, 0, 0] = slots[:, :size]
-        self.one[:] = slots[:, size]
+        self.one[:, 0] = slots[:, size]
         return status, begin, Rows(*(array[:rows] for array in out))
 
     def _call_parts(
@@ -308,7 +310,7 @@ class LinearRun:
         sums = np.zeros((self.keys, size + 2, shape[0]))
         least = np.full((self.keys, size + 2, shape[1]), NO_VALUE, np.int64)
         sums[:, :size, :parts] = self.V[:, :, :, 0]
-        sums[:, size, 0] = self.one
+        sums[:, size, 0] = self.one[:, 0]
         least[:, :size, :mins] = self.M[:, :, :, 0]
         weights, values, wcol, xcol = events.weights, events.values, self.wcol, self.xcol
         kernel, results = counting.aggregate_windows, out
@@ -324,13 +326,13 @@ class LinearRun:
             results = (*out[:2], numbers, np.zeros((rows_room, shape[1]), np.int64))
             kernel = counting.aggregate_few
         status, begin, rows = kernel(
-            sums, least, self.exponent, self.opened, plain.target, plain.source, tables.counts,
-            tables.variable, events.ts, events.key, events.codes, weights, values, wcol, xcol,
-            begin, width, *results,
+            sums, least, self.exponent[:, 0], self.opened, plain.target, plain.source,
+            tables.counts, tables.variable, events.ts, events.key, events.codes, weights,
+            values, wcol, xcol, begin, width, *results,
         )  # fmt: skip
         self.V[:, :, :, 0] = sums[:, :size, :parts]
         self.M[:, :, :, 0] = least[:, :size, :mins]
-        self.one[:] = sums[:, size, 0]
+        self.one[:, 0] = sums[:, size, 0]
         key, window, numbers, found = (array[:rows] for array in results)
         return status, begin, Rows(key, window, numbers[:, :parts], found[:, :mins])
 
@@ -387,7 +389,7 @@ class LinearRun:
     def widen(self) -> None:
         """Turn to wide numbers."""
         assert self.dtype == DOUBLE, "wide numbers reach everywhere"
-        exponents = self.exponent[:, None, None, None].astype(np.float64)
+        exponents = self.exponent[:, None, None, :].astype(np.float64)
         self.V = np.where(self.V != 0, self.V + 1j * exponents, 0).astype(WIDE)
         # Kernels expect mantissas in [1, 2^512).
         mantissa, power = np.frexp(self.V.real)
@@ -396,7 +398,7 @@ class LinearRun:
         real = np.ldexp(mantissa * 2, (shift - base).astype(np.int64))
         finite = np.isfinite(self.V.real) & (self.V.real != 0)
         self.V = np.where(finite, real + 1j * base, self.V.real)
-        self.one = np.ones(self.keys, WIDE)
+        self.one = np.ones((self.keys, self.lanes), WIDE)
         self.exponent[:] = 0
         self.dtype = WIDE
 

@@ -20,7 +20,7 @@ from cepheid.engine.step import PartitionState
 from cepheid.engine.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
 from cepheid.engine.versions import Versioned, read_versioned
 
-SNAPSHOT_VERSION = 5
+SNAPSHOT_VERSION = 6
 """Goes up whenever old bytes can no longer be read."""
 
 

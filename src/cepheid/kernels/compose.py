@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cepheid.kernels.linear import NARROW, OK, advance
+from cepheid.kernels.linear import ENDED, OK, advance, rooms
 from cepheid.kernels.panes import FULL, identity, put, seal, times
-from cepheid.kernels.ring import add, settle, wide
+from cepheid.kernels.ring import add, wide
 
 
 @njit(cache=True)
@@ -33,7 +33,7 @@ def take_pane(V, M, start, exponent, k, D, DM, DS, row):
     for lane in range(V.shape[3]):
         for q in range(V.shape[1]):
             for a in range(V.shape[2]):
-                D[row, q, a, lane] = wide(V[k, q, a, lane], exponent[k])
+                D[row, q, a, lane] = wide(V[k, q, a, lane], exponent[k, lane])
             for a in range(M.shape[2]):
                 DM[row, q, a, lane] = M[k, q, a, lane]
         DS[row, lane] = start[k, lane]
@@ -65,40 +65,27 @@ def summarise_panes(
     -------
     status, next event, number of matrices
     """
-    rows = 0
-    n = ts.shape[0]
-    nV = np.zeros((V.shape[1], V.shape[2], V.shape[3]), V.dtype)
-    nM = np.zeros((M.shape[1], M.shape[2], M.shape[3]), np.int64)
-    mV, mM = nV.copy(), nM.copy()
-    i = begin
-    while i < n:
-        k = key[i]
-        j = i + 1
-        if grouped:
-            while j < n and ts[j] == ts[i] and key[j] == k:
-                j += 1
-        here = ts[i] // width
-        if here != pane[k]:
-            if dirty[k]:
-                if rows == out_key.shape[0]:
-                    return FULL, i, rows
-                take_pane(V, M, start, exponent, k, D, DM, DS, rows)
-                out_key[rows], out_pane[rows] = k, pane[k]
-                rows += 1
-                identity(V, M, start, one, exponent, unit, zero, k, nS)
-                dirty[k] = False
-            pane[k] = here
-        status = advance(
-            T, V, M, start, one, k, i, j, codes, letters[i], W, X, wcol, xcol, nV, nM, mV, mM,
-            semantics, zero, p,
+    rows, i, n = 0, begin, ts.shape[0]
+    room = rooms(V, M)
+    until = (pane + 1) * width
+    while True:
+        status, i = advance(
+            T, V, M, start, one, exponent, until, dirty, ts, key, codes, letters, W, X, wcol, xcol,
+            room, i, n, grouped, semantics, zero, p,
         )  # fmt: skip
-        if status != OK:
+        if status != ENDED:
             return status, i, rows
-        dirty[k] = True
-        i = j
-        if not settle(V, one, exponent, k):
-            return NARROW, i, rows
-    return OK, n, rows
+        k = key[i]
+        if dirty[k]:
+            if rows == out_key.shape[0]:
+                return FULL, i, rows
+            take_pane(V, M, start, exponent, k, D, DM, DS, rows)
+            out_key[rows], out_pane[rows] = k, pane[k]
+            rows += 1
+            identity(V, M, start, one, exponent, unit, zero, k, nS)
+            dirty[k] = False
+        pane[k] = ts[i] // width
+        until[k] = (pane[k] + 1) * width
 
 
 @njit(cache=True)

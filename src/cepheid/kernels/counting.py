@@ -6,7 +6,7 @@ number that is always zero, so no event branches on its kind.
 
     S[key, slot(, lane)]    slots 0..size-1 configurations, slot size the unit, slot size+1 zero
 
-Doubles share an exponent per key, as in ``linear.py``.
+Doubles share an exponent per key and lane, as in ``linear.py``.
 """
 
 from __future__ import annotations
@@ -360,7 +360,7 @@ def load_lanes(S, V, one, k):
     for q in range(size):
         for lane in range(lanes):
             S[k, q, lane] = V[k, q, 0, lane]
-    S[k, size, 0] = one[k]
+    S[k, size, 0] = one[k, 0]
 
 
 @njit(cache=True)
@@ -370,7 +370,7 @@ def save_lanes(S, V, one, k):
     for q in range(size):
         for lane in range(lanes):
             V[k, q, 0, lane] = S[k, q, lane]
-    one[k] = S[k, size, 0]
+    one[k, 0] = S[k, size, 0]
 
 
 @njit(cache=True, nogil=True)
@@ -443,14 +443,19 @@ def count_panes(
 
 @njit(cache=True)
 def _shrink_lanes(S, exponent, k, size):
-    for q in range(size):
-        for lane in range(LANES):
-            if S[k, q, lane] != 0.0 and S[k, q, lane] * SHRINK < TINY:
-                return False
-    for q in range(size + 1):
-        for lane in range(LANES):
+    for lane in range(exponent.shape[1]):
+        largest, least = 0.0, LIMIT
+        for q in range(size):
+            largest = max(largest, S[k, q, lane])
+            if S[k, q, lane] != 0.0:
+                least = min(least, S[k, q, lane])
+        if largest <= LIMIT:
+            continue
+        if least * SHRINK < TINY:
+            return False
+        for q in range(size + 1):
             S[k, q, lane] *= SHRINK
+        exponent[k, lane] += 512
     if S[k, size, 0] < SHRINK:
         S[k, size, 0] = 0.0
-    exponent[k] += 512
     return True

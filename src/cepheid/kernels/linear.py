@@ -6,7 +6,7 @@ running aggregate per configuration is enough and no event is kept.
     V[key, configuration, part, lane]    counts and sums; part 0 counts matches
     M[key, configuration, part, lane]    smallest value keys (largest ones are kept as complements)
     start[key, lane]                     the start configuration of a lane, -1 for none
-    exponent[key]                        doubles only: V stands for V * 2^exponent
+    exponent[key, lane]                  doubles only: V stands for V * 2^exponent
 
 A lane is one run of the system. Windows that do not overlap need one lane. For sliding windows a
 pane is summarised by one lane per start configuration and per configuration: a matrix.
@@ -20,154 +20,185 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cepheid.kernels.ring import add, mul, present, settle, tiny, wide
+from cepheid.kernels.ring import add, large, mul, present, settle, tiny, wide
 
 ANY, NEXT, CONTIGUOUS = 0, 1, 2
 NO_VALUE = np.iinfo(np.int64).max
-OK, NARROW = 0, 1
+OK, NARROW, ENDED = 0, 1, 3
 """Status of a run; NARROW: doubles with a shared exponent do not reach from the smallest to the
-largest number, so the run must go on with wide numbers."""
+largest number, so the run must go on with wide numbers. ENDED: an event comes after a stretch."""
+
+
+@njit(cache=True)
+def rooms(V, M):
+    """Return rooms for ``advance``: what is added and what moves, with one more row each."""
+    size, lanes = V.shape[1] + 1, V.shape[3]
+    numbers = np.zeros((size, V.shape[2] * lanes), V.dtype)
+    values = np.full((size, M.shape[2] * lanes), NO_VALUE, np.int64)
+    return numbers, values, numbers.copy(), values.copy()
+
+
+# Rows hold the parts and lanes of one configuration. Loops over them run in vectors if indexes are
+# unsigned, and views of them would cost more than the loops.
+
+
+@njit(cache=True, inline="always")
+def _fill(V, M, q, zero):
+    for n in range(np.uint64(V.shape[1])):
+        V[q, n] = zero
+    for n in range(np.uint64(M.shape[1])):
+        M[q, n] = NO_VALUE
+
+
+@njit(cache=True, inline="always")
+def _add_row(V, M, q, W, X, r, p):
+    """Add row r of W, X to row q of V, M; return how many numbers are large."""
+    many = 0
+    for n in range(np.uint64(V.shape[1])):
+        total = add(V[q, n], W[r, n], p)
+        V[q, n] = total
+        many += large(total)
+    for n in range(np.uint64(M.shape[1])):
+        M[q, n] = min(M[q, n], X[r, n])
+    return many
+
+
+@njit(cache=True, inline="always")
+def _add_event(V, M, q, W, X, wcol, xcol, variable, e, lanes, zero, p):
+    """Add an event to the new matches of row q."""
+    for a in range(1, wcol.shape[1]):
+        column = wcol[variable, a]
+        if column >= 0:
+            weight, first = W[column, e], np.uint64(a) * lanes
+            for n in range(lanes):
+                # A weight that is no number must not reach lanes without matches.
+                more = mul(weight, V[q, n], p) if present(V[q, n]) else zero
+                V[q, first + n] = add(V[q, first + n], more, p)
+    for a in range(xcol.shape[1]):
+        column = xcol[variable, a]
+        if column >= 0:
+            value, first = X[column, e], np.uint64(a) * lanes
+            for n in range(lanes):
+                least = value if present(V[q, n]) else NO_VALUE
+                M[q, first + n] = min(M[q, first + n], least)
+
+
+@njit(cache=True, inline="always")
+def move(V, M, base, size, move_from, move_to, first, last, mV, mM, zero, p):
+    """Move the matches of configurations by a letter; all leave before any arrives."""
+    many = 0
+    for q in range(size):
+        _fill(mV, mM, q, zero)
+    for m in range(first, last):
+        if move_to[m] >= 0:
+            _add_row(mV, mM, move_to[m], V, M, base + move_from[m], p)
+    for m in range(first, last):
+        _fill(V, M, base + move_from[m], zero)
+    for q in range(size):
+        many += _add_row(V, M, base + q, mV, mM, q, p)
+    return many
 
 
 @njit(cache=True)
 def advance(
-    T,
-    V,
-    M,
-    start,
-    one,
-    k,
-    i,
-    j,
-    codes,
-    letter,
-    W,
-    X,
-    wcol,
-    xcol,
-    nV,
-    nM,
-    mV,
-    mM,
-    semantics,
-    zero,
-    p,
-):
-    """Apply the events i to j of partition k, all of one time; O(edges x parts x lanes) an event.
+    T, V, M, start, one, exponent, until, dirty, ts, key, codes, letters, W, X, wcol, xcol, room,
+    i, n, grouped, semantics, zero, p,
+):  # fmt: skip
+    """Apply events i to n, up to the first that comes too late; O(edges x parts x lanes) an event.
 
     Parameters
     ----------
     T
         The tables of a program (``engine.program.Tables``).
-    codes, letter
-        The code of every event, and the letter of this time.
+    until, dirty
+        (keys,) the end of the stretch that is open, and whether there were events.
+    codes, letters
+        The code of every event, and the letter of its time.
     W, X
         Weights (parts x events) and value keys (parts x events).
     wcol, xcol
         (variable, part) -> row of W or X, or -1.
-    nV, nM
-        What the events add: (configuration, part, lane); stays readable for the caller.
-    mV, mM
-        Room for what moves, of the same shapes.
+    room
+        What ``rooms`` returns. Afterwards the first two hold what the last events added, in the
+        rows of the configurations that they could add to.
+    grouped
+        Whether events of one key and time are processed together (TIES strict).
+
+    Returns
+    -------
+    OK, NARROW, or ENDED if the next event comes too late; and the next event.
     """
-    size, parts, lanes = V.shape[1], V.shape[2], V.shape[3]
-    mins = M.shape[2]
-    grouped = j - i > 1
-    nV[:, :, :] = zero
-    nM[:, :, :] = NO_VALUE
-    for e in range(i, j):
-        c = codes[e]
-        for t in range(T.target_ptr[c], T.target_ptr[c + 1]):
-            q = T.target[t]
-            variable = T.variable[q]
-            for lane in range(lanes):
-                inc = zero
+    # Fields of tuples and views count references, which would take most of the time in the loop.
+    (
+        target_ptr, target, source_ptr, source, starts, clear_ptr, clear, move_ptr, move_from,
+        move_to, start_next, finished, _, variable,
+    ) = T  # fmt: skip
+    nV, nM, mV, mM = room
+    size, lanes = V.shape[1], np.uint64(V.shape[3])
+    starting = min(V.shape[3], starts.shape[1])
+    D = V.reshape(V.shape[0] * size, V.shape[2] * V.shape[3])
+    DM = M.reshape(V.shape[0] * size, M.shape[2] * V.shape[3])
+    while i < n:
+        k = key[i]
+        if ts[i] >= until[k]:
+            return ENDED, i
+        j, base, many = i + 1, k * size, 0
+        while grouped and j < n and ts[j] == ts[i] and key[j] == k:
+            j += 1
+        several = j - i > 1
+        if several:
+            for q in range(size):
+                _fill(nV, nM, q, zero)
+        for e in range(i, j):
+            for t in range(target_ptr[codes[e]], target_ptr[codes[e] + 1]):
+                # Events of one time may add to the same configuration, so each has a row to itself.
+                q = target[t]
+                row = size if several else q
+                _fill(nV, nM, row, zero)
                 # Contiguous matches that go on past tied events would leave one of them out, so
                 # only those that begin here stay; finished ones count all the same (§3.3).
-                extends = not (grouped and semantics == CONTIGUOUS and not T.finished[q])
-                if extends:
-                    for s in range(T.source_ptr[t], T.source_ptr[t + 1]):
-                        inc = add(inc, V[k, T.source[s], 0, lane], p)
-                if start[k, lane] >= 0 and T.start[t, start[k, lane]]:
-                    if tiny(one[k]) and not present(inc) and not present(V[k, q, 0, lane]):
-                        return NARROW
-                    inc = add(inc, one[k], p)
-                if not present(inc):
-                    continue
-                nV[q, 0, lane] = add(nV[q, 0, lane], inc, p)
-                for a in range(1, parts):
-                    total = zero
-                    if extends:
-                        for s in range(T.source_ptr[t], T.source_ptr[t + 1]):
-                            total = add(total, V[k, T.source[s], a, lane], p)
-                    row = wcol[variable, a]
-                    if row >= 0:
-                        total = add(total, mul(W[row, e], inc, p), p)
-                    nV[q, a, lane] = add(nV[q, a, lane], total, p)
-                for a in range(mins):
-                    least = NO_VALUE
-                    if extends:
-                        for s in range(T.source_ptr[t], T.source_ptr[t + 1]):
-                            if present(V[k, T.source[s], 0, lane]):
-                                least = min(least, M[k, T.source[s], a, lane])
-                    row = xcol[variable, a]
-                    if row >= 0:
-                        least = min(least, X[row, e])
-                    nM[q, a, lane] = min(nM[q, a, lane], least)
-    if semantics == CONTIGUOUS:
-        for q in range(size):
-            if not T.finished[q]:
-                V[k, q] = zero
-                M[k, q] = NO_VALUE
-    elif semantics == NEXT:
-        for e in range(i, j):
-            for t in range(T.clear_ptr[codes[e]], T.clear_ptr[codes[e] + 1]):
-                V[k, T.clear[t]] = zero
-                M[k, T.clear[t]] = NO_VALUE
-    if T.move_ptr[letter + 1] > T.move_ptr[letter]:
-        move(T, V, M, k, letter, mV, mM, zero, p)
-    for lane in range(lanes):
-        if start[k, lane] >= 0:
-            start[k, lane] = T.start_next[letter, start[k, lane]]
-    for q in range(size):
-        for lane in range(lanes):
-            if present(nV[q, 0, lane]):
-                for a in range(parts):
-                    V[k, q, a, lane] = add(V[k, q, a, lane], nV[q, a, lane], p)
-                for a in range(mins):
-                    M[k, q, a, lane] = min(M[k, q, a, lane], nM[q, a, lane])
-    return OK
+                if not (several and semantics == CONTIGUOUS and not finished[q]):
+                    for s in range(source_ptr[t], source_ptr[t + 1]):
+                        _add_row(nV, nM, row, D, DM, base + source[s], p)
+                for lane in range(starting):
+                    if start[k, lane] >= 0 and starts[t, start[k, lane]]:
+                        unit = one[k, lane]
+                        if tiny(unit) and not present(nV[row, lane]):
+                            if not present(D[base + q, lane]):
+                                return NARROW, i
+                        nV[row, lane] = add(nV[row, lane], unit, p)
+                _add_event(nV, nM, row, W, X, wcol, xcol, variable[q], e, lanes, zero, p)
+                if several:
+                    _add_row(nV, nM, q, nV, nM, size, p)
+        if semantics == CONTIGUOUS:
+            for q in range(size):
+                if not finished[q]:
+                    _fill(D, DM, base + q, zero)
+        elif semantics == NEXT:
+            for e in range(i, j):
+                for t in range(clear_ptr[codes[e]], clear_ptr[codes[e] + 1]):
+                    _fill(D, DM, base + clear[t], zero)
+        first, last = move_ptr[letters[i]], move_ptr[letters[i] + 1]
+        if first < last:
+            many += move(D, DM, base, size, move_from, move_to, first, last, mV, mM, zero, p)
+        for lane in range(starting):
+            if start[k, lane] >= 0:
+                start[k, lane] = start_next[letters[i], start[k, lane]]
+        if several:
+            for q in range(size):
+                many += _add_row(D, DM, base + q, nV, nM, q, p)
+        else:
+            for t in range(target_ptr[codes[i]], target_ptr[codes[i] + 1]):
+                many += _add_row(D, DM, base + target[t], nV, nM, target[t], p)
+        dirty[k] = True
+        i = j
+        if many > 0 and not settle(V, one, exponent, k):
+            return NARROW, i
+    return OK, i
 
 
 @njit(cache=True)
-def move(T, V, M, k, letter, mV, mM, zero, p):
-    """Move the matches of configurations by a letter; all leave before any arrives."""
-    parts, lanes, mins = V.shape[2], V.shape[3], M.shape[2]
-    mV[:, :, :] = zero
-    mM[:, :, :] = NO_VALUE
-    first, last = T.move_ptr[letter], T.move_ptr[letter + 1]
-    for m in range(first, last):
-        s, q = T.move_from[m], T.move_to[m]
-        for lane in range(lanes):
-            if q >= 0 and present(V[k, s, 0, lane]):
-                for a in range(parts):
-                    mV[q, a, lane] = add(mV[q, a, lane], V[k, s, a, lane], p)
-                for a in range(mins):
-                    mM[q, a, lane] = min(mM[q, a, lane], M[k, s, a, lane])
-    for m in range(first, last):
-        V[k, T.move_from[m]] = zero
-        M[k, T.move_from[m]] = NO_VALUE
-    for q in range(V.shape[1]):
-        for lane in range(lanes):
-            if present(mV[q, 0, lane]):
-                for a in range(parts):
-                    V[k, q, a, lane] = add(V[k, q, a, lane], mV[q, a, lane], p)
-                for a in range(mins):
-                    M[k, q, a, lane] = min(M[k, q, a, lane], mM[q, a, lane])
-
-
-@njit(cache=True)
-def close_row(T, V, M, k, exponent, R, RM, row, p):
+def close_row(counts, V, M, k, exponent, R, RM, row, p):
     """Add up the configurations that count, in lane 0; return whether there is any match."""
     some = False
     for a in range(V.shape[2]):
@@ -175,10 +206,10 @@ def close_row(T, V, M, k, exponent, R, RM, row, p):
     for a in range(M.shape[2]):
         RM[row, a] = NO_VALUE
     for q in range(V.shape[1]):
-        if T.counts[q] and present(V[k, q, 0, 0]):
+        if counts[q] and present(V[k, q, 0, 0]):
             some = True
             for a in range(V.shape[2]):
-                R[row, a] = add(R[row, a], wide(V[k, q, a, 0], exponent[k]), p)
+                R[row, a] = add(R[row, a], wide(V[k, q, a, 0], exponent[k, 0]), p)
             for a in range(M.shape[2]):
                 RM[row, a] = min(RM[row, a], M[k, q, a, 0])
     return some
@@ -190,8 +221,8 @@ def reset(V, M, start, one, exponent, unit, zero, k):
     V[k] = zero
     M[k] = NO_VALUE
     start[k] = 0
-    one[k] = unit
-    exponent[k] = 0
+    one[k, 0] = unit
+    exponent[k, 0] = 0
 
 
 @njit(cache=True, nogil=True)
@@ -240,35 +271,25 @@ def aggregate_linear(
     -------
     status, next event, number of rows
     """
-    rows = 0
-    n = ts.shape[0]
-    nV = np.zeros((V.shape[1], V.shape[2], V.shape[3]), V.dtype)
-    nM = np.zeros((M.shape[1], M.shape[2], M.shape[3]), np.int64)
-    mV, mM = nV.copy(), nM.copy()
-    i = begin
-    while i < n:
-        k = key[i]
-        j = i + 1
-        if grouped:
-            while j < n and ts[j] == ts[i] and key[j] == k:
-                j += 1
-        if width > 0 and ts[i] >= opened[k] + width:
-            if close_row(T, V, M, k, exponent, R, RM, rows, p):
-                out_key[rows] = k
-                out_start[rows] = opened[k]
-                rows += 1
-            reset(V, M, start, one, exponent, unit, zero, k)
-            opened[k] = ts[i] // width * width
-        status = advance(
-            T, V, M, start, one, k, i, j, codes, letters[i], W, X, wcol, xcol, nV, nM, mV, mM,
-            semantics, zero, p,
+    rows, i, n = 0, begin, ts.shape[0]
+    room = rooms(V, M)
+    dirty = np.zeros(V.shape[0], np.bool_)
+    until = opened + width if width > 0 else np.full(V.shape[0], NO_VALUE)
+    while True:
+        status, i = advance(
+            T, V, M, start, one, exponent, until, dirty, ts, key, codes, letters, W, X, wcol, xcol,
+            room, i, n, grouped, semantics, zero, p,
         )  # fmt: skip
-        if status != OK:
+        if status != ENDED:
             return status, i, rows
-        i = j
-        if not settle(V, one, exponent, k):
-            return NARROW, i, rows
-    return OK, n, rows
+        k = key[i]
+        if close_row(T.counts, V, M, k, exponent, R, RM, rows, p):
+            out_key[rows] = k
+            out_start[rows] = opened[k]
+            rows += 1
+        reset(V, M, start, one, exponent, unit, zero, k)
+        opened[k] = ts[i] // width * width
+        until[k] = opened[k] + width
 
 
 @njit(cache=True)
@@ -280,7 +301,7 @@ def flush_linear(
     for k in range(V.shape[0]):
         if width > 0 and opened[k] + width > until:
             continue
-        if close_row(T, V, M, k, exponent, R, RM, rows, p):
+        if close_row(T.counts, V, M, k, exponent, R, RM, rows, p):
             out_key[rows] = k
             out_start[rows] = opened[k]
             rows += 1

@@ -24,8 +24,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cepheid.kernels.linear import NARROW, NO_VALUE, OK, advance
-from cepheid.kernels.ring import add, mul, present, settle, wide
+from cepheid.kernels.linear import ENDED, NO_VALUE, advance, rooms
+from cepheid.kernels.ring import add, mul, present, wide
 
 FULL = 2
 """Status: there is no room for more rows; take them away and go on."""
@@ -95,9 +95,9 @@ def copy_lanes(X, XM, XS, D, DM, DS, lanes):
 @njit(cache=True)
 def identity(V, M, start, one, exponent, unit, zero, k, nS):
     """Begin a pane: every lane holds one match, in the configuration that it stands for."""
-    one[k] = unit
-    exponent[k] = 0
     for lane in range(V.shape[3]):
+        one[k, lane] = unit
+        exponent[k, lane] = 0
         for q in range(V.shape[1]):
             for a in range(V.shape[2]):
                 V[k, q, a, lane] = zero
@@ -117,7 +117,7 @@ def _end_pane(V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, o, nS,
     for lane in range(lanes):
         for q in range(size):
             for a in range(parts):
-                P[k, o, q, a, lane] = wide(V[k, q, a, lane], exponent[k])
+                P[k, o, q, a, lane] = wide(V[k, q, a, lane], exponent[k, lane])
             for a in range(mins):
                 PM[k, o, q, a, lane] = M[k, q, a, lane]
         PS[k, o, lane] = start[k, lane]
@@ -298,41 +298,27 @@ def aggregate_panes(
     -------
     status, next event, number of rows
     """
-    rows = 0
-    n = ts.shape[0]
-    room = out_key.shape[0]
+    rows, i, n = 0, begin, ts.shape[0]
     panes = B[0].shape[1]
-    nV = np.zeros((V.shape[1], V.shape[2], V.shape[3]), V.dtype)
-    nM = np.zeros((M.shape[1], M.shape[2], M.shape[3]), np.int64)
-    mV, mM = nV.copy(), nM.copy()
     oV = np.zeros((V.shape[1], V.shape[2]), B[0].dtype)
     oM = np.zeros((M.shape[1], M.shape[2]), np.int64)
-    i = begin
-    while i < n:
-        k = key[i]
-        j = i + 1
-        if grouped:
-            while j < n and ts[j] == ts[i] and key[j] == k:
-                j += 1
-        if ts[i] >= (pane[k] + 1) * width:
-            if rows + 2 * panes + 2 > room:
-                return FULL, i, rows
-            upto = ts[i] // width
-            rows = seal(
-                T.counts, V, M, start, one, exponent, pane, dirty, B, k, upto, slide, nS, unit,
-                zero, p, oV, oM, out_key, out_end, R, RM, rows,
-            )  # fmt: skip
-        status = advance(
-            T, V, M, start, one, k, i, j, codes, letters[i], W, X, wcol, xcol, nV, nM, mV, mM,
-            semantics, zero, p,
+    room = rooms(V, M)
+    until = (pane + 1) * width
+    while True:
+        status, i = advance(
+            T, V, M, start, one, exponent, until, dirty, ts, key, codes, letters, W, X, wcol, xcol,
+            room, i, n, grouped, semantics, zero, p,
         )  # fmt: skip
-        if status != OK:
+        if status != ENDED:
             return status, i, rows
-        dirty[k] = True
-        i = j
-        if not settle(V, one, exponent, k):
-            return NARROW, i, rows
-    return OK, n, rows
+        if rows + 2 * panes + 2 > out_key.shape[0]:
+            return FULL, i, rows
+        k, upto = key[i], ts[i] // width
+        rows = seal(
+            T.counts, V, M, start, one, exponent, pane, dirty, B, k, upto, slide, nS, unit,
+            zero, p, oV, oM, out_key, out_end, R, RM, rows,
+        )  # fmt: skip
+        until[k] = (upto + 1) * width
 
 
 @njit(cache=True)

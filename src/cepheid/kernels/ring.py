@@ -60,6 +60,13 @@ def _add_wide(a: complex, b: complex) -> complex:
 
 
 @njit(cache=True)
+def _add_residue(a: np.uint64, b: np.uint64, p: np.uint64) -> np.uint64:
+    """Return a + b mod p; both are below p."""
+    total = a + b
+    return min(total, total - p)
+
+
+@njit(cache=True)
 def _mul_residue(a: np.uint64, b: np.uint64, p: np.uint64) -> np.uint64:
     """Return a * b mod p without a number of more than 64 bits."""
     if p != _M61:
@@ -97,7 +104,7 @@ def _add(a, b, p):
     if isinstance(a, types.Complex):
         return lambda a, b, p: _add_wide(a, b)
     if isinstance(a, types.Integer):
-        return lambda a, b, p: (a + b) % p
+        return lambda a, b, p: _add_residue(a, b, p)
     return lambda a, b, p: a + b
 
 
@@ -127,6 +134,18 @@ def _tiny(one):
     return lambda one: False
 
 
+def large(x: Any) -> Any:
+    """Return whether a double with a shared exponent should be settled."""
+    return abs(x) > LIMIT
+
+
+@overload(large)
+def _large(x):
+    if isinstance(x, types.Float):
+        return lambda x: abs(x) > LIMIT
+    return lambda x: False
+
+
 def settle(V: Any, one: Any, exponent: Any, k: Any) -> Any:
     """Bring the doubles of a partition below LIMIT; return False if others would be lost by it."""
     return True
@@ -140,21 +159,23 @@ def _settle(V, one, exponent, k):
 
 
 def _settle_doubles(V, one, exponent, k):
-    largest = 0.0
-    for x in V[k].flat:
-        if abs(x) > largest and np.isfinite(x):
-            largest = abs(x)
-    if largest < LIMIT:
-        return True
-    for x in V[k].flat:
-        if x != 0.0 and abs(x) * SHRINK < TINY:
+    for lane in range(V.shape[3]):
+        largest, least = 0.0, LIMIT
+        for q in range(V.shape[1]):
+            for a in range(V.shape[2]):
+                x = abs(V[k, q, a, lane])
+                if np.isfinite(x):
+                    largest = max(largest, x)
+                    least = min(least, x) if x > 0.0 else least
+        if largest <= LIMIT:
+            continue
+        if least * SHRINK < TINY:
             return False
-    for q in range(V.shape[1]):
-        for a in range(V.shape[2]):
-            for lane in range(V.shape[3]):
+        for q in range(V.shape[1]):
+            for a in range(V.shape[2]):
                 V[k, q, a, lane] *= SHRINK
-    one[k] *= SHRINK
-    exponent[k] += 512
+        one[k, lane] *= SHRINK
+        exponent[k, lane] += 512
     return True
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cepheid.kernels.linear import NO_VALUE, advance, move
+from cepheid.kernels.linear import NO_VALUE, advance, move, rooms
 from cepheid.kernels.panes import copy_lanes, identity, put, times
 from cepheid.kernels.ring import add, mul, present
 
@@ -42,14 +42,32 @@ def _write(counts, oV, oM, t, kind, moved, row, p, out_time, out_kind, out_ended
 
 
 @njit(cache=True)
-def _turn(T, first, last, at, V, M, start, one, exponent, codes, letters, W, X, wcol, xcol,
-          nV, nM, mV, mM, A, AM, AS, B, BS, semantics, nS, unit, zero, p):  # fmt: skip
+def _add_events(T, V, M, start, one, exponent, S, i, j, ts, codes, letters, W, X, wcol, xcol,
+                added, semantics, zero, p):  # fmt: skip
+    """Apply the events i to j, all of one time; ``added`` holds what they add, and nothing else.
+
+    ``S`` holds what a stream of one key without an end is for ``advance``.
+    """
+    added[0][:, :] = zero
+    added[1][:, :] = NO_VALUE
+    key, until, dirty = S
+    advance(
+        T, V, M, start, one, exponent, until, dirty, ts, key, codes, letters, W, X, wcol, xcol,
+        added, i, j, j - i > 1, semantics, zero, p,
+    )  # fmt: skip
+
+
+@njit(cache=True)
+def _turn(T, first, last, at, V, M, start, one, exponent, S, ts, codes, letters, W, X, wcol,
+          xcol, added, A, AM, AS, B, BS, semantics, nS, unit, zero, p):  # fmt: skip
     """Make a front of the times first to last: suffix vectors, from the last one to the first.
 
     ``A[h]`` begins with the empty match before time h; ``B[h, s]`` with the matches that begin at h
     in the start configuration s, which h turns into ``BS[h, s]``.
     """
     size, parts, lanes, mins = V.shape[1], V.shape[2], V.shape[3], M.shape[2]
+    nV = added[0][:size].reshape(size, parts, lanes)
+    nM = added[1][:size].reshape(size, mins, lanes)
     G = np.zeros((size, parts, lanes), V.dtype)
     GM = np.full((size, mins, lanes), NO_VALUE, np.int64)
     GS = np.zeros(lanes, np.int32)
@@ -63,9 +81,9 @@ def _turn(T, first, last, at, V, M, start, one, exponent, codes, letters, W, X, 
     for h in range(last - 1, first - 1, -1):
         identity(V, M, start, one, exponent, unit, zero, 0, nS)
         i, j = at[h], at[h + 1]
-        advance(
-            T, V, M, start, one, 0, i, j, codes, letters[i], W, X, wcol, xcol,
-            nV, nM, mV, mM, semantics, zero, p,
+        _add_events(
+            T, V, M, start, one, exponent, S, i, j, ts, codes, letters, W, X, wcol, xcol, added,
+            semantics, zero, p,
         )  # fmt: skip
         for s in range(B.shape[1]):
             times(nV, nM, s, np.int32(-1), G, GM, GS, nS, oV, oM, p)
@@ -130,10 +148,9 @@ def aggregate_trailing(
     V = np.zeros((1, size, parts, lanes), R.dtype)
     M = np.zeros((1, size, mins, lanes), np.int64)
     start = np.zeros((1, lanes), np.int32)
-    one, exponent = np.ones(1, R.dtype), np.zeros(1, np.int64)
-    nV = np.zeros((size, parts, lanes), R.dtype)
-    nM = np.zeros((size, mins, lanes), np.int64)
-    mV, mM = nV.copy(), nM.copy()
+    one, exponent = np.ones((1, lanes), R.dtype), np.zeros((1, lanes), np.int64)
+    added = rooms(V, M)
+    S = np.zeros_like(codes), np.full(1, NO_VALUE), np.zeros(1, np.bool_)
     oV, oM = np.zeros((size, parts), R.dtype), np.zeros((size, mins), np.int64)
     n = at.shape[0] - 1
     A = np.zeros((n + 1, size, parts, 1), R.dtype)
@@ -143,7 +160,7 @@ def aggregate_trailing(
     # Only what leaves together with events before it begins in another start configuration than 0.
     starts = nS if _tied(ts, at) else 1
     begun, after = np.zeros((n, starts, size), R.dtype), np.zeros((n, starts), np.int32)
-    E, EM = np.zeros((1, size, 1, 1), R.dtype), np.zeros((1, size, 0, 1), np.int64)
+    E = np.zeros((size, 1), R.dtype)
     identity(V, M, start, one, exponent, unit, zero, 0, nS)
     out = (out_time, out_kind, out_ended, R, RM)
     first, front, rows, g, f = 0, 0, 0, 0, n
@@ -161,8 +178,8 @@ def aggregate_trailing(
             while first < g and ts[at[first]] + width <= t:
                 if first == front:
                     _turn(
-                        T, front, g, at, V, M, start, one, exponent, codes, letters, W, X, wcol,
-                        xcol, nV, nM, mV, mM, A, AM, AS, begun, after, semantics, nS, unit, zero, p,
+                        T, front, g, at, V, M, start, one, exponent, S, ts, codes, letters, W, X,
+                        wcol, xcol, added, A, AM, AS, begun, after, semantics, nS, unit, zero, p,
                     )  # fmt: skip
                     identity(V, M, start, one, exponent, unit, zero, 0, nS)
                     front = g
@@ -180,15 +197,15 @@ def aggregate_trailing(
                     rows = _write(T.counts, oV, oM, t, kind, died, rows, p, *out)
                 continue
         i, j = at[g], at[g + 1]
-        advance(
-            T, V, M, start, one, 0, i, j, codes, letters[i], W, X, wcol, xcol,
-            nV, nM, mV, mM, semantics, zero, p,
+        _add_events(
+            T, V, M, start, one, exponent, S, i, j, ts, codes, letters, W, X, wcol, xcol, added,
+            semantics, zero, p,
         )  # fmt: skip
         # TIES arrival: one row for all events of a time; one may forbid what ended with another.
         if g > 0 and ts[at[g - 1]] == t:
-            move(T, E, EM, 0, letters[i], mV[:, :1, :1], mM[:, :0, :1], zero, p)
+            _forbid(T, E, letters[i], zero, p)
         g += 1
-        _end(nV, A, AS, f, nS, E, p)
+        _end(added[0][:size], A, AS, f, nS, E, p)
         if g < n and ts[at[g]] == t:
             continue
         if t >= fresh:
@@ -196,6 +213,15 @@ def aggregate_trailing(
             ended = _counted(T.counts, E, p)
             rows = _write(T.counts, oV, oM, t, int(present(ended)) * ENDED, ended, rows, p, *out)
         E[:] = zero
+
+
+@njit(cache=True)
+def _forbid(T, E, letter, zero, p):
+    """Let an event move, or drop, what ended with others of its time."""
+    first, last = T.move_ptr[letter], T.move_ptr[letter + 1]
+    none = np.zeros((E.shape[0], 0), np.int64)
+    moving = np.zeros_like(E)
+    move(E, none, 0, E.shape[0], T.move_from, T.move_to, first, last, moving, none, zero, p)
 
 
 @njit(cache=True)
@@ -209,9 +235,9 @@ def _tied(ts, at):
 def _counted(counts, E, p):
     """Return how many of the matches that ended count."""
     total = E.dtype.type(0)
-    for q in range(E.shape[1]):
+    for q in range(E.shape[0]):
         if counts[q]:
-            total = add(total, E[0, q, 0, 0], p)
+            total = add(total, E[q, 0], p)
     return total
 
 
@@ -242,13 +268,13 @@ def _dying(counts, begun, V, first, s, nS, p):
 def _end(nV, A, AS, f, nS, E, p):
     """Add what ends with the events just added, configuration by configuration."""
     for q in range(nV.shape[0]):
-        total = E[0, q, 0, 0]
+        total = E[q, 0]
         if AS[f, 0] >= 0:
-            total = add(total, nV[q, 0, AS[f, 0]], p)
+            total = add(total, nV[q, AS[f, 0]], p)
         for r in range(nV.shape[0]):
             if present(A[f, r, 0, 0]):
-                total = add(total, mul(A[f, r, 0, 0], nV[q, 0, nS + r], p), p)
-        E[0, q, 0, 0] = total
+                total = add(total, mul(A[f, r, 0, 0], nV[q, nS + r], p), p)
+        E[q, 0] = total
 
 
 @njit(cache=True)
