@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import cepheid
 from cepheid.engine.select_counted import CountedJob, empty_rows
 from cepheid.errors import DataError
 from cepheid.planner.plan import Plan
+from cepheid.runtime import select_turn
 from cepheid.runtime.bucket import Outcome
 from cepheid.runtime.select_turn import turn_counted
 from cepheid.runtime.work import Work
@@ -91,7 +93,8 @@ def test_any_micro_batches_give_the_full_windows(
     arrival = {ts: ts + 1_000 * delay for ts, delay in zip(times, delays, strict=True)}
     mixed = sorted(events, key=lambda event: arrival[event["ts"]])
     kept = kept_by(text, mixed)
-    found, outcomes, _ = turns(work_of(plan_of(text), delay=3_000), cut(data, kept))
+    with patch.object(select_turn, "STEP_ROWS", data.draw(st.sampled_from((1, 4, 1 << 18)))):
+        found, outcomes, _ = turns(work_of(plan_of(text), delay=3_000), cut(data, kept))
     assert unordered(found) == unordered(expected)
     assert sum(outcome.late for outcome in outcomes) == 0
     assert sum(outcome.events for outcome in outcomes) == len(kept)
