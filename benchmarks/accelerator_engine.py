@@ -99,7 +99,8 @@ def split() -> None:
         {Place.GPU: 2},
         {Place.GPU: 4},
         {Place.CPU: 1, Place.GPU: 2},
-        {Place.CPU: 8, Place.GPU: 4},
+        {Place.CPU: 4, Place.GPU: 2},
+        {Place.CPU: 8, Place.GPU: 2},
     ]
     for own in lanes:
         # What the first run measured of both places is known to the next ones.
