@@ -83,3 +83,18 @@ def test_times_before_the_epoch_and_numbers_beyond_doubles() -> None:
     for window in ("", "WITHIN 2 ms SLIDE 1 ms"):
         plan = query(f"RETURN LOG2(COUNT(*)) PATTERN A+ {window}").with_schema(events.schema).plan
         assert same(composed(plan, events, [700, 1499]), run_table(plan, events).to_pylist())
+
+
+@pytest.mark.parametrize(
+    "pattern", ["SEQ(A+, B)", "SEQ(B, A+)", "(SEQ(A+, B))+", "SEQ(A, NOT C, B)"]
+)
+@pytest.mark.parametrize("semantics", ["any", "skip-till-next-match"])
+def test_lanes_of_very_different_sizes(pattern: str, semantics: str) -> None:
+    events = pa.table(
+        {"ts": range(2400), "type": list("AAABAAAACA") * 240, "x": [n % 9 for n in range(2400)]}
+    )
+    text = f"RETURN LOG2(COUNT(*)), AVG(A.x), MIN(A.x), MAX(B.x) PATTERN {pattern}"
+    plan = query(f"{text} SEMANTICS {semantics}").with_schema(events.schema).plan
+    expected = run_table(plan, events).to_pylist()
+    for cuts in ([], [900], [3, 800, 801, 2000]):
+        assert same(composed(plan, events, cuts), expected)

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from cepheid.kernels.linear import ENDED, OK, advance, rooms
-from cepheid.kernels.panes import FULL, identity, put, seal, times
+from cepheid.kernels.panes import FULL, identity, product, seal
 from cepheid.kernels.ring import add, wide
 
 
@@ -112,10 +112,7 @@ def compose_panes(
                 counts, V, M, start, one, exponent, pane, dirty, B, k, panes_in[i], slide, nS,
                 unit, zero, p, oV, oM, out_key, out_end, R, RM, rows,
             )  # fmt: skip
-        for lane in range(V.shape[3]):
-            start[k, lane] = times(
-                V[k], M[k], lane, start[k, lane], D[i], DM[i], DS[i], nS, oV, oM, p
-            )
-            put(oV, oM, V[k], M[k], lane)
+        X, XM, XS = V[k], M[k], start[k]
+        product(X, XM, XS, D[i], DM[i], DS[i], nS, X, XM, XS, oV, oM, p)
         dirty[k] = True
     return OK, key.shape[0], rows

@@ -81,6 +81,14 @@ def put(oV, oM, D, DM, lane):
 
 
 @njit(cache=True)
+def product(X, XM, XS, B, C, S, nS, D, DM, DS, oV, oM, p):
+    """Multiply two matrices into a third, which may be the first one, lane by lane."""
+    for lane in range(X.shape[2]):
+        DS[lane] = times(X, XM, lane, XS[lane], B, C, S, nS, oV, oM, p)
+        put(oV, oM, D, DM, lane)
+
+
+@njit(cache=True)
 def copy_lanes(X, XM, XS, D, DM, DS, lanes):
     """Copy the first lanes of a matrix."""
     for lane in range(lanes):
@@ -126,11 +134,8 @@ def _end_pane(V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, o, nS,
         copy_lanes(P[k, o], PM[k, o], PS[k, o], F[k], FM[k], FS[k], lanes)
         begun[k] = True
         return
-    for lane in range(lanes):
-        FS[k, lane] = times(
-            F[k], FM[k], lane, FS[k, lane], P[k, o], PM[k, o], PS[k, o], nS, oV, oM, p
-        )
-        put(oV, oM, F[k], FM[k], lane)
+    X, XM, XS = F[k], FM[k], FS[k]
+    product(X, XM, XS, P[k, o], PM[k, o], PS[k, o], nS, X, XM, XS, oV, oM, p)
 
 
 @njit(cache=True)
@@ -145,12 +150,8 @@ def _end_block(P, PM, PS, has, begun, A, AM, AS, tail, k, nS, oV, oM, p):
     for o in range(panes - 1, -1, -1):
         if has[k, o]:
             if some:
-                for lane in range(lanes):
-                    HS[lane] = times(
-                        P[k, o], PM[k, o], lane, PS[k, o, lane], G, GM, GS, nS, oV, oM, p
-                    )
-                    put(oV, oM, H, HM, lane)
-                copy_lanes(H, HM, HS, G, GM, GS, lanes)
+                product(P[k, o], PM[k, o], PS[k, o], G, GM, GS, nS, H, HM, HS, oV, oM, p)
+                G, GM, GS, H, HM, HS = H, HM, HS, G, GM, GS
             else:
                 copy_lanes(P[k, o], PM[k, o], PS[k, o], G, GM, GS, lanes)
             some = True

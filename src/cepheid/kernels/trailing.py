@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from cepheid.kernels.linear import NO_VALUE, advance, move, rooms
-from cepheid.kernels.panes import copy_lanes, identity, put, times
+from cepheid.kernels.panes import copy_lanes, identity, product, times
 from cepheid.kernels.ring import add, mul, present
 
 ENDED, EXPIRED, LEFT = 1, 2, 4
@@ -90,10 +90,8 @@ def _turn(T, first, last, at, V, M, start, one, exponent, S, ts, codes, letters,
             for q in range(size):
                 B[h, s, q] = oV[q, 0]
             BS[h, s] = start[0, s]
-        for lane in range(lanes):
-            HS[lane] = times(V[0], M[0], lane, start[0, lane], G, GM, GS, nS, oV, oM, p)
-            put(oV, oM, H, HM, lane)
-        copy_lanes(H, HM, HS, G, GM, GS, lanes)
+        product(V[0], M[0], start[0], G, GM, GS, nS, H, HM, HS, oV, oM, p)
+        G, GM, GS, H, HM, HS = H, HM, HS, G, GM, GS
         copy_lanes(G, GM, GS, A[h], AM[h], AS[h], 1)
 
 
