@@ -99,7 +99,7 @@ class LivePanes:
         if self.summaries is not None:
             pairs = zip(self.summaries, fresh, strict=True)
             fresh = [
-                Summary(*(np.concatenate(both) for both in zip(kept, new, strict=True)))
+                Summary(*(np.concatenate([a, b]) for a, b in zip(kept, new, strict=True)))
                 for kept, new in pairs
             ]
         return LivePanes(self.job, self.pane, _multiplied(self.job, fresh))
