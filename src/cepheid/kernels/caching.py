@@ -18,7 +18,7 @@ STAMP = "kernels.sha256"
 def forget_stale(kernels: Path, package: Path) -> None:
     """Remove compiled kernels of other sources than those of a folder.
 
-    In a folder that cannot be written, numba keeps nothing, and nothing is done.
+    Where that folder cannot be written, nothing is done: then numba has another place for them.
     """
     digest = hashlib.sha256()
     for path in sorted(kernels.glob("*.py")):
