@@ -51,7 +51,7 @@ def run(text: str, batches: list[pa.Table], buckets: int) -> tuple[float, float,
     for number, batch in enumerate(batches):
         times = batch["ts"].to_numpy()
         latest = int(times[-1])
-        place = place_panes(times, live_pane(plan.window), buckets)
+        place = place_panes(times, live_pane(plan), buckets)
         parts = [batch.take(np.flatnonzero(place == b)) for b in range(buckets)]
         taken, given = [], []
         for bucket, part in enumerate(parts):

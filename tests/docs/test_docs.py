@@ -6,11 +6,13 @@ import doctest
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from _pytest.mark.structures import ParameterSet
 from tests.row_pattern.ticks import run_on_ticks
+from tests.spark_options import options
 
 import cepheid
 from cepheid.interfaces.catalogue import error_pages
@@ -96,6 +98,10 @@ def test_python_of_the_docs_runs_and_prints_what_it_says(
         # Pages take the session of the tests for theirs, and must not end it.
         session = request.getfixturevalue("spark")
         monkeypatch.setattr(type(session), "stop", lambda _: None)
+        # Nor may their settings stay: other tests on this session count on theirs.
+        for name, value in options().items():
+            if session.conf.isModifiable(name):
+                request.addfinalizer(partial(session.conf.set, name, value))
     if ">>>" in text:
         test = doctest.DocTestParser().get_doctest(text, {}, "docs", None, 0)
         runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)

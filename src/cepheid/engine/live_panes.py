@@ -2,7 +2,8 @@
 
 Every bucket has panes of its own and keeps their matrices until all windows that they are
 in are closed. When the watermark passes the ends of windows, each bucket gives the matrices of
-these windows, and one task multiplies them in the order of time.
+these windows, and one task multiplies them in the order of time. Panes of few events travel as
+these, so what is kept and sent is never much more than the events.
 
 An event costs O(edges x lanes), as in every stretch; a window that closes O(panes x size^3), with
 at most ``LIVE_PANES_MAX`` panes, however many events there are.
@@ -10,6 +11,7 @@ at most ``LIVE_PANES_MAX`` panes, however many events there are.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -17,32 +19,41 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.engine.events import KeyTable
+from cepheid.engine.events import Columns, KeyTable, read_times
 from cepheid.engine.job import Job
-from cepheid.engine.partials import RowsOfRuns
+from cepheid.engine.partials import RowsOfRuns, key_table
 from cepheid.engine.runs import LONG_AGO
 from cepheid.engine.summaries import (
     Composer,
     Summariser,
     Summary,
+    joined,
     one_pane,
     runs_of,
     stretch_from_bytes,
     stretch_to_bytes,
     take_open,
 )
-from cepheid.engine.versions import Versioned, read_versioned
+from cepheid.engine.tables import pack_table, unpack_table
+from cepheid.engine.versions import Versioned, meaning_of, read_versioned
 from cepheid.kernels import compose
 from cepheid.planner.plan import WindowPlan
 
 PANES_VERSION = 1
 """Goes up whenever old bytes can no longer be read."""
 
+EVENT_BYTES = 32
+"""About what an event takes in a state or on its way."""
+
+STEP_ROWS = 1 << 18
+FOREVER = 2**62
+
 
 class _Panes(Versioned):
     """The panes of a bucket, as they lie in its state."""
 
-    stretch: bytes
+    events: bytes
+    matrices: bytes
 
 
 def place_panes(times: NDArray[np.int64], pane: int, buckets: int) -> NDArray[np.int64]:
@@ -81,87 +92,117 @@ def closing(window: WindowPlan, before: int | None, until: int) -> Closing | Non
 
 
 class LivePanes:
-    """The panes of one bucket: a matrix each, in the order of time, for every kind of numbers."""
+    """The panes of one bucket: a matrix each, in the order of time, for every kind of numbers.
 
-    def __init__(self, job: Job, pane: int, summaries: list[Summary] | None = None) -> None:
+    A pane of few events keeps these, as long as they are smaller than a matrix.
+    """
+
+    def __init__(self, job: Job, pane: int, events: pa.Table, summaries: list[Summary]) -> None:
         self.job, self.pane = job, pane
-        self.summaries = summaries
+        self.events, self.summaries = events, summaries
 
-    def __len__(self) -> int:
-        return len(self.summaries[0].pane) if self.summaries else 0
+    @staticmethod
+    def start(job: Job, pane: int, schema: pa.Schema) -> LivePanes:
+        """Return panes before the first event."""
+        none = Summariser(job, pane).close()[1]
+        return LivePanes(job, pane, schema.empty_table(), none)
 
-    def feed(self, events: list[pa.Table]) -> LivePanes:
+    def feed(self, fresh: pa.Table) -> LivePanes:
         """Return the panes after events, which come in the order of time."""
-        summariser = Summariser(self.job, self.pane)
-        for table in events:
-            summariser.feed(table)
-        _, fresh = summariser.close()
-        if self.summaries is not None:
-            pairs = zip(self.summaries, fresh, strict=True)
-            fresh = [
-                Summary(*(np.concatenate([a, b]) for a, b in zip(kept, new, strict=True)))
-                for kept, new in pairs
-            ]
-        return LivePanes(self.job, self.pane, _multiplied(self.job, fresh))
-
-    def between(self, begin: int, end: int | None = None) -> LivePanes:
-        """Return the panes that begin in a range of time."""
-        if self.summaries is None:
+        events = pa.concat_tables([self.events, fresh])
+        if not len(events):
             return self
+        panes = read_times(Columns(events), self.job.plan.time) // self.pane
+        _, number, counts = np.unique(panes, return_inverse=True, return_counts=True)
+        dense = counts[number] >= self._few()
+        dense |= np.isin(panes, self.summaries[0].pane)
+        ready, few = events.filter(pa.array(dense)), events.filter(pa.array(~dense))
+        if not len(ready):
+            return LivePanes(self.job, self.pane, few, self.summaries)
+        made = [self.summaries, summarised(self.job, self.pane, ready)]
+        return LivePanes(
+            self.job, self.pane, few, _multiplied(self.job, joined(zip(*made, strict=True)))
+        )
+
+    def _few(self) -> float:
+        """Return of how many events a matrix is worth it."""
+        first = self.summaries[0]
+        return sum(a.dtype.itemsize * np.prod(a.shape[1:]) for a in first[2:]) / EVENT_BYTES
+
+    def between(self, begin: int, end: int = FOREVER) -> LivePanes:
+        """Return the panes that begin in a range of time."""
         kept = []
         for summary in self.summaries:
             starts = summary.pane * self.pane
-            wanted = starts >= begin
-            if end is not None:
-                wanted &= starts < end
-            kept.append(summary.take(np.flatnonzero(wanted)))
-        return LivePanes(self.job, self.pane, kept)
+            kept.append(summary.take(np.flatnonzero((starts >= begin) & (starts < end))))
+        panes = read_times(Columns(self.events), self.job.plan.time) // self.pane * self.pane
+        events = self.events.filter(pa.array((panes >= begin) & (panes < end)))
+        return LivePanes(self.job, self.pane, events, kept)
 
-    def stretch(self, schema: pa.Schema) -> bytes:
-        """Return the matrices as bytes, or nothing if there are none."""
-        if not len(self):
-            return b""
-        keys = KeyTable(())
-        return stretch_to_bytes(self.job, keys, self.summaries or [], schema, np.ones(1, np.bool_))
+    def __len__(self) -> int:
+        return len(self.summaries[0].pane) + len(self.events)
 
-    def to_bytes(self, schema: pa.Schema) -> bytes:
-        """Return the panes as a state."""
-        saved = _Panes(PANES_VERSION, (self.job.plan.text,), self.stretch(schema))
-        return msgspec.msgpack.encode(saved)
+    def parts(self) -> tuple[bytes, bytes]:
+        """Return events and matrices as bytes."""
+        keys, every = KeyTable(()), np.ones(1, np.bool_)
+        matrices = stretch_to_bytes(self.job, keys, self.summaries, self.events.schema, every)
+        return pack_table(self.events) if len(self.events) else b"", matrices
 
     @staticmethod
-    def from_bytes(job: Job, pane: int, data: bytes) -> LivePanes:
-        """Return what ``to_bytes`` wrote.
+    def of_parts(
+        job: Job, pane: int, schema: pa.Schema, parts: Iterable[tuple[bytes, bytes]]
+    ) -> LivePanes:
+        """Return the panes of one or several buckets, each with panes of its own."""
+        whole = LivePanes.start(job, pane, schema)
+        tables, made = [whole.events], [whole.summaries]
+        for events, matrices in parts:
+            tables += [unpack_table(events)] if events else []
+            made += [stretch_from_bytes(matrices)[1]] if matrices else []
+        return LivePanes(job, pane, pa.concat_tables(tables), joined(zip(*made, strict=True)))
+
+    def to_bytes(self) -> bytes:
+        """Return the panes as a state."""
+        saved = _Panes(PANES_VERSION, self._meaning(), *self.parts())
+        return msgspec.msgpack.encode(saved)
+
+    def read(self, data: bytes) -> LivePanes:
+        """Return what ``to_bytes`` wrote of panes of the same query.
 
         Raises
         ------
         ValueError
             If the bytes are no panes, of another version, or of another query.
         """
-        saved = read_versioned(data, _Panes, PANES_VERSION, (job.plan.text,), "a query")
-        if not saved.stretch:
-            return LivePanes(job, pane)
-        return LivePanes(job, pane, stretch_from_bytes(saved.stretch)[1])
+        saved = read_versioned(data, _Panes, PANES_VERSION, self._meaning(), "a query")
+        parts = [(saved.events, saved.matrices)]
+        return LivePanes.of_parts(self.job, self.pane, self.events.schema, parts)
 
+    def _meaning(self) -> tuple[str, ...]:
+        return (*meaning_of(self.job.plan), str(self.pane))
 
-def put_together(
-    job: Job, pane: int, stretches: list[bytes], since: int, until: int
-) -> tuple[RowsOfRuns, KeyTable]:
-    """Return the rows of the windows that end after a time and by another one.
-
-    The stretches are those of all buckets, each with panes of its own.
-    """
-    composer = Composer(job)
-    read = [stretch_from_bytes(data) for data in stretches if data]
-    if read:
-        names = read[0][0]
+    def rows(self, since: int, until: int) -> tuple[RowsOfRuns, KeyTable]:
+        """Return the rows of the windows that end after a time and by another one."""
+        job, composer = self.job, Composer(self.job)
+        made = [self.summaries]
+        if len(self.events):
+            # All events of a pane are from one bucket, and in order there.
+            panes = read_times(Columns(self.events), job.plan.time) // self.pane
+            events = self.events.take(np.argsort(panes, kind="stable"))
+            made.append(summarised(job, self.pane, events))
         whole = []
-        for parts in zip(*(summaries for _, summaries in read), strict=True):
-            summary = Summary(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        for summary in joined(zip(*made, strict=True)):
             ordered = summary.take(np.argsort(summary.pane, kind="stable"))
-            whole.append(ordered._replace(pane=ordered.pane * pane // composer.pane))
-        composer.add(names, whole)
-    return composer.finish((since, until)), composer.keys
+            whole.append(ordered._replace(pane=ordered.pane * self.pane // composer.pane))
+        composer.add(key_table(KeyTable(()), np.arange(1), self.events.schema), whole)
+        return composer.finish((since, until)), composer.keys
+
+
+def summarised(job: Job, pane: int, events: pa.Table) -> list[Summary]:
+    """Return the matrices of panes, of events in the order of time."""
+    summariser = Summariser(job, pane)
+    for begin in range(0, len(events), STEP_ROWS):
+        summariser.feed(events.slice(begin, STEP_ROWS))
+    return summariser.close()[1]
 
 
 def _multiplied(job: Job, summaries: list[Summary]) -> list[Summary]:

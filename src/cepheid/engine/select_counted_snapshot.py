@@ -13,9 +13,8 @@ from cepheid.engine.select_groups import plain_array
 from cepheid.engine.select_moments import OPERATIONS, Moments
 from cepheid.engine.select_windows import Stretches
 from cepheid.engine.tables import pack_table, unpack_table
-from cepheid.engine.versions import Versioned, read_versioned
+from cepheid.engine.versions import Versioned, meaning_of, read_versioned
 from cepheid.events.schema import ValueKind
-from cepheid.planner.plan import Plan
 
 COUNTED_SNAPSHOT_VERSION = 1
 """Goes up whenever old bytes can no longer be read."""
@@ -30,12 +29,6 @@ class _Snapshot(Versioned):
     groups: bytes
     stretches: bytes | None
     kinds: tuple[ValueKind, ...]
-
-
-def meaning_of(plan: Plan) -> tuple[str, ...]:
-    """Return what makes a SELECT another one, so that it cannot go on with a state."""
-    assert plan.select is not None, "a SELECT"
-    return plan.text, plan.time, str(plan.select.window.tick_ns), *plan.tiebreak
 
 
 def counted_to_bytes(job: CountedJob, state: CountedState) -> bytes:

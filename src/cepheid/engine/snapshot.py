@@ -18,7 +18,7 @@ from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState
 from cepheid.engine.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
-from cepheid.engine.versions import Versioned, read_versioned
+from cepheid.engine.versions import Versioned, meaning_of, read_versioned
 
 SNAPSHOT_VERSION = 6
 """Goes up whenever old bytes can no longer be read."""
@@ -73,7 +73,7 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
     )
     snapshot = _Snapshot(
         SNAPSHOT_VERSION,
-        (job.plan.text,),
+        meaning_of(job.plan),
         keys_to_bytes(state.keys),
         runs,
         None if state.held is None else pack_table(state.held),
@@ -98,7 +98,7 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
     ValueError
         If the bytes are no state, of another version, or of another query.
     """
-    snapshot = read_versioned(data, _Snapshot, SNAPSHOT_VERSION, (job.plan.text,), "a query")
+    snapshot = read_versioned(data, _Snapshot, SNAPSHOT_VERSION, meaning_of(job.plan), "a query")
     state = PartitionState(job)
     restore_keys(state.keys, snapshot.keys)
     for run, packed in zip(state.runs, snapshot.runs, strict=True):

@@ -7,6 +7,7 @@ order of time (``Composer``): the events themselves stay where they are.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -123,14 +124,9 @@ class Summariser:
         for program, size in zip(self.job.programs, self._sizes, strict=True):
             assert program.size == size, "a stretch met a class that was not known before"
         for run, found in zip(self.runs, self._found, strict=True):
+            run.grow(1)
             found.append(take_open(run))
-        merged = [
-            Summary(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
-            if found
-            else _no_summary(run)
-            for run, found in zip(self.runs, self._found, strict=True)
-        ]
-        return self.state.keys, merged
+        return self.state.keys, joined(self._found)
 
     def _feed_run(self, run: LinearRun, events: Events, found: list[Summary]) -> None:
         if self.job.plan.window.kind is WindowKind.NONE:
@@ -175,9 +171,11 @@ def _matrices(run: LinearRun, rows: int) -> tuple[NDArray[Any], ...]:
     )
 
 
-def _no_summary(run: LinearRun) -> Summary:
-    run.grow(1)
-    return Summary(*_matrices(run, 0))
+def joined(found: Iterable[Sequence[Summary]]) -> list[Summary]:
+    """Return the matrices of stretches one behind the other, for each kind of numbers."""
+    return [
+        Summary(*(np.concatenate(arrays) for arrays in zip(*own, strict=True))) for own in found
+    ]
 
 
 def take_open(run: LinearRun) -> Summary:

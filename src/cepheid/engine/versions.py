@@ -6,6 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
+from cepheid.planner.plan import Plan
+
 
 class Versioned(msgspec.Struct):
     """What every state begins with."""
@@ -15,6 +17,12 @@ class Versioned(msgspec.Struct):
 
 
 Kind = TypeVar("Kind", bound=Versioned)
+
+
+def meaning_of(plan: Plan) -> tuple[str, ...]:
+    """Return what makes a query another one, so that it cannot go on with a state."""
+    window = plan.window if plan.select is None else plan.select.window
+    return plan.text, plan.time, str(plan.type), str(window.tick_ns), *plan.tiebreak
 
 
 def read_versioned(

@@ -88,7 +88,7 @@ def summarise_panes(
         until[k] = (pane[k] + 1) * width
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def compose_panes(
     counts, V, M, start, one, exponent, pane, dirty, B, key, panes_in, D, DM, DS, begin, slide, nS,
     unit, zero, p, out_key, out_end, R, RM,

@@ -25,6 +25,10 @@ MATRIX_NUMBERS_MAX = 4096
 LIVE_PANES_MAX = 2048
 """Panes of a window of a live query: all of them are sent when it closes."""
 
+LIVE_PANES_MIN = 128
+LIVE_BYTES = 1 << 22
+"""Bytes of the matrices of a window, if it has more panes than the least number."""
+
 LIVE_PANE_NS = 5_000_000
 """Nanoseconds of such a pane, if the window has longer ones: shorter ones have few events."""
 
@@ -61,13 +65,18 @@ def why_not_composed(plan: Plan) -> str:
     if plan.ties is tree.Ties.STRICT and any(template.guards for template in plan.patterns):
         return "with NOT, events of one time must be seen together"
     variables = {name: kind for t in plan.patterns for name, kind in _variables(t)}
-    states = sum(len(template.states) for template in plan.patterns)
-    parts = 1 + 2 * len(plan.output.aggregates)
-    if 2 * states * (2 * states + 1) * parts > MATRIX_NUMBERS_MAX:
+    if _matrix_numbers(plan) > MATRIX_NUMBERS_MAX:
+        states = sum(len(template.states) for template in plan.patterns)
         return f"a matrix of {states} states is larger than the events that it stands for"
     if _classes(plan, variables) > CLASSES_MAX:
         return "the local predicates make too many classes of events"
     return ""
+
+
+def _matrix_numbers(plan: Plan) -> int:
+    """Return how many numbers a matrix has, at most."""
+    states = sum(len(template.states) for template in plan.patterns)
+    return 2 * states * (2 * states + 1) * (1 + 2 * len(plan.output.aggregates))
 
 
 def why_not_on_device(plan: Plan) -> str:
@@ -232,16 +241,16 @@ def describe_live(plan: Plan) -> tuple[str, str]:
         return f"buckets by {', '.join(names)}", reason
     why = why_no_panes(plan)
     if not why:
-        reason = (
-            "tasks hold and summarise panes of time side by side, and one multiplies what they "
-        )
-        reason += "made when a window closes"
-        return f"buckets by panes of {_length(plan, live_pane(plan.window))}", reason
+        reason = "tasks summarise panes of time side by side, and one multiplies what they made "
+        reason += "when a window closes; there are as many buckets as partitions of the shuffle"
+        return f"buckets by panes of {_length(plan, live_pane(plan))}", reason
     return "one bucket", f"{why}; tasks before it filter and sort"
 
 
 def why_no_panes(plan: Plan) -> str:
     """Return why the panes of a live query cannot be summarised apart, or nothing if they can."""
+    if plan.situations is not None:
+        return "a situation is a run of events in their order"
     if plan.partition.attributes:
         return "rows of a group are added up where they are made, and there is one group"
     if plan.output.kind is not OutputKind.AGGREGATES:
@@ -257,14 +266,23 @@ def why_no_panes(plan: Plan) -> str:
     return ""
 
 
-def live_pane(window: WindowPlan) -> int:
+def live_pane(plan: Plan) -> int:
     """Return the length of panes that tasks of a live query summarise, in the time of events.
 
     Panes of windows are cut further, so that all tasks have some of every micro-batch, but into
-    no more than a window can be put together from.
+    no more than a window can be put together from: large matrices make few.
+    """
+    most = LIVE_BYTES // (16 * _matrix_numbers(plan))
+    return cut_panes(plan.window, min(max(most, LIVE_PANES_MIN), LIVE_PANES_MAX))
+
+
+def cut_panes(window: WindowPlan, most: int) -> int:
+    """Return the length of equal parts of a pane, of which a window has at most so many.
+
+    A window that has more panes than that keeps them as they are.
     """
     whole = window.pane if window.kind is WindowKind.SLIDING else window.within
-    least = max(-(-window.within // LIVE_PANES_MAX), LIVE_PANE_NS // window.tick_ns, 1)
+    least = max(-(-window.within // most), LIVE_PANE_NS // window.tick_ns, 1)
     parts = max(whole // least, 1)
     while whole % parts:
         parts -= 1

@@ -6,7 +6,8 @@ events that wait for it, and the same checks of a state that is read again.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,6 +21,9 @@ from cepheid.planner.plan import Plan
 from cepheid.runtime.ordering import ordered
 from cepheid.runtime.watermarks import watermark_after
 from cepheid.runtime.work import Work
+
+JobType = TypeVar("JobType")
+StateType = TypeVar("StateType")
 
 BUCKET_VERSION = 3
 """Goes up whenever old bytes can no longer be read."""
@@ -123,6 +127,25 @@ def take_in(
 def is_late(work: Work, events: pa.Table, until: int) -> NDArray[np.bool_]:
     """Return which events are before the watermark, so that their windows may be closed."""
     return np.asarray(read_times(Columns(events), work.time) < until)
+
+
+def restored(
+    job: JobType,
+    engine: bytes | None,
+    start: Callable[[JobType], StateType],
+    read: Callable[[JobType, bytes], StateType],
+) -> StateType:
+    """Return the state of an engine, or the first one if there is none.
+
+    Raises
+    ------
+    DataError
+        E524 if the state is of another query or version, as the function that reads it says.
+    """
+    try:
+        return start(job) if engine is None else read(job, engine)
+    except ValueError as error:
+        raise misfit(str(error)) from error
 
 
 def misfit(why: str) -> DataError:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.accelerator.device import Found, find_device
-from cepheid.accelerator.schedule import Pace, Place, Scheduler
+from cepheid.accelerator.schedule import MOST_ROWS, Pace, Place, Scheduler
 from cepheid.engine.job import Job, lower
 from cepheid.engine.partials import key_table
 from cepheid.engine.results import build_table
@@ -172,9 +172,13 @@ def run_split(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema, pace: 
     composer, gate, feed = Composer(lower(plan)), Gate(plan), Feed(batches)
     turns = Turns(lanes, pace, composer)
     try:
+        more = 1
         while (waiting := feed.peek()) is not None:
             place = turns.next(waiting)
-            turns.submit(place, gate.admit(feed.take(pace.rows(place))))
+            ready = gate.admit(feed.take(min(more * pace.rows(place), MOST_ROWS)))
+            turns.submit(place, ready)
+            # The gate looks again at all events of one time that it holds back.
+            more = 1 if ready is not None and len(ready) else 2 * more
         rest = gate.rest()
         if rest is not None and len(rest):
             turns.submit(turns.next(rest), rest)

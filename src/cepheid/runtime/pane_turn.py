@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from cepheid.engine.job import Job
-from cepheid.engine.live_panes import LivePanes, closing, put_together
+from cepheid.engine.live_panes import LivePanes, closing
 from cepheid.engine.results import build_table
 from cepheid.planner.strategies import live_pane
-from cepheid.runtime.bucket import Outcome, misfit, read_bucket, take_in, write_bucket
-from cepheid.runtime.ordering import STEP_ROWS, slices
+from cepheid.runtime.bucket import Outcome, read_bucket, restored, take_in, write_bucket
 from cepheid.runtime.stream_state import open_windows
 from cepheid.runtime.work import Work
 
@@ -22,7 +20,8 @@ KIND = "panes of a query"
 _FIELDS: list[tuple[str, pa.DataType]] = [
     ("since", pa.int64()),
     ("until", pa.int64()),
-    ("stretch", pa.binary()),
+    ("events", pa.binary()),
+    ("matrices", pa.binary()),
 ]
 _CLOSED = pa.schema(_FIELDS)
 
@@ -38,26 +37,26 @@ def turn_panes(
         E524 if the state was written by another query; E5xx for what is wrong with the events.
     """
     job = work.job()
-    window, pane = job.plan.window, live_pane(job.plan.window)
+    window = job.plan.window
     bucket = read_bucket(work, data, KIND)
-    panes = LivePanes(job, pane) if bucket.engine is None else _restore(job, pane, bucket.engine)
+    start = LivePanes.start(job, live_pane(job.plan), work.schema)
+    panes = restored(start, bucket.engine, lambda none: none, LivePanes.read)
     came = take_in(work, job.plan, bucket, arrived, latest)
     closed = _CLOSED.empty_table()
     if came.until is not None:
-        if len(came.ready):
-            panes = panes.feed(list(slices(came.ready, STEP_ROWS)))
+        panes = panes.feed(came.ready)
         ending = closing(window, bucket.until, came.until)
         if ending is not None:
-            stretch = panes.between(ending.begin, ending.end).stretch(work.schema)
-            if stretch:
-                row = {"since": ending.since, "until": ending.until, "stretch": stretch}
-                closed = pa.Table.from_pylist([row], _CLOSED)
+            given = panes.between(ending.begin, ending.end)
+            if len(given):
+                row = (ending.since, ending.until, *given.parts())
+                closed = pa.Table.from_arrays([pa.array([v]) for v in row], schema=_CLOSED)
             panes = panes.between(ending.kept)
     outcome = Outcome(
         closed, came.events, came.late, len(came.waiting), int(len(panes) > 0),
         open_windows(window, came.until, came.lag, 1), came.lag,
     )  # fmt: skip
-    return write_bucket(work, KIND, came, panes.to_bytes(work.schema)), outcome
+    return write_bucket(work, KIND, came, panes.to_bytes()), outcome
 
 
 def rows_of_panes(work: Work, closed: list[pa.Table]) -> pa.Table:
@@ -66,13 +65,7 @@ def rows_of_panes(work: Work, closed: list[pa.Table]) -> pa.Table:
     given = pa.concat_tables(closed)
     # All buckets are told the same times, so they have the same watermarks.
     since, until = given["since"][0].as_py(), given["until"][0].as_py()
-    stretches = [data.as_py() for data in given["stretch"]]
-    rows, keys = put_together(job, live_pane(job.plan.window), stretches, since, until)
+    parts = [(row["events"], row["matrices"]) for row in given.to_pylist()]
+    panes = LivePanes.of_parts(job, live_pane(job.plan), work.schema, parts)
+    rows, keys = panes.rows(since, until)
     return build_table(job, rows, keys, work.schema).cast(work.result_schema)
-
-
-def _restore(job: Job, pane: int, engine: bytes) -> LivePanes:
-    try:
-        return LivePanes.from_bytes(job, pane, engine)
-    except ValueError as error:
-        raise misfit(str(error)) from error

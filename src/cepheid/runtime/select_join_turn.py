@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from cepheid.engine.select_counted_snapshot import meaning_of
 from cepheid.engine.select_join import join_tables
 from cepheid.engine.tables import pack_table, unpack_table
-from cepheid.engine.versions import Versioned, read_versioned
+from cepheid.engine.versions import Versioned, meaning_of, read_versioned
 from cepheid.planner.plan import Plan
 from cepheid.runtime.bucket import Bucket, Outcome, misfit, read_bucket, take_in, write_bucket
 from cepheid.runtime.stream_matches import MATCHES_MAX

@@ -17,7 +17,7 @@ from cepheid.engine.select_counted import (
 )
 from cepheid.engine.select_counted_snapshot import counted_from_bytes, counted_to_bytes
 from cepheid.planner.plan import Plan
-from cepheid.runtime.bucket import Outcome, misfit, read_bucket, take_in, write_bucket
+from cepheid.runtime.bucket import Outcome, read_bucket, restored, take_in, write_bucket
 from cepheid.runtime.ordering import STEP_ROWS, slices
 from cepheid.runtime.work import Work
 
@@ -37,7 +37,7 @@ def turn_counted(
     """
     job = CountedJob.of(Plan.from_json(work.plan), work.schema)
     bucket = read_bucket(work, data, KIND)
-    state = CountedState.start(job) if bucket.engine is None else _restore(job, bucket.engine)
+    state = restored(job, bucket.engine, CountedState.start, counted_from_bytes)
     came = take_in(work, job.plan, bucket, arrived, latest)
     found = [empty_rows(job)]
     for part in slices(came.ready, STEP_ROWS):
@@ -47,10 +47,3 @@ def turn_counted(
     counts = (came.events, came.late, len(came.waiting), len(state.seen), count_open(job, state))
     saved = write_bucket(work, KIND, came, counted_to_bytes(job, state))
     return saved, Outcome(results, *counts, came.lag)
-
-
-def _restore(job: CountedJob, engine: bytes) -> CountedState:
-    try:
-        return counted_from_bytes(job, engine)
-    except ValueError as error:
-        raise misfit(str(error)) from error

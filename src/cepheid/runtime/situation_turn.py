@@ -17,7 +17,7 @@ from cepheid.engine.situations import (
     step_situations,
 )
 from cepheid.planner.plan import Plan
-from cepheid.runtime.bucket import Outcome, misfit, read_bucket, take_in, write_bucket
+from cepheid.runtime.bucket import Outcome, read_bucket, restored, take_in, write_bucket
 from cepheid.runtime.ordering import STEP_ROWS, slices
 from cepheid.runtime.work import Work
 
@@ -37,7 +37,7 @@ def turn_situations(
     """
     job = SituationJob(Plan.from_json(work.plan))
     bucket = read_bucket(work, data, KIND)
-    state = SituationState.start(job) if bucket.engine is None else _restore(job, bucket.engine)
+    state = restored(job, bucket.engine, SituationState.start, situations_from_bytes)
     came = take_in(work, job.plan, bucket, arrived, latest)
     found = [empty_rows(job, work.schema)]
     partitions = len(state.keys)
@@ -54,10 +54,3 @@ def turn_situations(
     counts = (came.events, came.late, len(came.waiting), partitions, partitions, came.lag)
     saved = write_bucket(work, KIND, came, situations_to_bytes(job, state))
     return saved, Outcome(results, *counts)
-
-
-def _restore(job: SituationJob, engine: bytes) -> SituationState:
-    try:
-        return situations_from_bytes(job, engine)
-    except ValueError as error:
-        raise misfit(str(error)) from error

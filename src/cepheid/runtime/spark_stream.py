@@ -174,7 +174,7 @@ def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
         number = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
         projected = projected.withColumn(BUCKET, number)
     if by_panes:
-        send = tasks.send_stream(work, buckets, pane=live_pane(plan.window))
+        send = tasks.send_stream(work, buckets, pane=live_pane(plan))
         sent = projected.mapInArrow(send, tasks.SENT_DDL)
         blobs = sent.withWatermark("latest", watermark)
         closed = _payloads(blobs, tasks.take_pane_turns(work, buckets), "append")

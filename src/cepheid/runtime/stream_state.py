@@ -23,7 +23,7 @@ from cepheid.engine.results import build_table
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
 from cepheid.engine.step import PartitionState, advance, finish, step
 from cepheid.planner.plan import Plan, WindowKind, WindowPlan
-from cepheid.runtime.bucket import Outcome, misfit, read_bucket, take_in, write_bucket
+from cepheid.runtime.bucket import Outcome, read_bucket, restored, take_in, write_bucket
 from cepheid.runtime.local import LOOK_BACK_ROWS
 from cepheid.runtime.ordering import STEP_ROWS, slices
 from cepheid.runtime.situation_turn import turn_situations
@@ -47,7 +47,7 @@ def turn(
         return turn_situations(work, data, arrived, latest)
     job = work.job()
     bucket = read_bucket(work, data, KIND)
-    state = PartitionState(job) if bucket.engine is None else _restore(job, bucket.engine)
+    state = restored(job, bucket.engine, PartitionState, state_from_bytes)
     came = take_in(work, job.plan, bucket, arrived, latest)
     results = work.result_schema.empty_table()
     partitions = len(state.keys)
@@ -118,10 +118,3 @@ def _answer_until(
 def _add(rows: RowsOfRuns, found: RowsOfRuns) -> None:
     for mine, new in zip(rows, found, strict=True):
         mine += new
-
-
-def _restore(job: Job, engine: bytes) -> PartitionState:
-    try:
-        return state_from_bytes(job, engine)
-    except ValueError as error:
-        raise misfit(str(error)) from error
