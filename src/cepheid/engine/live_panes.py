@@ -113,12 +113,17 @@ class LivePanes:
         if not len(events):
             return self
         panes = read_times(Columns(events), self.job.plan.time) // self.pane
-        _, number, counts = np.unique(panes, return_inverse=True, return_counts=True)
-        dense = counts[number] >= self._few()
-        dense |= np.isin(panes, self.summaries[0].pane)
-        ready, few = events.filter(pa.array(dense)), events.filter(pa.array(~dense))
-        if not len(ready):
-            return LivePanes(self.job, self.pane, few, self.summaries)
+        edges = np.concatenate([[0], np.flatnonzero(np.diff(panes)) + 1, [len(panes)]])
+        counts = np.diff(edges)
+        dense = counts >= self._few()
+        # Time goes on, so only the last pane that has a matrix can get more events.
+        dense |= np.isin(panes[edges[:-1]], self.summaries[0].pane[-1:])
+        if not dense.any():
+            return LivePanes(self.job, self.pane, events, self.summaries)
+        ready, few = events, events.slice(0, 0)
+        if not dense.all():
+            chosen = np.repeat(dense, counts)
+            ready, few = events.filter(pa.array(chosen)), events.filter(pa.array(~chosen))
         made = [self.summaries, summarised(self.job, self.pane, ready)]
         return LivePanes(
             self.job, self.pane, few, _multiplied(self.job, joined(zip(*made, strict=True)))
