@@ -125,6 +125,14 @@ def test_explain_prints_the_plan() -> None:
     assert "evaluator   indexed (mixed-grained)" in done.stdout
 
 
+def test_explain_tells_of_engines() -> None:
+    assert "on Spark" in run("explain", "-", "--engine", "spark", stdin=GOOD).stdout
+    assert "device  cpu: " in run("explain", "-", "--engine", "gpu", stdin=GOOD).stdout
+    done = run("explain", "-", "--engine", "x", stdin=GOOD)
+    assert done.returncode == 2
+    assert done.stderr == "cepheid: --engine is local, spark or gpu, not x\n"
+
+
 def test_explain_prints_mermaid() -> None:
     done = run("explain", "-", "--format", "mermaid", stdin=GOOD)
     assert done.stdout.startswith("flowchart LR\n")

@@ -68,9 +68,9 @@ class WrongUseError(ValueError):
     """The command was given something that it cannot work with; ends with EXIT_USAGE."""
 
 
-def _check_engine(engine: str) -> None:
-    if engine not in ENGINES:
-        message = f"--engine is {' or '.join(ENGINES)}, not {engine}"
+def _check_engine(engine: str, known: tuple[str, ...] = ENGINES) -> None:
+    if engine not in known:
+        message = f"--engine is {', '.join(known[:-1])} or {known[-1]}, not {engine}"
         raise WrongUseError(message)
 
 
@@ -175,12 +175,14 @@ def explain(
     format_: Annotated[
         str, typer.Option("--format", help="text, mermaid (a flowchart) or json (the plan).")
     ] = "text",
-    engine: EngineOption = "local",
+    engine: Annotated[
+        str, typer.Option(help="local, or how it runs on: spark or gpu (of this machine).")
+    ] = "local",
     time: TimeOption = "ts",
     type_: TypeOption = "type",
 ) -> None:
     """Print the plan of a query or of rules with all reasons, or what a diagnostic code means."""
-    _check_engine(engine)
+    _check_engine(engine, (*ENGINES, "gpu"))
     if rules is not None:
         show(_read_workload(rules, file, time, type_).explain(schema=_read_schema(schema)))
         return
