@@ -30,6 +30,7 @@ from tests.row_pattern.ticks import run_on_ticks
 import cepheid
 from cepheid.engine.job import lists_matches
 from cepheid.errors import CepheidError, UnsupportedError, render_diagnostics
+from cepheid.kernels.tiers import Tier, forced
 from cepheid.language.tree import Duration
 from cepheid.runtime.local import run_table
 from cepheid.testing.harness import SECOND_US, stream
@@ -43,6 +44,8 @@ INPUTS = ("stream", "schema", "query", "sql")
 OUTPUTS = ("expect", "matches", "error", "warning", "explain")
 REWRITABLE = ("expect", "matches", "explain")
 """What ``--update-golden`` rewrites; messages are reviewed one by one."""
+
+BOTH_TIERS = (Tier.INTERPRET, Tier.COMPILE)
 
 PROTECTED_FOLDERS = {"papers", "errors"}
 """What it never rewrites: a paper's number is not ours to change."""
@@ -80,8 +83,13 @@ class GoldenFile(pytest.File):
             if not inputs.keys() & {"query", "sql"}:
                 message = f"{self.path.name}: `{section.name}` stands before any query"
                 raise ValueError(message)
-            name = f"{number}-{section.name}"
-            yield GoldenCase.from_parent(self, name=name, number=number, inputs=dict(inputs))
+            # What a query answers must not depend on how kernels run; the rest asks no kernel.
+            tiers = BOTH_TIERS if section.name in ("expect", "matches") else BOTH_TIERS[:1]
+            for tier in tiers:
+                name = f"{number}-{section.name}" + f"-{tier.value}" * (len(tiers) > 1)
+                yield GoldenCase.from_parent(
+                    self, name=name, number=number, inputs=dict(inputs), tier=tier
+                )
 
     def rewrite(self, number: int, body: str) -> None:
         """Put a new text into one section and save the file."""
@@ -93,16 +101,18 @@ class GoldenFile(pytest.File):
 class GoldenCase(pytest.Item):
     """One output section with the inputs that come before it."""
 
-    def __init__(self, *, number: int, inputs: dict[str, str], **rest: object) -> None:
+    def __init__(self, *, number: int, inputs: dict[str, str], tier: Tier, **rest: object) -> None:
         super().__init__(**rest)  # type: ignore[arg-type]  # pytest's own arguments.
         self.number = number
         self.inputs = inputs
+        self.tier = tier
 
     def runtest(self) -> None:
         file = self.parent
         assert isinstance(file, GoldenFile)
         section = file.sections[self.number]
-        actual = answer(section.name, self.inputs)
+        with forced(self.tier):
+            actual = answer(section.name, self.inputs)
         if same(section.name, section.body, actual):
             return
         updating = self.config.getoption("--update-golden", default=False)

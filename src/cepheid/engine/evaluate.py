@@ -25,10 +25,10 @@ from cepheid.engine.relations import (
 )
 from cepheid.engine.segments import Segments, gather_segments
 from cepheid.engine.sub_partitions import require_values, split_segments
-from cepheid.engine.wide import sum_rows
 from cepheid.kernels import bits as bit_sets
 from cepheid.kernels import contiguous, next_match, occurrences
 from cepheid.kernels import graph as kernel
+from cepheid.kernels.products import sum_rows
 from cepheid.kernels.ranks import order_rows
 from cepheid.kernels.ring import MERSENNE
 from cepheid.language import tree
@@ -336,7 +336,7 @@ class Evaluation:
         question, segments = self.question, self.segments
         arrays, ranks = question.arrays, self._ranked[0]
         # Fingerprints count only; doubles could not be turned into residues.
-        weights = arrays.weights[: 0 if power else None, segments.rows]
+        weights = np.take(arrays.weights[: 0 if power else None], segments.rows, axis=1)
         if modulus and weights.dtype == np.int64:
             weights = np.mod(weights, np.int64(modulus))
         salt: NDArray[Any] = np.zeros((0, 0), np.uint64 if modulus else np.complex128)
@@ -350,7 +350,8 @@ class Evaluation:
             segments.ptr, segments.window, arrays.ts[segments.rows], self.order, segments.bits,
             segments.blocked,
             weights.astype(dtype),
-            arrays.values[:, segments.rows], question.weight_of, question.value_of, *ranks,
+            np.take(arrays.values, segments.rows, axis=1),
+            question.weight_of, question.value_of, *ranks,
             self._latest, self._latest_of_all,
             np.zeros((0, 0, 0), np.bool_), salt,
         )  # fmt: skip

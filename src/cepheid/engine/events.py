@@ -37,12 +37,14 @@ class EventArrays(NamedTuple):
 
     def take(self, rows: NDArray[Any] | slice) -> EventArrays:
         """Return some of the events."""
+        # Kernels are compiled for rows that lie one after another, as indexing leaves them not.
+        chosen = np.arange(len(self.ts))[rows]
         return EventArrays(
             self.ts[rows],
             self.key[rows],
             self.bits[rows],
-            self.weights[:, rows],
-            self.values[:, rows],
+            np.take(self.weights, chosen, axis=1),
+            np.take(self.values, chosen, axis=1),
         )
 
 

@@ -86,18 +86,20 @@ def _taken_over(run: SharedRun, program: SharedProgram, places: list[int]) -> Sh
     nodes, heaps = _origins(old, program, places)
     other = SharedRun(program)
     other.dtype, other.keys, other.limit = run.dtype, run.keys, run.limit
-    other.V, other.M = run.V[:, nodes], run.M[:, nodes]
-    other.exponent = run.exponent[:, heaps]
+    other.V, other.M = np.take(run.V, nodes, axis=1), np.take(run.M, nodes, axis=1)
+    other.exponent = np.take(run.exponent, heaps, axis=1)
     contiguous = run.stamp.shape[1] > 1
-    other.stamp = run.stamp[:, np.append(nodes, old.size)] if contiguous else run.stamp
+    other.stamp = (
+        np.take(run.stamp, np.append(nodes, old.size), axis=1) if contiguous else run.stamp
+    )
     if run.block:
         panes, least, has, product, product_least, begun, tails, tails_least, tail, sealed = (
             run.block
         )
         other.block = (
-            panes[:, :, nodes], least[:, :, nodes], has, product[:, nodes],
-            product_least[:, nodes], begun, tails[:, :, nodes], tails_least[:, :, nodes], tail,
-            sealed,
+            np.take(panes, nodes, axis=2), np.take(least, nodes, axis=2), has,
+            np.take(product, nodes, axis=1), np.take(product_least, nodes, axis=1), begun,
+            np.take(tails, nodes, axis=2), np.take(tails_least, nodes, axis=2), tail, sealed,
         )  # fmt: skip
     return other
 

@@ -80,7 +80,8 @@ def _run(
     data = _Data(
         segments.ptr, first + segments.window * kernel.LANES, np.empty(len(rows), np.int64),
         question.arrays.ts[rows], bits, place, upto,
-        question.arrays.weights[:, rows].astype(np.float64, copy=False), question.weight_of,
+        np.take(question.arrays.weights, rows, axis=1).astype(np.float64, copy=False),
+        question.weight_of,
     )  # fmt: skip
     widest = order_rows(segments.ptr, data.ts, question.together, data.order)
     states, indexes, room = len(template.states), len(tables.index_kind), segments.longest + 1

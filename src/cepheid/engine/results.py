@@ -19,7 +19,8 @@ from cepheid.engine.expression_code import true_mask
 from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
 from cepheid.engine.vectors import Vector, vector_of
-from cepheid.engine.wide import count_pairs, steps, sum_rows, to_double
+from cepheid.engine.wide import count_pairs, steps, to_double
+from cepheid.kernels.products import sum_rows
 from cepheid.language import tree
 from cepheid.planner.parts import Extreme, Part
 from cepheid.planner.plan import AggregateColumn, WindowKind

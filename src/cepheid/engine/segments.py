@@ -52,10 +52,13 @@ class Segments(NamedTuple):
 
 
 def take(array: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the rows of an array, without a copy where they are all rows in order."""
+    """Return the rows of an array, without a copy where they are all rows in order.
+
+    Attributes lie one after another: kernels are compiled for that, and indexing would change it.
+    """
     count = len(rows)
     whole = count == array.shape[-1] and is_counting(rows)
-    return array if whole else array[..., rows]
+    return array if whole else np.take(array, rows, axis=-1)
 
 
 def gather_segments(

@@ -6,6 +6,7 @@ at fault or a reader that stopped early, 2 for wrong use of the command.
 
 from __future__ import annotations
 
+import importlib.abc
 import os
 import re
 import sys
@@ -20,6 +21,7 @@ import cepheid
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, DataError, Diagnostic, render_diagnostics
 from cepheid.interfaces.catalogue import bundled_queries, bundled_sample, explain_code, is_code
+from cepheid.interfaces.cli_machine import doctor, warm
 from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.console import complain, console_of, say, show
 from cepheid.interfaces.rules import read_rules
@@ -39,6 +41,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(store_app, name="store")
+app.command()(warm)
+app.command()(doctor)
 
 
 FileArgument = Annotated[str, typer.Argument(help="A query file, or - for standard input.")]
@@ -236,7 +240,7 @@ def run(
     time_unit: UnitOption = "us",
 ) -> None:
     """Run a query, or all queries of a folder, over files and print or write the result."""
-    # Numba and Arrow take longer to load than checking a query takes.
+    # Arrow takes longer to load than checking a query takes.
     from cepheid.interfaces.run_command import (
         FORMATS,
         named_inputs,
@@ -418,7 +422,7 @@ def demo() -> None:
     console.print(table)
     shown = compiled["greta-q3"]
     show(f"\n{shown.format()}\n\n{shown.explain()}")
-    # Spark, numba and Arrow take longer to load than everything above.
+    # Spark and Arrow take longer to load than everything above.
     from cepheid.interfaces.chart import bar_chart
     from cepheid.interfaces.run_command import run_with_spark, write_result
 
@@ -449,6 +453,22 @@ def _options(
     return
 
 
+class _NoPandas(importlib.abc.MetaPathFinder):
+    """Hide pandas: Arrow loads it for its first array, which takes longer than a small query."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        """Refuse pandas, and nothing else."""
+        if fullname == "pandas":
+            message = "the command line works without pandas"
+            raise ModuleNotFoundError(message, name=fullname)
+
+
+def _needs_pandas(arguments: list[str]) -> bool:
+    """Return whether a command may start Spark, which cannot do without pandas."""
+    command = next((word for word in arguments[1:] if not word.startswith("-")), "")
+    return command in {"stream", "demo"} or any("spark" in word for word in arguments)
+
+
 def _report(error: CepheidError | WrongUseError) -> int:
     """Print what went wrong and return the exit code for it."""
     if isinstance(error, CepheidError):
@@ -460,6 +480,8 @@ def _report(error: CepheidError | WrongUseError) -> int:
 
 def main() -> None:
     """Run the command line; a mistake in a query is a message, never a traceback."""
+    if not _needs_pandas(sys.argv):
+        sys.meta_path.insert(0, _NoPandas())
     try:
         try:
             app()

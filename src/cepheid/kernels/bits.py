@@ -6,7 +6,8 @@ Adding, removing and finding the next member take O(log n / 6) steps.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cepheid.kernels.tiers import kernel
 
 WORD = 64
 _ONE, _ZERO = np.uint64(1), np.uint64(0)
@@ -39,13 +40,13 @@ def levels_of(size: int) -> np.ndarray:
         size = words
 
 
-@njit(cache=True)
+@kernel()
 def _lowest(word):
     """Return the place of the lowest bit of a word that is not zero."""
     return _PLACES[((word & (~word + _ONE)) * _SEQUENCE) >> _SHIFT]
 
 
-@njit(cache=True)
+@kernel()
 def put(words, levels, member):
     """Add a member."""
     for level in range(levels.shape[0] - 1):
@@ -57,7 +58,7 @@ def put(words, levels, member):
         member >>= 6
 
 
-@njit(cache=True)
+@kernel()
 def remove(words, levels, member):
     """Remove a member; it may be missing."""
     for level in range(levels.shape[0] - 1):
@@ -70,7 +71,7 @@ def remove(words, levels, member):
         member >>= 6
 
 
-@njit(cache=True)
+@kernel()
 def next_member(words, levels, member):
     """Return the least member that is not below a number, or -1."""
     depth = levels.shape[0] - 1

@@ -3,35 +3,51 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cepheid.kernels.tiers import kernel
 
 _MAGNITUDE = np.int64(2**63 - 1)
 _INFINITY = np.int64(0x7FF0000000000000)
 _NAN_KEY = np.int64(2**63 - 2)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def look_up(indices, table, out):
     """Set out[i] = table[indices[i]]; NumPy would widen the indices first."""
     for i in range(indices.shape[0]):
         out[i] = table[indices[i]]
 
 
-@njit(cache=True, nogil=True)
+@look_up.interpreted
+def _(indices, table, out):
+    out[:] = table[indices]
+
+
+@kernel()
 def look_up_shifted(values, lowest, table, out):
     """Set out[i] = table[values[i] - lowest]."""
     for i in range(values.shape[0]):
         out[i] = table[values[i] - lowest]
 
 
-@njit(cache=True)
+@look_up_shifted.interpreted
+def _(values, lowest, table, out):
+    out[:] = table[values - lowest]
+
+
+@kernel()
 def mark_shifted(values, lowest, seen):
     """Set seen[values[i] - lowest]."""
     for i in range(values.shape[0]):
         seen[values[i] - lowest] = True
 
 
-@njit(cache=True, nogil=True)
+@mark_shifted.interpreted
+def _(values, lowest, seen):
+    seen[values - lowest] = True
+
+
+@kernel()
 def scan_times(times):
     """Return the first place where times go back (-1 for none), and whether any two are equal."""
     ties = False
@@ -43,7 +59,15 @@ def scan_times(times):
     return -1, ties
 
 
-@njit(cache=True, nogil=True)
+@scan_times.interpreted
+def _(times):
+    back = np.flatnonzero(times[1:] < times[:-1])
+    first = int(back[0]) + 1 if len(back) else -1
+    upto = first if first >= 0 else times.shape[0]
+    return first, bool((times[1:upto] == times[: max(upto - 1, 0)]).any())
+
+
+@kernel()
 def order_keys(bits, largest, out):
     """Map the bits of doubles to whole numbers of the same order, NaN last and one zero.
 
@@ -61,10 +85,24 @@ def order_keys(bits, largest, out):
         out[i] = ~key if largest else key
 
 
-@njit(cache=True)
+@order_keys.interpreted
+def _(bits, largest, out):
+    magnitude = bits & _MAGNITUDE
+    key = np.where(bits < 0, bits ^ _MAGNITUDE, bits)
+    key[magnitude > _INFINITY] = _NAN_KEY
+    key[magnitude == 0] = 0
+    out[:] = ~key if largest else key
+
+
+@kernel()
 def is_counting(numbers):
     """Return whether numbers are 0, 1, 2 and so on."""
     i = 0
     while i < numbers.shape[0] and numbers[i] == i:
         i += 1
     return i == numbers.shape[0]
+
+
+@is_counting.interpreted
+def _(numbers):
+    return bool((numbers == np.arange(numbers.shape[0])).all())

@@ -10,14 +10,14 @@ other are multiplied, so a stream can be cut anywhere and its pieces worked off 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.linear import ENDED, OK, advance, rooms
 from cepheid.kernels.panes import FULL, identity, product, seal
 from cepheid.kernels.ring import add, wide
+from cepheid.kernels.tiers import kernel
 
 
-@njit(cache=True)
+@kernel()
 def add_rows(numbers, values, place, total, least, p):
     """Add rows to the places where they belong; numbers by addition, value keys by the least."""
     for row in range(len(place)):
@@ -27,7 +27,7 @@ def add_rows(numbers, values, place, total, least, p):
             least[place[row], a] = min(least[place[row], a], values[row, a])
 
 
-@njit(cache=True)
+@kernel()
 def take_pane(V, M, start, exponent, k, D, DM, DS, row):
     """Put the matrix of a key's open pane into a row of wide numbers or residues."""
     for lane in range(V.shape[3]):
@@ -39,7 +39,7 @@ def take_pane(V, M, start, exponent, k, D, DM, DS, row):
         DS[row, lane] = start[k, lane]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def take_panes(V, M, start, one, exponent, keys, nS, unit, zero, D, DM, DS):
     """Take the matrices of several keys, and begin their panes again."""
     for row in range(len(keys)):
@@ -47,7 +47,7 @@ def take_panes(V, M, start, one, exponent, keys, nS, unit, zero, D, DM, DS):
         identity(V, M, start, one, exponent, unit, zero, keys[row], nS)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def summarise_panes(
     T, V, M, start, one, exponent, pane, dirty, ts, key, codes, letters, W, X, wcol, xcol, begin,
     width, grouped, semantics, nS, unit, zero, p, out_key, out_pane, D, DM, DS,
@@ -88,7 +88,7 @@ def summarise_panes(
         until[k] = (pane[k] + 1) * width
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def compose_panes(
     counts, V, M, start, one, exponent, pane, dirty, B, key, panes_in, D, DM, DS, begin, slide, nS,
     unit, zero, p, out_key, out_end, R, RM,

@@ -6,7 +6,6 @@ The arrays are those of ``graph.py``.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.graph import (
     NO_BOUND,
@@ -19,9 +18,10 @@ from cepheid.kernels.graph import (
     report,
 )
 from cepheid.kernels.ring import add, mul
+from cepheid.kernels.tiers import kernel
 
 
-@njit(cache=True)
+@kernel()
 def _begin_again(variable, weights, weight_of, values, value_of, V, M, row, state, prev, unit, p):
     """Add the match that consists of one earlier row only."""
     V[row, state, 0] = add(V[row, state, 0], unit, p)
@@ -35,7 +35,7 @@ def _begin_again(variable, weights, weight_of, values, value_of, V, M, row, stat
             M[row, state, a] = min(M[row, state, a], values[column, prev])
 
 
-@njit(cache=True)
+@kernel()
 def run_contiguous(G, D, S, segment, begin, end, first, last, unit, zero, p, R, RM, ended):
     """Run the rows [first, last) of a segment: only the time before can be extended; O(ties).
 
@@ -93,7 +93,7 @@ def run_contiguous(G, D, S, segment, begin, end, first, last, unit, zero, p, R, 
         i = j
 
 
-@njit(cache=True)
+@kernel()
 def run_contiguous_segments(G, D, S, unit, zero, p, R, RM, ended):
     """Run all segments."""
     for segment in range(D.segment_ptr.shape[0] - 1):

@@ -12,14 +12,14 @@ Doubles share an exponent per key and lane, as in ``linear.py``.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.linear import NARROW, NO_VALUE, OK
 from cepheid.kernels.panes import FULL, seal
 from cepheid.kernels.ring import LIMIT, SHRINK, TINY, widen
+from cepheid.kernels.tiers import kernel
 
 
-@njit(cache=True)
+@kernel()
 def _shrink(S, exponent, k, size):
     """Bring the numbers of a key below LIMIT; return False if others would be lost by it."""
     for q in range(size):
@@ -34,7 +34,7 @@ def _shrink(S, exponent, k, size):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_windows(
     S, exponent, opened, target, source, counts, ts, key, codes, begin, width, out_key, out_start, R
 ):
@@ -85,7 +85,7 @@ def count_windows(
     return OK, n, rows
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_stream(S, exponent, target, source, codes, begin):
     """Count matches of one key in one window; nothing but the codes is read."""
     n = codes.shape[0]
@@ -109,7 +109,7 @@ def count_stream(S, exponent, target, source, codes, begin):
     return OK, n
 
 
-@njit(cache=True)
+@kernel()
 def _close(P, M, counts, exponent, k, R, RM, row):
     """Add up the configurations that count; return whether there is any match."""
     some = False
@@ -128,7 +128,7 @@ def _close(P, M, counts, exponent, k, R, RM, row):
     return some
 
 
-@njit(cache=True)
+@kernel()
 def _shrink_parts(P, exponent, k):
     size = P.shape[1] - 2
     for q in range(size):
@@ -144,7 +144,7 @@ def _shrink_parts(P, exponent, k):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def aggregate_windows(
     P,
     M,
@@ -231,7 +231,7 @@ def aggregate_windows(
     return OK, n, rows
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_moving(
     S, exponent, opened, target, ending, source, clear, begins, counts, ts, key, codes, begin,
     width, out_key, out_start, R,
@@ -290,7 +290,7 @@ PARTS, MINS = 4, 2
 """Numbers and extremes of ``aggregate_few``: fixed, so that they can stay in registers."""
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def aggregate_few(
     P, M, exponent, opened, target, source, counts, variable, ts, key, codes, W, X, wrow, xrow,
     begin, width, out_key, out_start, R, RM,
@@ -352,7 +352,7 @@ LANES = 4
 """Lanes of ``count_panes``: a fixed number, so that a compiler can keep them side by side."""
 
 
-@njit(cache=True)
+@kernel()
 def load_lanes(S, V, one, k):
     """Lay the matrix of a key's pane out for ``count_panes``."""
     size, lanes = V.shape[1], V.shape[3]
@@ -363,7 +363,7 @@ def load_lanes(S, V, one, k):
     S[k, size, 0] = one[k, 0]
 
 
-@njit(cache=True)
+@kernel()
 def save_lanes(S, V, one, k):
     """Lay it out as ``panes.py`` wants it."""
     size, lanes = V.shape[1], V.shape[3]
@@ -373,7 +373,7 @@ def save_lanes(S, V, one, k):
     one[k, 0] = S[k, size, 0]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_panes(
     S,
     V,
@@ -441,7 +441,7 @@ def count_panes(
     return OK, n, rows
 
 
-@njit(cache=True)
+@kernel()
 def _shrink_lanes(S, exponent, k, size):
     for lane in range(exponent.shape[1]):
         largest, least = 0.0, LIMIT

@@ -7,13 +7,14 @@ them partition by partition; ``starts[k] : starts[k + 1]`` are the places of par
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cepheid.kernels.tiers import kernel
 
 FOREVER = np.int64(2**63 - 1)
 """The end of a run that goes on, and the time of what is not yet known."""
 
 
-@njit(cache=True)
+@kernel()
 def sort_by_key(key, count):
     """Return the events partition by partition, each in its order, and where partitions start."""
     starts = np.zeros(count + 1, np.int64)
@@ -29,7 +30,7 @@ def sort_by_key(key, count):
     return order, starts
 
 
-@njit(cache=True)
+@kernel()
 def count_runs(mask, order, starts, open_row):
     """Return how many runs there are at most: those that go on and those that begin."""
     runs = 0
@@ -43,7 +44,7 @@ def count_runs(mask, order, starts, open_row):
     return runs
 
 
-@njit(cache=True)
+@kernel()
 def derive_runs(mask, order, starts, ts, open_row, open_ts, open_known, least, most):
     """Return the runs of all partitions, in order, those that are too short or long left out.
 
@@ -93,7 +94,7 @@ def derive_runs(mask, order, starts, ts, open_row, open_ts, open_known, least, m
     return run[:, :n]
 
 
-@njit(cache=True)
+@kernel()
 def _put(run, n, key, start, end, known, first, last, old):
     run[0, n] = key
     run[1, n] = start
@@ -104,7 +105,7 @@ def _put(run, n, key, start, end, known, first, last, old):
     run[6, n] = old
 
 
-@njit(cache=True)
+@kernel()
 def add_up(order, first, last, before, values, running, total):
     """Add the values of every run: in all and, if there is room for it, up to each event."""
     along = running.shape[0] > 0
@@ -117,7 +118,7 @@ def add_up(order, first, last, before, values, running, total):
         total[r] = here
 
 
-@njit(cache=True)
+@kernel()
 def least_of(order, first, last, before, values, running, total):
     """Find the least value of every run: in all and, if there is room for it, up to each event."""
     along = running.shape[0] > 0
@@ -130,7 +131,7 @@ def least_of(order, first, last, before, values, running, total):
         total[r] = here
 
 
-@njit(cache=True)
+@kernel()
 def last_places(ts, first, last, now):
     """Return the place of the last event of each run that is not later than a time."""
     places = np.empty(first.shape[0], np.int64)

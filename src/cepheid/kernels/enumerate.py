@@ -14,11 +14,11 @@ list of subsets here: the path itself says which comes next.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.graph import NO_BOUND, bounds_of, least_order_of_end
 from cepheid.kernels.pushed import bury, enter, open_limits
 from cepheid.kernels.starts import CONTIGUOUS, NEXT, in_ranks, related
+from cepheid.kernels.tiers import kernel
 
 DONE, FULL, MISSING = 0, 1, 2
 """Why a kernel stopped: no match is left, no room is left, a block of masks is needed."""
@@ -32,7 +32,7 @@ TRIGGER, DEPTH, COUNT, BINDINGS, WANTED = range(5)
 """What the cursor holds."""
 
 
-@njit(cache=True)
+@kernel()
 def find_ends(G, D, bound):
     """Fill, for every segment and state, the order from which on a match may end there."""
     for segment in range(bound.shape[0]):
@@ -40,7 +40,7 @@ def find_ends(G, D, bound):
             bound[segment, state] = least_order_of_end(G, D, state, segment)
 
 
-@njit(cache=True)
+@kernel()
 def gather_members(D, reach, until, semantics, ptr, member, key):
     """Gather the rows of every segment and state, sorted by the order by which they are looked up.
 
@@ -65,7 +65,7 @@ def gather_members(D, reach, until, semantics, ptr, member, key):
             ptr[segment * states + state + 1] = place
 
 
-@njit(cache=True)
+@kernel()
 def _lower_bound(key, first, last, value):
     """Return the first place in a sorted slice that is not below a value."""
     while first < last:
@@ -77,7 +77,7 @@ def _lower_bound(key, first, last, value):
     return first
 
 
-@njit(cache=True)
+@kernel()
 def _open_edge(
     frame, edge, low, high, bound, semantics, order, first, last, key, equal, begin, rank_first,
     rank_last,
@@ -117,7 +117,7 @@ def _open_edge(
     frame[PLACE] = max(_lower_bound(key, first, last, frame[HIGH]), frame[STOP])
 
 
-@njit(cache=True)
+@kernel()
 def _next_row(
     frame, bound, source, n, upto, order, reach, member, at_rank, predicate, outside, rank, first,
     last,
@@ -140,14 +140,14 @@ def _next_row(
     return np.int64(-1)
 
 
-@njit(cache=True)
+@kernel()
 def _begin(frame, row, state, edge_ptr):
     """Bind a row; its edges are still to be tried."""
     frame[ROW], frame[STATE] = row, state
     frame[EDGE], frame[PLACE], frame[STOP], frame[FOUND] = edge_ptr[state] - 1, 0, 0, 0
 
 
-@njit(cache=True)
+@kernel()
 def _leave(frames, depth, limits, trigger, dead, dead_limits):
     """Tell the frame before whether a frame has led to a match; if not, it need not be tried."""
     frame = frames[depth]
@@ -157,7 +157,7 @@ def _leave(frames, depth, limits, trigger, dead, dead_limits):
         bury(limits, depth - 1, frame[ROW], frame[STATE], trigger, dead, dead_limits)
 
 
-@njit(cache=True)
+@kernel()
 def _write(variable, frames, cursor, depth, out_row, out_variable):
     """Write the match that the frames hold, its first event first."""
     at = cursor[BINDINGS]
@@ -169,7 +169,7 @@ def _write(variable, frames, cursor, depth, out_row, out_variable):
     cursor[COUNT] += 1
 
 
-@njit(cache=True)
+@kernel()
 def list_matches(
     G, D, L, P, semantics, cursor, frames, limits, dead, dead_limits, out_trigger, out_ptr, out_row,
     out_variable,

@@ -24,9 +24,9 @@ an event looks at all earlier ones. A tree of sums needs O(log n).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.ring import add, mul, present
+from cepheid.kernels.tiers import kernel
 
 NO_VALUE = np.iinfo(np.int64).max
 NO_BOUND = np.int64(2**62)
@@ -37,7 +37,7 @@ BETWEEN, LEADING, TRAILING, HIT = 0, 1, 2, 3
 UNGUARDED, GUARDED = 0, 1
 
 
-@njit(cache=True)
+@kernel()
 def bounds_of(G, D, edge, row, segment):
     """Return whether an edge may be taken to a row, and the orders [low, high) to come from."""
     low, high = np.int64(0), NO_BOUND
@@ -60,7 +60,7 @@ def bounds_of(G, D, edge, row, segment):
     return low < high, low, high
 
 
-@njit(cache=True)
+@kernel()
 def least_order_of_end(G, D, state, segment):
     """Return the order from which on a match may end in a state, as trailing guards allow."""
     best = NO_BOUND
@@ -72,7 +72,7 @@ def least_order_of_end(G, D, state, segment):
     return best
 
 
-@njit(cache=True)
+@kernel()
 def _holds(predicates, start, stop, outside, rank, first, last, prev, row):
     """Return whether predicates that are ranges of ranks hold between two rows."""
     for n in range(start, stop):
@@ -85,7 +85,7 @@ def _holds(predicates, start, stop, outside, rank, first, last, prev, row):
     return True
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def related(
     pair, pair_ptr, predicates, outside, pair_mask, rank, first, last, mask, prev, row, base, begin
 ):
@@ -99,7 +99,7 @@ def related(
     return number < 0 or mask[number, row - base, prev - begin]
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def add_row(V, M, row, state, prev, source, p):
     """Add what a row holds in a state to another row."""
     for a in range(V.shape[2]):
@@ -109,7 +109,7 @@ def add_row(V, M, row, state, prev, source, p):
             M[row, state, a] = min(M[row, state, a], M[prev, source, a])
 
 
-@njit(cache=True)
+@kernel()
 def _set_leaf(tree, least, index, size, rank, V, M, row, source, zero, p):
     """Put a row into a tree, or take it out (row < 0), and sum up what lies above; O(log n)."""
     parts, mins = tree.shape[2], least.shape[2]
@@ -127,7 +127,7 @@ def _set_leaf(tree, least, index, size, rank, V, M, row, source, zero, p):
         node >>= 1
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _add_node(tree, least, index, node, V, M, row, state, p):
     for a in range(tree.shape[2]):
         V[row, state, a] = add(V[row, state, a], tree[index, node, a], p)
@@ -135,7 +135,7 @@ def _add_node(tree, least, index, node, V, M, row, state, p):
         M[row, state, a] = min(M[row, state, a], least[index, node, a])
 
 
-@njit(cache=True)
+@kernel()
 def _add_range(tree, least, index, size, first, last, V, M, row, state, p):
     """Add the sum of the ranks [first, last) to a row; O(log n)."""
     left, right = first + size, last + size
@@ -150,7 +150,7 @@ def _add_range(tree, least, index, size, first, last, V, M, row, state, p):
         right >>= 1
 
 
-@njit(cache=True)
+@kernel()
 def _move_window(G, D, S, index, begin, size, low, high, zero, p):
     """Bring a tree to the orders [low, high): both only grow, so every row comes and goes once."""
     source, predicate = G.index_source[index], G.index_predicate[index]
@@ -173,7 +173,7 @@ def _move_window(G, D, S, index, begin, size, low, high, zero, p):
         S.left[index] += 1
 
 
-@njit(cache=True)
+@kernel()
 def _follow_index(G, D, S, edge, row, state, begin, size, low, high, zero, p):
     index = G.edge_index[edge]
     if G.index_guarded[index]:
@@ -194,7 +194,7 @@ def _follow_index(G, D, S, edge, row, state, begin, size, low, high, zero, p):
         _add_range(tree, least, index, size, first, last, V, M, row, state, p)
 
 
-@njit(cache=True)
+@kernel()
 def _add_candidates(
     candidates, order, low, high, predicates, start, stop, outside, rank, first, last, mask, begin,
     V, M, row, state, source, p,
@@ -216,7 +216,7 @@ def _add_candidates(
                 M[row, state, a] = min(M[row, state, a], M[prev, source, a])
 
 
-@njit(cache=True)
+@kernel()
 def _follow_some(G, D, S, candidates, edge, row, state, begin, base, low, high, p):
     """Look at rows one by one."""
     pair = G.edge_pair[edge]
@@ -232,7 +232,7 @@ def _follow_some(G, D, S, candidates, edge, row, state, begin, base, low, high, 
     )  # fmt: skip
 
 
-@njit(cache=True)
+@kernel()
 def _follow_range(G, D, S, edge, row, state, begin, base, low, high, p):
     """Look at the rows of a range of ranks one by one."""
     index = G.edge_index[edge]
@@ -247,7 +247,7 @@ def _follow_range(G, D, S, edge, row, state, begin, base, low, high, p):
         _follow_some(G, D, S, candidates, edge, row, state, begin, base, low, high, p)
 
 
-@njit(cache=True)
+@kernel()
 def _follow_all(G, D, S, edge, row, state, begin, base, low, high, p):
     """Look at all earlier rows in the state before."""
     source = G.source[edge]
@@ -255,14 +255,14 @@ def _follow_all(G, D, S, edge, row, state, begin, base, low, high, p):
     _follow_some(G, D, S, candidates, edge, row, state, begin, base, low, high, p)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def begin_match(V, begins, row, state, unit, p):
     """Let a match begin with a row."""
     V[row, state, 0] = add(V[row, state, 0], unit, p)
     begins[row, state] = True
 
 
-@njit(cache=True)
+@kernel()
 def bind_event(variable, weights, weight_of, values, value_of, salt, V, M, row, state, p):
     """Add what a row itself brings to all matches that end with it."""
     count = V[row, state, 0]
@@ -279,7 +279,7 @@ def bind_event(variable, weights, weight_of, values, value_of, salt, V, M, row, 
                 M[row, state, a] = min(M[row, state, a], values[column, row])
 
 
-@njit(cache=True)
+@kernel()
 def report(variable, end_bound, bits, order, V, M, row, segment, tail, R, RM, ended, p):
     """Add the matches that end with a row to the result of its segment."""
     for state in range(variable.shape[0]):
@@ -294,7 +294,7 @@ def report(variable, end_bound, bits, order, V, M, row, segment, tail, R, RM, en
                 ended[segment] = add(ended[segment], V[row, state, 0], p)
 
 
-@njit(cache=True)
+@kernel()
 def open_segment(G, D, S, segment, begin, end, zero):
     """Forget the segment before and settle from where on matches may end."""
     size = end - begin
@@ -313,7 +313,7 @@ def open_segment(G, D, S, segment, begin, end, zero):
     S.begins[begin:end] = False
 
 
-@njit(cache=True)
+@kernel()
 def _add_total(total, total_least, source, V, M, row, state, p):
     """Add what all rows in a state hold."""
     for a in range(V.shape[2]):
@@ -322,7 +322,7 @@ def _add_total(total, total_least, source, V, M, row, state, p):
         M[row, state, a] = min(M[row, state, a], total_least[source, a])
 
 
-@njit(cache=True)
+@kernel()
 def _commit_total(total, total_least, member, members, V, M, row, state, p):
     """Let later events see what a row holds, where they ask for all rows or for each of them."""
     member[state, members[state]] = row
@@ -333,7 +333,7 @@ def _commit_total(total, total_least, member, members, V, M, row, state, p):
         total_least[state, a] = min(total_least[state, a], M[row, state, a])
 
 
-@njit(cache=True)
+@kernel()
 def _commit_indexes(
     sources, predicates, guarded, summed, ranks, tree, least, at, V, M, row, state, begin, size,
     zero, p,
@@ -351,7 +351,7 @@ def _commit_indexes(
             _set_leaf(tree, least, index, size, rank, V, M, row, state, zero, p)
 
 
-@njit(cache=True)
+@kernel()
 def run_any(G, D, S, segment, begin, end, first, last, unit, zero, p, R, RM, ended):
     """Run the rows [first, last) of a segment under skip-till-any-match.
 
@@ -408,7 +408,7 @@ def run_any(G, D, S, segment, begin, end, first, last, unit, zero, p, R, RM, end
         i = j
 
 
-@njit(cache=True)
+@kernel()
 def run_segments(G, D, S, unit, zero, p, R, RM, ended):
     """Run all segments under skip-till-any-match."""
     for segment in range(D.segment_ptr.shape[0] - 1):

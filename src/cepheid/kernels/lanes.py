@@ -11,16 +11,16 @@ cache lines: with more lanes the trees of a window would no longer fit into a pr
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.prefix import EQUAL, shifted
+from cepheid.kernels.tiers import kernel
 
 LANES = 16
 UNIT, UNIT_POWER = 2.0**-700, -700.0
 """One match, so that numbers have room for values between 2^-300 and 2^100."""
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _add_lanes(target, at, amounts, source, width):
     """Add a row of lanes to another; unsigned numbers let this run in vectors."""
     first, second = np.uint64(at), np.uint64(source)
@@ -28,7 +28,7 @@ def _add_lanes(target, at, amounts, source, width):
         target[first + n] += amounts[second + n]
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _add_prefix(tree, first, upto, stride, amounts, source, width):
     """Add the rows of a Fenwick tree that make up a prefix."""
     into = np.uint64(source)
@@ -39,7 +39,7 @@ def _add_prefix(tree, first, upto, stride, amounts, source, width):
         upto &= upto - 1
 
 
-@njit(cache=True)
+@kernel()
 def _gather(G, D, tree, total, mask, row, q, width, parts, room, amounts):
     """Add up what a row may follow, for all windows that hold it."""
     amounts[:] = 0.0
@@ -70,7 +70,7 @@ def _gather(G, D, tree, total, mask, row, q, width, parts, room, amounts):
             amounts[a * LANES + n] = amounts[a * LANES + n] * mask[n] + weight * amounts[n]
 
 
-@njit(cache=True)
+@kernel()
 def _enter(G, D, tree, total, results, row, q, width, parts, room, size, amounts):
     """Let later rows and the results see what a row holds."""
     stride = parts * LANES
@@ -93,7 +93,7 @@ def _enter(G, D, tree, total, results, row, q, width, parts, room, size, amounts
             node += node & -node
 
 
-@njit(cache=True)
+@kernel()
 def _set_mask(mask, ts, base, within, slide):
     """Mark the windows of a segment that hold a time."""
     opened, closed = ts // slide - base, (ts - within) // slide - base
@@ -101,7 +101,7 @@ def _set_mask(mask, ts, base, within, slide):
         mask[lane] = 1.0 if closed < lane <= opened else 0.0
 
 
-@njit(cache=True)
+@kernel()
 def _run_chain(D, tree, results, mask, held, begin, end, base, within, slide, width):
     """Count as ``run_lanes`` does where the pattern is one variable with Kleene plus, ``S+``.
 
@@ -140,7 +140,7 @@ def _run_chain(D, tree, results, mask, held, begin, end, base, within, slide, wi
         i = j
 
 
-@njit(cache=True)
+@kernel()
 def _run_segment(
     G, D, tree, room, total, results, mask, held, begin, end, base, within, slide, width, parts
 ):
@@ -168,7 +168,7 @@ def _run_segment(
         i = j
 
 
-@njit(cache=True)
+@kernel()
 def run_lanes(G, D, chain, tree, room, total, results, held, within, slide, width, numbers):
     """Aggregate all windows of all segments; O(log n) steps for each LANES windows of an event.
 
@@ -208,7 +208,7 @@ def run_lanes(G, D, chain, tree, room, total, results, held, within, slide, widt
                 numbers[segment, lane, a] = results[a * LANES + lane]
 
 
-@njit(cache=True)
+@kernel()
 def widen_results(numbers, wide):
     """Turn results into wide numbers; return whether doubles reached."""
     right = True

@@ -18,9 +18,9 @@ sections 4 and 6, generalised: negation, ambiguity and all semantics are one fin
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from cepheid.kernels.ring import add, large, mul, present, settle, tiny, wide
+from cepheid.kernels.ring import LIMIT, add, large, mul, present, settle, tiny, wide
+from cepheid.kernels.tiers import kernel
 
 ANY, NEXT, CONTIGUOUS = 0, 1, 2
 NO_VALUE = np.iinfo(np.int64).max
@@ -29,7 +29,7 @@ OK, NARROW, ENDED = 0, 1, 3
 largest number, so the run must go on with wide numbers. ENDED: an event comes after a stretch."""
 
 
-@njit(cache=True)
+@kernel()
 def rooms(V, M):
     """Return rooms for ``advance``: what is added and what moves, with one more row each."""
     size, lanes = V.shape[1] + 1, V.shape[3]
@@ -42,7 +42,7 @@ def rooms(V, M):
 # unsigned, and views of them would cost more than the loops.
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _fill(V, M, q, zero):
     for n in range(np.uint64(V.shape[1])):
         V[q, n] = zero
@@ -50,7 +50,13 @@ def _fill(V, M, q, zero):
         M[q, n] = NO_VALUE
 
 
-@njit(cache=True, inline="always")
+@_fill.interpreted
+def _(V, M, q, zero):
+    V[q] = zero
+    M[q] = NO_VALUE
+
+
+@kernel(inline=True)
 def _add_row(V, M, q, W, X, r, p):
     """Add row r of W, X to row q of V, M; return how many numbers are large."""
     many = 0
@@ -63,7 +69,21 @@ def _add_row(V, M, q, W, X, r, p):
     return many
 
 
-@njit(cache=True, inline="always")
+@_add_row.interpreted
+def _(V, M, q, W, X, r, p):
+    many = 0
+    if V.dtype == np.float64:
+        V[q] += W[r]
+        many = int(np.count_nonzero(np.abs(V[q]) > LIMIT))
+    else:
+        for n in range(V.shape[1]):
+            V[q, n] = add(V[q, n], W[r, n], p)
+    if M.shape[1]:
+        np.minimum(M[q], X[r], out=M[q])
+    return many
+
+
+@kernel(inline=True)
 def _add_event(V, M, q, W, X, wcol, xcol, variable, e, lanes, zero, p):
     """Add an event to the new matches of row q."""
     for a in range(1, wcol.shape[1]):
@@ -83,7 +103,7 @@ def _add_event(V, M, q, W, X, wcol, xcol, variable, e, lanes, zero, p):
                 M[q, first + n] = min(M[q, first + n], least)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def move(V, M, base, size, move_from, move_to, first, last, mV, mM, zero, p):
     """Move the matches of configurations by a letter; all leave before any arrives."""
     many = 0
@@ -99,7 +119,7 @@ def move(V, M, base, size, move_from, move_to, first, last, mV, mM, zero, p):
     return many
 
 
-@njit(cache=True)
+@kernel()
 def advance(
     T, V, M, start, one, exponent, until, dirty, ts, key, codes, letters, W, X, wcol, xcol, room,
     i, n, grouped, semantics, zero, p,
@@ -197,7 +217,7 @@ def advance(
     return OK, i
 
 
-@njit(cache=True)
+@kernel()
 def close_row(counts, V, M, k, exponent, R, RM, row, p):
     """Add up the configurations that count, in lane 0; return whether there is any match."""
     some = False
@@ -215,7 +235,7 @@ def close_row(counts, V, M, k, exponent, R, RM, row, p):
     return some
 
 
-@njit(cache=True)
+@kernel()
 def reset(V, M, start, one, exponent, unit, zero, k):
     """Forget everything of a partition."""
     V[k] = zero
@@ -225,7 +245,7 @@ def reset(V, M, start, one, exponent, unit, zero, k):
     exponent[k, 0] = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def aggregate_linear(
     T,
     V,
@@ -292,7 +312,7 @@ def aggregate_linear(
         until[k] = opened[k] + width
 
 
-@njit(cache=True)
+@kernel()
 def flush_linear(
     T, V, M, start, one, exponent, opened, until, width, unit, zero, p, out_key, out_start, R, RM
 ):

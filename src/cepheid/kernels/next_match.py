@@ -11,9 +11,8 @@ COGRA's Algorithm 3 keeps the last matched event only and so loses matches by it
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from cepheid.kernels import bits
+from cepheid.kernels.bits import next_member, put, remove
 from cepheid.kernels.graph import (
     NO_BOUND,
     add_row,
@@ -25,11 +24,10 @@ from cepheid.kernels.graph import (
     report,
 )
 from cepheid.kernels.ring import present
+from cepheid.kernels.tiers import kernel
 
-put, remove, next_member = bits.put, bits.remove, bits.next_member
 
-
-@njit(cache=True)
+@kernel()
 def _take_out(index_source, index_predicate, rank, sets, levels, state, row, begin):
     for index in range(index_source.shape[0]):
         if index_source[index] == state:
@@ -39,7 +37,7 @@ def _take_out(index_source, index_predicate, rank, sets, levels, state, row, beg
                 remove(sets[index], levels, place)
 
 
-@njit(cache=True)
+@kernel()
 def _put_in(index_source, index_predicate, rank, sets, levels, at, state, row, begin):
     for index in range(index_source.shape[0]):
         if index_source[index] == state:
@@ -50,7 +48,7 @@ def _put_in(index_source, index_predicate, rank, sets, levels, at, state, row, b
                 at[index, place] = row
 
 
-@njit(cache=True)
+@kernel()
 def _collect(
     pair, index, index_source, index_predicate, pair_ptr, predicates, outside, pair_mask, rank,
     below, above, ranks, mask, sets, levels, at, state, row, begin, size, base, taken, count,
@@ -82,7 +80,7 @@ def _collect(
     return count
 
 
-@njit(cache=True)
+@kernel()
 def run_next(G, D, S, taken, segment, begin, end, first, last, unit, zero, p, R, RM, ended):
     """Run the rows [first, last) of a segment; see the module's docstring.
 
@@ -148,7 +146,7 @@ def run_next(G, D, S, taken, segment, begin, end, first, last, unit, zero, p, R,
         i = j
 
 
-@njit(cache=True)
+@kernel()
 def run_next_segments(G, D, S, taken, unit, zero, p, R, RM, ended):
     """Run all segments under skip-till-next-match."""
     for segment in range(D.segment_ptr.shape[0] - 1):

@@ -6,12 +6,12 @@ The arrays are those of ``graph.py``; M[row, state, 0] is the latest start.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.graph import TOTAL, bounds_of, least_order_of_end, related
+from cepheid.kernels.tiers import kernel
 
 
-@njit(cache=True)
+@kernel()
 def _latest_of(
     candidates, order, low, high, pair, pair_ptr, predicates, outside, pair_mask, rank, below,
     above, mask, row, base, begin, M, source, best,
@@ -28,7 +28,7 @@ def _latest_of(
     return best
 
 
-@njit(cache=True)
+@kernel()
 def find_latest(G, D, S, segment, begin, end, first, last, found):
     """Find, for every row, the latest start of an occurrence that ends with it, -1 for none.
 
@@ -72,7 +72,7 @@ def find_latest(G, D, S, segment, begin, end, first, last, found):
         i = j
 
 
-@njit(cache=True)
+@kernel()
 def spread_latest(order, segment_ptr, found, latest, latest_of_all):
     """Turn what ends with a row into what ended before it, and into the latest of a segment."""
     for segment in range(segment_ptr.shape[0] - 1):
@@ -90,7 +90,7 @@ def spread_latest(order, segment_ptr, found, latest, latest_of_all):
         latest_of_all[segment] = best
 
 
-@njit(cache=True)
+@kernel()
 def open_latest(G, D, S, segment, begin, end):
     """Forget the segment before, for ``find_latest``."""
     for q in range(G.variable.shape[0]):
@@ -100,7 +100,7 @@ def open_latest(G, D, S, segment, begin, end):
     S.M[begin:end] = -1
 
 
-@njit(cache=True)
+@kernel()
 def run_latest(G, D, S, found):
     """Run ``find_latest`` over all segments."""
     for segment in range(D.segment_ptr.shape[0] - 1):

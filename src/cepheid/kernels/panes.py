@@ -22,16 +22,16 @@ O(size^2), whatever the number of overlapping windows; an event costs O(edges x 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.linear import ENDED, NO_VALUE, advance, rooms
 from cepheid.kernels.ring import add, mul, present, wide
+from cepheid.kernels.tiers import kernel
 
 FULL = 2
 """Status: there is no room for more rows; take them away and go on."""
 
 
-@njit(cache=True)
+@kernel()
 def times(X, XM, lane, xs, B, C, S, nS, oV, oM, p):
     """Multiply a vector by a matrix: what comes in by the vector goes on through the matrix.
 
@@ -70,7 +70,7 @@ def times(X, XM, lane, xs, B, C, S, nS, oV, oM, p):
     return S[xs] if xs >= 0 else np.int32(-1)
 
 
-@njit(cache=True)
+@kernel()
 def put(oV, oM, D, DM, lane):
     """Put a vector into a lane of a matrix."""
     for q in range(oV.shape[0]):
@@ -80,7 +80,7 @@ def put(oV, oM, D, DM, lane):
             DM[q, a, lane] = oM[q, a]
 
 
-@njit(cache=True)
+@kernel()
 def product(X, XM, XS, B, C, S, nS, D, DM, DS, oV, oM, p):
     """Multiply two matrices into a third, which may be the first one, lane by lane."""
     for lane in range(X.shape[2]):
@@ -88,7 +88,7 @@ def product(X, XM, XS, B, C, S, nS, D, DM, DS, oV, oM, p):
         put(oV, oM, D, DM, lane)
 
 
-@njit(cache=True)
+@kernel()
 def copy_lanes(X, XM, XS, D, DM, DS, lanes):
     """Copy the first lanes of a matrix."""
     for lane in range(lanes):
@@ -100,7 +100,7 @@ def copy_lanes(X, XM, XS, D, DM, DS, lanes):
         DS[lane] = XS[lane]
 
 
-@njit(cache=True)
+@kernel()
 def identity(V, M, start, one, exponent, unit, zero, k, nS):
     """Begin a pane: every lane holds one match, in the configuration that it stands for."""
     for lane in range(V.shape[3]):
@@ -118,7 +118,7 @@ def identity(V, M, start, one, exponent, unit, zero, k, nS):
             V[k, lane - nS, 0, lane] = unit
 
 
-@njit(cache=True)
+@kernel()
 def _end_pane(V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, o, nS, oV, oM, p):
     """Keep the matrix of the pane at offset o, and multiply the prefix of the block by it."""
     size, parts, lanes, mins = V.shape[1], V.shape[2], V.shape[3], M.shape[2]
@@ -138,7 +138,7 @@ def _end_pane(V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, o, nS,
     product(X, XM, XS, P[k, o], PM[k, o], PS[k, o], nS, X, XM, XS, oV, oM, p)
 
 
-@njit(cache=True)
+@kernel()
 def _end_block(P, PM, PS, has, begun, A, AM, AS, tail, k, nS, oV, oM, p):
     """Compute the suffix vectors of the block that ends, and begin the next one."""
     panes, size, parts, lanes, mins = P.shape[1], P.shape[2], P.shape[3], P.shape[4], PM.shape[3]
@@ -162,7 +162,7 @@ def _end_block(P, PM, PS, has, begun, A, AM, AS, tail, k, nS, oV, oM, p):
     begun[k] = False
 
 
-@njit(cache=True)
+@kernel()
 def _window(counts, F, FM, FS, begun, A, AM, AS, tail, k, o, nS, oV, oM, R, RM, row, p):
     """Compute the result of the window that ends at offset o; return whether it has a match."""
     size, parts, mins = F.shape[1], F.shape[2], FM.shape[2]
@@ -192,7 +192,7 @@ def _window(counts, F, FM, FS, begun, A, AM, AS, tail, k, o, nS, oV, oM, R, RM, 
     return some
 
 
-@njit(cache=True)
+@kernel()
 def seal(
     counts,
     V,
@@ -253,7 +253,7 @@ def seal(
     return rows
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def aggregate_panes(
     T,
     V,
@@ -322,7 +322,7 @@ def aggregate_panes(
         until[k] = (upto + 1) * width
 
 
-@njit(cache=True)
+@kernel()
 def flush_panes(
     counts,
     V,

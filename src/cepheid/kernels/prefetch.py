@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
-from numba.extending import intrinsic
+from typing import Any
 
-_WRITE, _KEEP, _DATA = 1, 3, 1
+from cepheid.kernels.tiers import Intrinsic
 
 
-@intrinsic
-def prefetch(typing_context, array, index):
-    """Bring the cache line of array[index] near; the index is not checked, the array is flat."""
+def _nothing(array: Any, index: Any) -> None:
+    """Interpreted kernels wait for memory."""
 
-    def generate(context, builder, signature, arguments):
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+
+def _make() -> Any:
+    # Only compiled kernels load what makes machine code.
+    from llvmlite import ir  # type: ignore[import-untyped]
+    from numba import types
+    from numba.extending import intrinsic
+
+    write, keep, data = 1, 3, 1
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        first = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         number, address = ir.IntType(32), ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [address, number, number, number])
         function = builder.module.declare_intrinsic("llvm.prefetch", [address], kind)
-        place = builder.bitcast(builder.gep(data, [arguments[1]]), address)
-        builder.call(function, [place, number(_WRITE), number(_KEEP), number(_DATA)])
+        place = builder.bitcast(builder.gep(first, [arguments[1]]), address)
+        builder.call(function, [place, number(write), number(keep), number(data)])
         return context.get_dummy_value()
 
-    return types.void(array, types.int64), generate
+    @intrinsic
+    def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+        return types.void(array, types.int64), generate
+
+    return prefetch
+
+
+prefetch = Intrinsic(_nothing, _make)
+"""Bring the cache line of array[index] near; the index is not checked, the array is flat."""

@@ -21,10 +21,10 @@ from above. There are at most PLANES_MAX; what outgrows them, and sums, run in `
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.prefetch import prefetch
 from cepheid.kernels.ring import SHRINK, STEP, widen
+from cepheid.kernels.tiers import kernel
 
 NO_VALUE = np.iinfo(np.int64).max
 PREFIX, EQUAL = 0, 1
@@ -51,7 +51,7 @@ RIGHT = np.tril(np.ones((FANOUT, FANOUT)), -1).T.ravel().copy()
 """RIGHT[16 k + j] is 1 where child j is to the right of child k."""
 
 
-@njit(cache=True)
+@kernel()
 def room_of(size):
     """Return how many nodes a tree over places 0 to size needs."""
     nodes, width = 0, size + 1
@@ -62,7 +62,7 @@ def room_of(size):
             return nodes
 
 
-@njit(cache=True)
+@kernel()
 def set_levels(size, starts):
     """Set where the levels of a tree begin, and after them widths; return the number of levels.
 
@@ -80,7 +80,7 @@ def set_levels(size, starts):
             return count
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _enter(tree, at, starts, levels, place, amount):
     """Add an amount to the sums right of a place; the tree begins at ``at``.
 
@@ -96,7 +96,16 @@ def _enter(tree, at, starts, levels, place, amount):
         place >>= SHIFT
 
 
-@njit(cache=True, inline="always")
+@_enter.interpreted
+def _(tree, at, starts, levels, place, amount):
+    for level in range(levels):
+        width = starts[LEVELS_MAX if level + 1 < levels else LEVELS_MAX + 1]
+        base, right = at + starts[level] + (place & ~LOW), (place & LOW) * FANOUT
+        tree[base : base + width] += amount * RIGHT[right : right + width]
+        place >>= SHIFT
+
+
+@kernel(inline=True)
 def _look_up(tree, at, starts, levels, upto):
     """Return the sum of all amounts at places below a number."""
     total = 0.0
@@ -106,7 +115,7 @@ def _look_up(tree, at, starts, levels, upto):
     return total
 
 
-@njit(cache=True)
+@kernel()
 def _settle(amounts):
     """Add up amounts of all planes; return the sum in the plane where it belongs, and the plane."""
     plane = amounts.shape[0] - 1
@@ -120,7 +129,7 @@ def _settle(amounts):
     return total, plane
 
 
-@njit(cache=True)
+@kernel()
 def count_prefix(G, D, tree, room, total, held, planes_held, amounts, starts, begin, end, first):
     """Count the matches of a segment; return its end, or the row that needs one plane more.
 
@@ -189,7 +198,7 @@ def count_prefix(G, D, tree, room, total, held, planes_held, amounts, starts, be
     return end
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _ask_for(tree, room, planes, starts, place, upto):
     """Prefetch the two lowest nodes of a place, and numbers; those above are always at hand."""
     leaf, node = place & ~LOW, starts[1] + (place >> SHIFT & ~LOW)
@@ -204,7 +213,7 @@ def _ask_for(tree, room, planes, starts, place, upto):
         prefetch(tree, at + node + 8)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _chain_amount(tree, room, planes, starts, levels, upto):
     """Return what a row adds, and its plane.
 
@@ -226,7 +235,7 @@ def _chain_amount(tree, room, planes, starts, levels, upto):
     return amount, plane
 
 
-@njit(cache=True)
+@kernel()
 def count_chain(
     place, upto, order, tree, room, total, held, planes_held, starts, begin, end, first
 ):
@@ -268,7 +277,7 @@ def count_chain(
     return end
 
 
-@njit(cache=True)
+@kernel()
 def _result_of(amounts):
     """Return the sum of the amounts of all planes as a wide number."""
     # Nearly all windows have few matches, and there may be millions of windows.
@@ -280,7 +289,7 @@ def _result_of(amounts):
     return total
 
 
-@njit(cache=True)
+@kernel()
 def _plus(a, b):
     if b.real == 0.0:
         return a
@@ -295,7 +304,7 @@ def _plus(a, b):
     return widen(a.real + b.real, a.imag)
 
 
-@njit(cache=True)
+@kernel()
 def shifted(amount, power):
     """Return a double times a power of two as a wide number."""
     if amount == 0.0:
@@ -305,14 +314,14 @@ def shifted(amount, power):
     return widen(number.real * 2.0 ** (power - steps * STEP), number.imag + steps * STEP)
 
 
-@njit(cache=True)
+@kernel()
 def _clear(tree, count, room, used):
     """Empty the used part of every tree."""
     for n in range(count):
         tree[n * room : n * room + used] = 0.0
 
 
-@njit(cache=True)
+@kernel()
 def run_count(G, D, chain, tree, room, total, held, planes_held, segment, first, numbers):
     """Count segments from a row of one on; return the segment and row that need one plane more.
 

@@ -12,7 +12,6 @@ instructions, in about twice the time of plain doubles.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.prefetch import prefetch
 from cepheid.kernels.prefix import (
@@ -28,18 +27,19 @@ from cepheid.kernels.prefix import (
     set_levels,
 )
 from cepheid.kernels.ring import LIMIT, SHRINK, STEP, widen
+from cepheid.kernels.tiers import kernel
 
 NOTHING, EVERYTHING = -1e300, 1e300
 """The powers of zero, and of infinities and NaN: below and above all others."""
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _factor(power, top):
     """Return what a mantissa is multiplied with: two steps down, it is beyond the last digit."""
     return 1.0 if power == top else (SHRINK if power == top - STEP else 0.0)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _settle(m, top):
     """Return a sum with a mantissa below LIMIT."""
     large = abs(m) >= LIMIT
@@ -47,14 +47,14 @@ def _settle(m, top):
     return m, (NOTHING if m == 0.0 else top)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def plus(m, k, n, l):  # noqa: E741
     """Return m 2^k + n 2^l; no branches, as nobody could foretell them."""
     top = max(k, l)
     return _settle(m * _factor(k, top) + n * _factor(l, top), top)
 
 
-@njit(cache=True)
+@kernel()
 def _times(weight, count, power):
     """Return a value, times a number of matches."""
     if not np.isfinite(weight):
@@ -64,7 +64,7 @@ def _times(weight, count, power):
     return number.real, number.imag
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def enter_wide(tree, at, starts, levels, place, m, k):
     """Add m 2^k to the sums right of a place.
 
@@ -87,7 +87,23 @@ def enter_wide(tree, at, starts, levels, place, m, k):
         place >>= SHIFT
 
 
-@njit(cache=True, inline="always")
+@enter_wide.interpreted
+def _(tree, at, starts, levels, place, m, k):
+    for level in range(levels):
+        width = starts[LEVELS_MAX if level + 1 < levels else LEVELS_MAX + 1]
+        base = at + 2 * (starts[level] + (place & ~LOW))
+        # Numbers to the left keep what they have: nothing is added to them.
+        first = (place & LOW) + 1
+        mantissas = tree[base + first : base + width]
+        powers = tree[base + FANOUT + first : base + FANOUT + width]
+        higher = powers - k
+        mantissas *= np.where(higher >= 0.0, 1.0, np.where(higher == -STEP, SHRINK, 0.0))
+        mantissas += m * np.where(higher <= 0.0, 1.0, np.where(higher == STEP, SHRINK, 0.0))
+        np.maximum(powers, k, out=powers)
+        place >>= SHIFT
+
+
+@kernel(inline=True)
 def look_up_wide(tree, at, starts, levels, upto, m, k):
     """Return a number plus the sum of all amounts at places below another number."""
     top, place = k, upto
@@ -103,7 +119,7 @@ def look_up_wide(tree, at, starts, levels, upto, m, k):
     return _settle(total, top)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _enter_least(tree, at, starts, levels, place, value):
     for level in range(levels):
         base = at + starts[level] + (place & ~LOW)
@@ -112,7 +128,7 @@ def _enter_least(tree, at, starts, levels, place, value):
         place >>= SHIFT
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _look_up_least(tree, at, starts, levels, upto):
     least = NO_VALUE
     for level in range(levels):
@@ -121,7 +137,7 @@ def _look_up_least(tree, at, starts, levels, upto):
     return least
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _gather_sum(G, D, tree, room, sums, starts, levels, row, q, a, parts):
     """Return what the matches that a row may follow have of one part."""
     m, k = 0.0, NOTHING
@@ -143,7 +159,7 @@ def _gather_sum(G, D, tree, room, sums, starts, levels, row, q, a, parts):
     return m, k
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _gather_least(G, D, least, room, smallest, starts, levels, row, q, a, mins):
     """Return the smallest value of the matches that a row may follow."""
     found = NO_VALUE
@@ -163,7 +179,7 @@ def _gather_least(G, D, least, room, smallest, starts, levels, row, q, a, mins):
     return found
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _enter_row(G, D, tree, least, room, sums, smallest, starts, levels, row, q, held, held_least):
     """Let later rows and the result see what a row holds."""
     states, parts, mins = G.variable.shape[0], sums.shape[1], smallest.shape[1]
@@ -199,7 +215,7 @@ def _enter_row(G, D, tree, least, room, sums, smallest, starts, levels, row, q, 
                 least[at + place] = min(least[at + place], held_least[a])
 
 
-@njit(cache=True)
+@kernel()
 def aggregate_wide(G, D, tree, least, room, sums, smallest, held, held_least, starts, begin, end):
     """Aggregate a segment; rows of the same time see what was before all of them.
 
@@ -248,7 +264,7 @@ def aggregate_wide(G, D, tree, least, room, sums, smallest, held, held_least, st
         i = j
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _ask_for(tree, starts, place, upto):
     """Prefetch the two lowest blocks of a place, and numbers; those above are always at hand."""
     leaf, block = 2 * (place & ~LOW), 2 * (starts[1] + (place >> SHIFT & ~LOW))
@@ -264,7 +280,7 @@ def _ask_for(tree, starts, place, upto):
             prefetch(tree, block + n)
 
 
-@njit(cache=True)
+@kernel()
 def count_chain_wide(place, upto, order, tree, held, starts, begin, end):
     """Count a segment where the pattern is one variable with Kleene plus, ``S+``.
 
@@ -301,7 +317,7 @@ def count_chain_wide(place, upto, order, tree, held, starts, begin, end):
     return total, top
 
 
-@njit(cache=True)
+@kernel()
 def _clear(tree, count, room, used):
     """Empty the used blocks of every tree."""
     for n in range(count):
@@ -311,7 +327,7 @@ def _clear(tree, count, room, used):
             tree[base + FANOUT : base + 2 * FANOUT] = NOTHING
 
 
-@njit(cache=True)
+@kernel()
 def run_wide(
     G, D, chain, tree, least, room, sums, smallest, held, held_least, first, numbers, values
 ):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.ring import add, mul
+from cepheid.kernels.tiers import kernel
 
 
-@njit(cache=True)
+@kernel()
 def chain(matrices):
     """Return the product of matrices (matrix, row, part, column), of counts only."""
     size = matrices.shape[1]
@@ -25,3 +25,21 @@ def chain(matrices):
                 after[q, 0, c] = x
         total[:, :, :] = after
     return total
+
+
+@kernel()
+def sum_rows(numbers, values, place, total, least, modulus):
+    """Add rows up at their places: numbers to totals, and the least of values."""
+    for row in range(len(place)):
+        for a in range(numbers.shape[1]):
+            total[place[row], a] = add(total[place[row], a], numbers[row, a], modulus)
+        for a in range(values.shape[1]):
+            least[place[row], a] = min(least[place[row], a], values[row, a])
+
+
+@kernel()
+def count_pairs(p, q, both, one, minus_half, modulus, pairs):
+    """Compute PQ - c(c+1)/2 for columns of numbers; ``engine.wide`` says of what."""
+    for i in range(len(p)):
+        square = mul(both[i], add(both[i], one, modulus), modulus)
+        pairs[i] = add(mul(p[i], q[i], modulus), mul(minus_half, square, modulus), modulus)

@@ -12,7 +12,8 @@ bounded by the rows and ranges of a window, and not by the number of partial mat
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cepheid.kernels.tiers import kernel
 
 LOW, HIGH = 0, 1
 OPEN = np.int32(-1)
@@ -21,7 +22,7 @@ WIDEST = np.int32(2**31 - 1)
 
 
 # Arrays are indexed and never sliced: a slice costs more than all the rest.
-@njit(cache=True)
+@kernel()
 def open_limits(limits, outside, row, state, later_ptr, later, first, last):
     """Set the ranges that the last event of a match leaves."""
     for order in range(outside.shape[0]):
@@ -30,7 +31,7 @@ def open_limits(limits, outside, row, state, later_ptr, later, first, last):
     _narrow(limits, 0, outside, row, state, later_ptr, later, first, last)
 
 
-@njit(cache=True)
+@kernel()
 def _narrow(limits, depth, outside, row, state, later_ptr, later, first, last):
     """Narrow the ranges of the orders in which a state holds the later event."""
     for n in range(later_ptr[state], later_ptr[state + 1]):
@@ -47,7 +48,7 @@ def _narrow(limits, depth, outside, row, state, later_ptr, later, first, last):
             limits[depth, order, HIGH] = min(limits[depth, order, HIGH], high)
 
 
-@njit(cache=True)
+@kernel()
 def _fits(limits, depth, outside, row, state, earlier_ptr, earlier, rank):
     """Return whether a row is in the ranges of the orders in which it is the earlier event."""
     for n in range(earlier_ptr[state], earlier_ptr[state + 1]):
@@ -62,7 +63,7 @@ def _fits(limits, depth, outside, row, state, earlier_ptr, earlier, rank):
     return True
 
 
-@njit(cache=True)
+@kernel()
 def _is_dead(limits, depth, outside, place, state, dead_limits):
     """Return whether ranges leave no more than those with which a row was buried."""
     for order in range(outside.shape[0]):
@@ -76,7 +77,7 @@ def _is_dead(limits, depth, outside, place, state, dead_limits):
     return True
 
 
-@njit(cache=True)
+@kernel()
 def enter(
     limits, depth, row, state, trigger, dead, dead_limits, outside, earlier_ptr, earlier,
     later_ptr, later, rank, first, last,
@@ -95,7 +96,7 @@ def enter(
     return True
 
 
-@njit(cache=True)
+@kernel()
 def bury(limits, depth, row, state, trigger, dead, dead_limits):
     """Remember that a row in a state led to no match, given the ranges before it was put in."""
     place = row % dead.shape[0]

@@ -6,7 +6,8 @@ Every segment is ranked on its own, when it is run, so nothing needs the order o
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cepheid.kernels.tiers import kernel
 
 LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, EQUAL, UNEQUAL = range(6)
 OPERATORS = {
@@ -26,7 +27,7 @@ _SMALL = 48
 _MOVES = 8
 
 
-@njit(cache=True)
+@kernel()
 def sort_keys(keys, count, packed, room):
     """Sort numbers 0 to count - 1 by their keys, into ``packed``; return a mask for these numbers.
 
@@ -65,7 +66,13 @@ def sort_keys(keys, count, packed, room):
     return mask
 
 
-@njit(cache=True)
+@sort_keys.interpreted
+def _(keys, count, packed, room):
+    packed[:count] = np.argsort(keys[:count], kind="stable")
+    return np.uint64(2 ** int(count).bit_length() - 1)
+
+
+@kernel()
 def _insert(packed, count, moves):
     """Sort words that are nearly in order; return False after too many moves."""
     for n in range(1, count):
@@ -81,7 +88,7 @@ def _insert(packed, count, moves):
     return True
 
 
-@njit(cache=True)
+@kernel()
 def _insert_by_keys(keys, packed, count, bits, mask, moves):
     """Put right what differs only in the bits that were cut off."""
     for n in range(1, count):
@@ -100,7 +107,7 @@ def _insert_by_keys(keys, packed, count, bits, mask, moves):
     return True
 
 
-@njit(cache=True)
+@kernel()
 def _sort_digit(packed, count, shift, to):
     """Sort words by one digit, those of one digit in the order in which they came."""
     counts = np.zeros(_DIGIT_SIZE, np.int64)
@@ -117,7 +124,7 @@ def _sort_digit(packed, count, shift, to):
         counts[digit] += 1
 
 
-@njit(cache=True)
+@kernel()
 def _sort_all_digits(keys, packed, count, base, room):
     """Sort numbers by all digits of their keys; six passes."""
     for n in range(count):
@@ -140,7 +147,7 @@ def _sort_all_digits(keys, packed, count, base, room):
         source, to = to, source
 
 
-@njit(cache=True)
+@kernel()
 def _range(operator, below, upto, count):
     """Return the ranks that fulfil a comparison with a value that has ``below`` smaller ones."""
     if operator == LESS:
@@ -154,7 +161,7 @@ def _range(operator, below, upto, count):
     return below, upto
 
 
-@njit(cache=True)
+@kernel()
 def rank_segments(
     segment_ptr, prev_keys, prev_valid, next_keys, next_valid, operator, keys_room,
     rows_room, words_room, rank, first, last, ranks,
@@ -200,7 +207,7 @@ def rank_segments(
             first[row], last[row] = _range(operator, below, upto, count)
 
 
-@njit(cache=True)
+@kernel()
 def _collect(begin, end, keys, valid, to_keys, to_rows):
     """Gather the keys that are there, and their rows; return how many."""
     count = 0
@@ -212,7 +219,15 @@ def _collect(begin, end, keys, valid, to_keys, to_rows):
     return count
 
 
-@njit(cache=True)
+@_collect.interpreted
+def _(begin, end, keys, valid, to_keys, to_rows):
+    rows = begin + np.flatnonzero(valid[begin:end])
+    to_keys[: len(rows)] = keys[rows]
+    to_rows[: len(rows)] = rows
+    return len(rows)
+
+
+@kernel()
 def _prefix(operator, below, upto, count):
     """Return how many places fulfil a comparison; for > and >= they are counted backwards."""
     if operator == LESS:
@@ -226,7 +241,7 @@ def _prefix(operator, below, upto, count):
     return below if below < upto else -1
 
 
-@njit(cache=True)
+@kernel()
 def place_segments(
     segment_ptr, prev_keys, prev_valid, next_keys, next_valid, operator, keys_room, rows_room,
     words_room, same, placed,
@@ -278,7 +293,7 @@ def place_segments(
             start = n + 1
 
 
-@njit(cache=True)
+@kernel()
 def order_rows(segment_ptr, times, together, order):
     """Give numbers to the times of every segment, or to its rows where each stands for itself.
 

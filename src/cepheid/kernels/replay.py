@@ -7,12 +7,12 @@ to follow. Predicates and selection do not depend on the window and hold already
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.graph import bounds_of
+from cepheid.kernels.tiers import kernel
 
 
-@njit(cache=True)
+@kernel()
 def _place_of(rows, first, last, row):
     """Return the place of a row in a sorted slice, -1 if it is not there."""
     end = last
@@ -25,7 +25,7 @@ def _place_of(rows, first, last, row):
     return first if first < end and rows[first] == row else -1
 
 
-@njit(cache=True)
+@kernel()
 def _follow(G, D, choice, chosen, segment, state, variable, prev, place):
     """Return the state after one more binding, -2 if there is none."""
     for target in range(G.variable.shape[0]):
@@ -40,7 +40,7 @@ def _follow(G, D, choice, chosen, segment, state, variable, prev, place):
     return -2
 
 
-@njit(cache=True)
+@kernel()
 def _accepts(G, D, choice, chosen, ends, rows, segment, match_rows, match_variables, first, last):
     """Return whether the bindings [first, last) are a match in a segment."""
     state, prev = -1, np.int64(-1)
@@ -56,7 +56,7 @@ def _accepts(G, D, choice, chosen, ends, rows, segment, match_rows, match_variab
     return D.order[prev] >= ends[segment, state]
 
 
-@njit(cache=True)
+@kernel()
 def mark_repeated(
     G, D, choice, chosen, ends, rows, earlier, segment, ptr, match_rows, match_variables, repeated
 ):

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
+
+from cepheid.kernels.tiers import kernel, operation
 
 MERSENNE = 2**61 - 1
 STEP = 512.0
@@ -29,7 +29,7 @@ _MASK30 = np.uint64(2**30 - 1)
 _U1, _U30, _U31, _U32, _U61 = (np.uint64(n) for n in (1, 30, 31, 32, 61))
 
 
-@njit(cache=True)
+@kernel()
 def widen(mantissa: float, exponent: float) -> complex:
     """Return a wide number with a mantissa in [1, LIMIT), or zero."""
     if mantissa == 0.0 or not np.isfinite(mantissa):
@@ -43,8 +43,8 @@ def widen(mantissa: float, exponent: float) -> complex:
     return complex(mantissa, exponent)
 
 
-@njit(cache=True)
-def _add_wide(a: complex, b: complex) -> complex:
+@kernel()
+def _add_wide(a: complex, b: complex) -> Any:
     if b.real == 0.0:
         return a
     if a.real == 0.0:
@@ -59,14 +59,14 @@ def _add_wide(a: complex, b: complex) -> complex:
     return widen(a.real + b.real * SHRINK, a.imag)
 
 
-@njit(cache=True)
+@kernel()
 def _add_residue(a: np.uint64, b: np.uint64, p: np.uint64) -> np.uint64:
     """Return a + b mod p; both are below p."""
     total = a + b
     return min(total, total - p)
 
 
-@njit(cache=True)
+@kernel()
 def _mul_residue(a: np.uint64, b: np.uint64, p: np.uint64) -> np.uint64:
     """Return a * b mod p without a number of more than 64 bits."""
     if p != _M61:
@@ -79,86 +79,77 @@ def _mul_residue(a: np.uint64, b: np.uint64, p: np.uint64) -> np.uint64:
     return total - _M61 if total >= _M61 else total
 
 
+@operation()
 def add(a: Any, b: Any, p: Any) -> Any:
     """Return a + b; p is the modulus of residues."""
     return a + b
 
 
+@add.wide
+def _(a: Any, b: Any, p: Any) -> Any:
+    return _add_wide(a, b)
+
+
+@add.residue
+def _(a: Any, b: Any, p: Any) -> Any:
+    return _add_residue(a, b, p)
+
+
+@operation()
 def mul(a: Any, b: Any, p: Any) -> Any:
     """Return a * b; p is the modulus of residues."""
     return a * b
 
 
+@mul.wide
+def _(a: Any, b: Any, p: Any) -> Any:
+    return widen(a.real * b.real, a.imag + b.imag)
+
+
+@mul.residue
+def _(a: Any, b: Any, p: Any) -> Any:
+    return _mul_residue(a, b, p)
+
+
+@operation()
+def present(a: Any) -> Any:
+    """Return whether a number is not zero; a residue of zero says nothing about the number."""
+    return a != 0
+
+
+@present.wide
+def _(a: Any) -> Any:
+    return a.real != 0.0
+
+
+@present.residue
+def _(a: Any) -> Any:
+    return True
+
+
+@operation()
 def tiny(one: Any) -> Any:
     """Return whether the unit of doubles with a shared exponent no longer counts."""
     return one < TINY
 
 
-def present(a: Any) -> Any:
-    """Return whether a number is not zero."""
-    return a != 0
-
-
-@overload(add)
-def _add(a, b, p):
-    if isinstance(a, types.Complex):
-        return lambda a, b, p: _add_wide(a, b)
-    if isinstance(a, types.Integer):
-        return lambda a, b, p: _add_residue(a, b, p)
-    return lambda a, b, p: a + b
-
-
-@overload(mul)
-def _mul(a, b, p):
-    if isinstance(a, types.Complex):
-        return lambda a, b, p: widen(a.real * b.real, a.imag + b.imag)
-    if isinstance(a, types.Integer):
-        return lambda a, b, p: _mul_residue(a, b, p)
-    return lambda a, b, p: a * b
-
-
-@overload(present)
-def _present(a):
-    if isinstance(a, types.Complex):
-        return lambda a: a.real != 0.0
-    if isinstance(a, types.Integer):
-        # A residue of zero says nothing about the number itself.
-        return lambda a: True
-    return lambda a: a != 0
-
-
-@overload(tiny)
-def _tiny(one):
-    if isinstance(one, types.Float):
-        return lambda one: one < TINY
-    return lambda one: False
-
-
+@operation()
 def large(x: Any) -> Any:
     """Return whether a double with a shared exponent should be settled."""
     return abs(x) > LIMIT
 
 
-@overload(large)
-def _large(x):
-    if isinstance(x, types.Float):
-        return lambda x: abs(x) > LIMIT
-    return lambda x: False
+@tiny.wide
+@tiny.residue
+@large.wide
+@large.residue
+def _(x: Any) -> Any:
+    return False
 
 
+@operation()
 def settle(V: Any, one: Any, exponent: Any, k: Any) -> Any:
     """Bring the doubles of a partition below LIMIT; return False if others would be lost by it."""
-    return True
-
-
-@overload(settle)
-def _settle(V, one, exponent, k):
-    if isinstance(V.dtype, types.Float):
-        return _settle_doubles
-    return lambda V, one, exponent, k: True
-
-
-def _settle_doubles(V, one, exponent, k):
     for lane in range(V.shape[3]):
         largest, least = 0.0, LIMIT
         for q in range(V.shape[1]):
@@ -179,13 +170,19 @@ def _settle_doubles(V, one, exponent, k):
     return True
 
 
+@settle.wide
+@settle.residue
+def _(V: Any, one: Any, exponent: Any, k: Any) -> Any:
+    return True
+
+
+@operation()
 def wide(x: Any, exponent: Any) -> Any:
     """Return a number of any kind in the form in which results leave: wide, or a residue."""
+    return widen(x, float(exponent))
+
+
+@wide.wide
+@wide.residue
+def _(x: Any, exponent: Any) -> Any:
     return x
-
-
-@overload(wide)
-def _wide(x, exponent):
-    if isinstance(x, types.Float):
-        return lambda x, exponent: widen(x, float(exponent))
-    return lambda x, exponent: x

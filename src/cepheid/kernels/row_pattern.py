@@ -8,7 +8,8 @@ bit for every row and state remembers that it cannot, for all later starts too.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cepheid.kernels.tiers import kernel
 
 DONE, FULL, SKIP_TO_FIRST_ROW, SKIP_TARGET_ABSENT = 0, 1, 2, 3
 """How a search ends: all rows are done, the room is full, or SKIP has no place to go."""
@@ -16,7 +17,7 @@ DONE, FULL, SKIP_TO_FIRST_ROW, SKIP_TARGET_ABSENT = 0, 1, 2, 3
 PAST_LAST_ROW, TO_NEXT_ROW, TO_FIRST, TO_LAST = 0, 1, 2, 3
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _search(start, begin, stop, limit, conditions, condition_of, first, moves, memo, path, cursor):
     """Return the length of the preferred match from a row (-1: none), and how far it looked.
 
@@ -67,7 +68,7 @@ def _search(start, begin, stop, limit, conditions, condition_of, first, moves, m
         cursor[depth] = first[place, target]
 
 
-@njit(cache=True)
+@kernel()
 def next_start(start, length, mode, is_target, variable_of, path):
     """Return the row to go on from after a match, or a negative code of what is wrong."""
     if length == 0 or mode == TO_NEXT_ROW:
@@ -87,7 +88,7 @@ def next_start(start, length, mode, is_target, variable_of, path):
     return start + found
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def find_matches(
     bounds,
     resume,

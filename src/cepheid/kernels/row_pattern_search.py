@@ -10,9 +10,9 @@ by a hash of 128 bits; two that differ never meet in practice.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.row_pattern import DONE, FULL, next_start
+from cepheid.kernels.tiers import kernel
 
 TOO_LONG = 4
 """How a search ends beside those of ``row_pattern``: it takes too many steps."""
@@ -31,7 +31,7 @@ STACK_MAX = 64
 """Values that a program may keep at a time."""
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _find_row(cells, cell, places, counts, depth, start, begin, stop):
     """Return the row that a cell's navigation finds, or -1."""
     place, from_first = cells[cell, 0], cells[cell, 1]
@@ -48,7 +48,7 @@ def _find_row(cells, cell, places, counts, depth, start, begin, stop):
     return row if begin <= row < stop else -1
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _compare(operator, a, b):
     """Return a comparison; NaN equals itself and is greater than every other number."""
     if a != a or b != b:
@@ -66,7 +66,7 @@ def _compare(operator, a, b):
     return a >= b
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _compute(operator, a, b):
     """Return arithmetic of two numbers; a divisor is not zero."""
     if operator == ADD:
@@ -78,7 +78,7 @@ def _compute(operator, a, b):
     return a / b if operator == DIVIDE else np.fmod(a, b)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _load(
     operator, argument, constants, cells, columns, valid, places, counts, tallies, kinds,
     path, variable_of, label_values, depth, start, begin, stop, number, stack, known, top,
@@ -111,7 +111,7 @@ def _load(
         stack[top], known[top] = columns[column, row], valid[column, row]
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _holds(
     code, first, last, constants, cells, columns, valid, places, counts, tallies, kinds, path,
     variable_of, label_values, depth, start, begin, stop, number, stack, known,
@@ -170,7 +170,7 @@ def _holds(
     return known[0] and stack[0] == 1.0
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _push(
     variable, row, depth, in_set, places, counts, tally_set, kinds, tally_column, columns, valid,
     tallies,
@@ -197,7 +197,7 @@ def _push(
         tallies[t, depth, 0], tallies[t, depth, 1] = count, value
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _pop(variable, in_set, counts):
     """Give the last row back."""
     for s in range(counts.shape[0]):
@@ -205,7 +205,7 @@ def _pop(variable, in_set, counts):
             counts[s] -= 1
 
 
-@njit(cache=True)
+@kernel()
 def _mix(h, x):
     """Return a hash with one more number in it (the finaliser of splitmix64)."""
     h = h ^ x
@@ -214,7 +214,7 @@ def _mix(h, x):
     return (h ^ (h >> np.uint64(31))) + np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True)
+@kernel()
 def _sign(
     row, target, depth, views, places, counts, tallies, path, variable_of, label_views, bits, out
 ):
@@ -245,7 +245,7 @@ def _sign(
         out[k] = h | np.uint64(1) if k == 0 else h
 
 
-@njit(cache=True)
+@kernel()
 def _remembered(keys, generations, generation, key):
     """Return where a key stands, or the free place for it as -1 - place."""
     mask = keys.shape[0] - 1
@@ -257,7 +257,7 @@ def _remembered(keys, generations, generation, key):
     return -1 - at
 
 
-@njit(cache=True)
+@kernel()
 def _grown(keys, generations, generation):
     """Return a table twice as large with the entries of a generation."""
     wider = np.zeros((2 * keys.shape[0], 2), np.uint64)
@@ -270,7 +270,7 @@ def _grown(keys, generations, generation):
     return wider, new_generations
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _keep(keys, generations, generation, kept, key):
     """Remember a key, and return the table, how many keys it holds, and whether it must grow."""
     slot = _remembered(keys, generations, generation, key)
@@ -284,7 +284,7 @@ def _keep(keys, generations, generation, kept, key):
     return keys, generations, kept
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _search(
     start, begin, stop, limit, number, generation, kept, limits, pattern, programs, seen, room
 ):
@@ -352,7 +352,7 @@ def _search(
     return length, steps, keys, generations, kept
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def find_seeing_matches(
     bounds, resume, masks, mask_of, variable_of, first, moves, limits, mode, is_target, unmatched,
     code, code_first, constants, cells, columns, valid, in_set, tally_set, kinds, tally_column,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
+from cepheid.kernels.tiers import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def order_by_code(codes, ends, destination):
     """Set destination[i] to the place of row i by code, equal codes in the order of rows.
 
@@ -22,7 +22,7 @@ def order_by_code(codes, ends, destination):
         place[code] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def first_of_codes(codes, count, first):
     """Set first[c] to the first row of code c, for as many codes as there are."""
     found = 0
@@ -34,21 +34,21 @@ def first_of_codes(codes, count, first):
             found += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def scatter(values, destination, out):
     """Set out[destination[i]] = values[i]: for few codes much faster than to gather."""
     for i in range(values.shape[0]):
         out[destination[i]] = values[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def scatter_rows(destination, out):
     """Set out[destination[i]] = i."""
     for i in range(destination.shape[0]):
         out[destination[i]] = i
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def index_entries(states, wanted, entries, before):
     """Set before[i] to how many entries before i have a wanted state, and entries to those.
 
@@ -63,7 +63,7 @@ def index_entries(states, wanted, entries, before):
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def locate(entries, before, starts, offsets, current, offset, from_first, rows, found):
     """Set rows[i] to the row of the n-th first or last entry of some variables, if there is one.
 
@@ -84,7 +84,7 @@ def locate(entries, before, starts, offsets, current, offset, from_first, rows, 
     return every
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def mark_outside(bounds, shift, outside):
     """Set outside[i] where row i + shift is in another partition than row i."""
     for p in range(bounds.shape[0] - 1):
@@ -97,7 +97,7 @@ def mark_outside(bounds, shift, outside):
                 outside[i] = True
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def first_rows_too_late(bounds, times, within, limits):
     """Set limits[i] to the first row j of i's partition with times[j] - times[i] >= within."""
     for p in range(bounds.shape[0] - 1):
@@ -108,7 +108,7 @@ def first_rows_too_late(bounds, times, within, limits):
             limits[i] = j
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def running_count(offsets, use, out):
     """Set out[i] to how many entries of i's segment up to i are used."""
     for s in range(offsets.shape[0] - 1):
@@ -118,7 +118,7 @@ def running_count(offsets, use, out):
             out[i] = count
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def running_sum(offsets, use, values, out):
     """Set out[i] to the sum of the used entries of i's segment up to i.
 
@@ -138,7 +138,7 @@ def running_sum(offsets, use, values, out):
     return wrapped
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def running_extreme(offsets, use, values, largest, out):
     """Set out[i] to the smallest or largest used entry of i's segment up to i; NaN is largest."""
     for s in range(offsets.shape[0] - 1):
@@ -159,7 +159,7 @@ def running_extreme(offsets, use, values, largest, out):
             out[i] = best
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def spread_rows(starts, offsets, rows):
     """Set rows[i] to the row of entry i: matches are rows that follow each other."""
     for m in range(starts.shape[0]):

@@ -13,30 +13,29 @@ that wrote them (``stamp``), and older numbers count as zero.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
 
 from cepheid.kernels.linear import CONTIGUOUS, NARROW, NO_VALUE, OK
 from cepheid.kernels.panes import FULL
 from cepheid.kernels.ring import LIMIT, SHRINK, TINY, add, mul, present, tiny, wide, widen
+from cepheid.kernels.tiers import kernel, operation
 
 ENDED, GROWN = 3, 4
 """Status: a window or pane of the next event's key ends, or a double asks for another exponent."""
 
 
+@operation()
 def large(x):
     """Return whether a double asks for another exponent."""
+    return abs(x) > LIMIT and np.isfinite(x)
+
+
+@large.wide
+@large.residue
+def _(x):
     return False
 
 
-@overload(large)
-def _large(x):
-    if isinstance(x, types.Float):
-        return lambda x: abs(x) > LIMIT and np.isfinite(x)
-    return lambda x: False
-
-
-@njit(cache=True)
+@kernel()
 def advance_until(
     T, V, M, stamp, limit, ts, key, codes, W, X, begin, grouped, semantics, room, zero, p
 ):
@@ -135,13 +134,13 @@ def advance_until(
     return OK, n
 
 
-@njit(cache=True)
+@kernel()
 def _is_gone(kept, stamp, r):
     """Return whether an event has emptied a node of a key, by not writing it (contiguous)."""
     return not kept[r] and stamp[r] != stamp[stamp.shape[0] - 1]
 
 
-@njit(cache=True)
+@kernel()
 def _take_back(nV, nM, mark, touched, m, zero):
     """Forget what was gathered."""
     for x in range(m):
@@ -149,7 +148,7 @@ def _take_back(nV, nM, mark, touched, m, zero):
         _empty(nV, nM, touched[x], zero)
 
 
-@njit(cache=True)
+@kernel()
 def _gather_values(
     V, M, q, e, inc, source_ptr, source, unit, kept, stamp, weight_row, value_row, W, X, nV, nM,
     contiguous, alone, zero, p,
@@ -173,7 +172,7 @@ def _gather_values(
             nM[q, a] = min(nM[q, a], X[value_row[q, a], e])
 
 
-@njit(cache=True)
+@kernel()
 def _empty(V, M, q, zero):
     """Take all matches from a node."""
     for a in range(V.shape[1]):
@@ -182,22 +181,12 @@ def _empty(V, M, q, zero):
         M[q, a] = NO_VALUE
 
 
+@operation(of=1)
 def settle_heaps(T, V, exponent, k):
     """Bring the doubles of a key below LIMIT, heap by heap; return False if others would be lost.
 
     Numbers of other kinds need nothing.
     """
-    return True
-
-
-@overload(settle_heaps)
-def _settle_heaps(T, V, exponent, k):
-    if isinstance(V.dtype, types.Float):
-        return _settle_doubles
-    return lambda T, V, exponent, k: True
-
-
-def _settle_doubles(T, V, exponent, k):
     for h in range(exponent.shape[1]):
         some = False
         for n in range(T.heap_ptr[h], T.heap_ptr[h + 1]):
@@ -208,7 +197,13 @@ def _settle_doubles(T, V, exponent, k):
     return True
 
 
-@njit(cache=True)
+@settle_heaps.wide
+@settle_heaps.residue
+def _(T, V, exponent, k):
+    return True
+
+
+@kernel()
 def shrink_heap(T, V, exponent, k, h):
     """Give a heap another exponent; return False if small numbers would be lost by it."""
     for n in range(T.heap_ptr[h], T.heap_ptr[h + 1]):
@@ -227,7 +222,7 @@ def shrink_heap(T, V, exponent, k, h):
     return True
 
 
-@njit(cache=True)
+@kernel()
 def close_key(T, V, M, exponent, k, when, p, rows, out, R, RM):
     """Write a row for every query that has matches; return the number of rows.
 
@@ -256,7 +251,7 @@ def close_key(T, V, M, exponent, k, when, p, rows, out, R, RM):
     return rows
 
 
-@njit(cache=True)
+@kernel()
 def reset_key(T, V, M, stamp, exponent, k, unit, zero):
     """Begin again: nothing but the empty match, or the matrix of an empty stretch."""
     for q in range(V.shape[1]):
@@ -272,7 +267,7 @@ def reset_key(T, V, M, stamp, exponent, k, unit, zero):
         stamp[k, q] = stamp[k, -1]
 
 
-@njit(cache=True)
+@kernel()
 def run_shared_windows(
     T, V, M, stamp, exponent, limit, ts, key, codes, W, X, begin, width, grouped, semantics,
     room, unit, zero, p, out, R, RM,
@@ -312,7 +307,7 @@ def run_shared_windows(
             return status, i, rows
 
 
-@njit(cache=True)
+@kernel()
 def count_until(V, limit, ts, key, codes, begin, width, counts, inc):
     """Count as ``advance_until`` does, doubles and nothing else; O(touched nodes) an event.
 
@@ -349,7 +344,7 @@ def count_until(V, limit, ts, key, codes, begin, width, counts, inc):
     return OK, n
 
 
-@njit(cache=True)
+@kernel()
 def count_shared_windows(
     T, V, M, stamp, exponent, limit, ts, key, codes, begin, width, counts, out, R, RM
 ):
@@ -381,7 +376,7 @@ def count_shared_windows(
             return status, i, rows
 
 
-@njit(cache=True)
+@kernel()
 def flush_shared_windows(
     T, V, M, stamp, exponent, limit, first, until, width, unit, zero, p, out, R, RM
 ):
@@ -398,7 +393,7 @@ def flush_shared_windows(
     return V.shape[0], rows
 
 
-@njit(cache=True)
+@kernel()
 def widen_heaps(V, exponent, heap, out):
     """Turn doubles with an exponent per heap into wide numbers."""
     for k in range(V.shape[0]):

@@ -11,15 +11,15 @@ once. The product of two stretches adds up products of entries, which the tables
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.linear import NARROW, NO_VALUE
 from cepheid.kernels.panes import FULL
 from cepheid.kernels.ring import add, mul, present, wide
 from cepheid.kernels.shared import ENDED, GROWN, advance_until, reset_key
+from cepheid.kernels.tiers import kernel
 
 
-@njit(cache=True)
+@kernel()
 def multiply(T, q, X, XM, Y, YM, D, DM, row, p):
     """Add to a row the entry q of the product of two stretches; return whether there is any."""
     some = False
@@ -38,7 +38,7 @@ def multiply(T, q, X, XM, Y, YM, D, DM, row, p):
     return some
 
 
-@njit(cache=True)
+@kernel()
 def _copy(X, XM, D, DM):
     """Copy a matrix; assigning whole arrays would take much longer to compile."""
     for q in range(X.shape[0]):
@@ -48,7 +48,7 @@ def _copy(X, XM, D, DM):
             DM[q, a] = XM[q, a]
 
 
-@njit(cache=True)
+@kernel()
 def product(T, X, XM, Y, YM, D, DM, p):
     """Put the product of two stretches into D, DM."""
     for q in range(D.shape[0]):
@@ -61,7 +61,7 @@ def product(T, X, XM, Y, YM, D, DM, p):
         multiply(T, q, X, XM, Y, YM, D, DM, q, p)
 
 
-@njit(cache=True)
+@kernel()
 def _end_pane(T, V, M, stamp, exponent, P, PM, has, F, FM, begun, k, o, D, DM, p):
     """Keep the matrix of the pane at offset o, and multiply the product of the block by it."""
     for q in range(V.shape[1]):
@@ -80,7 +80,7 @@ def _end_pane(T, V, M, stamp, exponent, P, PM, has, F, FM, begun, k, o, D, DM, p
         begun[k] = True
 
 
-@njit(cache=True)
+@kernel()
 def _end_block(T, P, PM, has, begun, A, AM, tail, k, D, DM, p):
     """Compute the products up to the end of the block, and begin the next one."""
     G, GM = np.zeros_like(D), np.zeros_like(DM)
@@ -100,7 +100,7 @@ def _end_block(T, P, PM, has, begun, A, AM, tail, k, D, DM, p):
     begun[k] = False
 
 
-@njit(cache=True)
+@kernel()
 def _windows(T, F, FM, begun, A, AM, tail, k, o, when, p, rows, out, R, RM):
     """Write a row for every query with matches in the window that ends at offset o."""
     whole = o > 0 and tail[k, o]
@@ -131,7 +131,7 @@ def _windows(T, F, FM, begun, A, AM, tail, k, o, when, p, rows, out, R, RM):
     return rows
 
 
-@njit(cache=True)
+@kernel()
 def seal_shared(
     T, V, M, stamp, exponent, limit, B, k, upto, width, slide, unit, zero, p, D, DM, rows, out,
     R, RM,
@@ -169,7 +169,7 @@ def seal_shared(
     return True, rows
 
 
-@njit(cache=True)
+@kernel()
 def run_shared_panes(
     T, V, M, stamp, exponent, limit, B, ts, key, codes, W, X, begin, width, slide, grouped,
     semantics, room, unit, zero, p, out, R, RM,
@@ -211,7 +211,7 @@ def run_shared_panes(
         limit[k] = (pane + 1) * width
 
 
-@njit(cache=True)
+@kernel()
 def flush_shared_panes(
     T, V, M, stamp, exponent, limit, B, first, upto, width, slide, unit, zero, p, out, R, RM
 ):

@@ -13,16 +13,16 @@ whether there is any match to be built, and nothing is built that does not get t
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.graph import NO_BOUND, bounds_of
+from cepheid.kernels.tiers import kernel
 
 ANY, NEXT, CONTIGUOUS = 0, 1, 2
 SOMEHOW, BEGINS, SUMMED = 0, 1, 2
 """How late matches of a state begin: with the row itself, or like all of the states before."""
 
 
-@njit(cache=True)
+@kernel()
 def in_ranks(n, end, predicate, outside, rank, first, last, prev, row):
     """Return whether ranked predicates hold between two rows."""
     while n < end:
@@ -35,7 +35,7 @@ def in_ranks(n, end, predicate, outside, rank, first, last, prev, row):
     return True
 
 
-@njit(cache=True)
+@kernel()
 def related(G, D, L, pair, prev, row):
     """Return whether all predicates of a pair of variables hold: 1, 0, or -1 if not known yet."""
     if pair < 0:
@@ -62,7 +62,7 @@ def related(G, D, L, pair, prev, row):
     return 1 if L.mask[place] else 0
 
 
-@njit(cache=True)
+@kernel()
 def _scan(G, D, L, S, edge, row, best, low, high, begin):
     """Return the latest start among all earlier rows of the state before, the last one first."""
     source, pair = G.source[edge], G.edge_pair[edge]
@@ -85,7 +85,7 @@ def _scan(G, D, L, S, edge, row, best, low, high, begin):
     return best
 
 
-@njit(cache=True)
+@kernel()
 def _scan_last_time(G, D, L, edge, row, best, before, first):
     """Return the latest start among the rows of the time before (contiguous)."""
     source, pair = G.source[edge], G.edge_pair[edge]
@@ -95,7 +95,7 @@ def _scan_last_time(G, D, L, edge, row, best, before, first):
     return best
 
 
-@njit(cache=True)
+@kernel()
 def _scan_taken(G, D, L, taken, count, edge, row, best, low, high):
     """Return the latest start among the rows that the events of this time take."""
     source, pair = G.source[edge], G.edge_pair[edge]
@@ -107,7 +107,7 @@ def _scan_taken(G, D, L, taken, count, edge, row, best, low, high):
     return best
 
 
-@njit(cache=True)
+@kernel()
 def _extends(G, D, L, state, prev, first, last):
     """Return whether one of some rows extends a partial match, as whatever variable (§3.2)."""
     for row in range(first, last):
@@ -122,7 +122,7 @@ def _extends(G, D, L, state, prev, first, last):
     return False
 
 
-@njit(cache=True)
+@kernel()
 def _take(G, D, L, S, taken, first, last):
     """Take the waiting rows that the events of one time extend, and forget those out of reach."""
     count = 0
@@ -149,7 +149,7 @@ def _take(G, D, L, S, taken, first, last):
     return count
 
 
-@njit(cache=True)
+@kernel()
 def _start_of(G, D, L, S, taken, count, semantics, segment, row, q, before, first, begin):
     """Return the latest start of the matches that end with a row in a state; also, if it begins."""
     best, begins = np.int64(-1), False
@@ -174,7 +174,7 @@ def _start_of(G, D, L, S, taken, count, semantics, segment, row, q, before, firs
     return best, begins
 
 
-@njit(cache=True)
+@kernel()
 def find_starts(G, D, L, S, taken, semantics, segment, begin, first, last):
     """Fill starts, reach and until for the rows [first, last) of a segment."""
     i = first
@@ -219,7 +219,7 @@ def find_starts(G, D, L, S, taken, semantics, segment, begin, first, last):
         i = j
 
 
-@njit(cache=True)
+@kernel()
 def find_contiguous_starts(
     segment_ptr, order, bits, chosen, choice, need, marks, variable, edge_ptr, source, edge_pair,
     pair_ptr, predicate, outside, rank, first, last, starts, reach,
@@ -261,14 +261,14 @@ def find_contiguous_starts(
             before, i = i, j
 
 
-@njit(cache=True)
+@kernel()
 def open_segment(S):
     """Forget the segment before."""
     S.members[:] = 0
     S.latest[:] = -1
 
 
-@njit(cache=True)
+@kernel()
 def find_all_starts(G, D, L, S, taken, semantics):
     """Fill starts, reach and until for all segments."""
     for segment in range(D.segment_ptr.shape[0] - 1):

@@ -14,7 +14,8 @@ enough. Then the events of this time are a stretch of their own.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cepheid.kernels.tiers import kernel
 
 NEVER = np.int64(-(2**63))
 """The time of a stretch that takes in events of every time."""
@@ -26,7 +27,7 @@ CURRENT, BITS, POINT = 0, 1, 2
 """Columns of the state of a partition: its stretch, the conditions, the time if it is a point."""
 
 
-@njit(cache=True)
+@kernel()
 def cut_stretches(key, ts, bits, base, split, needed, lasting, least, state, runs, first, kinds,
                   count, stretch_of):  # fmt: skip
     """Cut a block of events into stretches, going on with those of the block before.
@@ -83,7 +84,7 @@ def cut_stretches(key, ts, bits, base, split, needed, lasting, least, state, run
     return count
 
 
-@njit(cache=True)
+@kernel()
 def _is_lasting(runs, here, now, lasting, least, new):
     """Return whether a run has, or may have, lasted long enough with this event."""
     point = False
@@ -102,7 +103,7 @@ def _is_lasting(runs, here, now, lasting, least, new):
     return point
 
 
-@njit(cache=True)
+@kernel()
 def count_events(stretch_of, total):
     """Add one for every event."""
     for i in range(stretch_of.shape[0]):
@@ -110,7 +111,7 @@ def count_events(stretch_of, total):
             total[stretch_of[i]] += 1
 
 
-@njit(cache=True)
+@kernel()
 def add_values(stretch_of, values, total):
     """Add the values of the events."""
     for i in range(stretch_of.shape[0]):
@@ -118,7 +119,7 @@ def add_values(stretch_of, values, total):
             total[stretch_of[i]] += values[i]
 
 
-@njit(cache=True)
+@kernel()
 def take_least(stretch_of, values, total):
     """Find the least value of the events."""
     for i in range(stretch_of.shape[0]):
@@ -127,7 +128,7 @@ def take_least(stretch_of, values, total):
             total[s] = values[i]
 
 
-@njit(cache=True)
+@kernel()
 def take_last(stretch_of, base, last):
     """Find the last of the events."""
     for i in range(stretch_of.shape[0]):

@@ -12,7 +12,8 @@ earlier, 5 to 7 started together, 8 to 10 started inside, 11 met by, 12 after.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cepheid.kernels.tiers import kernel
 
 PAIRS_SAMPLED_MAX = 256
 """Of longer ranges, some pairs stand for all."""
@@ -20,12 +21,12 @@ PAIRS_SAMPLED_MAX = 256
 GROUPS = np.array([0b111 << 2, 0b111 << 5, 0b111 << 8], np.int64)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline=True)
 def _sign(a, b):
     return np.int64(a > b) - np.int64(a < b)
 
 
-@njit(cache=True)
+@kernel()
 def relate(a_ts, a_te, b_ts, b_te):
     """Return the number of the relation in which A stands to B."""
     if a_te <= b_ts:
@@ -41,7 +42,7 @@ def relate(a_ts, a_te, b_ts, b_te):
     return 9 + ends
 
 
-@njit(cache=True)
+@kernel()
 def _first_at_least(times, low, high, wanted):
     while low < high:
         middle = (low + high) // 2
@@ -52,7 +53,7 @@ def _first_at_least(times, low, high, wanted):
     return low
 
 
-@njit(cache=True)
+@kernel()
 def _first_above(times, low, high, wanted):
     while low < high:
         middle = (low + high) // 2
@@ -63,7 +64,7 @@ def _first_above(times, low, high, wanted):
     return low
 
 
-@njit(cache=True)
+@kernel()
 def _boundary(place, ts, te, low, high, b_ts, b_te):
     """Return where one of the seven ranges of situations around B starts; 7 is the end."""
     if place <= 0:
@@ -90,7 +91,7 @@ _SURE = np.int64(1 | 1 << 1 | 1 << 8 | 1 << 11 | 1 << 12)
 """The relations of situations that are not the last of their range."""
 
 
-@njit(cache=True)
+@kernel()
 def outer_ranges(mask):
     """Return the first and the last of the seven ranges that a set of relations touches."""
     first, last = 7, -1
@@ -101,7 +102,7 @@ def outer_ranges(mask):
     return first, last
 
 
-@njit(cache=True)
+@kernel()
 def _is_certain(a, b, mask, ts, te, now):
     """Return whether a constraint holds, whatever the ends after now turn out to be."""
     if te[a] > now and te[b] > now:
@@ -110,7 +111,7 @@ def _is_certain(a, b, mask, ts, te, now):
     return mask >> relate(ts[a], te[a], ts[b], te[b]) & 1 == 1
 
 
-@njit(cache=True)
+@kernel()
 def _owner(sel, cons, alone, known_counts, ts, te, known, now):
     """Return the first definition whose situation makes a match certain now, or -1.
 
@@ -142,7 +143,7 @@ def _owner(sel, cons, alone, known_counts, ts, te, known, now):
     return owner if owner < sel.shape[0] else -1
 
 
-@njit(cache=True)
+@kernel()
 def _last_to_end(sel, te, now):
     """Return the first definition whose situation ends now, the others having ended."""
     for d in range(sel.shape[0]):
@@ -151,7 +152,7 @@ def _last_to_end(sel, te, now):
     return -1
 
 
-@njit(cache=True)
+@kernel()
 def _candidates(x, key, sel, ranges, lo, hi, ts, te, bounds, now, within, waits):
     """Return the range of situations of definition x that may join the chosen ones."""
     low, high = bounds[x, key], bounds[x, key + 1]
@@ -166,7 +167,7 @@ def _candidates(x, key, sel, ranges, lo, hi, ts, te, bounds, now, within, waits)
     return low, high
 
 
-@njit(cache=True)
+@kernel()
 def _has_partner(mask, ts, te, low, high, b_ts, b_te):
     """Return whether a situation of a range stands in one of some relations to B."""
     for place in range(7):
@@ -185,7 +186,7 @@ def _has_partner(mask, ts, te, low, high, b_ts, b_te):
     return False
 
 
-@njit(cache=True)
+@kernel()
 def next_partners(partners, ts, te, bounds):
     """Return for each situation the first, from it on, that has a partner for each constraint.
 
@@ -214,7 +215,7 @@ def next_partners(partners, ts, te, bounds):
     return following
 
 
-@njit(cache=True)
+@kernel()
 def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
          ts, te, known, bounds, following, within, waits):  # fmt: skip
     """Return the matches that situations of one definition make certain.
@@ -297,21 +298,21 @@ def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
     return found[:n], when[:n]
 
 
-@njit(cache=True)
+@kernel()
 def _grown(found, room):
     larger = np.empty((room, found.shape[1]), np.int64)
     larger[: found.shape[0]] = found
     return larger
 
 
-@njit(cache=True)
+@kernel()
 def _grown_times(when, room):
     larger = np.empty(room, np.int64)
     larger[: when.shape[0]] = when
     return larger
 
 
-@njit(cache=True)
+@kernel()
 def sample_pairs(mask, a_bounds, b_bounds, ts, te, keys_max, rows_max):
     """Return how many pairs of situations a constraint keeps, and how many there are, in a sample.
 

@@ -14,17 +14,17 @@ Source: Qi et al., "Complex Event Analytics: Online Aggregation of Stream Sequen
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cepheid.kernels.linear import NO_VALUE, advance, move, rooms
 from cepheid.kernels.panes import copy_lanes, identity, product, times
 from cepheid.kernels.ring import add, mul, present
+from cepheid.kernels.tiers import kernel
 
 ENDED, EXPIRED, LEFT = 1, 2, 4
 """Why a row is there: matches ended, the matches changed as events left, or events left at all."""
 
 
-@njit(cache=True)
+@kernel()
 def _write(counts, oV, oM, t, kind, moved, row, p, out_time, out_kind, out_ended, R, RM):
     """Write a row, adding up the configurations that count; return the number of the next one."""
     out_time[row], out_kind[row], out_ended[row] = t, kind, moved
@@ -41,7 +41,7 @@ def _write(counts, oV, oM, t, kind, moved, row, p, out_time, out_kind, out_ended
     return row + 1
 
 
-@njit(cache=True)
+@kernel()
 def _add_events(T, V, M, start, one, exponent, S, i, j, ts, codes, letters, W, X, wcol, xcol,
                 added, semantics, zero, p):  # fmt: skip
     """Apply the events i to j, all of one time; ``added`` holds what they add, and nothing else.
@@ -57,7 +57,7 @@ def _add_events(T, V, M, start, one, exponent, S, i, j, ts, codes, letters, W, X
     )  # fmt: skip
 
 
-@njit(cache=True)
+@kernel()
 def _turn(T, first, last, at, V, M, start, one, exponent, S, ts, codes, letters, W, X, wcol,
           xcol, added, A, AM, AS, B, BS, semantics, nS, unit, zero, p):  # fmt: skip
     """Make a front of the times first to last: suffix vectors, from the last one to the first.
@@ -95,7 +95,7 @@ def _turn(T, first, last, at, V, M, start, one, exponent, S, ts, codes, letters,
         copy_lanes(G, GM, GS, A[h], AM[h], AS[h], 1)
 
 
-@njit(cache=True)
+@kernel()
 def aggregate_trailing(
     T,
     ts,
@@ -213,7 +213,7 @@ def aggregate_trailing(
         E[:] = zero
 
 
-@njit(cache=True)
+@kernel()
 def _forbid(T, E, letter, zero, p):
     """Let an event move, or drop, what ended with others of its time."""
     first, last = T.move_ptr[letter], T.move_ptr[letter + 1]
@@ -222,14 +222,14 @@ def _forbid(T, E, letter, zero, p):
     move(E, none, 0, E.shape[0], T.move_from, T.move_to, first, last, moving, none, zero, p)
 
 
-@njit(cache=True)
+@kernel()
 def _tied(ts, at):
     """Return whether events of one time are processed one by one."""
     starts = ts[at[:-1]]
     return (starts[1:] == starts[:-1]).any()
 
 
-@njit(cache=True)
+@kernel()
 def _counted(counts, E, p):
     """Return how many of the matches that ended count."""
     total = E.dtype.type(0)
@@ -239,7 +239,7 @@ def _counted(counts, E, p):
     return total
 
 
-@njit(cache=True)
+@kernel()
 def _value(counts, V, M, start, A, AM, AS, f, nS, oV, oM, p):
     """Compute the vector of the whole window; return the number of its matches."""
     times(A[f], AM[f], 0, AS[f, 0], V[0], M[0], start[0], nS, oV, oM, p)
@@ -250,7 +250,7 @@ def _value(counts, V, M, start, A, AM, AS, f, nS, oV, oM, p):
     return total
 
 
-@njit(cache=True)
+@kernel()
 def _dying(counts, begun, V, first, s, nS, p):
     """Return how many matches that count begin with the events that leave."""
     total = begun.dtype.type(0)
@@ -262,7 +262,7 @@ def _dying(counts, begun, V, first, s, nS, p):
     return total
 
 
-@njit(cache=True)
+@kernel()
 def _end(nV, A, AS, f, nS, E, p):
     """Add what ends with the events just added, configuration by configuration."""
     for q in range(nV.shape[0]):
@@ -275,7 +275,7 @@ def _end(nV, A, AS, f, nS, E, p):
         E[q, 0] = total
 
 
-@njit(cache=True)
+@kernel()
 def add_up_partitions(slot, time, kind, numbers, values, slots, wanted, fresh, p, out_time, R, RM):
     """Add up the partitions of one group over time; O(log partitions) a change.
 

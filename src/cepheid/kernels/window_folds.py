@@ -7,12 +7,12 @@ stacks and no subtraction, which would cost digits.
 
 from __future__ import annotations
 
-from numba import njit
+from cepheid.kernels.tiers import kernel
 
 SUM, MIN, MAX = 0, 1, 2
 
 
-@njit(cache=True)
+@kernel()
 def stretches_of_windows(groups, firsts, lasts, window_groups, windows, low, high):
     """Set low and high to the stretches [low, high) of every window; both in order of group."""
     count = groups.shape[0]
@@ -27,7 +27,7 @@ def stretches_of_windows(groups, firsts, lasts, window_groups, windows, low, hig
         low[w], high[w] = begin, end
 
 
-@njit(cache=True)
+@kernel()
 def _fold(operation, a, b):
     if operation == SUM:
         return a + b
@@ -37,7 +37,7 @@ def _fold(operation, a, b):
     return b if b != b or b > a else a
 
 
-@njit(cache=True)
+@kernel()
 def fold_windows(values, low, high, operation, neutral, back, out):
     """Set out[w] to the fold of values[low[w]:high[w]]; back is room for one value each."""
     middle = reached = 0
@@ -56,7 +56,7 @@ def fold_windows(values, low, high, operation, neutral, back, out):
         out[w] = _fold(operation, back[low[w]], front)
 
 
-@njit(cache=True)
+@kernel()
 def fold_into(slots, values, operation, out):
     """Fold every value into its slot."""
     for i in range(values.shape[0]):

@@ -22,6 +22,7 @@ from cepheid.planner.strategies import (
 from cepheid.runtime import spark_tasks as tasks
 from cepheid.runtime.blobs import BLOB_DDL
 from cepheid.runtime.spark_filters import event_filter
+from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_profile import BLOCK_ROWS, Profile, profile_partitions
 from cepheid.runtime.spark_schema import (
     alias_of,
@@ -67,6 +68,7 @@ def _run_plan(plan: Plan, frame: DataFrame, strategy: str | None) -> DataFrame:
     lower(plan)  # Says what cannot be run now, and not by a task.
     choice = _choose(plan, strategy)
     projected = project(frame, plan)
+    ship_kernels(frame.sparkSession)
     count = parallelism(frame.sparkSession)
     if choice.strategy is Strategy.COMBINE:
         profile = profile_partitions(projected, plan, count)

@@ -22,6 +22,7 @@ from cepheid.row_pattern.plan import MatchPlan
 from cepheid.row_pattern.recognize import recognize_parts, result_schema
 from cepheid.row_pattern.select_tree import NotSimpleError, parse_select, plain_source
 from cepheid.row_pattern.statement import read_statement
+from cepheid.runtime.spark_kernels import ship_kernels, use_shipped_kernels
 from cepheid.runtime.spark_store import clause_frame, store_frame
 from cepheid.runtime.store_sql import STRETCH
 from cepheid.store.event_store import EventStore
@@ -118,6 +119,7 @@ def _session() -> SparkSession:
 
 def match_frame(frame: DataFrame, plan: MatchPlan) -> DataFrame:
     """Return the result of a clause over a DataFrame."""
+    ship_kernels(frame.sparkSession)
     needed = frame.select(*(_quoted(name) for name in plan.read_columns))
     zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
     schema = result_schema(plan, to_arrow_schema(needed.schema, timezone=zone))
@@ -138,6 +140,7 @@ def _task(
     """Return what a task does with the rows of its partitions."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        use_shipped_kernels()
         rows = list(batches)
         if not rows:
             return

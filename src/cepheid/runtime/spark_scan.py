@@ -37,6 +37,7 @@ from cepheid.runtime.spark_batch import (
     run_frame,
     work_of,
 )
+from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_schema import plain_schema
 from cepheid.runtime.spark_slices import reach, run_slice
 from cepheid.runtime.work import Work
@@ -125,6 +126,7 @@ def _fall_back(
 
 
 def _scan(spark: SparkSession, plan: Plan, units: list[Unit], schema: Any) -> DataFrame:
+    ship_kernels(spark)
     count = parallelism(spark)
     before, after = reach(plan)
     span = units[-1].last - units[0].first + 1 if units else 0

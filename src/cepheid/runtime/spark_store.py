@@ -21,6 +21,7 @@ from cepheid.engine.listing import Owned
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.runtime import spark_tasks as tasks
 from cepheid.runtime.spark_batch import parallelism, run_frame, work_of
+from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_scan import SLICES_PER_TASK
 from cepheid.runtime.spark_schema import plain_schema, spark_schema_of
 from cepheid.runtime.spark_slices import reach, run_range
@@ -75,6 +76,7 @@ def run_store(
     lower(plan)  # Says what cannot be run now, and not by a task.
     replay = plan_replay(snapshot, plan, method or "auto")
     version = Version(str(store.path.resolve()), snapshot.manifest.version)
+    ship_kernels(spark)
     slices = slices_of(snapshot, plan, replay, SLICES_PER_TASK * parallelism(spark))
     numbers = spark.range(0, len(slices), 1, len(slices))
     if plan.situations is not None or plan.window.kind not in TIME_WINDOWS:

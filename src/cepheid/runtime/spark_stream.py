@@ -26,6 +26,7 @@ from cepheid.runtime.spark_batch import (
     canonical,
     parallelism,
 )
+from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_schema import (
     alias_of,
     arrow_schema_of,
@@ -115,6 +116,7 @@ def check_windows(plan: Plan) -> None:
 
 def set_up(spark: SparkSession) -> None:
     """Let queries that start from now on keep their state in RocksDB, unless somebody chose."""
+    ship_kernels(spark)
     for name, (usual, better) in STATE_SETTINGS.items():
         if spark.conf.get(name, usual) == usual:
             spark.conf.set(name, better)

@@ -21,6 +21,7 @@ from cepheid.runtime.bucket import Outcome, is_late
 from cepheid.runtime.ordering import ordered
 from cepheid.runtime.pane_turn import rows_of_panes, turn_panes
 from cepheid.runtime.spark_filters import drops_events
+from cepheid.runtime.spark_kernels import use_shipped_kernels
 from cepheid.runtime.spark_slices import number_matches
 from cepheid.runtime.spark_tasks import (
     BUCKET,
@@ -174,6 +175,7 @@ def turns_of_two(one: TurnOfTwo) -> Turns:
 
 def _turns(one: Callable[..., tuple[bytes, Outcome]], read: Callable[[Any], Any]) -> Turns:
     def run(key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
+        use_shipped_kernels()
         data = bytes(state.get[0]) if state.exists else None
         try:
             passed = state.getCurrentWatermarkMs() * MILLISECOND

@@ -34,6 +34,7 @@ from cepheid.runtime.blobs import BLOB_DDL, blobs_of
 from cepheid.runtime.scan import find_paths
 from cepheid.runtime.spark_batch import canonical, exchange, parallelism, run_frame
 from cepheid.runtime.spark_filters import event_filter
+from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_scan import read_frame
 from cepheid.runtime.spark_schema import (
     alias_of,
@@ -157,6 +158,7 @@ def _run_together(
     projected = kept.select(*(column.alias(alias_of(n)) for n, (column, _) in columns.items()))
     events = arrow_schema_of(projected, columns)
     results = united_schema({n: result_schema_of(plan, events) for n, plan in plans.items()})
+    ship_kernels(frame.sparkSession)
     buckets = parallelism(frame.sparkSession)
     keys = [canonical(projected, name) for name in sorted(shuffle_attributes(first))]
     routed = projected.withColumn(tasks.BUCKET, sf.pmod(sf.hash(*keys), sf.lit(buckets)))

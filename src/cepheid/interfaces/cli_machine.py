@@ -1,0 +1,143 @@
+"""``cepheid warm`` and ``cepheid doctor``: what this machine is ready for, and what it lacks."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from cepheid.interfaces.console import console_of, say
+
+JAVA_MIN = 17
+PACKAGES = ("numpy", "numba", "pyarrow", "pyspark", "pandas", "msgspec", "lark")
+
+
+def warm(
+    processes: Annotated[
+        int | None, typer.Option(help="How many processes compile; as many as cores by default.")
+    ] = None,
+) -> None:
+    """Compile all kernels now, so that no query ever waits for them on this machine."""
+    # rich.progress takes longer to load than most commands run.
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from cepheid.kernels import cache
+    from cepheid.kernels.warm import warm as compile_all
+
+    folder = cache.root() / cache.key()
+    reason = cache.why_unsafe(folder)
+    if reason:
+        say(f"kernels are not kept: {reason}; see `cepheid doctor`")
+        raise typer.Exit(1)
+    console, begun = console_of(stderr=True), time.perf_counter()
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("compiling kernels", total=None)
+        ready = before = -1
+        for done in compile_all(processes):
+            ready, before = done.ready, done.ready if before < 0 else before
+            text = f"{done.ready} of {done.total} kernels, about {done.left_s:.0f} CPU s to go"
+            bar.update(task, completed=done.ready, total=done.total, description=text)
+            if not console.is_terminal:
+                console.print(text, highlight=False)
+    took = time.perf_counter() - begun
+    say(f"{ready} kernels are ready, {ready - before} compiled in {took:.0f} s, in {folder}")
+
+
+class Finding(NamedTuple):
+    """One line of the doctor: what was looked at, what was found, and what to do if it is wrong."""
+
+    subject: str
+    found: str
+    cure: str = ""
+
+
+def doctor() -> None:
+    """Show versions, Java, compiled kernels and GPU, and say what is wrong."""
+    findings = [*_versions(), _java(), *_kernels(), _gpu()]
+    for finding in findings:
+        say(f"{'!' if finding.cure else ' '} {finding.subject:<10} {finding.found}")
+    wrong = [finding for finding in findings if finding.cure]
+    for finding in wrong:
+        say(f"\n{finding.subject}: {finding.cure}")
+    if not wrong:
+        say("\nnothing is wrong")
+    raise typer.Exit(1 if wrong else 0)
+
+
+def _versions() -> Iterator[Finding]:
+    yield Finding("cepheid", importlib.metadata.version("cepheid"))
+    yield Finding("Python", f"{platform.python_version()} at {sys.executable}")
+    found = []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(name, "not installed", f"install it: `pip install {name}`")
+    yield Finding("packages", ", ".join(found))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield Finding("machine", f"{platform.system()} {platform.machine()}, {cores} cores")
+
+
+def _java() -> Finding:
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home) / "bin/java") if home else shutil.which("java")
+    cure = f"Spark needs Java {JAVA_MIN} or newer: install it, or set JAVA_HOME"
+    if command is None:
+        return Finding("Java", "not found", cure)
+    try:
+        run = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("Java", f"{command} does not run: {error}", cure)
+    version = re.search(r'version "(\d+)[^"]*"', run.stderr + run.stdout)
+    if version is None:
+        return Finding("Java", f"{command} does not say its version", cure)
+    old = int(version[1]) < JAVA_MIN
+    return Finding(
+        "Java", f"{version[0].removeprefix('version ')} at {command}", cure if old else ""
+    )
+
+
+def _kernels() -> Iterator[Finding]:
+    from cepheid.kernels import cache
+    from cepheid.kernels.costs import listed
+    from cepheid.kernels.tiers import current_tier
+    from cepheid.kernels.warm import missing
+
+    folder = cache.root() / cache.key()
+    reason = cache.why_unsafe(folder)
+    if reason:
+        cure = f"let only yourself write there (`chmod go-w`), or name a folder in {cache.VARIABLE}"
+        yield Finding("kernels", f"compiled kernels are not kept: {reason}", cure)
+        return
+    if not os.access(_existing(folder), os.W_OK):
+        cure = f"name a folder that you can write in {cache.VARIABLE}"
+        yield Finding("kernels", f"compiled kernels are not kept: {folder} is read-only", cure)
+        return
+    size = sum(path.stat().st_size for path in folder.glob("*")) if folder.is_dir() else 0
+    ready = len(listed()) - len(missing())
+    text = f"{ready} of {len(listed())} are compiled, {size / 1e6:.1f} MB in {folder}"
+    yield Finding("kernels", f"{text}; small work is interpreted; `cepheid warm` compiles all")
+    yield Finding("tier", current_tier().value)
+
+
+def _existing(folder: Path) -> Path:
+    """Return the nearest folder above that is there."""
+    return next(place for place in (folder, *folder.parents) if place.exists())
+
+
+def _gpu() -> Finding:
+    from cepheid.accelerator.device import Found, find_device
+
+    found, name = find_device()
+    return Finding("GPU", name if found is not Found.NONE else f"none: {name}")

@@ -1,0 +1,252 @@
+"""Keep compiled kernels in one folder for each user, version and kind of processor.
+
+A file holds one kernel for one tuple of argument types. The folder's name is a digest of the
+sources of all kernels, the versions of Python, numpy, numba and LLVM, and the processor: a kernel
+contains the code of those that it calls, so a change of any makes all of them strangers. Files
+arrive by renaming, so that any number of processes share the folder.
+
+The files hold code that runs. A folder is used only when nobody but its owner, who runs the
+process, can write to it or to a folder above it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import stat
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from cepheid.kernels.signature import of_values
+
+try:
+    import fcntl
+except ImportError:  # Windows has none, and may compile a kernel twice.
+    fcntl = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from cepheid.kernels.tiers import Kernel
+
+VARIABLE = "CEPHEID_CACHE"
+"""The environment variable that names another folder than the user's."""
+_MAGIC = b"cepheid kernel 1\n"
+_DIGEST_SIZE = 32
+_DAY_S = 86_400.0
+_UNUSED_DAYS = 60
+
+
+def _nothing() -> Path | None:
+    return None
+
+
+shipped: Callable[[], Path | None] = _nothing
+"""Finds the archive of kernels that came with a job, where there may be one."""
+
+
+def root() -> Path:
+    """Return the folder that holds the folders of all versions."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    import platformdirs  # Takes a moment, and most small runs never look into the cache.
+
+    return platformdirs.user_cache_path("cepheid") / "kernels"
+
+
+@functools.cache
+def key() -> str:
+    """Return the name of the folder that fits these sources, libraries and this processor."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for name in ("numba", "llvmlite", "numpy"):
+        digest.update(f"{name} {importlib.metadata.version(name)}\n".encode())
+    digest.update(f"{sys.implementation.cache_tag} {_processor()}".encode())
+    return digest.hexdigest()[:32]
+
+
+def _processor() -> str:
+    """Return a text that differs where machine code does."""
+    lines = []
+    try:
+        with Path("/proc/cpuinfo").open() as file:
+            for line in file:
+                if line.startswith(("model name", "flags", "Features", "CPU part")):
+                    lines.append(" ".join(line.split()))
+                elif not line.strip():
+                    break
+    except OSError:
+        lines.append(platform.processor())
+    return f"{platform.system()} {platform.machine()} {'; '.join(lines)}"
+
+
+def why_unsafe(folder: Path) -> str:
+    """Return why others could put code into a folder, or nothing."""
+    if not hasattr(os, "geteuid"):
+        return ""  # Windows keeps the folders of users apart.
+    user = os.geteuid()
+    folder = folder.resolve()
+    for place in (folder, *folder.parents):
+        try:
+            status = place.stat()
+        except FileNotFoundError:
+            continue  # It is made with the rights of this process.
+        except OSError as error:
+            return f"{place} cannot be looked at: {error.strerror}"
+        if status.st_uid not in {user, 0} or (place == folder and status.st_uid != user):
+            return f"{place} belongs to another user"
+        # In a folder with the sticky bit, such as /tmp, others cannot replace what is ours.
+        loose = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if loose and (place == folder or not status.st_mode & stat.S_ISVTX):
+            return f"others can write to {place}"
+    return ""
+
+
+@functools.cache
+def _checked(folder: Path) -> Path | None:
+    if why_unsafe(folder):
+        return None
+    if folder.is_dir() and time.time() - folder.stat().st_mtime > _DAY_S:
+        try:
+            os.utime(folder)  # Says that this version is still in use.
+        except OSError:
+            return folder
+    return folder
+
+
+def folder() -> Path | None:
+    """Return the folder of this version, or nothing where it is not safe."""
+    return _checked(root() / key())
+
+
+def name_of(kernel_name: str, signature: str, *, entry: bool) -> str:
+    """Return the name of the file of a kernel for some types."""
+    digest = hashlib.sha256(signature.encode()).hexdigest()[:24]
+    return f"{kernel_name}-{'entry' if entry else 'inner'}-{digest}"
+
+
+def has(kernel: Kernel, arguments: tuple[Any, ...]) -> bool:
+    """Return whether the cache holds a kernel for the types of some arguments."""
+    name = name_of(kernel.name, of_values(arguments), entry=True)
+    own, archive = folder(), _archive()
+    if own is not None and (own / name).exists():
+        return True
+    return archive is not None and name in archive.NameToInfo
+
+
+@functools.cache
+def _open_archive(path: Path) -> zipfile.ZipFile | None:
+    try:
+        if why_unsafe(path):
+            return None
+        return zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile):
+        return None
+
+
+def _archive() -> zipfile.ZipFile | None:
+    path = shipped()
+    return None if path is None else _open_archive(path)
+
+
+class Entry(NamedTuple):
+    """What a file holds: a kernel, its types, how long compiling took, and the code."""
+
+    kernel: str
+    signature: str
+    seconds: float
+    body: bytes
+
+
+def load(name: str) -> Entry | None:
+    """Find a kernel; nothing where it is missing, cut off or changed."""
+    own, archive = folder(), _archive()
+    entry = read(own / name) if own is not None else None
+    if entry is None and archive is not None and name in archive.NameToInfo:
+        try:
+            return _parse(archive.read(name))
+        except (OSError, zipfile.BadZipFile):
+            return None
+    return entry
+
+
+def read(place: Path) -> Entry | None:
+    """Read a file that this user wrote and nobody else can write; nothing otherwise."""
+    try:
+        with place.open("rb") as file:
+            status = os.fstat(file.fileno())
+            text = file.read()
+    except OSError:
+        return None
+    if hasattr(os, "geteuid") and (
+        status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    ):
+        return None
+    return _parse(text)
+
+
+def _parse(text: bytes) -> Entry | None:
+    head, rest = text[: len(_MAGIC) + _DIGEST_SIZE], text[len(_MAGIC) + _DIGEST_SIZE :]
+    if head != _MAGIC + hashlib.sha256(rest).digest():
+        return None
+    kernel, signature, seconds, body = rest.split(b"\n", 3)
+    return Entry(kernel.decode(), signature.decode(), float(seconds), body)
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Wait while another process of this user compiles the same kernel."""
+    file = _lock_file(name)
+    if file is None:
+        yield
+        return
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _lock_file(name: str) -> IO[str] | None:
+    place = folder()
+    if place is None or fcntl is None:
+        return None
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return (place / f".{name}.lock").open("w")
+    except OSError:
+        return None
+
+
+def save(name: str, entry: Entry) -> None:
+    """Write a file whole, or not at all; a folder that cannot be written is no error."""
+    place = folder()
+    if place is None:
+        return
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not any(place.iterdir()):
+            _forget_unused(place)
+        handle, temporary = tempfile.mkstemp(prefix=".", dir=place)
+        head = f"{entry.kernel}\n{entry.signature}\n{entry.seconds:.3f}\n"
+        rest = head.encode() + entry.body
+        with os.fdopen(handle, "wb") as file:
+            file.write(_MAGIC + hashlib.sha256(rest).digest() + rest)
+        Path(temporary).replace(place / name)
+    except OSError:
+        return
+
+
+def _forget_unused(place: Path) -> None:
+    """Remove the folders of versions that nobody has used for long."""
+    for other in place.parent.iterdir():
+        if other != place and time.time() - other.stat().st_mtime > _UNUSED_DAYS * _DAY_S:
+            shutil.rmtree(other, ignore_errors=True)

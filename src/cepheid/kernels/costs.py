@@ -1,0 +1,42 @@
+"""What the tiers cost: the figures by which a kernel is interpreted, loaded or compiled."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import NamedTuple
+
+DEFAULT_RATE_S = 4e-6
+"""Interpreting one unit of work before anything is known of a kernel."""
+LOAD_S = 0.4
+"""Loading numba and a kernel from the cache."""
+_DEFAULT_COMPILE_S = 10.0
+LIST = Path(__file__).with_name("signatures.txt")
+
+
+class Listed(NamedTuple):
+    """A kernel, types that it is called with, and how long compiling it took on two cores."""
+
+    seconds: float
+    kernel: str
+    signature: str
+
+
+@functools.cache
+def listed() -> tuple[Listed, ...]:
+    """Return all kernels that Python calls, for all types that the tests call them with."""
+    lines = (line.split(" ", 2) for line in LIST.read_text().splitlines())
+    return tuple(Listed(float(seconds), name, rest) for seconds, name, rest in lines)
+
+
+@functools.cache
+def _slowest() -> dict[str, float]:
+    found: dict[str, float] = {}
+    for entry in listed():
+        found[entry.kernel] = max(entry.seconds, found.get(entry.kernel, 0.0))
+    return found
+
+
+def compile_seconds(name: str) -> float:
+    """Return about how long compiling a kernel takes."""
+    return _slowest().get(name, _DEFAULT_COMPILE_S)

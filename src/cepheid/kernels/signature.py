@@ -1,0 +1,66 @@
+"""The types of a kernel's arguments as text, which names its compiled code in the cache.
+
+Values are described without numba, so that looking into the cache does not load it. Whether an
+array may be written is left out: machine code is the same for both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def of_values(arguments: tuple[Any, ...]) -> str:
+    """Describe the arguments of a call."""
+    return ",".join(map(_of_value, arguments))
+
+
+def _of_value(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        return f"{value.dtype.name}:{value.ndim}{layout}"
+    if isinstance(value, np.generic):
+        return value.dtype.name
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int64" if value < 2**63 else "uint64"
+    if isinstance(value, float):
+        return "float64"
+    if isinstance(value, complex):
+        return "complex128"
+    if isinstance(value, tuple):
+        name = "" if type(value) is tuple else _class_name(type(value))
+        return f"{name}({of_values(value)})"
+    return type(value).__name__
+
+
+def _class_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def of_types(arguments: tuple[Any, ...]) -> str:
+    """Describe numba's types of the arguments of a call, with the words of ``of_values``."""
+    return ",".join(map(_of_type, arguments))
+
+
+def _of_type(kind: Any) -> str:
+    if hasattr(kind, "layout"):
+        return f"{kind.dtype}:{kind.ndim}{kind.layout}"
+    if hasattr(kind, "types"):
+        name = _class_name(kind.instance_class) if hasattr(kind, "instance_class") else ""
+        return f"{name}({of_types(tuple(kind.types))})"
+    return str(kind)
+
+
+def split(text: str) -> list[str]:
+    """Cut a description at the commas between its arguments."""
+    parts, depth, begun = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append(text[begun:place])
+            begun = place + 1
+    return [*parts, text[begun:]] if text else []

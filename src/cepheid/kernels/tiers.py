@@ -1,0 +1,271 @@
+"""Run a kernel in the tier that answers first: interpreted, loaded from the cache, or compiled.
+
+A kernel is written once, as a Python function over arrays. Small work runs that function as it is,
+because numba takes longer to load than the work takes. Larger work runs machine code, from the
+cache of this machine where that has it, and from the compiler once the work would take longer than
+compiling. All tiers give the same bits.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cepheid.kernels.costs import DEFAULT_RATE_S, LOAD_S, compile_seconds
+from cepheid.kernels.twins import Function, Twin, clone
+
+Work = Callable[..., float]
+
+
+class Tier(enum.Enum):
+    """How kernels run; AUTO decides for every call."""
+
+    AUTO = "auto"
+    INTERPRET = "interpret"
+    COMPILE = "compile"
+
+
+VARIABLE = "CEPHEID_KERNELS"
+"""The environment variable that names a tier for a whole process."""
+
+
+class _Setting:
+    """The tier that is in force in this process."""
+
+    tier: ClassVar[Tier] = Tier(os.environ.get(VARIABLE) or "auto")
+
+
+def current_tier() -> Tier:
+    """Return the tier that is in force."""
+    return _Setting.tier
+
+
+@contextmanager
+def forced(tier: Tier) -> Iterator[None]:
+    """Run all kernels of this process in one tier for a while."""
+    before, _Setting.tier = _Setting.tier, tier
+    try:
+        yield
+    finally:
+        _Setting.tier = before
+
+
+class Operation(Twin):
+    """An operation of numbers, which doubles, wide numbers and residues define differently.
+
+    The function that it is made of is that of doubles; ``wide`` and ``residue`` add the others.
+    ``of`` is the argument, a number or an array of numbers, whose kind decides.
+    """
+
+    def __init__(self, function: Function, of: int) -> None:
+        self.name, self.of = function.__name__, of
+        self.double: Function = function
+        self.kinds: dict[str, Function] = {"double": function}
+        self._plain: Function | None = None
+        self._machine: Any = None
+        self.__doc__ = function.__doc__
+
+    def wide(self, function: Function) -> Function:
+        """Take a function for wide numbers."""
+        self.kinds["wide"] = function
+        return function
+
+    def residue(self, function: Function) -> Function:
+        """Take a function for residues."""
+        self.kinds["residue"] = function
+        return function
+
+    @property
+    def plain(self) -> Function:
+        """Return a function that looks at the kind of its argument."""
+        if self._plain is None:
+            self._plain = _dispatch(self.of, {k: clone(f, "plain") for k, f in self.kinds.items()})
+        return self._plain
+
+    @property
+    def machine(self) -> Any:
+        """Return a function that numba knows, with an overload for each kind."""
+        if self._machine is None:
+            # Loads numba.
+            from cepheid.kernels.machine import overloaded
+
+            self._machine = overloaded(self)
+        return self._machine
+
+
+_KIND_OF: dict[type, str] = {
+    **dict.fromkeys((float, np.float64), "double"),
+    **dict.fromkeys((complex, np.complex128), "wide"),
+    **dict.fromkeys((int, bool, np.uint64, np.int64, np.int32), "residue"),
+}
+
+
+def _dispatch(of: int, functions: dict[str, Function]) -> Function:
+    by_type = {kind: functions[name] for kind, name in _KIND_OF.items()}
+
+    def run(*arguments: Any) -> Any:
+        value = arguments[of]
+        kind = value.dtype.type if isinstance(value, np.ndarray) else type(value)
+        return by_type[kind](*arguments)
+
+    return run
+
+
+def operation(of: int = 0) -> Callable[[Function], Operation]:
+    """Make an operation of a function of doubles."""
+    return lambda function: Operation(function, of)
+
+
+class Intrinsic(Twin):
+    """Something that only machine code can do; interpreted kernels leave it out."""
+
+    def __init__(self, function: Function, make: Callable[[], Any]) -> None:
+        self._function, self._make = function, make
+        self._made: Any = None
+
+    @property
+    def plain(self) -> Function:
+        """Return what does nothing."""
+        return self._function
+
+    @property
+    def machine(self) -> Any:
+        """Return what numba calls."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
+class Kernel(Twin):
+    """A function over arrays that runs in the tier that answers first."""
+
+    registry: ClassVar[dict[str, Kernel]] = {}
+    """All kernels by name, for those who compile them ahead and those who test them."""
+
+    def __init__(self, function: Function, *, inline: bool, work: Work | None) -> None:
+        self.function, self.inline, self.work = function, inline, work
+        self.name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+        self.__doc__, self.__name__ = function.__doc__, function.__name__
+        self.__module__, self.__wrapped__ = function.__module__, function
+        self.interpreted_s = 0.0
+        """How long this process has interpreted the kernel."""
+        self.rate_s = DEFAULT_RATE_S
+        """What interpreting takes for one unit of work, learned from calls."""
+        self._written = function
+        self._plain: Function | None = None
+        self._inner: Any = None
+        self._entry: Any = None
+        Kernel.registry[self.name] = self
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the kernel."""
+        if self._entry is not None:
+            return self._entry(*arguments)
+        if self.interprets(arguments):
+            return self.interpret(*arguments)
+        return self.entry(*arguments)
+
+    def interpreted(self, function: Function) -> Function:
+        """Take another body for the interpreter: the same numbers, computed by whole arrays."""
+        self._written = function
+        return function
+
+    @property
+    def plain(self) -> Function:
+        """Return the twin that interpreted kernels call."""
+        if self._plain is None:
+            self._plain = clone(self._written, "plain")
+        return self._plain
+
+    @property
+    def machine(self) -> Any:
+        """Return numba's dispatcher for calls from other kernels; it has no way in from Python."""
+        if self._inner is None:
+            from cepheid.kernels.machine import dispatcher
+
+            self._inner = dispatcher(self, entry=False)
+        return self._inner
+
+    @property
+    def entry(self) -> Any:
+        """Return numba's dispatcher for calls from Python."""
+        if self._entry is None:
+            from cepheid.kernels.machine import dispatcher
+
+            self._entry = dispatcher(self, entry=True)
+        return self._entry
+
+    def interpret(self, *arguments: Any) -> Any:
+        """Run the kernel as Python; numbers wrap and overflow in silence, as in machine code."""
+        begun = time.perf_counter()
+        with np.errstate(all="ignore"):
+            result = _unboxed(self.plain(*arguments))
+        took = time.perf_counter() - begun
+        self.interpreted_s += took
+        units = self.units(arguments)
+        if units >= 100:
+            self.rate_s = max(self.rate_s, took / units)
+        return result
+
+    def units(self, arguments: tuple[Any, ...]) -> float:
+        """Return the work of a call: what the kernel says, or the length of its longest array."""
+        if self.work is not None:
+            return float(self.work(*arguments))
+        return _longest(arguments)
+
+    def interprets(self, arguments: tuple[Any, ...]) -> bool:
+        """Return whether a call should be interpreted.
+
+        Interpreting goes on while all of it, together with this call, takes less than the next tier
+        does to begin; so the sum is never more than twice the best.
+        """
+        if _Setting.tier is not Tier.AUTO:
+            return _Setting.tier is Tier.INTERPRET
+        estimate_s = self.interpreted_s + self.units(arguments) * self.rate_s
+        if estimate_s < LOAD_S:
+            return True
+        # Looks at files.
+        from cepheid.kernels.cache import has
+
+        if has(self, arguments):
+            return False
+        return estimate_s < compile_seconds(self.name)
+
+
+def _longest(arguments: Any) -> float:
+    most = 1
+    for value in arguments:
+        if isinstance(value, np.ndarray):
+            if value.ndim and value.shape[0] > most:
+                most = value.shape[0]
+        elif isinstance(value, tuple):
+            most = max(most, int(_longest(value)))
+    return most
+
+
+def _unboxed(result: Any) -> Any:
+    """Return Python's numbers for numpy's, as numba does."""
+    if isinstance(result, np.generic):
+        return result.item()
+    if type(result) is tuple:
+        return tuple(map(_unboxed, result))
+    return result
+
+
+def kernel(*, inline: bool = False, work: Work | None = None) -> Callable[[Function], Any]:
+    """Make a kernel of a function over arrays.
+
+    Parameters
+    ----------
+    inline
+        Copy the function into its callers: loops over rows that no view should be made for.
+    work
+        The work of a call, from its arguments, where it is not the length of the longest array.
+    """
+    return lambda function: Kernel(function, inline=inline, work=work)

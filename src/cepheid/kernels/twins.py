@@ -1,0 +1,58 @@
+"""Twins: what kernels call has one form for each tier, under one name.
+
+The code of a kernel is copied with other global names: in the copy for the interpreter they mean
+Python functions, in the copy for the compiler what numba compiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any
+
+Function = Callable[..., Any]
+
+
+class Twin:
+    """Something that kernels call, with one meaning for each tier."""
+
+    @property
+    def plain(self) -> Function:
+        """Return what interpreted kernels call."""
+        raise NotImplementedError
+
+    @property
+    def machine(self) -> Any:
+        """Return what compiled kernels call, for numba."""
+        raise NotImplementedError
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it as Python."""
+        return self.plain(*arguments)
+
+
+def clone(function: Function, tier: str) -> FunctionType:
+    """Copy a function so that its global names mean their twins of a tier."""
+    assert isinstance(function, FunctionType), f"{function} has no code"
+    twins: dict[str, Any] = {"__builtins__": __builtins__, "__name__": function.__module__}
+    copy = FunctionType(
+        function.__code__, twins, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+    copy.__doc__ = function.__doc__
+    for name in _names(function.__code__):
+        if name in function.__globals__:
+            value = function.__globals__[name]
+            if isinstance(value, Twin):
+                value = getattr(value, tier)
+            twins[name] = value
+    return copy
+
+
+def _names(code: CodeType) -> set[str]:
+    """Return the global names that a function uses, in its inner functions too."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _names(constant)
+    return names

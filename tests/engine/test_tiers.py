@@ -1,0 +1,108 @@
+"""Kernels give the same bits interpreted and compiled, and choose the tier by the work."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.engine.comparison import supported, table_of
+
+from cepheid.api import query
+from cepheid.kernels import columns, linear, ranks
+from cepheid.kernels.costs import LOAD_S, compile_seconds
+from cepheid.kernels.tiers import Kernel, Tier, current_tier, forced
+from cepheid.runtime.local import run_table
+from cepheid.testing.query_strategies import Case, cases
+
+pytestmark = pytest.mark.timeout(900)  # Compiles every kernel that a query may need.
+
+
+def bits(table: pa.Table) -> list[tuple[str, Any]]:
+    """Return a result in a form in which only equal bits are equal."""
+    columns_ = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_float64(column.type):
+            values = [None if x is None else np.float64(x).tobytes() for x in column.to_pylist()]
+            columns_.append((name, values))
+        else:
+            columns_.append((name, column.to_pylist()))
+    return columns_
+
+
+def in_tier(tier: Tier, case: Case, rows: int) -> object:
+    plan = query(case.query, schema=case.schema).plan
+    with forced(tier):
+        return bits(run_table(plan, table_of(case.events), batch_rows=rows))
+
+
+@settings(max_examples=60)
+@given(cases(), st.integers(1, 8))
+def test_random_queries_give_the_same_bits(case: Case, rows: int) -> None:
+    assume(case.events and supported(query(case.query, schema=case.schema)))
+    assert in_tier(Tier.INTERPRET, case, rows) == in_tier(Tier.COMPILE, case, rows)
+
+
+NUMBERS = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40)
+
+
+@given(numbers=NUMBERS, largest=st.booleans())
+def test_written_twins_of_columns_are_the_same(numbers: list[int], *, largest: bool) -> None:
+    values = np.array(numbers, np.int64)
+    times = np.sort(values) if largest else values
+    for kernel in (columns.scan_times, columns.is_counting):
+        assert kernel.interpret(times) == kernel.function(times)
+    room = (np.zeros_like(values), np.zeros_like(values))
+    columns.order_keys.interpret(values, largest, room[0])
+    with np.errstate(all="ignore"):
+        columns.order_keys.function(values, largest, room[1])
+    assert room[0].tolist() == room[1].tolist()
+
+
+@given(NUMBERS)
+def test_sorting_is_the_same(numbers: list[int]) -> None:
+    keys = np.array(numbers, np.int64)
+    orders = []
+    for tier in (Tier.INTERPRET, Tier.COMPILE):
+        packed = np.zeros(len(keys), np.uint64)
+        with forced(tier):
+            mask = ranks.sort_keys(keys, len(keys), packed, packed.copy())
+        orders.append([int(word) & int(mask) for word in packed])
+    assert orders[0] == orders[1] == sorted(range(len(numbers)), key=lambda n: numbers[n])
+
+
+def test_whole_numbers_wrap_as_in_machine_code() -> None:
+    values, table = np.array([2**63 - 1]), np.arange(3)
+    for tier in (Tier.INTERPRET, Tier.COMPILE):
+        out = np.zeros(1, np.int64)
+        with forced(tier):
+            columns.look_up_shifted(values, 2**63 - 2, table, out)
+        assert out.tolist() == [1]
+
+
+def test_small_work_is_interpreted_and_large_work_is_not() -> None:
+    kernel = Kernel(linear.close_row.function, inline=False, work=None)
+    Kernel.registry[kernel.name] = linear.close_row
+    assert current_tier() is Tier.AUTO
+    few, many = np.zeros(10), np.zeros(100_000_000, np.int8)
+    assert kernel.interprets((few,))
+    assert not kernel.interprets((many,))
+    assert kernel.interprets((np.zeros(int(LOAD_S / kernel.rate_s) + 1, np.int8),))
+    kernel.interpreted_s = compile_seconds(kernel.name)
+    assert not kernel.interprets((few,))
+
+
+def test_a_small_query_loads_neither_numba_nor_spark() -> None:
+    code = (
+        "import sys, cepheid, pyarrow as pa;"
+        "q = cepheid.query('RETURN COUNT(*) PATTERN SEQ(A+, B)');"
+        "print(q.run(pa.table({'ts': [1, 2], 'type': ['A', 'B']})).to_pylist());"
+        "print([name for name in ('numba', 'pyspark') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[{'count': 1.0}]", "[]"]
