@@ -86,7 +86,7 @@ def test_whole_numbers_wrap_as_in_machine_code() -> None:
 
 
 def test_small_work_is_interpreted_and_large_work_is_not() -> None:
-    kernel = Kernel(linear.close_row.function, inline=False, work=None)
+    kernel = Kernel(linear.close_row.function, inline="", work=None)
     Kernel.registry[kernel.name] = linear.close_row
     assert current_tier() is Tier.AUTO
     few, many = np.zeros(10), np.zeros(100_000_000, np.int8)

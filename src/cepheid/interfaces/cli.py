@@ -459,11 +459,11 @@ class _NoPandas(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         """Refuse pandas, and nothing else."""
         if fullname == "pandas":
-            message = "the command line works without pandas"
+            message = "the command line does without pandas, unless it starts Spark"
             raise ModuleNotFoundError(message, name=fullname)
 
 
-def _needs_pandas(arguments: list[str]) -> bool:
+def _starts_spark(arguments: list[str]) -> bool:
     """Return whether a command may start Spark, which cannot do without pandas."""
     command = next((word for word in arguments[1:] if not word.startswith("-")), "")
     return command in {"stream", "demo"} or any("spark" in word for word in arguments)
@@ -480,7 +480,7 @@ def _report(error: CepheidError | WrongUseError) -> int:
 
 def main() -> None:
     """Run the command line; a mistake in a query is a message, never a traceback."""
-    if not _needs_pandas(sys.argv):
+    if not _starts_spark(sys.argv):
         sys.meta_path.insert(0, _NoPandas())
     try:
         try:

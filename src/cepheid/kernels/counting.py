@@ -11,6 +11,8 @@ Doubles share an exponent per key and lane, as in ``linear.py``.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from cepheid.kernels.linear import NARROW, NO_VALUE, OK
@@ -218,7 +220,7 @@ def aggregate_windows(
             if row >= 0:
                 part += W[row, i] * inc
             P[k, t, a] = part
-            if abs(part) > largest and np.isfinite(part):
+            if abs(part) > largest and math.isfinite(part):
                 largest = abs(part)
         for a in range(mins):
             value = min(M[k, t, a], least[a])
@@ -343,7 +345,7 @@ def aggregate_few(
         M[k, t, 1] = min(y, X[xrow[v, 1], i])
         # Infinite and undefined sums stay what they are; only finite ones ask for an exponent.
         largest = max(max(a, abs(b)), max(abs(d), abs(e)))
-        if largest > LIMIT and np.isfinite(largest) and not _shrink_parts(P, exponent, k):
+        if largest > LIMIT and math.isfinite(largest) and not _shrink_parts(P, exponent, k):
             return NARROW, i + 1, rows
     return OK, n, rows
 

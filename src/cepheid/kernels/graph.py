@@ -85,7 +85,7 @@ def _holds(predicates, start, stop, outside, rank, first, last, prev, row):
     return True
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def related(
     pair, pair_ptr, predicates, outside, pair_mask, rank, first, last, mask, prev, row, base, begin
 ):
@@ -99,7 +99,7 @@ def related(
     return number < 0 or mask[number, row - base, prev - begin]
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def add_row(V, M, row, state, prev, source, p):
     """Add what a row holds in a state to another row."""
     for a in range(V.shape[2]):
@@ -127,7 +127,7 @@ def _set_leaf(tree, least, index, size, rank, V, M, row, source, zero, p):
         node >>= 1
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _add_node(tree, least, index, node, V, M, row, state, p):
     for a in range(tree.shape[2]):
         V[row, state, a] = add(V[row, state, a], tree[index, node, a], p)
@@ -255,7 +255,7 @@ def _follow_all(G, D, S, edge, row, state, begin, base, low, high, p):
     _follow_some(G, D, S, candidates, edge, row, state, begin, base, low, high, p)
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def begin_match(V, begins, row, state, unit, p):
     """Let a match begin with a row."""
     V[row, state, 0] = add(V[row, state, 0], unit, p)

@@ -10,6 +10,8 @@ cache lines: with more lanes the trees of a window would no longer fit into a pr
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from cepheid.kernels.prefix import EQUAL, shifted
@@ -20,7 +22,7 @@ UNIT, UNIT_POWER = 2.0**-700, -700.0
 """One match, so that numbers have room for values between 2^-300 and 2^100."""
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _add_lanes(target, at, amounts, source, width):
     """Add a row of lanes to another; unsigned numbers let this run in vectors."""
     first, second = np.uint64(at), np.uint64(source)
@@ -28,7 +30,7 @@ def _add_lanes(target, at, amounts, source, width):
         target[first + n] += amounts[second + n]
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _add_prefix(tree, first, upto, stride, amounts, source, width):
     """Add the rows of a Fenwick tree that make up a prefix."""
     into = np.uint64(source)
@@ -215,6 +217,6 @@ def widen_results(numbers, wide):
     for i in range(numbers.shape[0]):
         for j in range(numbers.shape[1]):
             for a in range(numbers.shape[2]):
-                right &= np.isfinite(numbers[i, j, a])
+                right &= math.isfinite(numbers[i, j, a])
                 wide[i, j, a] = shifted(numbers[i, j, a], -UNIT_POWER)
     return right

@@ -42,7 +42,7 @@ def rooms(V, M):
 # unsigned, and views of them would cost more than the loops.
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _fill(V, M, q, zero):
     for n in range(np.uint64(V.shape[1])):
         V[q, n] = zero
@@ -56,7 +56,7 @@ def _(V, M, q, zero):
     M[q] = NO_VALUE
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _add_row(V, M, q, W, X, r, p):
     """Add row r of W, X to row q of V, M; return how many numbers are large."""
     many = 0
@@ -83,7 +83,7 @@ def _(V, M, q, W, X, r, p):
     return many
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _add_event(V, M, q, W, X, wcol, xcol, variable, e, lanes, zero, p):
     """Add an event to the new matches of row q."""
     for a in range(1, wcol.shape[1]):
@@ -103,7 +103,7 @@ def _add_event(V, M, q, W, X, wcol, xcol, variable, e, lanes, zero, p):
                 M[q, first + n] = min(M[q, first + n], least)
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def move(V, M, base, size, move_from, move_to, first, last, mV, mM, zero, p):
     """Move the matches of configurations by a letter; all leave before any arrives."""
     many = 0

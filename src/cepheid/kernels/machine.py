@@ -90,7 +90,8 @@ def dispatcher(kernel: Kernel, *, entry: bool) -> Any:
     compiler: Any = njit  # Its types do not tell of the options for wrappers.
     made = compiler(
         nogil=True,
-        forceinline=kernel.inline,
+        inline="always" if kernel.inline == "source" else "never",
+        forceinline=kernel.inline == "code",
         error_model="numpy",  # Dividing by zero gives what the interpreter gives, and no error.
         no_cpython_wrapper=not entry,
         no_cfunc_wrapper=True,

@@ -80,7 +80,7 @@ def set_levels(size, starts):
             return count
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _enter(tree, at, starts, levels, place, amount):
     """Add an amount to the sums right of a place; the tree begins at ``at``.
 
@@ -105,7 +105,7 @@ def _(tree, at, starts, levels, place, amount):
         place >>= SHIFT
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _look_up(tree, at, starts, levels, upto):
     """Return the sum of all amounts at places below a number."""
     total = 0.0
@@ -198,7 +198,7 @@ def count_prefix(G, D, tree, room, total, held, planes_held, amounts, starts, be
     return end
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _ask_for(tree, room, planes, starts, place, upto):
     """Prefetch the two lowest nodes of a place, and numbers; those above are always at hand."""
     leaf, node = place & ~LOW, starts[1] + (place >> SHIFT & ~LOW)
@@ -213,7 +213,7 @@ def _ask_for(tree, room, planes, starts, place, upto):
         prefetch(tree, at + node + 8)
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _chain_amount(tree, room, planes, starts, levels, upto):
     """Return what a row adds, and its plane.
 

@@ -11,6 +11,8 @@ instructions, in about twice the time of plain doubles.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from cepheid.kernels.prefetch import prefetch
@@ -33,13 +35,13 @@ NOTHING, EVERYTHING = -1e300, 1e300
 """The powers of zero, and of infinities and NaN: below and above all others."""
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _factor(power, top):
     """Return what a mantissa is multiplied with: two steps down, it is beyond the last digit."""
     return 1.0 if power == top else (SHRINK if power == top - STEP else 0.0)
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _settle(m, top):
     """Return a sum with a mantissa below LIMIT."""
     large = abs(m) >= LIMIT
@@ -47,7 +49,7 @@ def _settle(m, top):
     return m, (NOTHING if m == 0.0 else top)
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def plus(m, k, n, l):  # noqa: E741
     """Return m 2^k + n 2^l; no branches, as nobody could foretell them."""
     top = max(k, l)
@@ -57,14 +59,14 @@ def plus(m, k, n, l):  # noqa: E741
 @kernel()
 def _times(weight, count, power):
     """Return a value, times a number of matches."""
-    if not np.isfinite(weight):
+    if not math.isfinite(weight):
         return weight, EVERYTHING
     number = widen(weight, 0.0)
     number = widen(number.real * count, number.imag + power)
     return number.real, number.imag
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def enter_wide(tree, at, starts, levels, place, m, k):
     """Add m 2^k to the sums right of a place.
 
@@ -94,16 +96,24 @@ def _(tree, at, starts, levels, place, m, k):
         base = at + 2 * (starts[level] + (place & ~LOW))
         # Numbers to the left keep what they have: nothing is added to them.
         first = (place & LOW) + 1
+        place >>= SHIFT
+        if first >= width:
+            continue
         mantissas = tree[base + first : base + width]
         powers = tree[base + FANOUT + first : base + FANOUT + width]
-        higher = powers - k
-        mantissas *= np.where(higher >= 0.0, 1.0, np.where(higher == -STEP, SHRINK, 0.0))
-        mantissas += m * np.where(higher <= 0.0, 1.0, np.where(higher == STEP, SHRINK, 0.0))
-        np.maximum(powers, k, out=powers)
-        place >>= SHIFT
+        # Sums to the right contain those to the left, so powers never fall.
+        if powers[0] == k == powers[-1]:
+            mantissas += m
+        elif powers[-1] == NOTHING:
+            mantissas[:], powers[:] = m, k
+        else:
+            higher = powers - k
+            mantissas *= np.where(higher >= 0.0, 1.0, np.where(higher == -STEP, SHRINK, 0.0))
+            mantissas += m * np.where(higher <= 0.0, 1.0, np.where(higher == STEP, SHRINK, 0.0))
+            np.maximum(powers, k, out=powers)
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def look_up_wide(tree, at, starts, levels, upto, m, k):
     """Return a number plus the sum of all amounts at places below another number."""
     top, place = k, upto
@@ -119,7 +129,7 @@ def look_up_wide(tree, at, starts, levels, upto, m, k):
     return _settle(total, top)
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _enter_least(tree, at, starts, levels, place, value):
     for level in range(levels):
         base = at + starts[level] + (place & ~LOW)
@@ -128,7 +138,7 @@ def _enter_least(tree, at, starts, levels, place, value):
         place >>= SHIFT
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _look_up_least(tree, at, starts, levels, upto):
     least = NO_VALUE
     for level in range(levels):
@@ -137,7 +147,7 @@ def _look_up_least(tree, at, starts, levels, upto):
     return least
 
 
-@kernel(inline=True)
+@kernel(inline="source")
 def _gather_sum(G, D, tree, room, sums, starts, levels, row, q, a, parts):
     """Return what the matches that a row may follow have of one part."""
     m, k = 0.0, NOTHING
@@ -159,7 +169,7 @@ def _gather_sum(G, D, tree, room, sums, starts, levels, row, q, a, parts):
     return m, k
 
 
-@kernel(inline=True)
+@kernel(inline="source")
 def _gather_least(G, D, least, room, smallest, starts, levels, row, q, a, mins):
     """Return the smallest value of the matches that a row may follow."""
     found = NO_VALUE
@@ -179,7 +189,7 @@ def _gather_least(G, D, least, room, smallest, starts, levels, row, q, a, mins):
     return found
 
 
-@kernel(inline=True)
+@kernel(inline="source")
 def _enter_row(G, D, tree, least, room, sums, smallest, starts, levels, row, q, held, held_least):
     """Let later rows and the result see what a row holds."""
     states, parts, mins = G.variable.shape[0], sums.shape[1], smallest.shape[1]
@@ -264,7 +274,7 @@ def aggregate_wide(G, D, tree, least, room, sums, smallest, held, held_least, st
         i = j
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _ask_for(tree, starts, place, upto):
     """Prefetch the two lowest blocks of a place, and numbers; those above are always at hand."""
     leaf, block = 2 * (place & ~LOW), 2 * (starts[1] + (place >> SHIFT & ~LOW))

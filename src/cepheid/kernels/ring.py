@@ -9,6 +9,7 @@ A kernel is written once in terms of these operations and compiled for the dtype
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ _U1, _U30, _U31, _U32, _U61 = (np.uint64(n) for n in (1, 30, 31, 32, 61))
 @kernel()
 def widen(mantissa: float, exponent: float) -> complex:
     """Return a wide number with a mantissa in [1, LIMIT), or zero."""
-    if mantissa == 0.0 or not np.isfinite(mantissa):
+    if mantissa == 0.0 or not math.isfinite(mantissa):
         return complex(mantissa, 0.0)
     while abs(mantissa) >= LIMIT:
         mantissa *= SHRINK
@@ -155,7 +156,7 @@ def settle(V: Any, one: Any, exponent: Any, k: Any) -> Any:
         for q in range(V.shape[1]):
             for a in range(V.shape[2]):
                 x = abs(V[k, q, a, lane])
-                if np.isfinite(x):
+                if math.isfinite(x):
                     largest = max(largest, x)
                     least = min(least, x) if x > 0.0 else least
         if largest <= LIMIT:

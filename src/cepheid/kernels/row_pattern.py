@@ -17,7 +17,7 @@ DONE, FULL, SKIP_TO_FIRST_ROW, SKIP_TARGET_ABSENT = 0, 1, 2, 3
 PAST_LAST_ROW, TO_NEXT_ROW, TO_FIRST, TO_LAST = 0, 1, 2, 3
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _search(start, begin, stop, limit, conditions, condition_of, first, moves, memo, path, cursor):
     """Return the length of the preferred match from a row (-1: none), and how far it looked.
 

@@ -31,7 +31,7 @@ STACK_MAX = 64
 """Values that a program may keep at a time."""
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _find_row(cells, cell, places, counts, depth, start, begin, stop):
     """Return the row that a cell's navigation finds, or -1."""
     place, from_first = cells[cell, 0], cells[cell, 1]
@@ -48,7 +48,7 @@ def _find_row(cells, cell, places, counts, depth, start, begin, stop):
     return row if begin <= row < stop else -1
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _compare(operator, a, b):
     """Return a comparison; NaN equals itself and is greater than every other number."""
     if a != a or b != b:
@@ -66,7 +66,7 @@ def _compare(operator, a, b):
     return a >= b
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _compute(operator, a, b):
     """Return arithmetic of two numbers; a divisor is not zero."""
     if operator == ADD:
@@ -78,7 +78,7 @@ def _compute(operator, a, b):
     return a / b if operator == DIVIDE else np.fmod(a, b)
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _load(
     operator, argument, constants, cells, columns, valid, places, counts, tallies, kinds,
     path, variable_of, label_values, depth, start, begin, stop, number, stack, known, top,
@@ -111,7 +111,7 @@ def _load(
         stack[top], known[top] = columns[column, row], valid[column, row]
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _holds(
     code, first, last, constants, cells, columns, valid, places, counts, tallies, kinds, path,
     variable_of, label_values, depth, start, begin, stop, number, stack, known,
@@ -170,7 +170,7 @@ def _holds(
     return known[0] and stack[0] == 1.0
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _push(
     variable, row, depth, in_set, places, counts, tally_set, kinds, tally_column, columns, valid,
     tallies,
@@ -197,7 +197,7 @@ def _push(
         tallies[t, depth, 0], tallies[t, depth, 1] = count, value
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _pop(variable, in_set, counts):
     """Give the last row back."""
     for s in range(counts.shape[0]):
@@ -270,7 +270,7 @@ def _grown(keys, generations, generation):
     return wider, new_generations
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _keep(keys, generations, generation, kept, key):
     """Remember a key, and return the table, how many keys it holds, and whether it must grow."""
     slot = _remembered(keys, generations, generation, key)
@@ -284,7 +284,7 @@ def _keep(keys, generations, generation, kept, key):
     return keys, generations, kept
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _search(
     start, begin, stop, limit, number, generation, kept, limits, pattern, programs, seen, room
 ):

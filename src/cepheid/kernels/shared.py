@@ -12,6 +12,8 @@ that wrote them (``stamp``), and older numbers count as zero.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from cepheid.kernels.linear import CONTIGUOUS, NARROW, NO_VALUE, OK
@@ -26,7 +28,7 @@ ENDED, GROWN = 3, 4
 @operation()
 def large(x):
     """Return whether a double asks for another exponent."""
-    return abs(x) > LIMIT and np.isfinite(x)
+    return abs(x) > LIMIT and math.isfinite(x)
 
 
 @large.wide

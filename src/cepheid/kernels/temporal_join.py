@@ -21,7 +21,7 @@ PAIRS_SAMPLED_MAX = 256
 GROUPS = np.array([0b111 << 2, 0b111 << 5, 0b111 << 8], np.int64)
 
 
-@kernel(inline=True)
+@kernel(inline="code")
 def _sign(a, b):
     return np.int64(a > b) - np.int64(a < b)
 

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from cepheid.kernels.costs import DEFAULT_RATE_S, LOAD_S, compile_seconds
 from cepheid.kernels.twins import Function, Twin, clone
 
 Work = Callable[..., float]
+Inline = Literal["", "code", "source"]
 
 
 class Tier(enum.Enum):
@@ -107,14 +108,21 @@ _KIND_OF: dict[type, str] = {
 
 
 def _dispatch(of: int, functions: dict[str, Function]) -> Function:
+    """Return a function that looks up the type of one argument; it is called for every number."""
     by_type = {kind: functions[name] for kind, name in _KIND_OF.items()}
 
-    def run(*arguments: Any) -> Any:
-        value = arguments[of]
-        kind = value.dtype.type if isinstance(value, np.ndarray) else type(value)
-        return by_type[kind](*arguments)
+    def of_array(*arguments: Any) -> Any:
+        return by_type[arguments[of].dtype.type](*arguments)
 
-    return run
+    by_type[np.ndarray] = of_array
+    if of:
+        return lambda *arguments: by_type[type(arguments[of])](*arguments)
+    count = functions["double"].__code__.co_argcount
+    if count == 1:
+        return lambda a: by_type[type(a)](a)
+    if count == 3:
+        return lambda a, b, c: by_type[type(a)](a, b, c)
+    return lambda *arguments: by_type[type(arguments[0])](*arguments)
 
 
 def operation(of: int = 0) -> Callable[[Function], Operation]:
@@ -148,7 +156,7 @@ class Kernel(Twin):
     registry: ClassVar[dict[str, Kernel]] = {}
     """All kernels by name, for those who compile them ahead and those who test them."""
 
-    def __init__(self, function: Function, *, inline: bool, work: Work | None) -> None:
+    def __init__(self, function: Function, *, inline: Inline, work: Work | None) -> None:
         self.function, self.inline, self.work = function, inline, work
         self.name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
         self.__doc__, self.__name__ = function.__doc__, function.__name__
@@ -258,13 +266,14 @@ def _unboxed(result: Any) -> Any:
     return result
 
 
-def kernel(*, inline: bool = False, work: Work | None = None) -> Callable[[Function], Any]:
+def kernel(*, inline: Inline = "", work: Work | None = None) -> Callable[[Function], Any]:
     """Make a kernel of a function over arrays.
 
     Parameters
     ----------
     inline
-        Copy the function into its callers: loops over rows that no view should be made for.
+        Copy the function into its callers: their machine code, or their source, which takes longer
+        to compile and saves counting references to arrays inside tuples.
     work
         The work of a call, from its arguments, where it is not the length of the longest array.
     """

@@ -95,7 +95,7 @@ def test_the_key_follows_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_compiled_kernel_is_found_without_numba(folder: Path) -> None:
     values = (np.arange(3), np.arange(5.0), np.zeros(3))
-    kernel = Kernel(columns.look_up.function, inline=False, work=None)
+    kernel = Kernel(columns.look_up.function, inline="", work=None)
     Kernel.registry[kernel.name] = columns.look_up
     assert not cache.has(kernel, values)
     with forced(Tier.COMPILE):
