@@ -1,4 +1,4 @@
-# Every task of the project. `make` alone lists them; CI runs `make ci` and nothing else.
+# Every task of the project. `make` alone lists them; CI runs what `make ci` runs.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -47,8 +47,12 @@ java:
 demo: java dev ## Show what Cepheid does, on bundled data
 	@$(BIN)/cepheid demo
 
+.PHONY: kernels
+kernels: dev ## Compile all kernels, so that no test waits for the compiler
+	@$(BIN)/cepheid warm
+
 .PHONY: test
-test: java dev ## Run all tests but the slow ones
+test: java kernels ## Run all tests but the slow ones
 	$(BIN)/pytest -n $(TEST_WORKERS) $(ARGS)
 
 .PHONY: test-oracle
@@ -59,9 +63,13 @@ test-oracle: dev ## Compare with the brute-force oracle, and check the laws
 test-slow: java dev ## Run the slow tests
 	$(BIN)/pytest -n $(TEST_WORKERS) -m slow --timeout 1800 $(ARGS)
 
+.PHONY: long
+long: java kernels ## Run the long comparisons; goes on where it was stopped
+	@$(BIN)/python -m tests.long $(ARGS)
+
 .PHONY: cover
-cover: java dev ## Measure branch coverage, with numba's loops run as Python
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n $(TEST_WORKERS) --cov --cov-report term-missing $(ARGS)
+cover: java dev ## Measure branch coverage, with kernels interpreted
+	CEPHEID_KERNELS=interpret $(BIN)/pytest -n $(TEST_WORKERS) --cov --cov-report term-missing $(ARGS)
 
 .PHONY: fmt
 fmt: dev ## Format the source and apply the safe fixes
@@ -84,6 +92,12 @@ golden: dev ## Rewrite the expectations of the golden files; review the diff
 grammar: dev ## Rewrite the parser tables after a change of the grammar
 	$(BIN)/python -m cepheid.language.build_tables
 
+.PHONY: signatures
+signatures: java dev ## List the types that tests call kernels with: every test, compiled; takes half an hour
+	rm -rf build/kernels
+	CEPHEID_CACHE=build/kernels CEPHEID_KERNELS=compile $(BIN)/pytest -n $(TEST_WORKERS) --timeout 900 $(ARGS)
+	$(BIN)/python -m cepheid.kernels.build_signatures build/kernels
+
 .PHONY: bench
 bench: dev ## Run the benchmarks
 	$(BIN)/python benchmarks/run.py
@@ -97,8 +111,7 @@ lock: dev ## Write the versions installed in .venv to requirements/dev.txt
 
 .PHONY: ci
 ci: ## Run what CI runs: lint, then test
-	@$(MAKE) --no-print-directory lint
-	@CI=true $(MAKE) --no-print-directory test # More random examples, the same in every run.
+	@bash .ci/run
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build products

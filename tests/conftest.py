@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[1]
+TABLE_S = 60.0
+"""Shorter runs need no table of their parts."""
 
 # Kernels for a GPU run in numba's simulator, unless tests run on a machine with a GPU.
 os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
@@ -26,8 +29,7 @@ os.environ["CEPHEID_RATES"] = os.devnull
 # environment that runs the tests.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-# A deadline per example would fail on the first call of a compiled function; pytest-timeout
-# bounds the whole test instead.
+# A deadline per example would fail on a busy machine; pytest-timeout bounds the whole test instead.
 settings.register_profile("dev", max_examples=50, deadline=None, print_blob=True)
 settings.register_profile(
     "ci",
@@ -37,7 +39,9 @@ settings.register_profile(
     derandomize=True,  # The same commit gives the same verdict.
     suppress_health_check=[HealthCheck.too_slow],  # A busy machine is not a failure.
 )
-settings.register_profile("nightly", max_examples=20_000, deadline=None, print_blob=True)
+# `make long` says how many.
+_many = int(os.environ.get("CEPHEID_EXAMPLES") or 2_000)
+settings.register_profile("long", max_examples=_many, deadline=None, print_blob=True)
 
 _on_ci = os.environ.get("CI", "").lower() in {"1", "true"}
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if _on_ci else "dev"))
@@ -84,3 +88,19 @@ def spark() -> Iterator[SparkSession]:
     session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+_seconds: dict[str, float] = defaultdict(float)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[report.nodeid.split("/")[1].partition("::")[0]] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print where the time went, by folder; several workers spend it side by side."""
+    if sum(_seconds.values()) < TABLE_S:
+        return
+    terminalreporter.section("minutes by folder")
+    for folder, seconds in sorted(_seconds.items(), key=lambda item: -item[1]):
+        terminalreporter.write_line(f"{folder:<14} {seconds / 60:6.1f}")

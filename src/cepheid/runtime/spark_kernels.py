@@ -10,16 +10,25 @@ from __future__ import annotations
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
-from pyspark import SparkFiles
+from pyspark import SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from cepheid.kernels import cache
 
 SHIPPED_BYTES_MAX = 256 * 2**20
 """A larger cache stays where it is: it holds more than one job can need."""
-_shipped: dict[str, int] = {}
-"""By application, how many kernels were sent."""
+
+
+class _Sent(NamedTuple):
+    """What an application got; executors fetch the file when they start, from where it lies."""
+
+    kernels: int
+    folder: tempfile.TemporaryDirectory[str]
+
+
+_sent: dict[str, _Sent] = {}
 
 
 def _name() -> str:
@@ -34,19 +43,22 @@ def ship_kernels(spark: SparkSession) -> int:
     master = str(context.master)
     if master.startswith("local") and not master.startswith("local-cluster"):
         return 0
-    files = _entries()
     application = str(context.applicationId)
     # Spark refuses a second file of one name, so what is compiled later stays on this machine.
-    if not files or application in _shipped:
-        return _shipped.get(application, 0)
-    with tempfile.TemporaryDirectory(prefix="cepheid-") as folder:
-        packed = Path(folder) / _name()
+    if application not in _sent:
+        _sent[application] = _send(context)
+    return _sent[application].kernels
+
+
+def _send(context: SparkContext) -> _Sent:
+    files, folder = _entries(), tempfile.TemporaryDirectory(prefix="cepheid-")
+    if files:
+        packed = Path(folder.name) / _name()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for file in files:
                 archive.write(file, file.name)
         context.addFile(str(packed))
-    _shipped[application] = len(files)
-    return len(files)
+    return _Sent(len(files), folder)
 
 
 def _entries() -> list[Path]:

@@ -1,0 +1,123 @@
+"""The long comparisons: many random examples, every tier, every slow test; ``make long``.
+
+Each part is a run of pytest. A part that passed for the present commit is not run again, so a run
+that was stopped goes on where it was. The table of the last run is ``docs/long.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+ROOT = Path(__file__).parents[1]
+DONE = ROOT / "build/long.json"
+TABLE = ROOT / "docs/long.md"
+
+INTERPRETED, COMPILED = {"CEPHEID_KERNELS": "interpret"}, {"CEPHEID_KERNELS": "compile"}
+RANDOM = {
+    "oracle and laws": ["tests/oracle", "tests/laws"],
+    "linear": ["tests/engine/test_linear.py", "tests/engine/test_numbers.py"],
+    "neighbours": ["tests/engine/test_neighbours.py", "tests/engine/test_partial_equivalence.py"],
+    "matches": ["tests/engine/test_enumerate.py", "tests/engine/test_pushed_predicates.py"],
+    "workloads": ["tests/engine/test_workload.py"],
+    "row patterns": ["tests/row_pattern"],
+    "situations": ["tests/situations", "-m", "not spark and not slow"],
+    "SELECT": ["tests/select", "-m", "not spark and not slow"],
+    "store": ["tests/store"],
+}
+OTHER = {
+    "same bits in all tiers": ["tests/engine/test_tiers.py", "tests/golden"],
+    "slow tests": ["-m", "slow"],
+    "20 kills of a live query": ["tests/runtime/test_crash.py", "--kills", "20"],
+}
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What was run: its commit, its verdict and its minutes."""
+
+    name: str
+    commit: str
+    passed: bool
+    tests: str
+    minutes: float
+
+
+def parts() -> list[tuple[str, list[str], dict[str, str]]]:
+    """Return the name, the arguments of pytest and the environment of every part."""
+    found = [(f"{name}, interpreted", files, INTERPRETED) for name, files in RANDOM.items()]
+    found += [(f"{name}, compiled", files, COMPILED) for name, files in RANDOM.items()]
+    return found + [(name, files, {}) for name, files in OTHER.items()]
+
+
+def commit() -> str:
+    """Return the commit of the working tree, or that it has changes of its own."""
+    git = ["git", "-C", str(ROOT)]
+    head = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    diff = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "src", "tests"])
+    return head.stdout.strip() + ("+" if diff.returncode else "")
+
+
+def main() -> int:
+    """Run what has not passed yet, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--examples", type=int, default=2_000, help="random examples a test")
+    parser.add_argument("--only", default="", help="the parts whose name holds this text")
+    wanted = parser.parse_args()
+    now = commit()
+    done = msgspec.json.decode(DONE.read_bytes(), type=dict[str, Part]) if DONE.exists() else {}
+    for name, files, variables in parts():
+        before = done.get(name)
+        passed = before is not None and before.passed and before.commit == now
+        if wanted.only not in name or (passed and not now.endswith("+")):
+            continue
+        sys.stdout.write(f"{name} ...\n")
+        done[name] = run(name, files, variables, wanted.examples, now)
+        DONE.parent.mkdir(exist_ok=True)
+        DONE.write_bytes(msgspec.json.encode(done))
+        TABLE.write_text(table(done, wanted.examples))
+    failed = [name for name, part in done.items() if not part.passed]
+    sys.stdout.write(f"failed: {', '.join(failed)}\n" if failed else "all passed\n")
+    return 1 if failed else 0
+
+
+def run(name: str, files: list[str], variables: dict[str, str], examples: int, now: str) -> Part:
+    """Run one part."""
+    environment = {**os.environ, **variables}
+    environment |= {"HYPOTHESIS_PROFILE": "long", "CEPHEID_EXAMPLES": str(examples)}
+    command = [sys.executable, "-m", "pytest", "-n", "2", "-q", "--timeout", "3600", *files]
+    begun = time.perf_counter()
+    ended = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    last = [line for line in ended.stdout.splitlines() if " passed" in line or " failed" in line]
+    if ended.returncode:
+        sys.stdout.write(ended.stdout[-4000:])
+    tests = last[-1].strip("= ").partition(" in ")[0] if last else "no test ran"
+    minutes = (time.perf_counter() - begun) / 60
+    return Part(name, now, ended.returncode == 0, tests, minutes)
+
+
+def table(done: dict[str, Part], examples: int) -> str:
+    """Return the page of the last run."""
+    lines = [
+        "# The long comparisons",
+        "",
+        f"`make long` ran them last with {examples:,} random examples a test, on two cores. It",
+        "goes on where it was stopped: a part that has passed for a commit is not run again.",
+        "",
+        "| part | tests | minutes | commit |",
+        "|---|---|---|---|",
+    ]
+    order = [name for name, _, _ in parts() if name in done]
+    for part in (done[name] for name in order):
+        verdict = part.tests if part.passed else f"**{part.tests}**"
+        lines.append(f"| {part.name} | {verdict} | {part.minutes:.1f} | {part.commit} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
