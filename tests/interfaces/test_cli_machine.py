@@ -11,7 +11,7 @@ import pytest
 
 from cepheid.interfaces import cli_machine
 from cepheid.kernels import cache, warm
-from cepheid.kernels.costs import Listed, listed
+from cepheid.kernels.costs import listed
 
 PROGRAM = Path(sys.executable).with_name("cepheid")
 
@@ -76,7 +76,3 @@ def test_java_that_is_too_old_or_silent_is_found(
         finding = cli_machine._java()
         assert found in finding.found
         assert finding.cure
-
-
-def test_every_listed_kernel_has_a_cost() -> None:
-    assert all(isinstance(entry, Listed) and entry.seconds >= 0 for entry in listed())

@@ -30,6 +30,12 @@ def listed() -> tuple[Listed, ...]:
 
 
 @functools.cache
+def called_from_python() -> frozenset[str]:
+    """Return the names of the listed kernels."""
+    return frozenset(entry.kernel for entry in listed())
+
+
+@functools.cache
 def _slowest() -> dict[str, float]:
     found: dict[str, float] = {}
     for entry in listed():

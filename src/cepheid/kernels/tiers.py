@@ -17,7 +17,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from cepheid.kernels.costs import DEFAULT_RATE_S, LOAD_S, compile_seconds
+from cepheid.kernels.costs import (
+    DEFAULT_RATE_S,
+    LOAD_S,
+    called_from_python,
+    compile_seconds,
+)
 from cepheid.kernels.twins import Function, Twin, clone
 
 Work = Callable[..., float]
@@ -193,7 +198,12 @@ class Kernel(Twin):
 
     @property
     def machine(self) -> Any:
-        """Return numba's dispatcher for calls from other kernels; it has no way in from Python."""
+        """Return numba's dispatcher for calls from other kernels; it has no way in from Python.
+
+        A kernel that Python calls as well is compiled once, with the way in.
+        """
+        if self.name in called_from_python():
+            return self.entry
         if self._inner is None:
             from cepheid.kernels.machine import dispatcher
 
