@@ -8,7 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/dev.txt
 STAMP := $(VENV)/.installed
-TEST_WORKERS ?= 2
+# Tests of Spark wait half of their time, so one worker more than cores.
+TEST_WORKERS ?= 3
 # More arguments for pytest: `make test ARGS="-k window"`.
 ARGS ?=
 
