@@ -146,7 +146,14 @@ def run_next(G, D, S, taken, segment, begin, end, first, last, unit, zero, p, R,
         i = j
 
 
-@kernel()
+def _work(G, D, *_):
+    """Estimate: rows that wait are looked at once, unless a second predicate keeps them waiting."""
+    lengths = np.diff(D.segment_ptr).astype(np.float64)
+    several = D.mask.size > 0 or (np.diff(G.pair_ptr) > 1).any()
+    return max(lengths.sum(), (lengths * lengths).sum() / 8 if several else 0.0)
+
+
+@kernel(work=_work)
 def run_next_segments(G, D, S, taken, unit, zero, p, R, RM, ended):
     """Run all segments under skip-till-next-match."""
     for segment in range(D.segment_ptr.shape[0] - 1):

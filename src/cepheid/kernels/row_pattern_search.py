@@ -352,7 +352,12 @@ def _search(
     return length, steps, keys, generations, kept
 
 
-@kernel()
+def _work(bounds, *_):
+    """Estimate: a search goes back, so most rows are looked at several times."""
+    return 8.0 * float(bounds[-1] - bounds[0])
+
+
+@kernel(work=_work)
 def find_seeing_matches(
     bounds, resume, masks, mask_of, variable_of, first, moves, limits, mode, is_target, unmatched,
     code, code_first, constants, cells, columns, valid, in_set, tally_set, kinds, tally_column,

@@ -268,7 +268,13 @@ def open_segment(S):
     S.latest[:] = -1
 
 
-@kernel()
+def _work(G, D, *_):
+    """Estimate: every row may look at all rows before it, though most look at few."""
+    lengths = np.diff(D.segment_ptr).astype(np.float64)
+    return max(lengths.sum(), (lengths * lengths).sum() / 16)
+
+
+@kernel(work=_work)
 def find_all_starts(G, D, L, S, taken, semantics):
     """Fill starts, reach and until for all segments."""
     for segment in range(D.segment_ptr.shape[0] - 1):

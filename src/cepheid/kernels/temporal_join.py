@@ -215,7 +215,13 @@ def next_partners(partners, ts, te, bounds):
     return following
 
 
-@kernel()
+def _work(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts, ts, *_):
+    """Estimate: a situation may meet all others of its partition."""
+    partitions = max(len(np.unique(keys)), 1)
+    return max(len(rows), len(rows) * ts.shape[0] / partitions / 16)
+
+
+@kernel(work=_work)
 def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
          ts, te, known, bounds, following, within, waits):  # fmt: skip
     """Return the matches that situations of one definition make certain.
