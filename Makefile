@@ -54,7 +54,7 @@ kernels: dev ## Compile all kernels, so that no test waits for the compiler
 
 .PHONY: test
 test: java kernels ## Run all tests but the slow ones
-	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n $(TEST_WORKERS) $(ARGS)
 
 .PHONY: test-oracle
 test-oracle: dev ## Compare with the brute-force oracle, and check the laws

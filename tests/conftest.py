@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[1]
-SPARK_GROUPS, SPARK_SALT = 2, 74
-"""With this salt both groups of files take about as long."""
 TABLE_S = 60.0
 """Shorter runs need no table of their parts."""
 
@@ -71,15 +68,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["", "keys", "edges", "panes"],
         help="which query it is: by key, with an edge predicate, or of the whole stream",
     )
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of Spark in two workers: every session warms up for half a minute."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            group = zlib.crc32(f"{SPARK_SALT}{item.path.name}".encode()) % SPARK_GROUPS
-            item.add_marker(pytest.mark.xdist_group(f"spark-{group}"))
 
 
 @pytest.fixture(scope="session")

@@ -268,10 +268,10 @@ def open_segment(S):
     S.latest[:] = -1
 
 
-def _work(G, D, *_):
-    """Estimate: every row may look at all rows before it, though most look at few."""
-    lengths = np.diff(D.segment_ptr).astype(np.float64)
-    return max(lengths.sum(), (lengths * lengths).sum() / 16)
+def _work(G, D, L, *_):
+    """Estimate: every row may look at all rows in reach before it, though most look at few."""
+    rows = float(L.bound.shape[0])
+    return max(rows, float((np.arange(L.bound.shape[0]) - L.bound).sum()) / 16)
 
 
 @kernel(work=_work)
