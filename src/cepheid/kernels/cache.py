@@ -41,6 +41,8 @@ VARIABLE = "CEPHEID_CACHE"
 """The environment variable that names another folder than the user's."""
 _MAGIC = b"cepheid kernel 1\n"
 _DIGEST_SIZE = 32
+_NO_CODE = {"build_signatures.py", "cache.py", "costs.py", "signature.py", "tiers.py", "warm.py"}
+"""Sources that decide when kernels are compiled, and not to what."""
 _DAY_S = 86_400.0
 _UNUSED_DAYS = 60
 
@@ -68,7 +70,8 @@ def key() -> str:
     """Return the name of the folder that fits these sources, libraries and this processor."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+        if path.name not in _NO_CODE:
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
     for name in ("numba", "llvmlite", "numpy"):
         digest.update(f"{name} {importlib.metadata.version(name)}\n".encode())
     digest.update(f"{sys.implementation.cache_tag} {_processor()}".encode())

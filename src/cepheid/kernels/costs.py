@@ -6,10 +6,23 @@ import functools
 from pathlib import Path
 from typing import NamedTuple
 
-DEFAULT_RATE_S = 4e-6
-"""Interpreting one unit of work before anything is known of a kernel."""
+_RATE_S = 4e-6
+_RATES_S = {
+    "graph.run_segments": 30e-6,
+    "linear.aggregate_linear": 9e-6,
+    "next_match.run_next_segments": 30e-6,
+    "panes.aggregate_panes": 32e-6,
+    "prefix_wide.run_wide": 55e-6,
+    "shared_panes.run_shared_panes": 30e-6,
+    "temporal_join.join": 10e-6,
+    "trailing.aggregate_trailing": 40e-6,
+}
+"""What interpreting an event takes, where it is more than usual; measured on real trades."""
 LOAD_S = 0.4
 """Loading numba and a kernel from the cache."""
+SMALL_CALL_S = 0.05
+"""A call that is shorter may be the last one: loading waits until it would have paid long ago."""
+PATIENCE = 4.0
 _DEFAULT_COMPILE_S = 10.0
 LIST = Path(__file__).with_name("signatures.txt")
 
@@ -20,6 +33,11 @@ class Listed(NamedTuple):
     seconds: float
     kernel: str
     signature: str
+
+
+def rate_seconds(name: str) -> float:
+    """Return about how long the interpreter takes for one unit of a kernel's work."""
+    return _RATES_S.get(name, _RATE_S)
 
 
 @functools.cache

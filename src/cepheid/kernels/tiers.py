@@ -18,10 +18,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from cepheid.kernels.costs import (
-    DEFAULT_RATE_S,
     LOAD_S,
+    PATIENCE,
+    SMALL_CALL_S,
     called_from_python,
     compile_seconds,
+    rate_seconds,
 )
 from cepheid.kernels.twins import Function, Twin, clone
 
@@ -168,7 +170,7 @@ class Kernel(Twin):
         self.__module__, self.__wrapped__ = function.__module__, function
         self.interpreted_s = 0.0
         """How long this process has interpreted the kernel."""
-        self.rate_s = DEFAULT_RATE_S
+        self.rate_s = rate_seconds(self.name)
         """What interpreting takes for one unit of work, learned from calls."""
         self._written = function
         self._plain: Function | None = None
@@ -241,12 +243,13 @@ class Kernel(Twin):
         """Return whether a call should be interpreted.
 
         Interpreting goes on while all of it, together with this call, takes less than the next tier
-        does to begin; so the sum is never more than twice the best.
+        does to begin; so the sum is about twice the best at most.
         """
         if _Setting.tier is not Tier.AUTO:
             return _Setting.tier is Tier.INTERPRET
-        estimate_s = self.interpreted_s + self.units(arguments) * self.rate_s
-        if estimate_s < LOAD_S:
+        call_s = self.units(arguments) * self.rate_s
+        estimate_s = self.interpreted_s + call_s
+        if estimate_s < (LOAD_S if call_s > SMALL_CALL_S else PATIENCE * LOAD_S):
             return True
         # Looks at files.
         from cepheid.kernels.cache import has
