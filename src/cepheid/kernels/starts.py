@@ -271,7 +271,7 @@ def open_segment(S):
 def _work(G, D, L, *_):
     """Estimate: every row may look at all rows in reach before it, though most look at few."""
     rows = float(L.bound.shape[0])
-    return max(rows, float((np.arange(L.bound.shape[0]) - L.bound).sum()) / 16)
+    return max(rows, float((np.arange(L.bound.shape[0]) - L.bound).sum()) / 64)
 
 
 @kernel(work=_work)

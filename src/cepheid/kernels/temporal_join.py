@@ -218,7 +218,7 @@ def next_partners(partners, ts, te, bounds):
 def _work(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts, ts, *_):
     """Estimate: a situation may meet all others of its partition."""
     partitions = max(len(np.unique(keys)), 1)
-    return max(len(rows), len(rows) * ts.shape[0] / partitions / 16)
+    return max(len(rows), len(rows) * ts.shape[0] / partitions / 64)
 
 
 @kernel(work=_work)
