@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyspark
 import pytest
 from tests.engine.comparison import same_rows
+from tests.runtime.cluster import environment
 from tests.runtime.gpu_tasks import STRATEGIES, TEXT, events
 
 import cepheid
@@ -85,22 +84,10 @@ def test_a_cluster_gives_tasks_the_gpus_that_a_script_finds(tmp_path: Path) -> N
     script = tmp_path / "gpus.sh"
     script.write_text('#!/bin/sh\necho \'{"name": "gpu", "addresses": ["0", "1"]}\'\n')
     script.chmod(0o755)
-    # Workers of a cluster write beside Spark's own files.
-    home = tmp_path / "spark"
-    home.mkdir()
-    for entry in Path(pyspark.__file__).parent.iterdir():
-        (home / entry.name).symlink_to(entry)
-    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = {
-        **os.environ,
-        "SPARK_HOME": str(home),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "NUMBA_ENABLE_CUDASIM": "1",
-    }
+    variables = environment(tmp_path, NUMBA_ENABLE_CUDASIM="1")
     command = [sys.executable, "-m", "tests.runtime.gpu_tasks", str(script)]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200, check=False
+        command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=200, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
     found: Any = json.loads(done.stdout.splitlines()[-1])

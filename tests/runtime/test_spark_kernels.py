@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
+from tests.runtime.cluster import environment
 
 from cepheid.kernels import cache
 from cepheid.runtime import spark_kernels
@@ -21,23 +20,11 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_executors_with_an_empty_cache_compile_nothing_that_was_sent(tmp_path: Path) -> None:
-    # Workers of a cluster write beside Spark's own files.
-    home = tmp_path / "spark"
-    home.mkdir()
-    for entry in Path(pyspark.__file__).parent.iterdir():
-        (home / entry.name).symlink_to(entry)
-    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = {
-        **os.environ,
-        "SPARK_HOME": str(home),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        cache.VARIABLE: str(tmp_path / "driver"),
-    }
+    variables = environment(tmp_path, **{cache.VARIABLE: str(tmp_path / "driver")})
     (tmp_path / "executor").mkdir()
     command = [sys.executable, "-m", "tests.runtime.kernel_tasks", str(tmp_path / "executor")]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500, check=False
+        command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
     found: Any = json.loads(done.stdout.splitlines()[-1])

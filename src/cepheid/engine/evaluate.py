@@ -28,7 +28,7 @@ from cepheid.engine.sub_partitions import require_values, split_segments
 from cepheid.kernels import bits as bit_sets
 from cepheid.kernels import contiguous, next_match, occurrences
 from cepheid.kernels import graph as kernel
-from cepheid.kernels.products import sum_rows
+from cepheid.kernels.compose import add_rows
 from cepheid.kernels.ranks import order_rows
 from cepheid.kernels.ring import MERSENNE
 from cepheid.language import tree
@@ -129,10 +129,10 @@ def answer_segments(
     for part, required, seen in split_by_value(question, template, segments):
         parts = _answer_part(question, required, part, seen, everything)
         for total, found, modulus in zip(answers, parts, everything, strict=True):
-            sum_rows(found.numbers, found.values, part.base, *total[:2], np.uint64(modulus))
+            add_rows(found.numbers, found.values, part.base, *total[:2], np.uint64(modulus))
             ended = (found.ended[:, None], found.values[:, :0])
             room = (total.ended[:, None], total.values[:, :0])
-            sum_rows(*ended, part.base, *room, np.uint64(modulus))
+            add_rows(*ended, part.base, *room, np.uint64(modulus))
     return answers
 
 
@@ -175,7 +175,7 @@ def fingerprint_segments(
     least = np.zeros((len(segments.key), 0), np.int64)
     for part, required, seen in split_by_value(question, template, segments):
         found = Evaluation(question, part, required, seen).fingerprint(power)[:, None]
-        sum_rows(found, least[part.base], part.base, total, least, np.uint64(MERSENNE))
+        add_rows(found, least[part.base], part.base, total, least, np.uint64(MERSENNE))
     return total[:, 0]
 
 

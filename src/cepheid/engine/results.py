@@ -20,7 +20,7 @@ from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
 from cepheid.engine.vectors import Vector, vector_of
 from cepheid.engine.wide import count_pairs, steps, to_double
-from cepheid.kernels.products import sum_rows
+from cepheid.kernels.compose import add_rows
 from cepheid.language import tree
 from cepheid.planner.parts import Extreme, Part
 from cepheid.planner.plan import AggregateColumn, WindowKind
@@ -147,7 +147,7 @@ def _add_up(
     count = int(new.sum())
     numbers = np.zeros((count, rows.numbers.shape[1]), rows.numbers.dtype)
     extremes = np.full((count, rows.values.shape[1]), NO_VALUE, np.int64)
-    sum_rows(rows.numbers[order], rows.values[order], place, numbers, extremes, np.uint64(1))
+    add_rows(rows.numbers[order], rows.values[order], place, numbers, extremes, np.uint64(1))
     return window[new], group[new], numbers, extremes
 
 

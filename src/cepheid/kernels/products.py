@@ -28,16 +28,6 @@ def chain(matrices):
 
 
 @kernel()
-def sum_rows(numbers, values, place, total, least, modulus):
-    """Add rows up at their places: numbers to totals, and the least of values."""
-    for row in range(len(place)):
-        for a in range(numbers.shape[1]):
-            total[place[row], a] = add(total[place[row], a], numbers[row, a], modulus)
-        for a in range(values.shape[1]):
-            least[place[row], a] = min(least[place[row], a], values[row, a])
-
-
-@kernel()
 def count_pairs(p, q, both, one, minus_half, modulus, pairs):
     """Compute PQ - c(c+1)/2 for columns of numbers; ``engine.wide`` says of what."""
     for i in range(len(p)):

@@ -6,6 +6,7 @@ Python functions, in the copy for the compiler what numba compiles.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
@@ -13,18 +14,18 @@ from typing import Any
 Function = Callable[..., Any]
 
 
-class Twin:
+class Twin(ABC):
     """Something that kernels call, with one meaning for each tier."""
 
     @property
+    @abstractmethod
     def plain(self) -> Function:
         """Return what interpreted kernels call."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def machine(self) -> Any:
         """Return what compiled kernels call, for numba."""
-        raise NotImplementedError
 
     def __call__(self, *arguments: Any) -> Any:
         """Run it as Python."""
