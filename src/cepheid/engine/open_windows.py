@@ -66,13 +66,14 @@ def process_open_windows(
         table = table.combine_chunks()
     state.events = table
     nothing: list[list[Rows]] = [[] for _ in range(job.outputs)]
+    kind = job.plan.window.kind
+    if kind is WindowKind.COUNT:
+        # Also without events: rows of windows that closed earlier may wait for the end.
+        return _answer_counted(job, state, table, last=until is None)
     if not len(table):
         return nothing
-    kind = job.plan.window.kind
     if kind is WindowKind.TRAILING:
         return _answer_trailing(job, state, table, until)
-    if kind is WindowKind.COUNT:
-        return _answer_counted(job, state, table, last=until is None)
     if kind is WindowKind.NONE and until is not None:
         return nothing
     times = read_times(Columns(table), job.plan.time)
