@@ -25,6 +25,7 @@ from cepheid.engine.relations import (
 )
 from cepheid.engine.segments import Segments, gather_segments
 from cepheid.engine.sub_partitions import require_values, split_segments
+from cepheid.engine.wide import numbers_of
 from cepheid.kernels import bits as bit_sets
 from cepheid.kernels import contiguous, next_match, occurrences
 from cepheid.kernels import graph as kernel
@@ -337,8 +338,6 @@ class Evaluation:
         arrays, ranks = question.arrays, self._ranked[0]
         # Fingerprints count only; doubles could not be turned into residues.
         weights = np.take(arrays.weights[: 0 if power else None], segments.rows, axis=1)
-        if modulus and weights.dtype == np.int64:
-            weights = np.mod(weights, np.int64(modulus))
         salt: NDArray[Any] = np.zeros((0, 0), np.uint64 if modulus else np.complex128)
         if power:
             generator = np.random.default_rng(2**31 - 1)
@@ -349,7 +348,7 @@ class Evaluation:
         return _Data(
             segments.ptr, segments.window, arrays.ts[segments.rows], self.order, segments.bits,
             segments.blocked,
-            weights.astype(dtype),
+            numbers_of(weights, np.dtype(dtype), modulus),
             np.take(arrays.values, segments.rows, axis=1),
             question.weight_of, question.value_of, *ranks,
             self._latest, self._latest_of_all,

@@ -17,7 +17,9 @@ from cepheid.engine.evaluate import Answer, Question
 from cepheid.engine.events import NO_VALUE
 from cepheid.engine.global_predicates import keep_matches
 from cepheid.engine.segments import Segments
+from cepheid.engine.wide import fit_doubles, wide_of
 from cepheid.errors import DataError, Diagnostic
+from cepheid.kernels.compose import add_rows
 from cepheid.kernels.ring import MERSENNE
 from cepheid.planner.plan import GlobalPredicate
 from cepheid.planner.template import Template
@@ -42,7 +44,7 @@ def aggregate_matches(
     count, parts = len(segments.key), question.weight_of.shape[1]
     everything = (0, *moduli)
     totals: list[NDArray[Any]] = [
-        np.zeros((count, parts), np.uint64 if modulus else np.float64) for modulus in everything
+        np.zeros((count, parts), np.uint64 if modulus else np.complex128) for modulus in everything
     ]
     values = np.full((count, question.value_of.shape[1]), NO_VALUE, np.int64)
     ended = np.zeros(count, np.float64)
@@ -53,7 +55,7 @@ def aggregate_matches(
             _add_numbers(question, found, base, total, modulus)
         _add_values(question, found, base, values)
     return [
-        Answer(_number(total, modulus), values, _number(ended, modulus))
+        Answer(total, values, ended.astype(total.dtype))
         for total, modulus in zip(totals, everything, strict=True)
     ]
 
@@ -106,6 +108,7 @@ def _add_numbers(
     """Add counts and sums; sums of residues of 32 bits stay below 2^64 for a whole batch."""
     count = len(total)
     kept = np.bincount(base, minlength=count).astype(total.dtype)
+    # Matches are built one by one, so there are never so many that a double rounds them.
     total[:, 0] = (total[:, 0] + kept) % modulus if modulus else total[:, 0] + kept
     segment = base[found.owner]
     for part in range(1, total.shape[1]):
@@ -118,7 +121,13 @@ def _add_numbers(
             np.add.at(added, segment[mine], residues)
             total[:, part] = (total[:, part] + added) % np.uint64(modulus)
         else:
-            total[:, part] += np.bincount(segment[mine], weights, minlength=count)
+            numbers = wide_of(weights)[:, None]
+            place = segment[mine]
+            if fit_doubles(weights[None]):
+                sums = np.bincount(place, weights, minlength=count).astype(np.float64)
+                numbers = wide_of(sums)[:, None]
+                place = np.arange(count)
+            _add_up(numbers, place, total[:, part : part + 1])
 
 
 def _add_values(
@@ -133,8 +142,12 @@ def _add_values(
         np.minimum.at(values[:, part], segment[mine], keys)
 
 
-def _number(numbers: NDArray[Any], modulus: int) -> NDArray[Any]:
-    """Return numbers in the form of a kernel's: wide, or residues."""
-    if modulus:
-        return numbers.astype(np.uint64)
-    return numbers.astype(np.complex128)
+def _add_up(numbers: NDArray[Any], place: NDArray[np.int64], total: NDArray[Any]) -> None:
+    """Add wide numbers to the totals at their places."""
+    nothing = np.zeros((len(numbers), 0), np.int64)
+    least = np.zeros((len(total), 0), np.int64)
+    summed = np.zeros_like(total)
+    numbers, nothing = np.concatenate([total, numbers]), np.concatenate([least, nothing])
+    place = np.concatenate([np.arange(len(total)), place])
+    add_rows(numbers, nothing, place, summed, least, np.uint64(0))
+    total[:] = summed

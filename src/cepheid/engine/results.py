@@ -223,7 +223,7 @@ def _log2(job: Job, column: AggregateColumn, numbers: NDArray[Any]) -> Any:
     part = Part(what, column.variable, column.attribute) if column.variable else Part("count")
     wide = numbers[:, job.parts.index(part)]
     with np.errstate(divide="ignore", invalid="ignore"):
-        return pa.array(np.log2(wide.real) + wide.imag, mask=~(wide.real > 0))
+        return pa.array(np.log2(wide.real) + wide.imag, mask=wide.real <= 0)
 
 
 def _having(

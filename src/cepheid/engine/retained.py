@@ -16,7 +16,7 @@ from cepheid.engine.events import EventArrays
 from cepheid.engine.job import Job
 from cepheid.engine.program import Program
 from cepheid.engine.runs import SEMANTICS_CODES, Events, LinearRun, Rows
-from cepheid.engine.wide import count_pairs, to_double
+from cepheid.engine.wide import count_pairs, numbers_of, to_double
 from cepheid.kernels import trailing
 from cepheid.planner.plan import WindowKind, WindowPlan
 
@@ -54,8 +54,7 @@ def trailing_changes(
     tables = program.tables()
     parts, mins = len(job.parts), len(job.extremes)
     kind_of_number: Any = np.uint64 if modulus else np.complex128
-    weights = np.mod(events.weights, np.int64(modulus)) if modulus else events.weights
-    weights = weights.astype(kind_of_number)
+    weights = numbers_of(events.weights, np.dtype(kind_of_number), modulus)
     codes = events.codes.astype(np.int32, copy=False)
     letters = program.letters_of_codes()[codes]
     found: list[Changes] = []

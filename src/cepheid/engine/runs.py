@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.engine.program import Moving, Plain, Program
+from cepheid.engine.wide import fit_doubles, numbers_of, wide_of
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels import counting, linear, panes
 from cepheid.language import tree
@@ -192,6 +193,7 @@ class LinearRun:
         begin = 0
         if self.dtype == DOUBLE:
             events = events._replace(weights=events.weights.astype(np.float64, copy=False))
+        self.fit(events.weights)
         while True:
             status, begin, rows = self._call(events, begin)
             if len(rows.key):
@@ -381,23 +383,18 @@ class LinearRun:
 
     def weights(self, weights: NDArray[Any]) -> NDArray[Any]:
         """Return weights in the numbers of the run."""
-        if self.dtype == RESIDUE:
-            # Moduli fit 63 bits, so whole numbers and their remainders do.
-            return np.asarray(np.mod(weights, np.int64(self.modulus)), np.uint64)
-        return weights.astype(self.dtype)
+        return numbers_of(weights, self.dtype, int(self.modulus))
+
+    def fit(self, weights: NDArray[Any]) -> None:
+        """Turn to wide numbers if doubles would not hold what is to be added."""
+        if self.dtype == DOUBLE and not fit_doubles(weights):
+            self.widen()
 
     def widen(self) -> None:
         """Turn to wide numbers."""
         assert self.dtype == DOUBLE, "wide numbers reach everywhere"
         exponents = self.exponent[:, None, None, :].astype(np.float64)
-        self.V = np.where(self.V != 0, self.V + 1j * exponents, 0).astype(WIDE)
-        # Kernels expect mantissas in [1, 2^512).
-        mantissa, power = np.frexp(self.V.real)
-        shift = power.astype(np.float64) - 1 + self.V.imag
-        base = np.floor(shift / 512.0) * 512.0
-        real = np.ldexp(mantissa * 2, (shift - base).astype(np.int64))
-        finite = np.isfinite(self.V.real) & (self.V.real != 0)
-        self.V = np.where(finite, real + 1j * base, self.V.real)
+        self.V = wide_of(self.V, exponents)
         self.one = np.ones((self.keys, self.lanes), WIDE)
         self.exponent[:] = 0
         self.dtype = WIDE

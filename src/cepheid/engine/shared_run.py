@@ -22,6 +22,7 @@ from cepheid.engine.runs import (
 )
 from cepheid.engine.shared_reading import SharedEvents
 from cepheid.engine.shared_tables import Counts, SharedProgram
+from cepheid.engine.wide import fit_doubles, numbers_of
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels import linear, shared, shared_panes
 from cepheid.language import tree
@@ -152,6 +153,8 @@ class SharedRun:
     def feed(self, events: SharedEvents, *, grouped: bool) -> list[SharedRows]:
         """Process events in order; return the rows of the windows that closed on the way."""
         codes = self.program.code(events.kinds)
+        if self.dtype == DOUBLE and not fit_doubles(events.weights):
+            self.widen()
         found: list[SharedRows] = []
         begin = 0
         while True:
@@ -179,7 +182,7 @@ class SharedRun:
             np.zeros(size, np.bool_),
             np.zeros(size, np.int32),
         )
-        weights = events.weights.astype(self.dtype, copy=False)
+        weights = numbers_of(events.weights, self.dtype)
         common = (events.ts, events.key, codes, weights, events.values, begin)
         last = (grouped, self.semantics, room, unit, zero, NO_MODULUS, out[:3], *out[3:])
         if self.sliding:

@@ -194,6 +194,7 @@ def take_open(run: LinearRun) -> Summary:
 
 def _run_panes(run: LinearRun, events: Events, found: list[Summary]) -> None:
     """Summarise events of short panes in one loop."""
+    run.fit(events.weights)
     begin = 0
     while True:
         tables = run.program.tables()

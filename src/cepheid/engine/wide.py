@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.kernels.products import count_pairs as multiply
+from cepheid.kernels.ring import LIMIT, STEP
 
 
 def steps(powers: NDArray[np.float64]) -> NDArray[np.int32]:
@@ -19,6 +20,61 @@ def to_double(numbers: NDArray[Any]) -> NDArray[np.float64]:
     """Return wide numbers as doubles, infinite beyond their range."""
     with np.errstate(over="ignore"):
         return np.asarray(np.ldexp(numbers.real, steps(numbers.imag)), np.float64)
+
+
+def wide_of(numbers: NDArray[np.float64], powers: NDArray[Any] | float = 0.0) -> NDArray[Any]:
+    """Return doubles times powers of two as wide numbers, with mantissas in [1, LIMIT)."""
+    mantissa, power = np.frexp(numbers)
+    shift = power.astype(np.float64) - 1 + powers
+    base = np.floor(shift / STEP) * STEP
+    real = np.ldexp(mantissa * 2, (shift - base).astype(np.int64))
+    finite = np.isfinite(numbers) & (numbers != 0)
+    return np.where(finite, real + 1j * base, numbers)
+
+
+def numbers_of(weights: NDArray[Any], dtype: np.dtype[Any], modulus: int = 0) -> NDArray[Any]:
+    """Return the weights of events in the numbers of a kernel."""
+    if modulus:
+        # Moduli fit 63 bits, so whole numbers and their remainders do.
+        return np.asarray(np.mod(weights, np.int64(modulus)), np.uint64)
+    if dtype.kind != "c" or _largest(weights) < LIMIT:
+        return weights.astype(dtype, copy=False)
+    return wide_of(weights)
+
+
+def fit_doubles(weights: NDArray[Any]) -> bool:
+    """Return whether doubles with a shared exponent hold these values times any number.
+
+    Such a product is a double if the value is between 2^-400 and 2^400, and then a number of
+    matches is never lost beside a sum of values.
+    """
+    if weights.dtype.kind != "f":
+        return True
+    bits = weights.view(np.uint64)
+    for row in bits:
+        for begin in range(0, len(row), _BLOCK):
+            # Without its sign a double has the order of its bits; zero becomes the largest.
+            size = row[begin : begin + _BLOCK] << _ONE
+            if size.max() > _LARGE or (size - _ONE).min() < _SMALL:
+                return _fit_slowly(weights)
+    return True
+
+
+_BLOCK = 1 << 13
+"""Values that are looked at together, so that they stay in a processor's own cache."""
+_ONE = np.uint64(1)
+_LARGE, _SMALL = (np.float64(2.0**n).view(np.uint64) << _ONE for n in (400, -400))
+
+
+def _fit_slowly(weights: NDArray[np.float64]) -> bool:
+    """Judge values of which some may be infinite, or no numbers: those need no exponent."""
+    size = np.abs(weights[np.isfinite(weights) & (weights != 0)])
+    return not len(size) or bool(size.max() <= 2.0**400 and size.min() >= 2.0**-400)
+
+
+def _largest(weights: NDArray[Any]) -> float:
+    size = np.abs(weights)
+    return float(np.max(size, initial=0.0, where=np.isfinite(size)))
 
 
 def count_pairs(

@@ -131,6 +131,15 @@ def _close(P, M, counts, exponent, k, R, RM, row):
 
 
 @kernel()
+def _some_large(P, k, t):
+    """Return whether a number asks for an exponent; infinite and undefined ones never do."""
+    some = False
+    for a in range(P.shape[2]):
+        some = some or (abs(P[k, t, a]) > LIMIT and math.isfinite(P[k, t, a]))
+    return some
+
+
+@kernel()
 def _shrink_parts(P, exponent, k):
     size = P.shape[1] - 2
     for q in range(size):
@@ -343,9 +352,8 @@ def aggregate_few(
         P[k, t, 0], P[k, t, 1], P[k, t, 2], P[k, t, 3] = a, b, d, e
         M[k, t, 0] = min(x, X[xrow[v, 0], i])
         M[k, t, 1] = min(y, X[xrow[v, 1], i])
-        # Infinite and undefined sums stay what they are; only finite ones ask for an exponent.
-        largest = max(max(a, abs(b)), max(abs(d), abs(e)))
-        if largest > LIMIT and math.isfinite(largest) and not _shrink_parts(P, exponent, k):
+        fit = a <= LIMIT and abs(b) <= LIMIT and abs(d) <= LIMIT and abs(e) <= LIMIT
+        if not fit and _some_large(P, k, t) and not _shrink_parts(P, exponent, k):
             return NARROW, i + 1, rows
     return OK, n, rows
 

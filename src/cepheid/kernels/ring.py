@@ -52,6 +52,8 @@ def _add_wide(a: complex, b: complex) -> Any:
         return b
     if a.imag == b.imag:
         return widen(a.real + b.real, a.imag)
+    if not (math.isfinite(a.real) and math.isfinite(b.real)):
+        return complex(a.real + b.real, 0.0)
     if a.imag < b.imag:
         a, b = b, a
     # Two steps apart, the smaller number is beyond the last digit of the larger one.

@@ -29,7 +29,7 @@ VARIABLES = {"A": ("x",), "B": ("y",)}
 """The variables of each type beside the one that has the type's name."""
 
 VALUES: Mapping[str, tuple[object, ...]] = {
-    "double": (1.0, 1.0, 2.0, 2.0, 2.0, 3.5, 0.0, -0.0, float("nan"), None),
+    "double": (1.0, 1.0, 2.0, 2.0, 2.0, 3.5, 0.0, -0.0, 1e300, float("inf"), float("nan"), None),
     "int": (1, 1, 2, 2, 2, 3, 0, -1, None),
     "string": ("p", "p", "p", "p", "q", "q", None),
     "bool": (True, True, False, None),
