@@ -25,6 +25,7 @@ from cepheid.engine.partials import RowsOfRuns, key_table
 from cepheid.engine.shared_reading import SharedEvents, read_shared
 from cepheid.engine.shared_tables import SharedProgram
 from cepheid.engine.summaries import Composer, Summariser, Summary
+from cepheid.engine.wide import fit_doubles
 from cepheid.language import tree
 from cepheid.planner.sharing import Group
 from cepheid.planner.symbols import symbols_of
@@ -66,7 +67,8 @@ class GroupOnDevice:
         order = by_key(events.key)
         events = events if order is None else events.take(order)
         # Ties of a key are side by side now.
-        place = Place.CPU if self._tied(events) else self.scheduler.choose(length)
+        plain = not self._tied(events) and fit_doubles(events.weights)
+        place = self.scheduler.choose(length) if plain else Place.CPU
         if place is Place.CPU:
             self._on_cpu(range(len(self.jobs)), batch)
         else:

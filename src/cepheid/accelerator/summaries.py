@@ -20,6 +20,7 @@ from cepheid.engine.job import Job
 from cepheid.engine.runs import DOUBLE, Events, LinearRun
 from cepheid.engine.shared_reading import SharedEvents
 from cepheid.engine.summaries import Summariser, Summary, take_open
+from cepheid.engine.wide import fit_doubles
 from cepheid.planner.plan import WindowKind, WindowPlan
 
 
@@ -38,7 +39,9 @@ class DeviceSummariser(Summariser):
         self._systems: dict[tuple[int, int], linear.DeviceSystem | None] = {}
 
     def _feed_run(self, run: LinearRun, events: Events, found: list[Summary]) -> None:
-        device = None if events.grouped or run.dtype != DOUBLE else self._system(run)
+        # What doubles do not hold is for the CPU, as events of one time are.
+        plain = not events.grouped and run.dtype == DOUBLE and fit_doubles(events.weights)
+        device = self._system(run) if plain else None
         place = self.scheduler.choose(len(events.ts)) if device is not None else Place.CPU
         begun = time.perf_counter()
         if device is None or place is Place.CPU:

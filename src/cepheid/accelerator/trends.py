@@ -23,6 +23,7 @@ from cepheid.engine.reading import read_arrays
 from cepheid.engine.relations import Comparison, read_relations
 from cepheid.engine.results import build_table
 from cepheid.engine.runs import LONG_AGO, Rows
+from cepheid.engine.wide import fit_doubles
 from cepheid.kernels.ranks import OPERATORS
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind, WindowPlan
@@ -68,7 +69,7 @@ class Trends(NamedTuple):
 
 
 def read_trends(job: Job, keys: KeyTable, table: pa.Table) -> Trends | None:
-    """Return the events of a table, None if a value that is compared is missing."""
+    """Return the events of a table, None if they are for the CPU."""
     columns = Columns(table)
     relations = read_relations(job.plan.edges, columns)
     comparison = relations[0].comparisons[0] if relations[0].comparisons else None
@@ -77,6 +78,8 @@ def read_trends(job: Job, keys: KeyTable, table: pa.Table) -> Trends | None:
     arrays = read_arrays(job, keys, columns)
     if len(arrays.ts) != len(table):
         return None  # An event belongs to no partition.
+    if not fit_doubles(arrays.weights):
+        return None
     earlier, later = comparison.prev_keys, comparison.next_keys
     rows = _rows(arrays)
     if rows is not None:
