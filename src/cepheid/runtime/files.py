@@ -18,6 +18,7 @@ from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import lower
 from cepheid.engine.listing import empty_matches
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.arriving import plain_table
 from cepheid.kernels.columns import scan_times
 from cepheid.runtime.local import (
     BATCH_ROWS,
@@ -172,6 +173,6 @@ def _read_file(file: Path, columns: Sequence[str] | None = None) -> Iterator[pa.
     some = False
     for batch in batches:
         some = True
-        yield pa.Table.from_batches([batch])
+        yield plain_table(pa.Table.from_batches([batch]))
     if not some:
-        yield empty
+        yield plain_table(empty)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from cepheid.engine.running import RunningRules
 from cepheid.engine.united import unite
-from cepheid.runtime.local import as_table
+from cepheid.events.arriving import as_table, plain_schema
 from cepheid.runtime.local_workload import WorkloadLike
 
 
@@ -20,7 +20,7 @@ class LiveRules:
     """
 
     def __init__(self, workload: WorkloadLike, schema: pa.Schema) -> None:
-        self._running = RunningRules(schema)
+        self._running = RunningRules(plain_schema(schema))
         self.add(workload)
 
     @property

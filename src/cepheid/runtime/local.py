@@ -25,6 +25,7 @@ from cepheid.engine.situation_results import empty_rows
 from cepheid.engine.situations import SituationState, finish_situations, step_situations
 from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.arriving import as_table, is_pandas, plain_reader
 from cepheid.kernels.columns import scan_times
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.runtime.ordering import order_of
@@ -50,8 +51,6 @@ LOOK_BACK_ROWS = 1 << 22
 SITUATION_ROWS = 1 << 20
 """The same for situations, whose steps touch every situation of the window."""
 
-_UNKNOWN_EVENTS = "events are a pyarrow Table, RecordBatchReader or pandas DataFrame, not {}"
-
 SORT_ROWS_MAX = 50_000_000
 """Unordered tables up to here are sorted in memory, with a notice."""
 
@@ -65,8 +64,9 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
         If the events are of no known kind.
     """
     if isinstance(events, pa.RecordBatchReader):
-        plan = compiled.with_schema(events.schema).plan
-        return run_batches(plan, tables_of(events, _batch_rows(plan)), events.schema)
+        reader = plain_reader(events)
+        plan = compiled.with_schema(reader.schema).plan
+        return run_batches(plan, tables_of(reader, _batch_rows(plan)), reader.schema)
     table = as_table(events)
     result = run_table(compiled.with_schema(table.schema).plan, table)
     return like(events, result)
@@ -74,28 +74,7 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
 
 def like(events: Any, result: pa.Table) -> Any:
     """Return a result in the form in which the events came."""
-    return result.to_pandas() if _is_pandas(events) else result
-
-
-def as_table(events: Any) -> pa.Table:
-    """Return a Table, RecordBatch or pandas DataFrame as a table.
-
-    Raises
-    ------
-    TypeError
-        If the events are of no known kind.
-    """
-    if isinstance(events, pa.RecordBatch):
-        return pa.Table.from_batches([events])
-    if _is_pandas(events):
-        return pa.Table.from_pandas(events, preserve_index=False)
-    if not isinstance(events, pa.Table):
-        raise TypeError(_UNKNOWN_EVENTS.format(type(events)))
-    return events
-
-
-def _is_pandas(events: Any) -> bool:
-    return type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns")
+    return result.to_pandas() if is_pandas(events) else result
 
 
 def tables_of(reader: pa.RecordBatchReader, rows: int) -> Iterator[pa.Table]:
@@ -164,8 +143,8 @@ def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReade
     ValueError
         If the query returns aggregates.
     """
-    if not isinstance(events, pa.RecordBatchReader):
-        events = as_table(events)
+    reader = isinstance(events, pa.RecordBatchReader)
+    events = plain_reader(events) if reader else as_table(events)
     plan = compiled.with_schema(events.schema).plan
     if not lists_matches(plan):
         message = "this query returns aggregates, not matches: use `run`"

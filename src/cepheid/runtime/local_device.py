@@ -16,6 +16,7 @@ from cepheid.engine.partials import key_table
 from cepheid.engine.results import build_table
 from cepheid.engine.summaries import Composer
 from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.events.arriving import as_table, plain_reader
 from cepheid.planner.plan import Plan
 from cepheid.planner.strategies import why_no_trends_on_device
 from cepheid.runtime import local
@@ -56,7 +57,9 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
         require_device()
     elif find_device()[0] is not Found.GPU:
         return local.run_events(compiled, events)
-    reader = events if isinstance(events, pa.RecordBatchReader) else local.as_table(events)
+    if isinstance(events, pa.RecordBatchReader):
+        events = plain_reader(events)
+    reader = events if isinstance(events, pa.RecordBatchReader) else as_table(events)
     plan = compiled.with_schema(reader.schema).plan
     why = why_no_trends_on_device(plan)
     if why and device is Device.GPU:

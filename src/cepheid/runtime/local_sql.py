@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from cepheid.events.arriving import as_table, is_pandas
 from cepheid.row_pattern.bind import bind_clause
 from cepheid.row_pattern.bind_expressions import find_column
 from cepheid.row_pattern.plan import MatchPlan
@@ -34,7 +35,7 @@ def run_local_sql(text: str, tables: Mapping[str, Any], strategy: str | None = N
     """
     statement = read_statement(text)
     known = Known(tables)
-    all_pandas = bool(tables) and all(_is_pandas(table) for table in tables.values())
+    all_pandas = bool(tables) and all(is_pandas(table) for table in tables.values())
     try:
         sources, outer = _simple_parts(statement)
     except NotSimpleError:
@@ -162,18 +163,9 @@ def _select(select: Select, known: Known, text: str) -> pa.Table:
     return run_select(select, known.arrow, text)
 
 
-def _is_pandas(table: Any) -> bool:
-    return type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns")
-
-
 def _arrow_table(name: str, table: Any) -> pa.Table:
-    if isinstance(table, pa.Table):
-        return table
-    if isinstance(table, pa.RecordBatch):
-        return pa.Table.from_batches([table])
-    if isinstance(table, pa.RecordBatchReader):
-        return table.read_all()
-    if _is_pandas(table):
-        return pa.Table.from_pandas(table, preserve_index=False)
-    message = f"table `{name}` is a pyarrow Table or pandas DataFrame, not {type(table)}"
-    raise TypeError(message)
+    try:
+        return as_table(table)
+    except TypeError:
+        message = f"table `{name}` is a pyarrow Table or pandas DataFrame, not {type(table)}"
+        raise TypeError(message) from None

@@ -20,13 +20,13 @@ from cepheid.engine.workload import (
     finish_workload,
 )
 from cepheid.errors import DataError
+from cepheid.events.arriving import as_table, plain_reader
 from cepheid.planner.sharing import SharedPlan
 from cepheid.runtime.files import count_events, find_files, read_all
 from cepheid.runtime.local import (
     BATCH_ROWS,
     LOOK_BACK_ROWS,
     SORT_ROWS_MAX,
-    as_table,
     slices_of,
     sort_events,
     tables_of,
@@ -96,7 +96,8 @@ def run_workload(
     elif isinstance(events, str):
         tables = run_workload_files(workload, find_files(events))
     elif isinstance(events, pa.RecordBatchReader):
-        tables = run_workload_reader(workload.shared(events.schema), events)
+        reader = plain_reader(events)
+        tables = run_workload_reader(workload.shared(reader.schema), reader)
     else:
         table = as_table(events)
         tables = run_workload_table(workload.shared(table.schema), table)
@@ -109,7 +110,8 @@ def run_workload(
 def _run_on(workload: WorkloadLike, events: Any, device: str) -> Tables:
     from cepheid.runtime import local_workload_device as there
 
-    source = events if isinstance(events, pa.RecordBatchReader) else as_table(events)
+    reader = isinstance(events, pa.RecordBatchReader)
+    source = plain_reader(events) if reader else as_table(events)
     shared = workload.shared(source.schema)
     if there.wants_device(device, source):
         return there.run_on_device(shared, source, device, merge=workload.merge)

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic, suggest_names
+from cepheid.events.arriving import as_table, plain_reader
 from cepheid.planner.select_plan import SelectPlan
 from cepheid.runtime.files import find_files, read_all
-from cepheid.runtime.local import BATCH_ROWS, as_table, slices_of, tables_of
+from cepheid.runtime.local import BATCH_ROWS, slices_of, tables_of
 from cepheid.store.event_store import EventStore
 from cepheid.store.snapshot import Cover, Interval, Snapshot
 
@@ -72,7 +73,8 @@ def source_of(events: Any) -> EventSource:
         snapshot = events.snapshot()
         return EventSource(snapshot.manifest.schema, snapshot)
     if isinstance(events, pa.RecordBatchReader):
-        return EventSource(events.schema, events)
+        reader = plain_reader(events)
+        return EventSource(reader.schema, reader)
     table = as_table(events)
     return EventSource(table.schema, table)
 

@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.arriving import plain_table
 from cepheid.store.times import Times, read_ticks
-
-
-def as_table(events: Any) -> pa.Table:
-    """Return Arrow's tables, batches and readers, lists of batches and pandas as a table.
-
-    Raises
-    ------
-    TypeError
-        If the events are of no known kind.
-    """
-    if isinstance(events, pa.Table):
-        return events
-    if isinstance(events, pa.RecordBatch):
-        return pa.Table.from_batches([events])
-    if isinstance(events, pa.RecordBatchReader):
-        return events.read_all()
-    if type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns"):
-        return pa.Table.from_pandas(events, preserve_index=False)
-    if isinstance(events, Iterable) and not isinstance(events, str | bytes):
-        batches = list(events)
-        if batches and all(isinstance(batch, pa.RecordBatch) for batch in batches):
-            return pa.Table.from_batches(batches)
-    message = f"events are Arrow tables or batches, or pandas, not {type(events)}"
-    raise TypeError(message)
 
 
 def plain(table: pa.Table) -> pa.Table:
     """Return a table without dictionaries, whose codes would differ between segments."""
+    table = plain_table(table)
     arrays: list[Any] = []
     for column in table.columns:
         kind = column.type
@@ -54,10 +31,6 @@ def fitted(table: pa.Table, schema: pa.Schema | None) -> tuple[pa.Table, pa.Sche
         E543 if a column has another type than the store's and cannot be turned into it.
     """
     table = plain(table)
-    if len(set(table.column_names)) < table.num_columns:
-        names = table.column_names
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError([Diagnostic("E543", f"two columns are called `{twice}`")])
     if schema is None:
         return table, table.schema.remove_metadata()
     arrays: list[Any] = []

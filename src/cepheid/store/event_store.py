@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic
-from cepheid.store.arriving import as_table, fitted, in_order, merged_schema
+from cepheid.events.arriving import as_table
+from cepheid.store.arriving import fitted, in_order, merged_schema
 from cepheid.store.checking import Report, check_files, remove_leftovers
 from cepheid.store.compaction import compact_segments, replaced
 from cepheid.store.file_system import Files

@@ -1,0 +1,152 @@
+"""Whatever holds events in, tables of plain columns out: how values are stored matters no more.
+
+Texts may come as views, keys as dictionaries of anything, columns as runs of equal values. Not
+every function of Arrow takes all of these, so they are undone here, once, for all that reads
+events. Dictionaries of text stay: they are quick, and everything takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cepheid.errors import DataError, Diagnostic
+
+_UNKNOWN = "events are a pyarrow Table, RecordBatch or RecordBatchReader, or pandas, not {}"
+
+
+def is_pandas(events: object) -> bool:
+    """Return whether events are a DataFrame of pandas, without loading it."""
+    return type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns")
+
+
+def as_table(events: Any) -> pa.Table:
+    """Return Arrow's tables, batches and readers, lists of batches and pandas as a plain table.
+
+    Raises
+    ------
+    TypeError
+        If the events are of no known kind.
+    DataError
+        E516 if two columns have one name.
+    """
+    if isinstance(events, pa.RecordBatch):
+        return plain_table(pa.Table.from_batches([events]))
+    if isinstance(events, pa.RecordBatchReader):
+        return plain_table(events.read_all())
+    if is_pandas(events):
+        refuse_twice(map(str, events.columns))
+        return plain_table(pa.Table.from_pandas(events, preserve_index=False))
+    if isinstance(events, list | tuple) and events and isinstance(events[0], pa.RecordBatch):
+        return plain_table(pa.Table.from_batches(events))
+    if not isinstance(events, pa.Table):
+        raise TypeError(_UNKNOWN.format(type(events)))
+    return plain_table(events)
+
+
+def plain_table(table: pa.Table) -> pa.Table:
+    """Return a table with plain columns, as it is if they are.
+
+    Raises
+    ------
+    DataError
+        E516 if two columns have one name.
+
+    Examples
+    --------
+    >>> column = pa.array([5, 6, 5]).dictionary_encode()
+    >>> plain_table(pa.table({"x": column})).schema.field("x").type
+    DataType(int64)
+    """
+    refuse_twice(table.column_names)
+    for place, field in enumerate(table.schema):
+        kind = plain_type(field.type)
+        if kind != field.type or _has_null_entry(table.column(place)):
+            chunks = [_plain(chunk) for chunk in table.column(place).chunks]
+            column: Any = pa.chunked_array(chunks, kind)  # type: ignore[call-overload]
+            table = table.set_column(place, field.with_type(kind), column)
+    return table
+
+
+def plain_reader(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return a reader of the same events in plain columns."""
+    schema = plain_schema(reader.schema)
+    if schema == reader.schema:
+        return reader
+    batches = (
+        batch
+        for read in reader
+        for batch in plain_table(pa.Table.from_batches([read])).cast(schema).to_batches()
+    )
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the columns that ``plain_table`` makes of those of a schema."""
+    return plain_table(schema.empty_table()).schema
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which values of a type are plain."""
+    types = pa.types
+    if types.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    if types.is_dictionary(kind):
+        values = plain_type(kind.value_type)
+        text = types.is_string(values) or types.is_large_string(values)
+        coded: Any = pa.dictionary  # The stubs want types that are known when they are checked.
+        return coded(kind.index_type, values, kind.ordered) if text else values
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(plain_type(field.type)) for field in kind.fields])
+    if kind == pa.string_view():
+        return pa.large_string()
+    return pa.large_binary() if kind == pa.binary_view() else kind
+
+
+def _plain(array: Any) -> Any:
+    kind = array.type
+    if pa.types.is_run_end_encoded(kind):
+        decode: Any = pc.run_end_decode  # type: ignore[attr-defined]  # the stubs lack it
+        return _plain(decode(array))
+    if pa.types.is_dictionary(kind):
+        values, indices = _plain(array.dictionary), array.indices
+        if values.null_count:
+            # NULL is no text, so it has no entry.
+            indices = pc.if_else(pc.is_null(values.take(indices)), None, indices)
+            values = values.fill_null("") if pa.types.is_dictionary(plain_type(kind)) else values
+        coded = pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered)
+        # Not every dictionary can be undone, but every plain one.
+        return coded if pa.types.is_dictionary(plain_type(kind)) else coded.dictionary_decode()
+    if pa.types.is_struct(kind) and plain_type(kind) != kind:
+        fields = [f.with_type(plain_type(f.type)) for f in kind.fields]
+        parts = [_plain(part) for part in array.flatten()]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
+    return array if plain_type(kind) == kind else array.cast(plain_type(kind))
+
+
+def _has_null_entry(column: pa.ChunkedArray[Any]) -> bool:
+    if not pa.types.is_dictionary(column.type):
+        return False
+    chunks: Any = column.chunks
+    return any(chunk.dictionary.null_count for chunk in chunks)
+
+
+def refuse_twice(names: Iterable[str]) -> None:
+    """Stop where two columns have one name: which of them a query means, nobody could say.
+
+    Raises
+    ------
+    DataError
+        E516
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            helps = ("give one of them another name, or leave it out",)
+            message = f"two columns are called `{name}`"
+            raise DataError([Diagnostic("E516", message, helps=helps)])
+        seen.add(name)
