@@ -19,7 +19,7 @@ from cepheid.planner.compile import compile_query
 from cepheid.planner.explain import explain_mermaid, explain_plan
 from cepheid.planner.granularity import force_evaluator
 from cepheid.planner.plan import Evaluator, Plan
-from cepheid.planner.windows import TICKS_NS
+from cepheid.planner.ticks import TICKS_NS
 
 
 class CompiledQuery(msgspec.Struct, frozen=True):

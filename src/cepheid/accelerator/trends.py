@@ -22,8 +22,9 @@ from cepheid.engine.job import Job
 from cepheid.engine.reading import read_arrays
 from cepheid.engine.relations import Comparison, read_relations
 from cepheid.engine.results import build_table
-from cepheid.engine.runs import LONG_AGO, Rows
+from cepheid.engine.runs import Rows
 from cepheid.engine.wide import fit_doubles
+from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels.ranks import OPERATORS
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind, WindowPlan

@@ -17,6 +17,7 @@ from cepheid.engine.key_values import KeyValues, join, take_apart
 from cepheid.engine.vectors import Vector, vector_of
 from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.schema import ValueKind
+from cepheid.events.temporal import TIME_MAX
 from cepheid.kernels.columns import look_up, order_keys
 from cepheid.language import tree
 from cepheid.planner.plan import Plan
@@ -120,7 +121,13 @@ def read_times(columns: Columns, name: str) -> NDArray[np.int64]:
         message = f"the time column `{name}` is NULL in row {row}"
         helps = ("leave out events without a time",)
         raise DataError([Diagnostic("E506", message, helps=helps)])
-    return np.asarray(vector.data, np.int64)
+    times = np.asarray(vector.data, np.int64)
+    if len(times) and not (times.min() >= -TIME_MAX and times.max() <= TIME_MAX):
+        row = int(np.flatnonzero((times < -TIME_MAX) | (times > TIME_MAX))[0])
+        message = f"the time {times[row]} in row {row} of `{name}` is too far from 1970"
+        helps = ("use a coarser unit of time, or leave such events out",)
+        raise DataError([Diagnostic("E517", message, helps=helps)])
+    return times
 
 
 def read_bits(columns: Columns, plan: Plan, variables: list[str], types: list[str]) -> NDArray[Any]:

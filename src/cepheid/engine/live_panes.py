@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from cepheid.engine.events import Columns, KeyTable, read_times
 from cepheid.engine.job import Job
 from cepheid.engine.partials import RowsOfRuns, key_table
-from cepheid.engine.runs import LONG_AGO
 from cepheid.engine.summaries import (
     Composer,
     Summariser,
@@ -36,6 +35,7 @@ from cepheid.engine.summaries import (
 )
 from cepheid.engine.tables import pack_table, unpack_table
 from cepheid.engine.versions import Versioned, meaning_of, read_versioned
+from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kernels import compose
 from cepheid.planner.plan import WindowPlan
 
@@ -46,7 +46,6 @@ EVENT_BYTES = 32
 """About what an event takes in a state or on its way."""
 
 STEP_ROWS = 1 << 18
-FOREVER = 2**62
 
 
 class _Panes(Versioned):

@@ -21,17 +21,18 @@ from cepheid.engine.enumerate import Places
 from cepheid.engine.evaluate import Question
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import Job
-from cepheid.engine.open_windows import FOREVER, ask, closing, needed
+from cepheid.engine.open_windows import ask, closing, needed
 from cepheid.engine.retained import count_windows
 from cepheid.engine.segments import (
-    EXPANDED_ROWS,
     Segments,
     gather_segments,
     search_within,
+    share_windows,
     trailing_segments,
     tumbling_segments,
     window_segments,
 )
+from cepheid.events.temporal import FOREVER
 from cepheid.planner.plan import Plan, WindowKind, WindowPlan
 from cepheid.planner.template import Place, Template
 
@@ -244,15 +245,9 @@ def _closed_sliding(
     """Yield the windows [first, last), a share of them at a time, with those before each."""
     within, slide, before = window.within, window.slide, window.overlap - 1
     key, ts, bits = question.arrays.key, question.arrays.ts, question.arrays.bits
-    while first < last:
-        upto, total = first, 0
-        while upto < last and (upto == first or total < EXPANDED_ROWS):
-            begin, end = np.searchsorted(ts, [upto * slide, upto * slide + within])
-            total += int(end - begin)
-            upto += 1
-        segments = window_segments(key, ts, bits, within, slide, first - before, upto)
-        yield _sliding_stretch(question, segments, window, first)
-        first = upto
+    for begin, end in share_windows(ts, within, slide, first, last):
+        segments = window_segments(key, ts, bits, within, slide, begin - before, end)
+        yield _sliding_stretch(question, segments, window, begin)
 
 
 def _sliding_stretch(

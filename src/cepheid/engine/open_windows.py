@@ -33,7 +33,7 @@ from cepheid.engine.retained import (
     pair_changes,
     report_changes,
 )
-from cepheid.engine.runs import LONG_AGO, Rows
+from cepheid.engine.runs import Rows
 from cepheid.engine.segments import (
     Segments,
     gather_segments,
@@ -41,6 +41,7 @@ from cepheid.engine.segments import (
     trailing_segments,
     tumbling_segments,
 )
+from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kernels import trailing
 from cepheid.kernels.ring import MERSENNE
 from cepheid.language import tree
@@ -50,7 +51,6 @@ from cepheid.planner.template import Template
 if TYPE_CHECKING:
     from cepheid.engine.step import PartitionState
 
-FOREVER = 2**61
 CHUNKS_MAX = 64
 """Pieces of the kept events, one a step, before they are put together."""
 

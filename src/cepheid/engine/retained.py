@@ -17,6 +17,7 @@ from cepheid.engine.job import Job
 from cepheid.engine.program import Program
 from cepheid.engine.runs import SEMANTICS_CODES, Events, LinearRun, Rows
 from cepheid.engine.wide import count_pairs, numbers_of, to_double
+from cepheid.events.temporal import FOREVER
 from cepheid.kernels import trailing
 from cepheid.planner.plan import WindowKind, WindowPlan
 
@@ -215,7 +216,7 @@ def run_count_windows(
     run = LinearRun(program, whole, job.columns_of(program), modulus)
     run.grow(len(windows.key))
     run.feed(events)
-    found = run.flush(2**61)
+    found = run.flush(FOREVER)
     return [Rows(windows.key[r.key], windows.start[r.key], r.numbers, r.values) for r in found]
 
 

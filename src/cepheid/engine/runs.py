@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from cepheid.engine.program import Moving, Plain, Program
 from cepheid.engine.wide import fit_doubles, numbers_of, wide_of
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels import counting, linear, panes
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind, WindowPlan
 
 NO_VALUE = np.iinfo(np.int64).max
-LONG_AGO = -(2**61)
 ROWS_ROOM = 1 << 14
 BLOCK_BYTES_MAX = 8 << 30
 """What the panes of sliding windows may take."""

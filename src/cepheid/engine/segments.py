@@ -119,14 +119,37 @@ def sliding_segments(
     last: int,
 ) -> Iterator[Segments]:
     """Yield the segments of the windows with numbers [first, last), a share of them at a time."""
+    for begin, end in share_windows(ts, within, slide, first, last):
+        yield window_segments(key, ts, bits, within, slide, begin, end)
+
+
+def share_windows(
+    ts: NDArray[np.int64], within: int, slide: int, first: int, last: int
+) -> Iterator[tuple[int, int]]:
+    """Yield stretches of the windows [first, last) that hold events; time without events is free.
+
+    Each stretch has EXPANDED_ROWS rows or less, or is one window.
+    """
     while first < last:
-        upto, total = first, 0
-        while upto < last and (upto == first or total < EXPANDED_ROWS):
-            begin, end = np.searchsorted(ts, [upto * slide, upto * slide + within])
-            total += int(end - begin)
-            upto += 1
-        yield window_segments(key, ts, bits, within, slide, first, upto)
-        first = upto
+        at = int(np.searchsorted(ts, first * slide))
+        times = ts[at : at + EXPANDED_ROWS]
+        if not len(times):
+            return
+        low = np.maximum((times - within) // slide + 1, first)
+        high = np.minimum(times // slide + 1, last)
+        first = int(low[0])
+        if first >= last:
+            return
+        # A window in which nobody lies ends the stretch, as does one row too many.
+        gaps = np.flatnonzero(low[1:] > high[:-1])
+        many = np.flatnonzero(np.cumsum(high - low) > EXPANDED_ROWS)
+        ends = [int(high[gaps[0]])] if len(gaps) else []
+        ends += [max(int(low[many[0]]), first + 1)] if len(many) else []
+        if len(times) == EXPANDED_ROWS:
+            ends.append(max(int(low[-1]), first + 1))
+        end = min(ends, default=last)
+        yield first, end
+        first = end
 
 
 def window_segments(
@@ -139,6 +162,11 @@ def window_segments(
     last: int,
 ) -> Segments:
     """Return the segments of the windows with numbers [first, last), all at once."""
+    begin, end = np.searchsorted(ts, [first * slide, (last - 1) * slide + within])
+    if end - begin < len(ts):
+        part = slice(begin, end)
+        found = window_segments(key[part], ts[part], bits[part], within, slide, first, last)
+        return found._replace(rows=found.rows + begin)
     if len(key) and (key[0] == key).all():
         return _windows_of_one_key(int(key[0]), ts, bits, within, slide, first, last)
     low = np.maximum((ts - within) // slide + 1, first)

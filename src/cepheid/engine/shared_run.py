@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from cepheid.engine.runs import (
     BLOCK_BYTES_MAX,
     DOUBLE,
-    LONG_AGO,
     NO_VALUE,
     SEMANTICS_CODES,
     WIDE,
@@ -24,6 +23,7 @@ from cepheid.engine.shared_reading import SharedEvents
 from cepheid.engine.shared_tables import Counts, SharedProgram
 from cepheid.engine.wide import fit_doubles, numbers_of
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels import linear, shared, shared_panes
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind

@@ -32,13 +32,12 @@ from cepheid.engine.retained import (
     sorted_by_key,
     trailing_changes,
 )
-from cepheid.engine.runs import LONG_AGO, Events, LinearRun, Rows
+from cepheid.engine.runs import Events, LinearRun, Rows
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kernels.columns import look_up, scan_times
 from cepheid.language import tree
 from cepheid.planner.plan import Plan, WindowKind
-
-FOREVER = 2**61
 
 
 class PartitionState:

@@ -19,8 +19,9 @@ from cepheid.engine.events import Columns, KeyTable, read_times
 from cepheid.engine.job import Job
 from cepheid.engine.partials import RowsOfRuns, key_table
 from cepheid.engine.reading import read_arrays
-from cepheid.engine.runs import LONG_AGO, RESIDUE, SEMANTICS_CODES, WIDE, Events, LinearRun, Rows
+from cepheid.engine.runs import RESIDUE, SEMANTICS_CODES, WIDE, Events, LinearRun, Rows
 from cepheid.engine.step import PartitionState, encode_events
+from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels import compose, linear
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind, WindowPlan

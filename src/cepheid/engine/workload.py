@@ -24,7 +24,6 @@ from cepheid.engine.shared_reading import SharedEvents, read_shared
 from cepheid.engine.shared_run import SharedRows, SharedRun, rows_by_member
 from cepheid.engine.shared_tables import SharedProgram
 from cepheid.engine.step import (
-    FOREVER,
     PartitionState,
     admit_events,
     advance,
@@ -33,6 +32,7 @@ from cepheid.engine.step import (
     waits,
 )
 from cepheid.errors import CepheidError
+from cepheid.events.temporal import FOREVER
 from cepheid.kernels.columns import scan_times
 from cepheid.language import tree
 from cepheid.planner.plan import Plan, WindowKind

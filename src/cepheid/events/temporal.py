@@ -14,8 +14,14 @@ _UNITS = {
 UNIT_MICROSECONDS = {name: length for length, names in _UNITS.items() for name in names}
 """Every spelling of a unit of time, in lower case, and its length."""
 
-DURATION_US_MAX = 2**62
-"""The longest duration; sums of two still fit 64 bits."""
+DURATION_US_MAX = 2**61
+"""The longest duration, 73,000 years; in other units windows are as many ticks."""
+
+TIME_MAX = 2**62 - 1
+"""Times are at most so many ticks from 1970, so that sums with a duration fit 64 bits."""
+
+LONG_AGO, FOREVER = -(2**62 + 2**61), 2**62 + 2**61 + 2**60
+"""Before all windows that hold a time, and after them."""
 
 _FULL_NAMES = ("microsecond", "millisecond", "second", "minute", "hour", "day")
 

@@ -21,7 +21,7 @@ from cepheid.planner.select_plan import (
     conjuncts_of,
 )
 from cepheid.planner.select_scope import SelectScope
-from cepheid.planner.windows import TICKS_NS
+from cepheid.planner.ticks import in_ticks, tick_of
 
 _TIMES = NUMERIC | TEMPORAL | {ValueKind.UNKNOWN}
 
@@ -130,16 +130,12 @@ def _plan_window(
     within, step = _length(window.within), _length(slide)
     if kind is SelectKind.JOIN:
         step = 0
-    kinds = {s.kind(source.time) for s in scope.schemas.values() if s is not None}
-    tick_ns = TICKS_NS[source.time_unit if ValueKind.INTEGER in kinds else "us"]
+    tick_ns = tick_of(source, list(scope.schemas.values()))
     if isinstance(window.within, tree.EventCount):
         return SelectWindow(Extent.EVENTS, within, step, tick_ns)
-    lengths = (within * TICKS_NS["us"], step * TICKS_NS["us"])
-    if any(length % tick_ns for length in lengths):
-        message = f"the window is no whole number of the times of `{source.time}`"
-        help_ = f"times are in {source.time_unit}: use a multiple of it"
-        findings.add("E329", message, window.span, help_)
-    return SelectWindow(Extent.TIME, lengths[0] // tick_ns, lengths[1] // tick_ns, tick_ns)
+    lengths = in_ticks((within, step), tick_ns, source, window.span, findings)
+    within, step = lengths or (within, step)
+    return SelectWindow(Extent.TIME, within, step, tick_ns)
 
 
 def _length(extent: tree.Duration | tree.EventCount) -> int:

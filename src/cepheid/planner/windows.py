@@ -7,19 +7,15 @@ import math
 import msgspec
 
 from cepheid.errors import place_of
-from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import format_duration
 from cepheid.language import tree
 from cepheid.planner.bind import Source
 from cepheid.planner.findings import Findings
 from cepheid.planner.plan import WindowKind, WindowPlan
+from cepheid.planner.ticks import in_ticks, tick_of
 
 PANES_MAX = 1_000_000
 """Panes of a window; a result adds them up."""
-
-
-TICKS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-"""Units of times that are whole numbers."""
 
 
 def plan_window(query: tree.Query, text: str, findings: Findings, source: Source) -> WindowPlan:
@@ -132,17 +128,12 @@ def _in_ticks(
     plan: WindowPlan, window: tree.Window, source: Source, findings: Findings
 ) -> WindowPlan:
     """Return the window in the unit of times that are whole numbers; others know their own."""
-    whole = source.schema is not None and source.schema.kind(source.time) is ValueKind.INTEGER
-    tick_ns = TICKS_NS[source.time_unit if whole else "us"]
+    tick_ns = tick_of(source, [source.schema])
     if plan.kind is WindowKind.COUNT:
         return msgspec.structs.replace(plan, tick_ns=tick_ns)
-    if tick_ns == TICKS_NS["us"]:
+    lengths = (plan.within, plan.slide, plan.pane)
+    ticks = in_ticks(lengths, tick_ns, source, window.span, findings)
+    if ticks is None:
         return plan
-    lengths = [length * TICKS_NS["us"] for length in (plan.within, plan.slide, plan.pane)]
-    if any(length % tick_ns for length in lengths):
-        message = f"the window is no whole number of the times of `{source.time}`"
-        helps = f"times are in {source.time_unit}: use a multiple of it"
-        findings.add("E329", message, window.span, helps)
-        return plan
-    within, slide, pane = (length // tick_ns for length in lengths)
+    within, slide, pane = ticks
     return msgspec.structs.replace(plan, within=within, slide=slide, pane=pane, tick_ns=tick_ns)
