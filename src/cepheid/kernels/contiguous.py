@@ -18,6 +18,7 @@ from cepheid.kernels.graph import (
     report,
 )
 from cepheid.kernels.ring import add, mul
+from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 
@@ -48,8 +49,9 @@ def run_contiguous(G, D, S, segment, begin, end, first, last, unit, zero, p, R, 
     order, bits, ts, V, M, begins = D.order, D.bits, D.ts, S.V, S.M, S.begins
     weights, weight_of, values, value_of = D.weights, D.weight_of, D.values, D.value_of
     salt, end_bound, tail = D.salt, S.end_bound, D.window[segment]
-    i = first
+    i, rounds = first, 0
     while i < last:
+        rounds = let_signals_in(rounds)
         j = i + 1
         while j < last and order[j] == order[i]:
             j += 1
@@ -97,6 +99,7 @@ def run_contiguous(G, D, S, segment, begin, end, first, last, unit, zero, p, R, 
 def run_contiguous_segments(G, D, S, unit, zero, p, R, RM, ended):
     """Run all segments."""
     for segment in range(D.segment_ptr.shape[0] - 1):
+        let_signals_in(segment)
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
         open_segment(G, D, S, segment, begin, end, zero)
         run_contiguous(G, D, S, segment, begin, end, begin, end, unit, zero, p, R, RM, ended)

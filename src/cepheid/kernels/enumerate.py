@@ -17,6 +17,7 @@ import numpy as np
 
 from cepheid.kernels.graph import NO_BOUND, bounds_of, least_order_of_end
 from cepheid.kernels.pushed import bury, enter, open_limits
+from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.starts import CONTIGUOUS, NEXT, in_ranks, related
 from cepheid.kernels.tiers import kernel
 
@@ -199,8 +200,9 @@ def list_matches(
     member, key, at_rank, equals = L.member, L.member_key, L.at_rank, L.equal
     orders, outside, later_ptr, later = P.outside.shape[0], P.outside, P.later_ptr, P.later
     pushed_rank, pushed_first, pushed_last = P.rank, P.first, P.last
-    trigger, depth = cursor[TRIGGER], cursor[DEPTH]
+    trigger, depth, rounds = cursor[TRIGGER], cursor[DEPTH], 0
     while True:
+        rounds = let_signals_in(rounds)
         if depth == 0:
             if trigger >= L.trigger_row.shape[0]:
                 cursor[TRIGGER], cursor[DEPTH] = trigger, 0
@@ -213,19 +215,17 @@ def list_matches(
         if frame[PLACE] > frame[STOP]:
             source, pair = source_of[frame[EDGE]], pair_of[frame[EDGE]]
             n, upto = (pair_ptr[pair], pair_ptr[pair + 1]) if pair >= 0 else (0, 0)
-            prev = _next_row(
-                frame, bound, source, n, upto, order, reach, member, at_rank, G.predicate,
-                G.outside, rank, rank_first, rank_last,
-            )  # fmt: skip
+            prev = _next_row(frame, bound, source, n, upto, order, reach, member, at_rank,
+                             G.predicate, G.outside, rank, rank_first, rank_last)  # fmt: skip
             if prev >= 0:
-                if pair >= 0 and pair_mask[pair] >= 0:
-                    held = related(G, D, L, pair, prev, frame[ROW])
-                    if held < 0:
-                        frame[PLACE] += 1
-                        cursor[TRIGGER], cursor[DEPTH], cursor[WANTED] = trigger, depth, frame[ROW]
-                        return MISSING
-                    if not held:
-                        continue
+                masked = pair >= 0 and pair_mask[pair] >= 0
+                held = related(G, D, L, pair, prev, frame[ROW]) if masked else 1
+                if held < 0:
+                    frame[PLACE] += 1
+                    cursor[TRIGGER], cursor[DEPTH], cursor[WANTED] = trigger, depth, frame[ROW]
+                    return MISSING
+                if not held:
+                    continue
                 if not orders or enter(
                     limits, depth, prev, source, trigger, dead, dead_limits, outside, P.earlier_ptr,
                     P.earlier, later_ptr, later, pushed_rank, pushed_first, pushed_last,
@@ -247,8 +247,8 @@ def list_matches(
             continue
         if source_of[edge] >= 0:
             if semantics != CONTIGUOUS or depth == 1 or not L.crowded[frame[ROW]]:
-                at = segment * states + source_of[edge]
-                equal = equals[pair_of[edge]] if pair_of[edge] >= 0 else -1
+                at, pair = segment * states + source_of[edge], pair_of[edge]
+                equal = equals[pair] if pair >= 0 else -1
                 _open_edge(
                     frame, edge, low, high, bound, semantics, order, member_ptr[at],
                     member_ptr[at + 1], key, equal, D.segment_ptr[segment], rank_first, rank_last,

@@ -26,6 +26,7 @@ from __future__ import annotations
 import numpy as np
 
 from cepheid.kernels.ring import add, mul, present
+from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 NO_VALUE = np.iinfo(np.int64).max
@@ -378,8 +379,9 @@ def run_any(G, D, S, segment, begin, end, first, last, unit, zero, p, R, RM, end
     index_source, index_predicate = G.index_source, G.index_predicate
     guarded, summed, tree, least, at = G.index_guarded, G.index_summed, S.tree, S.tree_least, S.at
     states = variable.shape[0]
-    i = first
+    i, rounds = first, 0
     while i < last:
+        rounds = let_signals_in(rounds)
         j = i + 1
         while j < last and order[j] == order[i]:
             j += 1
@@ -428,6 +430,7 @@ def _work_of_segments(G, D, *_):
 def run_segments(G, D, S, unit, zero, p, R, RM, ended):
     """Run all segments under skip-till-any-match."""
     for segment in range(D.segment_ptr.shape[0] - 1):
+        let_signals_in(segment)
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
         open_segment(G, D, S, segment, begin, end, zero)
         run_any(G, D, S, segment, begin, end, begin, end, unit, zero, p, R, RM, ended)

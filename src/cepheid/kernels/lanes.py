@@ -15,6 +15,7 @@ import math
 import numpy as np
 
 from cepheid.kernels.prefix import EQUAL, shifted
+from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 LANES = 16
@@ -112,8 +113,9 @@ def _run_chain(D, tree, results, mask, held, begin, end, base, within, slide, wi
     place, upto = D.place[0], D.upto[0]
     size = end - begin
     until = np.iinfo(np.int64).min
-    i = begin
+    i, rounds = begin, 0
     while i < end:
+        rounds = let_signals_in(rounds)
         if D.ts[i] >= until:
             # Windows open and close at multiples of the slide, counted from both of their ends.
             _set_mask(mask, D.ts[i], base, within, slide)
@@ -148,8 +150,9 @@ def _run_segment(
 ):
     """Aggregate the windows of one segment."""
     states = G.variable.shape[0]
-    i = begin
+    i, rounds = begin, 0
     while i < end:
+        rounds = let_signals_in(rounds)
         j = i + 1
         while j < end and D.order[j] == D.order[i]:
             j += 1
@@ -191,6 +194,7 @@ def run_lanes(G, D, chain, tree, room, total, results, held, within, slide, widt
     mask = np.zeros(LANES)
     flat = held.reshape(-1)
     for segment in range(D.segment_ptr.shape[0] - 1):
+        let_signals_in(segment)
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
         base, used = D.window[segment], (end - begin + 1) * parts * LANES
         for index in range(G.index_kind.shape[0]):

@@ -24,6 +24,7 @@ from cepheid.kernels.graph import (
     report,
 )
 from cepheid.kernels.ring import present
+from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 
@@ -96,8 +97,9 @@ def run_next(G, D, S, taken, segment, begin, end, first, last, unit, zero, p, R,
     pair_of, waiting_set, allowed, unsettled = G.pair_of, G.waiting_set, G.allowed, G.unsettled
     index_source, index_predicate, ranks = G.index_source, G.index_predicate, D.ranks
     sets, levels, at, block = S.sets, S.levels, S.at, D.block
-    i = first
+    i, rounds = first, 0
     while i < last:
+        rounds = let_signals_in(rounds)
         j = i + 1
         while j < last and order[j] == order[i]:
             j += 1
@@ -157,6 +159,7 @@ def _work(G, D, *_):
 def run_next_segments(G, D, S, taken, unit, zero, p, R, RM, ended):
     """Run all segments under skip-till-next-match."""
     for segment in range(D.segment_ptr.shape[0] - 1):
+        let_signals_in(segment)
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
         open_segment(G, D, S, segment, begin, end, zero)
         S.sets[:] = np.uint64(0)

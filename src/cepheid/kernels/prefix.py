@@ -24,6 +24,7 @@ import numpy as np
 
 from cepheid.kernels.prefetch import prefetch
 from cepheid.kernels.ring import SHRINK, STEP, widen
+from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 NO_VALUE = np.iinfo(np.int64).max
@@ -142,8 +143,9 @@ def count_prefix(G, D, tree, room, total, held, planes_held, amounts, starts, be
     ends, enter_ptr, entered, barred = G.ends, G.enter_ptr, G.enter, D.barred
     order, all_bits, places, uptos = D.order, D.bits, D.place, D.upto
     states, planes = variable.shape[0], total.shape[1]
-    i = first
+    i, rounds = first, 0
     while i < end:
+        rounds = let_signals_in(rounds)
         j = i + 1
         while j < end and order[j] == order[i]:
             j += 1
@@ -245,8 +247,9 @@ def count_chain(
     """
     levels = set_levels(end - begin, starts)
     planes = total.shape[1]
-    i = first
+    i, rounds = first, 0
     while i < end:
+        rounds = let_signals_in(rounds)
         if i + AHEAD < end:
             _ask_for(tree, room, planes, starts, place[i + AHEAD], upto[i + AHEAD])
         if i + 1 == end or order[i + 1] != order[i]:
@@ -331,6 +334,7 @@ def run_count(G, D, chain, tree, room, total, held, planes_held, segment, first,
     amounts, starts = np.zeros(planes), np.zeros(LEVELS_MAX + 2, np.int64)
     count = D.segment_ptr.shape[0] - 1
     while segment < count:
+        let_signals_in(segment)
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
         if first <= begin:
             _clear(tree, G.index_kind.shape[0] * planes, room, room_of(end - begin))

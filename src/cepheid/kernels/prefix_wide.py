@@ -29,6 +29,7 @@ from cepheid.kernels.prefix import (
     set_levels,
 )
 from cepheid.kernels.ring import LIMIT, SHRINK, STEP, widen
+from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 NOTHING, EVERYTHING = -1e300, 1e300
@@ -234,8 +235,9 @@ def aggregate_wide(G, D, tree, least, room, sums, smallest, held, held_least, st
     """
     levels = set_levels(end - begin, starts)
     states, parts, mins = G.variable.shape[0], sums.shape[1], smallest.shape[1]
-    i = begin
+    i, rounds = begin, 0
     while i < end:
+        rounds = let_signals_in(rounds)
         j = i + 1
         while j < end and D.order[j] == D.order[i]:
             j += 1
@@ -298,8 +300,9 @@ def count_chain_wide(place, upto, order, tree, held, starts, begin, end):
     """
     levels = set_levels(end - begin, starts)
     total, top = 0.0, NOTHING
-    i = begin
+    i, rounds = begin, 0
     while i < end:
+        rounds = let_signals_in(rounds)
         if i + AHEAD < end:
             _ask_for(tree, starts, place[i + AHEAD], upto[i + AHEAD])
         if i + 1 == end or order[i + 1] != order[i]:
@@ -349,6 +352,7 @@ def run_wide(
     indexes = G.index_kind.shape[0]
     starts = np.zeros(LEVELS_MAX + 2, np.int64)
     for segment in range(first, D.segment_ptr.shape[0] - 1):
+        let_signals_in(segment)
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
         used = room_of(end - begin)
         _clear(tree, indexes * parts, room, used)

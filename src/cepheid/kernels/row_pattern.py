@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 DONE, FULL, SKIP_TO_FIRST_ROW, SKIP_TARGET_ABSENT = 0, 1, 2, 3
@@ -129,6 +130,7 @@ def find_matches(
         if row == begin or within:
             memo[: ((stop - begin + 1) * state_count >> 6) + 1] = 0
         while row < stop:
+            let_signals_in(row)
             if count == starts.shape[0] or used + (stop - row) > states.shape[0]:
                 result = FULL
                 break

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from cepheid.kernels.row_pattern import DONE, FULL, next_start
+from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 TOO_LONG = 4
@@ -391,6 +392,7 @@ def find_seeing_matches(
         left = steps_max
         generation, kept = generation + 1, 0
         while start < stop and result == DONE:
+            let_signals_in(start)
             if count == starts.shape[0] or used + (stop - start) > states.shape[0]:
                 result = FULL
                 break

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from cepheid.kernels.graph import NO_BOUND, bounds_of
+from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 ANY, NEXT, CONTIGUOUS = 0, 1, 2
@@ -177,8 +178,9 @@ def _start_of(G, D, L, S, taken, count, semantics, segment, row, q, before, firs
 @kernel()
 def find_starts(G, D, L, S, taken, semantics, segment, begin, first, last):
     """Fill starts, reach and until for the rows [first, last) of a segment."""
-    i = first
+    i, rounds = first, 0
     while i < last:
+        rounds = let_signals_in(rounds)
         j = i + 1
         while j < last and D.order[j] == D.order[i]:
             j += 1
@@ -230,6 +232,7 @@ def find_contiguous_starts(
     counted as used and unused again and again.
     """
     for segment in range(segment_ptr.shape[0] - 1):
+        let_signals_in(segment)
         begin, end = segment_ptr[segment], segment_ptr[segment + 1]
         before, i = begin, begin
         while i < end:
@@ -278,6 +281,7 @@ def _work(G, D, L, *_):
 def find_all_starts(G, D, L, S, taken, semantics):
     """Fill starts, reach and until for all segments."""
     for segment in range(D.segment_ptr.shape[0] - 1):
+        let_signals_in(segment)
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
         open_segment(S)
         find_starts(G, D, L, S, taken, semantics, segment, begin, begin, end)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 PAIRS_SAMPLED_MAX = 256
@@ -261,6 +262,7 @@ def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
     here = np.zeros(count, np.int64)
     end = np.zeros(count, np.int64)
     prunes = following.shape[0] > 0
+    rounds = 0
     for i in range(rows.shape[0]):
         row, now = rows[i], times[i]
         if (within >= 0 and ts[row] < now - within) or (prunes and following[row] != row):
@@ -271,6 +273,7 @@ def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
         here[0], end[0] = _candidates(steps[0, 0], key, sel, ranges, steps[0, 1], steps[0, 2],
                                       ts, te, bounds, now, within, waits)  # fmt: skip
         while level >= 0:
+            rounds = let_signals_in(rounds)
             if prunes and here[level] < end[level]:
                 here[level] = following[here[level]]
             if here[level] >= end[level]:

@@ -25,6 +25,7 @@ from cepheid.kernels.costs import (
     compile_seconds,
     rate_seconds,
 )
+from cepheid.kernels.interruption import InterruptedKernel, interruption
 from cepheid.kernels.twins import Function, Twin, clone
 
 Work = Callable[..., float]
@@ -180,11 +181,14 @@ class Kernel(Twin):
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the kernel."""
-        if self._entry is not None:
-            return self._entry(*arguments)
-        if self.interprets(arguments):
-            return self.interpret(*arguments)
-        return self.entry(*arguments)
+        try:
+            if self._entry is not None:
+                return self._entry(*arguments)
+            if self.interprets(arguments):
+                return self.interpret(*arguments)
+            return self.entry(*arguments)
+        except InterruptedKernel:
+            raise interruption() from None
 
     def interpreted(self, function: Function) -> Function:
         """Take another body for the interpreter: the same numbers, computed by whole arrays."""

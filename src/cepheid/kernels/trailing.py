@@ -18,6 +18,7 @@ import numpy as np
 from cepheid.kernels.linear import NO_VALUE, advance, move, rooms
 from cepheid.kernels.panes import copy_lanes, identity, product, times
 from cepheid.kernels.ring import add, mul, present
+from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 ENDED, EXPIRED, LEFT = 1, 2, 4
@@ -161,8 +162,9 @@ def aggregate_trailing(
     E = np.zeros((size, 1), R.dtype)
     identity(V, M, start, one, exponent, unit, zero, 0, nS)
     out = (out_time, out_kind, out_ended, R, RM)
-    first, front, rows, g, f = 0, 0, 0, 0, n
+    first, front, rows, g, f, rounds = 0, 0, 0, 0, n, 0
     while True:
+        rounds = let_signals_in(rounds)
         now = ts[at[g]] if g < n else until
         leaving = first < g and ts[at[first]] + width <= now
         if g >= n and not (leaving and expiries):
