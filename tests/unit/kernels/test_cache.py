@@ -39,6 +39,22 @@ def test_files_that_are_cut_off_or_changed_are_not_there(folder: Path) -> None:
         assert cache.load("name") is None
 
 
+def test_no_changed_bit_is_code(folder: Path) -> None:
+    cache.save("name", ENTRY)
+    whole = (folder / "name").read_bytes()
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (folder / "name").write_bytes(damaged)
+        assert cache.load("name") is None
+
+
+def test_a_file_under_the_name_of_another_is_not_read(folder: Path) -> None:
+    cache.save("name", ENTRY)
+    (folder / "other").write_bytes((folder / "name").read_bytes())
+    assert cache.load("other") is None
+
+
 def test_a_folder_that_others_can_write_is_not_used(folder: Path) -> None:
     cache.save("name", ENTRY)
     cache._checked.cache_clear()
