@@ -64,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--flips",
-        default=60,
+        default=200,
         type=int,
         help="how many bits of every kind of file and state are changed, one at a time",
     )

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import zlib
 from typing import Any
 
 MAGIC = b"CEPHEID "
@@ -25,9 +24,6 @@ DIGEST_TEXT = 32
 _ALIGNED = 64
 _LINE_MAX = 4 * _ALIGNED
 _LINE = re.compile(rb"CEPHEID ([a-z]+) (\d{1,9}) (\d{1,18}) ([0-9a-f]{32}) *\n")
-
-PAGE_BYTES = 1 << 16
-"""Bytes of a file that share a checksum, where it is read in parts."""
 
 
 class FrameError(ValueError):
@@ -118,9 +114,3 @@ def _line(name: str, version: int, body: Any) -> bytes:
     digest.update(body)
     line = MAGIC + start + b" " + digest.hexdigest()[:DIGEST_TEXT].encode()
     return line.ljust(-(-(len(line) + 1) // _ALIGNED) * _ALIGNED - 1) + b"\n"
-
-
-def page_sums(data: Any) -> list[int]:
-    """Return the CRC-32 of every page of some bytes."""
-    view = memoryview(data).cast("B")
-    return [zlib.crc32(view[at : at + PAGE_BYTES]) for at in range(0, len(view), PAGE_BYTES)]

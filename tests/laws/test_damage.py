@@ -7,10 +7,13 @@ is given in place of another.
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from tests.engine.comparison import table_of
 from tests.runtime.test_rules_turn import MORE
@@ -180,7 +183,7 @@ def states() -> dict[str, State]:
     return found
 
 
-def refused(read: Callable[[Any], object], data: bytes) -> str:
+def refused(read: Callable[[Any], object], data: Any) -> str:
     """Return the code with which bytes are refused."""
     with pytest.raises(cepheid.CepheidError) as caught:
         read(data)
@@ -235,3 +238,77 @@ def test_a_state_of_another_version_is_an_error(kind: str) -> None:
     body = unframe(data, name.decode(), int(version))
     assert refused(read, frame(name.decode(), int(version) + 1, body)) == "E524"
     assert refused(read, bytes(body)) == "E524"
+
+
+def rows_of_store(folder: Path) -> tuple[list[Any], ...]:
+    """Read all of a small store: its events, its blocks and its indexes."""
+    store = cepheid.EventStore(folder)
+    text = "RETURN COUNT(*) PATTERN SEQ(A X, B Y) WHERE {} WITHIN 4 us SLIDE 2 us"
+    wheres = ("X.n = 3 AND Y.n >= 5", "X.name = 'e3'", "X.n > 2")
+    found = [
+        cepheid.query(text.format(where)).run(store, strategy="index").to_pylist()
+        for where in wheres
+    ]
+    found.append(store.aggregate(["COUNT(*)", "SUM(n)", "MAX(price)"], within=8).to_pylist())
+    found.append(store.scan().read_all().to_pylist())
+    return tuple(found)
+
+
+FILES = ("manifest-*", "segments/*", "index/*.blocks", "index/*.n.index", "index/*.name.index")
+
+
+@pytest.fixture(scope="module")
+def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store of two segments that each have all kinds of files."""
+    folder = tmp_path_factory.mktemp("store") / "sound"
+    store = cepheid.EventStore(folder)
+    for begin in (0, 40):
+        n = list(range(begin, begin + 40))
+        columns: dict[str, Any] = {"ts": n, "type": ["A", "B"] * 20, "n": [i % 7 for i in n]}
+        columns |= {"name": [f"e{i % 9}" for i in n], "price": [0.5 * i for i in n]}
+        store.append(pa.table(columns))
+    store.index("n")
+    store.index("name")
+    for path in sorted(folder.glob("manifest-*"))[:-1]:
+        path.unlink()
+    return folder
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_changed_bit_of_a_store_is_no_wrong_answer(
+    kind: str, store_folder: Path, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    sound = rows_of_store(store_folder)
+    folder = tmp_path / "store"
+    shutil.copytree(store_folder, folder)
+    path = sorted(folder.glob(kind))[-1]
+    data = path.read_bytes()
+    for bit in bits(data, pytestconfig.getoption("--flips"), kind):
+        path.write_bytes(flipped(data, bit))
+        code = ""
+        try:
+            assert rows_of_store(folder) == sound, bit
+        except cepheid.CepheidError as error:
+            code = error.diagnostics[0].code
+        assert code in {"", "E542", "E544"}, bit
+        if kind != "manifest-*":
+            assert not cepheid.EventStore(folder).verify().sound, bit
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_that_is_cut_off_or_another_one_is_no_wrong_answer(
+    kind: str, store_folder: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "store"
+    shutil.copytree(store_folder, folder)
+    paths = {name: sorted(folder.glob(name)) for name in FILES}
+    path = paths[kind][-1]
+    data = path.read_bytes()
+    others = [other.read_bytes() for found in paths.values() for other in found if other != path]
+    for content in (b"", data[:1], data[:70], data[: len(data) // 2], data[:-1], *others):
+        path.write_bytes(content)
+        assert refused(rows_of_store, folder) in {"E542", "E544"}
+    path.write_bytes(data)
+    rows_of_store(folder)
+    path.unlink()
+    assert refused(rows_of_store, folder) in {"E542", "E544"}

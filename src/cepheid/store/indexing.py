@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
-from pyarrow import parquet
 
 from cepheid.store.manifest import Manifest, Segment, StoredFile
 from cepheid.store.secondary import parts_of
@@ -21,9 +20,8 @@ def index_segment(
     snapshot: Snapshot, place: Place, segment: Segment, attribute: str
 ) -> dict[str, StoredFile]:
     """Write the index of a segment; return its file under the name of the segment's blocks."""
-    path = snapshot.path(segment.data, data=True)
     parts = parts_of(attribute)
-    if not set(parts) <= set(parquet.read_schema(path).names):
+    if not set(parts) <= set(snapshot.columns_in(segment)):
         return {}
     manifest = snapshot.manifest
     groups = sorted({int(group) for group in snapshot.blocks(segment).group})

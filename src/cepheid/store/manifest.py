@@ -17,25 +17,34 @@ import msgspec
 import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.framing import MAGIC, FrameError, OtherFrameError, digest_of, frame, unframe
 from cepheid.store.file_system import Data, Files
 
-FORMAT = 2
-"""Goes up whenever older versions of Cepheid can no longer read a store."""
+NAME, FORMAT = "manifest", 3
+"""The version goes up whenever older versions of Cepheid can no longer read a store."""
 
 _NAME = re.compile(r"manifest-(\d{10})\.json")
+_OLD = re.compile(rb"[0-9a-f]{8}\n")
+"""How manifests began before they had a frame."""
 
 
 class StoredFile(msgspec.Struct, frozen=True):
-    """A file of a store, its length and the CRC-32 of its bytes."""
+    """A file of a store, its length, the CRC-32 of its bytes, and the digest of its frame.
+
+    Events have no frame: their blocks know their pages.
+    """
 
     name: str
     size: int
     checksum: int
+    digest: str = ""
 
     @staticmethod
     def of(name: str, data: Data) -> StoredFile:
         """Return what there is to know about a file that holds some bytes."""
-        return StoredFile(name, len(data), zlib.crc32(data))
+        view = memoryview(data).cast("B")
+        framed = bytes(view[: len(MAGIC)]) == MAGIC
+        return StoredFile(name, len(view), zlib.crc32(view), digest_of(view) if framed else "")
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -68,7 +77,6 @@ class Manifest(msgspec.Struct, frozen=True):
     floor: int | None = None
     batches: dict[str, int] = {}
     folder: str | None = None
-    format: int = FORMAT
 
     @property
     def schema(self) -> pa.Schema:
@@ -116,20 +124,29 @@ def load_manifest(folder: Path, version: int) -> Manifest:
         E542 if the manifest is damaged, E544 if a later Cepheid has written it.
     """
     path = path_of(folder, version)
-    head, _, body = path.read_bytes().partition(b"\n")
-    if head != _checksum_line(body):
-        message = f"`{path}` is damaged: its checksum is wrong"
+    try:
+        found = msgspec.json.decode(unframe(path.read_bytes(), NAME, FORMAT), type=Manifest)
+    except (OtherFrameError, msgspec.MsgspecError) as error:
+        raise _other_format(folder, str(error)) from error
+    except FrameError as error:
+        if _OLD.fullmatch(path.read_bytes()[:9]):
+            raise _other_format(folder, f"it has version 2, this Cepheid reads {FORMAT}") from error
+        message = f"`{path}` is damaged: {error}"
         helps = ("remove it to go back to the version before",)
-        raise DataError([Diagnostic("E542", message, helps=helps)])
-    known: dict[str, object] = msgspec.json.decode(body)
-    if known.get("format") != FORMAT:
-        message = f"`{folder}` has format {known.get('format')}, this Cepheid reads {FORMAT}"
-        raise DataError([Diagnostic("E544", message)])
-    return msgspec.json.decode(body, type=Manifest)
+        raise DataError([Diagnostic("E542", message, helps=helps)]) from error
+    except OSError as error:
+        message = f"`{path}` cannot be read: {error.strerror}"
+        raise DataError([Diagnostic("E542", message)]) from error
+    if found.version != version:
+        message = f"`{path}` is damaged: it is the manifest of version {found.version}"
+        raise DataError([Diagnostic("E542", message)])
+    return found
 
 
-def _checksum_line(body: bytes) -> bytes:
-    return f"{zlib.crc32(body):08x}".encode()
+def _other_format(folder: Path, why: str) -> DataError:
+    message = f"another version of Cepheid has written `{folder}`: {why}"
+    helps = (f"its events are Parquet files: `EventStore.open_directory('{folder}/segments')`",)
+    return DataError([Diagnostic("E544", message, helps=helps)])
 
 
 def commit(files: Files, folder: Path, manifest: Manifest) -> bool:
@@ -137,7 +154,7 @@ def commit(files: Files, folder: Path, manifest: Manifest) -> bool:
     body = msgspec.json.encode(manifest)
     waiting = folder / f".manifest-{uuid.uuid4().hex}.tmp"
     try:
-        files.write(waiting, _checksum_line(body) + b"\n" + body)
+        files.write(waiting, frame(NAME, FORMAT, body))
         won = files.publish(waiting, path_of(folder, manifest.version))
     finally:
         files.remove(waiting)
