@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -27,7 +28,8 @@ def index_segment(
     groups = sorted({int(group) for group in snapshot.blocks(segment).group})
     table = snapshot.read_groups(segment, groups, list({*parts, manifest.time}))
     times = read_ticks(table, manifest.time)
-    stem = PurePosixPath(segment.blocks.name).stem
+    # Another writer may build the same index, or have left it behind in a crash.
+    stem = f"{PurePosixPath(segment.blocks.name).stem}-{uuid.uuid4().hex[:12]}"
     written = write_indexes(place, stem, table, times, [attribute])
     return {segment.blocks.name: written[attribute]}
 

@@ -11,14 +11,14 @@ import re
 import uuid
 import zlib
 from base64 import b64decode, b64encode
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.framing import MAGIC, FrameError, OtherFrameError, digest_of, frame, unframe
-from cepheid.store.file_system import Data, Files
+from cepheid.store.file_system import Data, Files, told
 
 NAME, FORMAT = "manifest", 3
 """The version goes up whenever older versions of Cepheid can no longer read a store."""
@@ -104,9 +104,11 @@ def pack_schema(schema: pa.Schema) -> str:
 
 def list_versions(folder: Path) -> list[int]:
     """Return the versions of a store, in order."""
-    if not folder.is_dir():
-        return []
-    found = (_NAME.fullmatch(path.name) for path in folder.iterdir())
+    with told(folder):
+        if not folder.exists():
+            return []
+        # A file in the place of the folder is told by the system.
+        found = [_NAME.fullmatch(path.name) for path in folder.iterdir()]
     return sorted(int(match[1]) for match in found if match)
 
 
@@ -121,26 +123,47 @@ def load_manifest(folder: Path, version: int) -> Manifest:
     Raises
     ------
     DataError
-        E542 if the manifest is damaged, E544 if a later Cepheid has written it.
+        E542 if the manifest is damaged, E544 if another version of Cepheid has written it, E547 if
+        it names files outside the store.
     """
     path = path_of(folder, version)
+    with told(path):
+        data = path.read_bytes()
     try:
-        found = msgspec.json.decode(unframe(path.read_bytes(), NAME, FORMAT), type=Manifest)
+        found = msgspec.json.decode(unframe(data, NAME, FORMAT), type=Manifest)
     except (OtherFrameError, msgspec.MsgspecError) as error:
         raise _other_format(folder, str(error)) from error
     except FrameError as error:
-        if _OLD.fullmatch(path.read_bytes()[:9]):
+        if _OLD.fullmatch(data[:9]):
             raise _other_format(folder, f"it has version 2, this Cepheid reads {FORMAT}") from error
         message = f"`{path}` is damaged: {error}"
         helps = ("remove it to go back to the version before",)
         raise DataError([Diagnostic("E542", message, helps=helps)]) from error
-    except OSError as error:
-        message = f"`{path}` cannot be read: {error.strerror}"
-        raise DataError([Diagnostic("E542", message)]) from error
     if found.version != version:
         message = f"`{path}` is damaged: it is the manifest of version {found.version}"
         raise DataError([Diagnostic("E542", message)])
+    _check_names(path, found)
     return found
+
+
+def _check_names(path: Path, manifest: Manifest) -> None:
+    """Raise E547 if a manifest names a file outside its folder, or outside that of others' files.
+
+    Where the files of others lie, who opened their folder has said; it is written as the way there.
+    """
+    beside = () if manifest.folder is None else (manifest.folder,)
+    for name in (*(file.name for file in manifest.files()), *beside):
+        place = PurePosixPath(name)
+        up = ".." in place.parts and name not in beside
+        if place.is_absolute() or up or not place.parts or "\0" in name or "\\" in name:
+            raise outside(path, name)
+
+
+def outside(path: Path, name: str) -> DataError:
+    """Return the error of a manifest that names a file which is not the store's."""
+    message = f"`{path}` names `{name}`, which is outside the folder of the store"
+    helps = ("do not use this store: Cepheid writes no such names",)
+    return DataError([Diagnostic("E547", message, helps=helps)])
 
 
 def _other_format(folder: Path, why: str) -> DataError:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.framing import FrameError, OtherFrameError, digest_of, split_frame
+from cepheid.store.file_system import told, unusable
 from cepheid.store.manifest import StoredFile
 
 PAGE_BYTES = 1 << 14
@@ -43,15 +44,19 @@ def map_file(path: Path, file: StoredFile) -> pa.Buffer:
     Raises
     ------
     DataError
-        E542 if it is missing or has another length.
+        E542 if it is missing or has another length, E549 if it may not be read.
     """
     try:
-        if path.stat().st_size != file.size:
-            raise damaged(path, "its length is wrong")
+        size = path.stat().st_size
+    except FileNotFoundError as error:
+        raise damaged(path, "it is missing") from error
+    except OSError as error:
+        raise unusable(path, str(error.strerror)) from error
+    if size != file.size:
+        raise damaged(path, "its length is wrong")
+    with told(path):
         # What is mapped stays as it is when the file is removed.
         return pa.memory_map(str(path)).read_buffer()
-    except (OSError, pa.ArrowException) as error:
-        raise damaged(path, "it cannot be read") from error
 
 
 def map_frame(

@@ -7,6 +7,7 @@ of entries, and compares only those with their checksums.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -27,6 +28,8 @@ FENCE_ENTRIES = 4_096
 """The value of every so many entries is in the header: a look-up goes straight to its place."""
 
 NAME, VERSION = "index", 2
+NAME_MAX = 120
+"""Letters of the name of an attribute in that of a file; file systems allow about 250 in all."""
 
 SPARSE_MIN = 64
 """Fewer than one of so many entries are sorted."""
@@ -40,14 +43,18 @@ class Hits(NamedTuple):
 
 
 def index_name(attribute: str) -> str:
-    """Return how the files of an index end.
+    """Return how the files of an index end; of a long name, the beginning and a digest of it.
 
     Examples
     --------
     >>> index_name("price/eur")
     'price%2Feur.index'
     """
-    return f"{quote(attribute, safe='')}.index"
+    name = quote(attribute, safe="")
+    if len(name) > NAME_MAX:
+        digest = hashlib.sha256(attribute.encode("utf-8", "surrogatepass")).hexdigest()
+        name = f"{name[: NAME_MAX // 2]}-{digest[:32]}"
+    return f"{name}.index"
 
 
 def can_index(kind: pa.DataType) -> bool:

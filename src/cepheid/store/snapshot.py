@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 from cepheid.store.block_tree import BlockTree
 from cepheid.store.blocks import Blocks
-from cepheid.store.manifest import Manifest, Segment, StoredFile
+from cepheid.store.manifest import Manifest, Segment, StoredFile, outside, path_of
 from cepheid.store.mapped import Pages, damaged, map_file
 from cepheid.store.merging import Piece, merge_pieces
 from cepheid.store.secondary import Hits, SecondaryIndex
@@ -86,10 +86,20 @@ class Snapshot:
         self._found: dict[tuple[str, tuple[tuple[int, int], ...]], Hits] = {}
 
     def path(self, file: StoredFile, *, data: bool = False) -> Path:
-        """Return where a file is; events may lie in a folder of others."""
+        """Return where a file is; events may lie in a folder of others.
+
+        Raises
+        ------
+        DataError
+            E547 if a link leads out of the store.
+        """
         if data and self.manifest.folder is not None:
             return self._folder / self.manifest.folder / file.name
-        return self._folder / file.name
+        path = self._folder / file.name
+        if not path.resolve().is_relative_to(self._folder.resolve()):
+            # A link leads out of the store; links among the files of others are theirs.
+            raise outside(path_of(self._folder, self.manifest.version), file.name)
+        return path
 
     # -----------------------------------------------------------------------------------
     # Indexes
