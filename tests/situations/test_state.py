@@ -86,6 +86,17 @@ def test_bytes_of_another_query_or_version_are_refused() -> None:
         situations_from_bytes(job, changed)
 
 
+@pytest.mark.parametrize("options", [{"time_unit": "ns"}, {"tiebreak": ["b"]}, {"time": "at"}])
+def test_bytes_under_another_unit_tie_breaker_or_time_are_refused(options: Any) -> None:
+    schema = SCHEMA.append(pa.field("at", pa.int64()))
+    known: list[dict[str, Any]] = [{}, options]
+    plans = [cepheid.query(OVERLAPS, **more).with_schema(schema).plan for more in known]
+    jobs = [SituationJob(plan) for plan in plans]
+    data = situations_to_bytes(jobs[0], SituationState.start(jobs[0]))
+    with pytest.raises(DataError, match=r"E524.*another query"):
+        situations_from_bytes(jobs[1], data)
+
+
 def test_old_situations_and_idle_partitions_are_forgotten() -> None:
     events = [
         {"ts": n * SECOND_US, "a": half == 0, "b": False, "k": f"{n}"}

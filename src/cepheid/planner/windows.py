@@ -128,12 +128,17 @@ def _plan(window: tree.Window, place: str, *, emit_on_expiry: bool) -> WindowPla
     return WindowPlan(WindowKind.SLIDING, within, slide, pane, overlap, reason=reason)
 
 
+def tick_of(source: Source) -> int:
+    """Return the unit of times that are whole numbers, in nanoseconds; others know their own."""
+    whole = source.schema is not None and source.schema.kind(source.time) is ValueKind.INTEGER
+    return TICKS_NS[source.time_unit if whole else "us"]
+
+
 def _in_ticks(
     plan: WindowPlan, window: tree.Window, source: Source, findings: Findings
 ) -> WindowPlan:
-    """Return the window in the unit of times that are whole numbers; others know their own."""
-    whole = source.schema is not None and source.schema.kind(source.time) is ValueKind.INTEGER
-    tick_ns = TICKS_NS[source.time_unit if whole else "us"]
+    """Return the window in the unit of times."""
+    tick_ns = tick_of(source)
     if plan.kind is WindowKind.COUNT:
         return msgspec.structs.replace(plan, tick_ns=tick_ns)
     if tick_ns == TICKS_NS["us"]:
