@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +44,10 @@ VARIABLE = "CEPHEID_CACHE"
 _NAME, _VERSION = "kernel", 2
 _NO_CODE = {"build_signatures.py", "cache.py", "costs.py", "signature.py", "tiers.py", "warm.py"}
 """Sources that decide when kernels are compiled, and not to what."""
+_BROKEN = (
+    zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError
+)  # fmt: skip
+"""What reading an archive raises where a bit of it is wrong; NotImplementedError is among them."""
 _DAY_S = 86_400.0
 _UNUSED_DAYS = 60
 
@@ -154,7 +159,7 @@ def _open_archive(path: Path) -> zipfile.ZipFile | None:
         if why_unsafe(path):
             return None
         return zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile):
+    except _BROKEN:
         return None
 
 
@@ -179,7 +184,7 @@ def load(name: str) -> Entry | None:
     if entry is None and archive is not None and name in archive.NameToInfo:
         try:
             return _parse(archive.read(name), name)
-        except (OSError, zipfile.BadZipFile):
+        except _BROKEN:
             return None
     return entry
 

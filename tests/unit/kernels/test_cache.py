@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -140,3 +141,25 @@ def test_values_and_types_have_the_same_description() -> None:
 
 def test_all_kernels_are_missing_from_an_empty_folder(folder: Path) -> None:
     assert len(missing()) == len(listed())
+
+
+def test_a_damaged_archive_gives_no_kernel(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.save("name", ENTRY)
+    place = tmp_path / "archive" / "kernels.zip"
+    place.parent.mkdir(mode=0o700)
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(folder / "name", "name")
+    (folder / "name").unlink()
+    monkeypatch.setattr(cache, "shipped", lambda: place)
+    whole = place.read_bytes()
+    found = set()
+    for bit in range(0, 8 * len(whole), 3):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        place.write_bytes(damaged)
+        cache._open_archive.cache_clear()
+        found.add(cache.load("name"))
+    cache._open_archive.cache_clear()
+    assert found == {None, ENTRY}  # Some bits, such as those of a date, mean nothing.
