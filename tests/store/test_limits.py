@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import msgspec
 import pyarrow as pa
@@ -213,3 +214,51 @@ def test_a_store_below_a_link_is_read(tmp_path: Path) -> None:
     EventStore(tmp_path / "store").append(pa.table({"ts": [1]}))
     (tmp_path / "link").symlink_to(tmp_path / "store")
     assert len(EventStore(tmp_path / "link").scan().read_all()) == 1
+
+
+# ---------------------------------------------------------------------------------------
+# Files of others, and stores of before
+
+
+def test_a_changed_bit_of_a_file_of_others_is_no_wrong_answer(tmp_path: Path) -> None:
+    for name, begin in (("a", 0), ("b", 50)):
+        columns: dict[str, Any] = {"ts": list(range(begin, begin + 50)), "x.y": ["p"] * 50}
+        parquet.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    index = tmp_path / "_cepheid"
+    sound = EventStore.open_directory(tmp_path).scan().read_all().to_pylist()
+    path = tmp_path / "b.parquet"
+    data = path.read_bytes()
+    for bit in range(0, 8 * len(data), 61):
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(changed)
+        assert code_of(lambda: EventStore(index).scan().read_all()) == "E542"
+        assert not EventStore(index).verify().sound
+    path.write_bytes(data)
+    assert EventStore(index).scan().read_all().to_pylist() == sound
+    # The same length, and other events.
+    (tmp_path / "a.parquet").rename(tmp_path / "c")
+    path.rename(tmp_path / "a.parquet")
+    (tmp_path / "c").rename(path)
+    assert code_of(lambda: EventStore(index).scan().read_all()) == "E542"
+
+
+def test_a_store_of_the_format_before_is_refused_and_its_events_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    events = pa.table({"ts": [1, 2, 3], "x": [1.0, 2.0, 3.0]})
+    EventStore(folder).append(events)
+    body = b'{"version":1,"time":"ts","columns":"","format":2}'
+    (folder / "manifest-0000000001.json").write_bytes(f"{crc32(body):08x}\n".encode() + body)
+    with pytest.raises(cepheid.DataError, match=r"E544.*version 2[^$]*open_directory"):
+        EventStore(folder)
+    opened = EventStore.open_directory(folder / "segments", index_at=tmp_path / "new")
+    assert opened.scan().read_all().equals(events)
+
+
+def test_a_manifest_under_the_number_of_another_is_refused(tmp_path: Path) -> None:
+    store = EventStore(tmp_path)
+    for n in range(2):
+        store.append(pa.table({"ts": [n]}))
+    path_of(tmp_path, 2).write_bytes(path_of(tmp_path, 1).read_bytes())
+    with pytest.raises(cepheid.DataError, match="E542"):
+        EventStore(tmp_path)

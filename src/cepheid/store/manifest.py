@@ -26,6 +26,7 @@ NAME, FORMAT = "manifest", 3
 _NAME = re.compile(r"manifest-(\d{10})\.json")
 _OLD = re.compile(rb"[0-9a-f]{8}\n")
 """How manifests began before they had a frame."""
+_BACK = "remove it to go back to the version before"
 
 
 class StoredFile(msgspec.Struct, frozen=True):
@@ -137,11 +138,10 @@ def load_manifest(folder: Path, version: int) -> Manifest:
         if _OLD.fullmatch(data[:9]):
             raise _other_format(folder, f"it has version 2, this Cepheid reads {FORMAT}") from error
         message = f"`{path}` is damaged: {error}"
-        helps = ("remove it to go back to the version before",)
-        raise DataError([Diagnostic("E542", message, helps=helps)]) from error
+        raise DataError([Diagnostic("E542", message, helps=(_BACK,))]) from error
     if found.version != version:
         message = f"`{path}` is damaged: it is the manifest of version {found.version}"
-        raise DataError([Diagnostic("E542", message)])
+        raise DataError([Diagnostic("E542", message, helps=(_BACK,))])
     _check_names(path, found)
     return found
 
