@@ -63,6 +63,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how often the crash test kills the driver of a live query",
     )
     parser.addoption(
+        "--flips",
+        default=200,
+        type=int,
+        help="how many bits of every kind of file and state are changed, one at a time",
+    )
+    parser.addoption(
         "--killed",
         default="",
         choices=["", "keys", "edges", "panes"],

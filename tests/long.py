@@ -34,6 +34,7 @@ RANDOM = {
 OTHER = {
     "same bits in all tiers": ["tests/engine/test_tiers.py", "tests/golden"],
     "slow tests": ["-m", "slow"],
+    "10,000 flips of every kind of state": ["tests/laws/test_damage.py", "--flips", "10000"],
     "20 kills of a live query": ["tests/runtime/test_crash.py", "--kills", "20"],
 }
 

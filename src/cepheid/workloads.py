@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from cepheid.api import CompiledQuery, query
+from cepheid.api import CompiledQuery, _is_store, query
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.planner.explain_workload import explain_shared
 from cepheid.planner.sharing import SharedPlan, share
@@ -53,11 +53,11 @@ class Workload(msgspec.Struct, frozen=True):
         Parameters
         ----------
         events, spark
-            As for :meth:`CompiledQuery.run`.
+            As for :meth:`CompiledQuery.run`; of an event store all events are read, once.
         separate
             Whether each query gets a table of its own.
         device
-            For tables, readers and data frames in this process: ``"cpu"``, ``"gpu"`` or
+            For tables, readers, data frames and stores in this process: ``"cpu"``, ``"gpu"`` or
             ``"auto"``, as for :meth:`CompiledQuery.run`.
 
         Returns
@@ -86,11 +86,15 @@ class Workload(msgspec.Struct, frozen=True):
         # Loaded on first use: reading and explaining queries needs neither numba nor Arrow.
         if isinstance(events, str | PathLike):
             events = fspath(events)
-        module = "local_workload"
+        module = "store_run" if _is_store(events) else "local_workload"
+        if spark is not None and _is_store(events):
+            events = importlib.import_module("cepheid.runtime.spark_store").store_frame(
+                events, spark
+            )
         if spark is not None or type(events).__module__.partition(".")[0] == "pyspark":
             module = "spark_workload"
         runtime = importlib.import_module(f"cepheid.runtime.{module}")
-        options = {"device": device} if module == "local_workload" else {}
+        options = {} if module == "spark_workload" else {"device": device}
         return runtime.run_workload(self, events, spark=spark, separate=separate, **options)
 
     def stream(self, events: object, *, watermark: str, late: str = "drop") -> Any:

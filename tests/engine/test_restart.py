@@ -15,6 +15,7 @@ from cepheid.engine.job import Job
 from cepheid.engine.results import build_table
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
 from cepheid.engine.step import PartitionState, finish, step
+from cepheid.errors import DataError
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import streams
@@ -61,7 +62,7 @@ def test_a_step_leaves_its_state_alone() -> None:
 def test_bytes_of_another_query_or_version_are_rejected() -> None:
     job = Job(query("RETURN COUNT(*) PATTERN A").plan)
     data = state_to_bytes(job, PartitionState(job))
-    with pytest.raises(ValueError, match="another query"):
+    with pytest.raises(DataError, match=r"E524.*another query"):
         state_from_bytes(Job(query("RETURN COUNT(*) PATTERN B").plan), data)
-    with pytest.raises(ValueError, match="no state"):
+    with pytest.raises(DataError, match=r"E524.*no state"):
         state_from_bytes(job, b"nonsense")

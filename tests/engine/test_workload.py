@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,8 +22,10 @@ from cepheid.engine.workload import (
     step_workload,
 )
 from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_bytes
+from cepheid.errors import DataError
 from cepheid.planner.sharing import share
 from cepheid.runtime.live_rules import LiveRules
+from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import patterns, streams
 from cepheid.workloads import workload
@@ -60,6 +63,20 @@ def check(texts: list[str], events: list[Mapping[str, object]], batch_rows: int)
     for text, actual in zip(texts, run_in_batches(texts, events, batch_rows), strict=True):
         expected = evaluate(query(text, schema=SCHEMA).tree, events)
         assert same_rows(actual, expected), f"{text}: {actual} instead of {expected}"
+
+
+@pytest.mark.parametrize("options", [{"time_unit": "ns"}, {"tiebreak": ["price"]}, {"time": "at"}])
+def test_a_state_under_another_unit_tie_breaker_or_time_is_refused(options: Any) -> None:
+    text = "RETURN COUNT(*) PATTERN A+ WITHIN 4 s SLIDE 2 s"
+    schema = table_of(stream("a1(key='k', price=1)")).schema
+    schema = schema.set(schema.get_field_index("ts"), pa.field("ts", pa.int64()))
+    schema = schema.append(pa.field("at", pa.int64()))
+    known: list[dict[str, Any]] = [{}, options]
+    plans = [query(text, **more).with_schema(schema).plan for more in known]
+    jobs = [WorkloadJob(share(["q"], [plan])) for plan in plans]
+    data = workload_to_bytes(jobs[0], WorkloadState(jobs[0]))
+    with pytest.raises(DataError, match=r"E524.*another workload"):
+        workload_from_bytes(jobs[1], data)
 
 
 @st.composite

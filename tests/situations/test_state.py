@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,14 @@ import cepheid
 from cepheid.engine import situations
 from cepheid.engine.events import KeyTable
 from cepheid.engine.situation_job import SituationJob
-from cepheid.engine.situation_snapshot import situations_from_bytes, situations_to_bytes
+from cepheid.engine.situation_snapshot import (
+    FORMAT,
+    situations_from_bytes,
+    situations_to_bytes,
+)
 from cepheid.engine.situations import SituationState, finish_situations, step_situations
 from cepheid.errors import DataError
+from cepheid.framing import frame, unframe
 from cepheid.planner.plan import Plan
 from cepheid.runtime.local import run_table
 from cepheid.runtime.situation_turn import turn_situations
@@ -73,13 +77,24 @@ def test_bytes_of_another_query_or_version_are_refused() -> None:
         SituationJob(plan_of(f"{OVERLAPS} RETURN COUNT(A)")),
     )
     data = situations_to_bytes(job, SituationState.start(job))
-    with pytest.raises(ValueError, match="another query"):
+    with pytest.raises(DataError, match=r"E524.*another query"):
         situations_from_bytes(other, data)
-    with pytest.raises(ValueError, match="no state"):
+    with pytest.raises(DataError, match=r"E524.*no state"):
         situations_from_bytes(job, b"x")
-    changed = re.sub(rb"(\xa7version).", lambda found: found[1] + b"\x09", data)
-    with pytest.raises(ValueError, match="version 9"):
+    changed = frame("situations", 9, unframe(data, FORMAT.name, FORMAT.version))
+    with pytest.raises(DataError, match=r"E524.*version 9"):
         situations_from_bytes(job, changed)
+
+
+@pytest.mark.parametrize("options", [{"time_unit": "ns"}, {"tiebreak": ["b"]}, {"time": "at"}])
+def test_bytes_under_another_unit_tie_breaker_or_time_are_refused(options: Any) -> None:
+    schema = SCHEMA.append(pa.field("at", pa.int64()))
+    known: list[dict[str, Any]] = [{}, options]
+    plans = [cepheid.query(OVERLAPS, **more).with_schema(schema).plan for more in known]
+    jobs = [SituationJob(plan) for plan in plans]
+    data = situations_to_bytes(jobs[0], SituationState.start(jobs[0]))
+    with pytest.raises(DataError, match=r"E524.*another query"):
+        situations_from_bytes(jobs[1], data)
 
 
 def test_old_situations_and_idle_partitions_are_forgotten() -> None:

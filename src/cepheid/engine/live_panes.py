@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -34,13 +33,12 @@ from cepheid.engine.summaries import (
     take_open,
 )
 from cepheid.engine.tables import pack_table, unpack_table
-from cepheid.engine.versions import Versioned, meaning_of, read_versioned
+from cepheid.engine.versions import Format, Meant, meaning_of, read_own, write_state
 from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kernels import compose
 from cepheid.planner.plan import WindowPlan
 
-PANES_VERSION = 1
-"""Goes up whenever old bytes can no longer be read."""
+FORMAT = Format("panes", 2, "a query")
 
 EVENT_BYTES = 32
 """About what an event takes in a state or on its way."""
@@ -48,7 +46,7 @@ EVENT_BYTES = 32
 STEP_ROWS = 1 << 18
 
 
-class _Panes(Versioned):
+class _Panes(Meant):
     """The panes of a bucket, as they lie in its state."""
 
     events: bytes
@@ -166,18 +164,18 @@ class LivePanes:
 
     def to_bytes(self) -> bytes:
         """Return the panes as a state."""
-        saved = _Panes(PANES_VERSION, self._meaning(), *self.parts())
-        return msgspec.msgpack.encode(saved)
+        return write_state(FORMAT, _Panes(self._meaning(), *self.parts()))
 
     def read(self, data: bytes) -> LivePanes:
         """Return what ``to_bytes`` wrote of panes of the same query.
 
         Raises
         ------
-        ValueError
-            If the bytes are no panes, of another version, or of another query.
+        DataError
+            E524 if the bytes are no panes, of another version, or of another query; E546 if they
+            are damaged.
         """
-        saved = read_versioned(data, _Panes, PANES_VERSION, self._meaning(), "a query")
+        saved = read_own(FORMAT, data, _Panes, self._meaning())
         parts = [(saved.events, saved.matrices)]
         return LivePanes.of_parts(self.job, self.pane, self.events.schema, parts)
 

@@ -13,10 +13,13 @@ import pyarrow as pa
 
 from cepheid.engine.narrowing import narrower
 from cepheid.engine.running import Generation, Rules, RunningRules
+from cepheid.engine.versions import Format, misfit, read_state, write_state
 from cepheid.engine.workload import WorkloadJob
 from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_bytes
 from cepheid.planner.plan import Plan
 from cepheid.planner.sharing import SharedPlan, share
+
+FORMAT = Format("rules", 2, "rules")
 
 
 class _Generation(msgspec.Struct, array_like=True):
@@ -39,7 +42,7 @@ def rules_to_bytes(rules: RunningRules) -> bytes:
         )
         for g in rules.generations
     ]
-    return msgspec.msgpack.encode(found)
+    return write_state(FORMAT, found)
 
 
 def rules_from_bytes(data: bytes, schema: pa.Schema) -> RunningRules:
@@ -47,17 +50,17 @@ def rules_from_bytes(data: bytes, schema: pa.Schema) -> RunningRules:
 
     Raises
     ------
-    ValueError
-        If the bytes hold no rules, or those of another version.
+    DataError
+        E524 if the bytes hold no rules, or those of another version; E546 if they are damaged.
     """
-    try:
-        found = msgspec.msgpack.decode(data, type=list[_Generation])
-    except msgspec.MsgspecError as error:
-        message = f"these are no rules: {error}"
-        raise ValueError(message) from error
+    found = read_state(FORMAT, data, list[_Generation])
     rules = RunningRules(schema)
     for one in found:
-        shared = plan_of(one.came, one.gone, merge=one.merge)
+        try:
+            shared = plan_of(one.came, one.gone, merge=one.merge)
+        except msgspec.MsgspecError as error:
+            why = "its rules were planned by another version of Cepheid"
+            raise misfit(why) from error
         job = WorkloadJob(shared)
         state = workload_from_bytes(job, one.state)
         generation = Generation(job, state, one.came, list(one.gone), merge=one.merge)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -13,17 +12,14 @@ from cepheid.engine.select_groups import plain_array
 from cepheid.engine.select_moments import OPERATIONS, Moments
 from cepheid.engine.select_windows import Stretches
 from cepheid.engine.tables import pack_table, unpack_table
-from cepheid.engine.versions import Versioned, meaning_of, read_versioned
+from cepheid.engine.versions import Format, Meant, meaning_of, read_own, write_state
 from cepheid.events.schema import ValueKind
 
-COUNTED_SNAPSHOT_VERSION = 1
-"""Goes up whenever old bytes can no longer be read."""
-
-OWNER = "a SELECT"
+FORMAT = Format("counted", 2, "a SELECT")
 _NUMBERS = ("first", "last", "rows")
 
 
-class _Snapshot(Versioned):
+class _Snapshot(Meant):
     """Everything that a state holds: a row for every group, and for every stretch."""
 
     groups: bytes
@@ -40,10 +36,8 @@ def counted_to_bytes(job: CountedJob, state: CountedState) -> bytes:
     if state.stretches is not None:
         stretches = pack_table(_table_of(state.groups, state.stretches))
         kinds = tuple(moment.kind for moment in state.stretches.moments)
-    snapshot = _Snapshot(
-        COUNTED_SNAPSHOT_VERSION, meaning_of(job.plan), pack_table(groups), stretches, kinds
-    )
-    return msgspec.msgpack.encode(snapshot)
+    snapshot = _Snapshot(meaning_of(job.plan), pack_table(groups), stretches, kinds)
+    return write_state(FORMAT, snapshot)
 
 
 def counted_from_bytes(job: CountedJob, data: bytes) -> CountedState:
@@ -51,12 +45,11 @@ def counted_from_bytes(job: CountedJob, data: bytes) -> CountedState:
 
     Raises
     ------
-    ValueError
-        If the bytes are no state, of another version, or of another query.
+    DataError
+        E524 if the bytes are no state, of another version, or of another query; E546 if they are
+        damaged.
     """
-    snapshot = read_versioned(
-        data, _Snapshot, COUNTED_SNAPSHOT_VERSION, meaning_of(job.plan), OWNER
-    )
+    snapshot = read_own(FORMAT, data, _Snapshot, meaning_of(job.plan))
     start = CountedState.start(job)
     groups = unpack_table(snapshot.groups)
     keys = [plain_array(groups[f"k{n}"]) for n in range(len(start.keys))]

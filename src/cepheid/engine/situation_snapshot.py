@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -12,15 +11,14 @@ from cepheid.engine.situation_job import SituationJob
 from cepheid.engine.situation_runs import Kept
 from cepheid.engine.situations import SituationState
 from cepheid.engine.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
-from cepheid.engine.versions import Versioned, read_versioned
+from cepheid.engine.versions import Format, Meant, meaning_of, read_own, write_state
 
-SITUATION_SNAPSHOT_VERSION = 2
-"""Goes up whenever old bytes can no longer be read."""
+FORMAT = Format("situations", 3, "a query about situations")
 
 _NUMBERS = ("key", "ts", "te", "known")
 
 
-class _Snapshot(Versioned):
+class _Snapshot(Meant):
     """Everything that a state holds; join orders are found again."""
 
     keys: bytes
@@ -33,14 +31,13 @@ def situations_to_bytes(job: SituationJob, state: SituationState) -> bytes:
     """Return a state as bytes."""
     keys = pa.table({f"{n}": array for n, array in enumerate(state.keys.arrays())})
     snapshot = _Snapshot(
-        SITUATION_SNAPSHOT_VERSION,
-        (job.plan.text,),
+        meaning_of(job.plan),
         table_to_bytes(keys),
         tuple(pack_table(_table_of(kept)) for kept in state.kept),
         None if state.held is None else pack_table(state.held),
         state.last,
     )
-    return msgspec.msgpack.encode(snapshot)
+    return write_state(FORMAT, snapshot)
 
 
 def situations_from_bytes(job: SituationJob, data: bytes) -> SituationState:
@@ -48,12 +45,11 @@ def situations_from_bytes(job: SituationJob, data: bytes) -> SituationState:
 
     Raises
     ------
-    ValueError
-        If the bytes are no state, of another version, or of another query.
+    DataError
+        E524 if the bytes are no state, of another version, or of another query; E546 if they are
+        damaged.
     """
-    snapshot = read_versioned(
-        data, _Snapshot, SITUATION_SNAPSHOT_VERSION, (job.plan.text,), "a query about situations"
-    )
+    snapshot = read_own(FORMAT, data, _Snapshot, meaning_of(job.plan))
     start = SituationState.start(job)
     if start.keys.names:
         table = table_from_bytes(snapshot.keys)

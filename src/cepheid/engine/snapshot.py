@@ -18,10 +18,9 @@ from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState
 from cepheid.engine.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
-from cepheid.engine.versions import Versioned, meaning_of, read_versioned
+from cepheid.engine.versions import Format, Meant, meaning_of, read_own, write_state
 
-SNAPSHOT_VERSION = 6
-"""Goes up whenever old bytes can no longer be read."""
+FORMAT = Format("trends", 7, "a query")
 
 
 class PackedArray(msgspec.Struct):
@@ -43,7 +42,7 @@ class _Run(msgspec.Struct):
     groups: tuple[tuple[tuple[str, ...], ...], ...]
 
 
-class _Snapshot(Versioned):
+class _Snapshot(Meant):
     """Everything that a state holds."""
 
     keys: bytes
@@ -72,7 +71,6 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
         for run in state.runs
     )
     snapshot = _Snapshot(
-        SNAPSHOT_VERSION,
         meaning_of(job.plan),
         keys_to_bytes(state.keys),
         runs,
@@ -87,7 +85,7 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
             tuple(tuple(pack(array) for array in rows) for rows in found) for found in state.waiting
         ),
     )
-    return msgspec.msgpack.encode(snapshot)
+    return write_state(FORMAT, snapshot)
 
 
 def state_from_bytes(job: Job, data: bytes) -> PartitionState:
@@ -95,10 +93,11 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
 
     Raises
     ------
-    ValueError
-        If the bytes are no state, of another version, or of another query.
+    DataError
+        E524 if the bytes are no state, of another version, or of another query; E546 if they are
+        damaged.
     """
-    snapshot = read_versioned(data, _Snapshot, SNAPSHOT_VERSION, meaning_of(job.plan), "a query")
+    snapshot = read_own(FORMAT, data, _Snapshot, meaning_of(job.plan))
     state = PartitionState(job)
     restore_keys(state.keys, snapshot.keys)
     for run, packed in zip(state.runs, snapshot.runs, strict=True):

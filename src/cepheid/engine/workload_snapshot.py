@@ -15,11 +15,10 @@ from cepheid.engine.snapshot import (
     unpack,
 )
 from cepheid.engine.tables import pack_table, unpack_table
-from cepheid.engine.versions import Versioned, read_versioned
+from cepheid.engine.versions import Format, Meant, meaning_of, read_own, write_state
 from cepheid.engine.workload import WorkloadJob, WorkloadState
 
-WORKLOAD_VERSION = 2
-"""Goes up whenever old bytes can no longer be read."""
+FORMAT = Format("workload", 3, "a workload")
 
 
 class _Group(msgspec.Struct):
@@ -42,7 +41,7 @@ class _Admission(msgspec.Struct):
     last: int | None
 
 
-class _Snapshot(Versioned):
+class _Snapshot(Meant):
     """Everything that a workload remembers."""
 
     keys: tuple[tuple[tuple[str, ...], bytes], ...]
@@ -67,8 +66,7 @@ def workload_to_bytes(job: WorkloadJob, state: WorkloadState) -> bytes:
         for run in state.runs
     )
     snapshot = _Snapshot(
-        WORKLOAD_VERSION,
-        texts,
+        _meaning(job),
         tuple((names, keys_to_bytes(keys)) for names, keys in state.keys.items()),
         tuple(
             _Admission(
@@ -80,7 +78,7 @@ def workload_to_bytes(job: WorkloadJob, state: WorkloadState) -> bytes:
         {n: state_to_bytes(job.jobs[n], lone) for n, lone in state.alone.items()},
         {n: state_to_bytes(job.jobs[n], lone) for n, lone in state.listing.items()},
     )
-    return msgspec.msgpack.encode(snapshot)
+    return write_state(FORMAT, snapshot)
 
 
 def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
@@ -88,11 +86,11 @@ def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
 
     Raises
     ------
-    ValueError
-        If the bytes are no state, of another version, or of other queries.
+    DataError
+        E524 if the bytes are no state, of another version, or of other queries; E546 if they are
+        damaged.
     """
-    texts = tuple(plan.text for plan in job.shared.plans)
-    snapshot = read_versioned(data, _Snapshot, WORKLOAD_VERSION, texts, "a workload")
+    snapshot = read_own(FORMAT, data, _Snapshot, _meaning(job))
     state = WorkloadState(job)
     for names, keys in snapshot.keys:
         restore_keys(state.keys[names], keys)
@@ -113,3 +111,9 @@ def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
         state.alone[n] = restored
     state.listing = {n: state_from_bytes(job.jobs[n], lone) for n, lone in snapshot.listing.items()}
     return state
+
+
+def _meaning(job: WorkloadJob) -> tuple[str, ...]:
+    """Return what makes a workload another one: its queries, one by one."""
+    meanings = (meaning_of(plan) for plan in job.shared.plans)
+    return tuple(msgspec.json.encode(meaning).decode() for meaning in meanings)

@@ -22,11 +22,13 @@ import sys
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from cepheid.framing import FrameError, frame, unframe
 from cepheid.kernels.signature import of_values
 
 try:
@@ -39,10 +41,13 @@ if TYPE_CHECKING:
 
 VARIABLE = "CEPHEID_CACHE"
 """The environment variable that names another folder than the user's."""
-_MAGIC = b"cepheid kernel 1\n"
-_DIGEST_SIZE = 32
+_NAME, _VERSION = "kernel", 2
 _NO_CODE = {"build_signatures.py", "cache.py", "costs.py", "signature.py", "tiers.py", "warm.py"}
 """Sources that decide when kernels are compiled, and not to what."""
+_BROKEN = (
+    zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError
+)  # fmt: skip
+"""What reading an archive raises where a bit of it is wrong; NotImplementedError is among them."""
 _DAY_S = 86_400.0
 _UNUSED_DAYS = 60
 
@@ -74,6 +79,7 @@ def key() -> str:
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     for name in ("numba", "llvmlite", "numpy"):
         digest.update(f"{name} {importlib.metadata.version(name)}\n".encode())
+    digest.update(f"{_NAME} {_VERSION}\n".encode())
     digest.update(f"{sys.implementation.cache_tag} {_processor()}".encode())
     return digest.hexdigest()[:32]
 
@@ -153,7 +159,7 @@ def _open_archive(path: Path) -> zipfile.ZipFile | None:
         if why_unsafe(path):
             return None
         return zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile):
+    except _BROKEN:
         return None
 
 
@@ -177,8 +183,8 @@ def load(name: str) -> Entry | None:
     entry = read(own / name) if own is not None else None
     if entry is None and archive is not None and name in archive.NameToInfo:
         try:
-            return _parse(archive.read(name))
-        except (OSError, zipfile.BadZipFile):
+            return _parse(archive.read(name), name)
+        except _BROKEN:
             return None
     return entry
 
@@ -195,14 +201,18 @@ def read(place: Path) -> Entry | None:
         status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     ):
         return None
-    return _parse(text)
+    return _parse(text, place.name)
 
 
-def _parse(text: bytes) -> Entry | None:
-    head, rest = text[: len(_MAGIC) + _DIGEST_SIZE], text[len(_MAGIC) + _DIGEST_SIZE :]
-    if head != _MAGIC + hashlib.sha256(rest).digest():
+def _parse(text: bytes, name: str) -> Entry | None:
+    """Return what a file holds, if it is sound and was written under its name."""
+    try:
+        rest = bytes(unframe(text, _NAME, _VERSION))
+    except FrameError:
         return None
-    kernel, signature, seconds, body = rest.split(b"\n", 3)
+    owner, kernel, signature, seconds, body = rest.split(b"\n", 4)
+    if owner.decode() != name:
+        return None
     return Entry(kernel.decode(), signature.decode(), float(seconds), body)
 
 
@@ -239,10 +249,10 @@ def save(name: str, entry: Entry) -> None:
         if not any(place.iterdir()):
             _forget_unused(place)
         handle, temporary = tempfile.mkstemp(prefix=".", dir=place)
-        head = f"{entry.kernel}\n{entry.signature}\n{entry.seconds:.3f}\n"
+        head = f"{name}\n{entry.kernel}\n{entry.signature}\n{entry.seconds:.3f}\n"
         rest = head.encode() + entry.body
         with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(rest).digest() + rest)
+            file.write(frame(_NAME, _VERSION, rest))
         Path(temporary).replace(place / name)
     except OSError:
         return

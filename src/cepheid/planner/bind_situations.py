@@ -22,6 +22,7 @@ from cepheid.planner.situation_plan import (
     inverse_of,
     mask_of,
 )
+from cepheid.planner.ticks import in_ticks, tick_of
 
 TIME_COLUMN, END_COLUMN, NAME_COLUMN = "ts", "te", "situation"
 """The columns of every result: when a match was certain; a situation's ends and its name."""
@@ -69,7 +70,7 @@ def compile_situations(query: tree.SituationQuery, text: str, source: Source) ->
     definitions = tuple(_define(definition, scope) for definition in query.definitions)
     where = _bind_condition(query.where, "WHERE", scope) if query.where is not None else None
     partition = _plan_partition(query, text, scope)
-    within, early = _plan_window(query, findings)
+    within, early = _plan_window(query, scope)
     constraints = _relate(query, scope)
     columns = _plan_columns(query, scope)
     findings.raise_errors(text)
@@ -107,7 +108,14 @@ def _plan_of(
     )
     columns = _read_columns(source, partition, situations)
     return plan_without_pattern(
-        text, source, partition, choice, columns, findings, situations=situations
+        text,
+        source,
+        partition,
+        choice,
+        columns,
+        findings,
+        tick_ns=tick_of(source, [source.schema]),
+        situations=situations,
     )
 
 
@@ -155,7 +163,19 @@ def _define(definition: tree.Definition, scope: SituationScope) -> SituationDefi
             "write the shorter length first: `BETWEEN 4 s AND 30 s`" if least else "leave it out",
         )
     condition = _bind_condition(definition.condition, "DEFINE", scope)
-    return SituationDefinition(definition.name.text, condition, least, most)
+    shortest_ticks = _ticks(definition.at_least, scope) or 0
+    longest_ticks = _ticks(definition.at_most, scope)
+    return SituationDefinition(definition.name.text, condition, shortest_ticks, longest_ticks)
+
+
+def _ticks(length: tree.Duration | None, scope: SituationScope) -> int | None:
+    """Return a length in the unit of times."""
+    if length is None:
+        return None
+    source = scope.source
+    tick_ns = tick_of(source, [source.schema])
+    found = in_ticks([length.microseconds], tick_ns, source, length.span, scope.findings)
+    return found[0] if found else length.microseconds
 
 
 def _bind_condition(
@@ -243,8 +263,9 @@ def _plan_partition(query: tree.SituationQuery, text: str, scope: SituationScope
     return Partition(names, (), names, reason)
 
 
-def _plan_window(query: tree.SituationQuery, findings: Findings) -> tuple[int | None, bool]:
+def _plan_window(query: tree.SituationQuery, scope: SituationScope) -> tuple[int | None, bool]:
     """Return the length of the window, and whether it ends when the match is certain."""
+    findings = scope.findings
     window, detected = query.window, query.detected_within
     whole = window.within if window is not None else None
     if window is not None and (window.slide is not None or isinstance(whole, tree.EventCount)):
@@ -268,7 +289,7 @@ def _plan_window(query: tree.SituationQuery, findings: Findings) -> tuple[int | 
         message = "a window of no length holds no situation"
         findings.add("E315", message, chosen.span, "write a longer one: `WITHIN 5 minutes`")
     if isinstance(chosen, tree.Duration):
-        return chosen.microseconds, window is None
+        return _ticks(chosen, scope), window is None
     return None, True
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cepheid.events.temporal import format_duration
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression
@@ -27,8 +29,8 @@ def title_of(situations: SituationPlan) -> str:
 
 def describe_situations(plan: Plan) -> list[Section]:
     """Return the sections of the plan's text that only situations have."""
-    situations = plan.situations
-    assert situations is not None, "a query about situations"
+    assert plan.situations is not None, "a query about situations"
+    situations = _in_microseconds(plan.situations, plan.window.tick_ns)
     sections: list[Section] = [("situations", _definitions(situations))]
     if situations.where is not None:
         sections.append(("events", [f"where {_text(situations.where)}"]))
@@ -41,6 +43,22 @@ def describe_situations(plan: Plan) -> list[Section]:
     sections.append(("window", _window(situations)))
     sections.append(("join order", _orders(situations)))
     return sections
+
+
+def _in_microseconds(situations: SituationPlan, tick_ns: int) -> SituationPlan:
+    """Return a plan whose lengths are in microseconds, as people read them."""
+
+    def microseconds(ticks: int | None) -> int | None:
+        return None if ticks is None else ticks * tick_ns // 1000
+
+    definitions = tuple(
+        msgspec.structs.replace(
+            d, at_least=microseconds(d.at_least) or 0, at_most=microseconds(d.at_most)
+        )
+        for d in situations.definitions
+    )
+    within = microseconds(situations.within)
+    return msgspec.structs.replace(situations, definitions=definitions, within=within)
 
 
 def _definitions(situations: SituationPlan) -> list[str]:

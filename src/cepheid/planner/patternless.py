@@ -26,6 +26,7 @@ def plan_without_pattern(
     columns: tuple[str, ...] | None,
     findings: Findings,
     *,
+    tick_ns: int = 1000,
     situations: SituationPlan | None = None,
     select: SelectPlan | None = None,
 ) -> Plan:
@@ -44,7 +45,7 @@ def plan_without_pattern(
         edges=(),
         globals=(),
         partition=partition,
-        window=WindowPlan(WindowKind.NONE),
+        window=WindowPlan(WindowKind.NONE, tick_ns=tick_ns),
         output=Output(OutputKind.AGGREGATES, (), (), None, None),
         choice=choice,
         columns=columns,

@@ -29,11 +29,11 @@ def in_ticks(
     """Return lengths in ticks; report those that are no whole number or too many of them (E329)."""
     exact = [divmod(length * TICKS_NS["us"], tick_ns) for length in lengths]
     if any(rest for _, rest in exact):
-        message = f"the window is no whole number of the times of `{source.time}`"
+        message = f"this length is no whole number of the times of `{source.time}`"
         findings.add("E329", message, span, f"times are in {_name(tick_ns)}: use a multiple of it")
         return None
     if max(ticks for ticks, _ in exact) > DURATION_US_MAX:
-        message = f"the window is longer than 2^61 {_name(tick_ns)}, the unit of `{source.time}`"
+        message = f"this length is more than 2^61 {_name(tick_ns)}, the unit of `{source.time}`"
         findings.add("E329", message, span, "use a shorter window, or a coarser unit of time")
         return None
     return [ticks for ticks, _ in exact]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.tables import pack_table, unpack_table
-from cepheid.errors import DataError, Diagnostic
+from cepheid.engine.versions import Format, misfit, read_state, write_state
 from cepheid.planner.plan import Plan
 from cepheid.runtime.ordering import ordered
 from cepheid.runtime.watermarks import watermark_after
@@ -25,14 +25,14 @@ from cepheid.runtime.work import Work
 JobType = TypeVar("JobType")
 StateType = TypeVar("StateType")
 
-BUCKET_VERSION = 3
+BUCKET = "bucket"
+BUCKET_VERSION = 4
 """Goes up whenever old bytes can no longer be read."""
 
 
 class _Saved(msgspec.Struct, array_like=True):
     """The state of a bucket, as it lies in the state store."""
 
-    version: int
     kind: str
     buckets: int
     columns: bytes
@@ -84,15 +84,12 @@ def read_bucket(work: Work, data: bytes | None, kind: str, *, same_columns: bool
     Raises
     ------
     DataError
-        E524 if the state was written by another query, or for other columns or buckets.
+        E524 if the state was written by another query or version, or for other columns or
+        buckets; E546 if it is damaged.
     """
     if data is None:
         return Bucket(None, None, work.schema.empty_table())
-    try:
-        saved = msgspec.msgpack.decode(data, type=_Saved)
-    except msgspec.MsgspecError as error:
-        why = f"it holds no state of {kind}"
-        raise misfit(why) from error
+    saved = read_state(Format(BUCKET, BUCKET_VERSION, kind), data, _Saved)
     if why := _difference(work, saved, kind, same_columns=same_columns):
         raise misfit(why)
     buffer = unpack_table(saved.buffer) if saved.buffer else work.schema.empty_table()
@@ -102,8 +99,8 @@ def read_bucket(work: Work, data: bytes | None, kind: str, *, same_columns: bool
 def write_bucket(work: Work, kind: str, arrived: Arrived, engine: bytes) -> bytes:
     """Return the state of a bucket as bytes."""
     buffer = pack_table(arrived.waiting) if len(arrived.waiting) else b""
-    saved = _Saved(BUCKET_VERSION, kind, work.buckets, work.events, arrived.until, engine, buffer)
-    return msgspec.msgpack.encode(saved)
+    saved = _Saved(kind, work.buckets, work.events, arrived.until, engine, buffer)
+    return write_state(Format(BUCKET, BUCKET_VERSION, kind), saved)
 
 
 def take_in(
@@ -135,30 +132,12 @@ def restored(
     start: Callable[[JobType], StateType],
     read: Callable[[JobType, bytes], StateType],
 ) -> StateType:
-    """Return the state of an engine, or the first one if there is none.
-
-    Raises
-    ------
-    DataError
-        E524 if the state is of another query or version, as the function that reads it says.
-    """
-    try:
-        return start(job) if engine is None else read(job, engine)
-    except ValueError as error:
-        raise misfit(str(error)) from error
-
-
-def misfit(why: str) -> DataError:
-    """Return the error of a checkpoint that another query has written."""
-    message = f"the checkpoint does not fit the query: {why}"
-    helps = ("start the changed query with a new checkpoint, or go back to the old one",)
-    return DataError([Diagnostic("E524", message, helps=helps)])
+    """Return the state of an engine, or the first one if there is none."""
+    return start(job) if engine is None else read(job, engine)
 
 
 def _difference(work: Work, saved: _Saved, kind: str, *, same_columns: bool) -> str:
     """Return why a state cannot go on with this work, or nothing if it can."""
-    if saved.version != BUCKET_VERSION:
-        return f"the state has version {saved.version}, this Cepheid reads {BUCKET_VERSION}"
     if saved.kind != kind:
         return f"it holds the state of {saved.kind}, not of {kind}"
     if saved.buckets != work.buckets:

@@ -22,8 +22,8 @@ from cepheid.planner.plan import Plan
 from cepheid.runtime.bucket import (
     Bucket,
     Outcome,
-    misfit,
     read_bucket,
+    restored,
     take_in,
     write_bucket,
 )
@@ -74,7 +74,7 @@ def turn_rules(
     bucket = read_bucket(work, data, KIND, same_columns=False)
     if passed is not None and (bucket.until is None or bucket.until < passed):
         bucket = Bucket(passed, None, work.schema.empty_table())
-    rules = RunningRules(work.schema) if bucket.engine is None else _restore(work, bucket.engine)
+    rules = restored(work.schema, bucket.engine, RunningRules, _restore)
     exchange_rules(rules, shared)
     bucket = bucket._replace(buffer=_with_columns(bucket.buffer, work.schema))
     came = take_in(work, plan, bucket, arrived, latest)
@@ -158,11 +158,8 @@ def results_of(tables: Tables, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _restore(work: Work, engine: bytes) -> RunningRules:
-    try:
-        return rules_from_bytes(engine, work.schema)
-    except ValueError as error:
-        raise misfit(str(error)) from error
+def _restore(schema: pa.Schema, engine: bytes) -> RunningRules:
+    return rules_from_bytes(engine, schema)
 
 
 def _with_columns(events: pa.Table, schema: pa.Schema) -> pa.Table:

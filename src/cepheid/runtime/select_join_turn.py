@@ -9,23 +9,29 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import msgspec
 import pyarrow as pa
 
 from cepheid.engine.select_join import join_tables
 from cepheid.engine.tables import pack_table, unpack_table
-from cepheid.engine.versions import Versioned, meaning_of, read_versioned
+from cepheid.engine.versions import (
+    Format,
+    Meant,
+    meaning_of,
+    read_own,
+    read_state,
+    write_state,
+)
 from cepheid.planner.plan import Plan
-from cepheid.runtime.bucket import Bucket, Outcome, misfit, read_bucket, take_in, write_bucket
+from cepheid.runtime.bucket import Bucket, Outcome, read_bucket, take_in, write_bucket
 from cepheid.runtime.stream_matches import MATCHES_MAX
 from cepheid.runtime.work import Work
 
 KIND = "a JOIN over windows of events"
-VERSION = 1
-"""Goes up whenever old bytes can no longer be read."""
+FORMAT = Format("join", 2, "a JOIN")
+PAIR = Format("buckets", 2, KIND)
 
 
-class _Snapshot(Versioned):
+class _Snapshot(Meant):
     """What is kept of a stream besides the events that wait."""
 
     latest: int | None
@@ -83,7 +89,7 @@ def turn_joined(
         for numbers in zip(*((c.events, c.late, len(c.waiting)) for c in came), strict=True)
     )
     results = found.cast(works[0].result_schema)
-    return msgspec.msgpack.encode(saved), Outcome(results, events, late, waiting, 1, 1, lag)
+    return write_state(PAIR, saved), Outcome(results, events, late, waiting, 1, 1, lag)
 
 
 def _later(one: int | None, other: int | None) -> int | None:
@@ -92,29 +98,19 @@ def _later(one: int | None, other: int | None) -> int | None:
 
 
 def _apart(data: bytes | None) -> tuple[bytes | None, bytes | None]:
-    if data is None:
-        return None, None
-    try:
-        return msgspec.msgpack.decode(data, type=tuple[bytes, bytes])
-    except msgspec.MsgspecError as error:
-        why = f"it holds no state of {KIND}"
-        raise misfit(why) from error
+    return (None, None) if data is None else read_state(PAIR, data, tuple[bytes, bytes])
 
 
 def _read(work: Work, plan: Plan, data: bytes | None) -> _Side:
     bucket = read_bucket(work, data, KIND)
     if bucket.engine is None:
         return _Side(bucket, None, work.schema.empty_table())
-    try:
-        found = read_versioned(bucket.engine, _Snapshot, VERSION, meaning_of(plan), "a JOIN")
-    except ValueError as error:
-        raise misfit(str(error)) from error
+    found = read_own(FORMAT, bucket.engine, _Snapshot, meaning_of(plan))
     return _Side(bucket, found.latest, unpack_table(found.last))
 
 
 def _to_bytes(plan: Plan, latest: int | None, last: pa.Table) -> bytes:
-    snapshot = _Snapshot(VERSION, meaning_of(plan), latest, pack_table(last))
-    return msgspec.msgpack.encode(snapshot)
+    return write_state(FORMAT, _Snapshot(meaning_of(plan), latest, pack_table(last)))
 
 
 def empty_pairs(plan: Plan, schemas: list[pa.Schema]) -> pa.Table:

@@ -15,9 +15,12 @@ import pyarrow as pa
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import lists_matches, lower
 from cepheid.engine.listing import empty_matches
+from cepheid.engine.united import unite
 from cepheid.planner.plan import Plan
 from cepheid.runtime.explained import explain_replay
-from cepheid.runtime.local import CompiledQueryLike, list_batches, run_batches
+from cepheid.runtime.local import CompiledQueryLike, list_batches, run_batches, slices_of
+from cepheid.runtime.local_workload import WorkloadLike, batch_rows, run_workload_batches
+from cepheid.runtime.local_workload import run_workload as run_local
 from cepheid.runtime.ordering import ordered
 from cepheid.store.event_store import EventStore
 from cepheid.store.pattern_plan import plan_replay
@@ -89,6 +92,30 @@ def explain_store(compiled: CompiledQueryLike, store: EventStore, *, analyze: bo
         replay = plan_replay(snapshot, compiled.with_schema(snapshot.manifest.schema).plan)
         effort = None
     return explain_replay(replay, effort)
+
+
+def run_workload(
+    workload: WorkloadLike, events: EventStore, *, spark: object, separate: bool, device: str
+) -> pa.Table | dict[str, pa.Table]:
+    """Run a workload over a store: all its events, in one pass.
+
+    What one query need not read another may: where its windows were cut short by what others read,
+    a contiguous pattern could take events for neighbours that are not.
+    """
+    assert spark is None, "Spark has a runtime of its own"
+    if device != "cpu":
+        table = events.scan().read_all()
+        return run_local(workload, table, spark=None, separate=separate, device=device)  # type: ignore[no-any-return]  # a table in gives tables
+    snapshot = events.snapshot()
+    schema = snapshot.manifest.schema
+    shared = workload.shared(schema)
+    wanted = {name for plan in shared.plans for name in columns_of(plan, snapshot)}
+    scanned = snapshot.scan(Interval(), [name for name in schema.names if name in wanted])
+    first = shared.plans[0]  # All have the same tie-breakers.
+    tables = _with_ties_in_order(scanned, first) if first.tiebreak else scanned
+    parts = (part for table in tables for part in slices_of(table, batch_rows(shared)))
+    found = run_workload_batches(shared, parts, schema)
+    return found if separate else unite(found)
 
 
 def events_of(snapshot: Snapshot, plan: Plan, replay: ReplayPlan) -> Iterator[pa.Table]:

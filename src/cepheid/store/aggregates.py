@@ -81,6 +81,10 @@ class WindowSpec(NamedTuple):
     counted: bool
 
 
+LENGTH_MAX = 2**60
+"""With a longer one, windows of the first and the last times would leave 64 bits."""
+
+
 def read_windows(within: Any, slide: Any) -> WindowSpec:
     """Return windows from lengths such as ``"15 minutes"`` or ``"1000 events"``.
 
@@ -117,7 +121,7 @@ def _length(value: Any) -> tuple[int, bool]:
             raise ValueError(message)
         whole = match[1].isdigit()
         found = (int(match[1]) if whole else None) if counted else duration_us(match[1], unit)
-    if found is None or found < 1:
-        message = f"a window has a whole length of one or more, not {value!r}"
+    if found is None or not 1 <= found <= LENGTH_MAX:
+        message = f"a window has a whole length of one or more, at most 2^60, not {value!r}"
         raise ValueError(message)
     return found, counted

@@ -1,15 +1,13 @@
 """The tree over blocks: what a node of about 64 blocks holds, and the blocks of some nodes.
 
 Upper levels tell which nodes are worth a look, so that a query reads the columns of few blocks even
-if there are years of them. Every column of a node has a checksum of its own.
+if there are years of them. Pages of them have checksums.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Iterable
-from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,16 +15,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.framing import frame
 from cepheid.store.blocks import STATISTICS, Blocks, Summary
+from cepheid.store.manifest import StoredFile
+from cepheid.store.mapped import Pages, map_frame, page_sums
 
 NODE_BLOCKS = 64
 """Blocks of a node, at most, unless a row group has more: a node holds whole row groups."""
 
 BASE = ("begins", "rows", "group", "first", "last")
-
-
-class DamagedBlocksError(Exception):
-    """Some blocks are not what was written."""
 
 
 def node_cuts(blocks: Blocks) -> NDArray[np.int64]:
@@ -87,59 +84,52 @@ class Header(msgspec.Struct, frozen=True):
         The same of the nodes, which may lack a sum that is too large.
     cuts
         The first block of every node, and the number of blocks.
-    checksums
-        For each column those of its nodes; the last one is that of the columns of the nodes.
     groups
         The number of row groups.
+    pages
+        The checksums of what is behind the header.
+    events
+        The checksums of the pages of the Parquet file.
     """
 
     columns: dict[str, bool]
     upper: dict[str, bool]
     cuts: list[int]
-    checksums: list[list[int]]
     groups: int
+    pages: bytes
+    events: bytes
 
 
-MAGIC = b"CEPHBLK1"
-_PRELUDE = struct.Struct("<8sII")
+NAME, VERSION = "blocks", 2
 
 
-def pack_blocks(blocks: Blocks) -> pa.Buffer:
-    """Return blocks as bytes: a header, the nodes, and column by column the blocks."""
+def pack_blocks(blocks: Blocks, events: bytes) -> pa.Buffer:
+    """Return blocks as bytes: a frame, the nodes, and column by column the blocks.
+
+    ``events`` has the checksums of the pages of the events themselves.
+    """
     cuts = node_cuts(blocks)
     columns, upper = _columns(blocks), _columns(nodes_of(blocks, cuts))
-    above = b"".join(values.tobytes() for values in upper.values())
-    checksums = [_checksums(values, cuts) for values in columns.values()]
+    data = b"".join(values.tobytes() for part in (upper, columns) for values in part.values())
     header = msgspec.json.encode(
         Header(
             {name: values.dtype == np.float64 for name, values in columns.items()},
             {name: values.dtype == np.float64 for name, values in upper.items()},
             cuts.tolist(),
-            [*checksums, [zlib.crc32(above)]],
             len(np.unique(blocks.group)),
+            page_sums(data),
+            events,
         )
     )
     header = header.ljust(-(-len(header) // 8) * 8)  # Numbers lie where processors like them.
-    prelude = _PRELUDE.pack(MAGIC, len(header), zlib.crc32(header))
-    data = [values.tobytes() for values in columns.values()]
-    return pa.py_buffer(b"".join([prelude, header, above, *data]))
-
-
-def _read_header(data: memoryview) -> tuple[Header, int]:
-    """Return the header of a file, and where the nodes begin."""
-    magic, length, checksum = _PRELUDE.unpack_from(data)
-    end = _PRELUDE.size + length
-    text = bytes(data[_PRELUDE.size : end])
-    if magic != MAGIC or zlib.crc32(text) != checksum:
-        raise DamagedBlocksError
-    return msgspec.json.decode(text, type=Header), end
+    return pa.py_buffer(frame(NAME, VERSION, header) + data)
 
 
 def _arrays(
-    data: memoryview, names: dict[str, bool], begin: int, count: int
+    pages: Pages, names: dict[str, bool], begin: int, count: int
 ) -> dict[str, NDArray[Any]]:
     return {
-        name: np.frombuffer(data, np.float64 if double else np.int64, count, begin + 8 * count * n)
+        name: pages.array(np.float64 if double else np.int64, count, begin + 8 * count * n)
         for n, (name, double) in enumerate(names.items())
     }
 
@@ -151,10 +141,6 @@ def _columns(blocks: Blocks) -> dict[str, Any]:
             if values is not None:
                 columns[f"{statistic}:{name}"] = values
     return columns
-
-
-def _checksums(values: NDArray[Any], cuts: NDArray[np.int64]) -> list[int]:
-    return [zlib.crc32(values[b:e].tobytes()) for b, e in pairwise(cuts.tolist())]
 
 
 def _blocks(arrays: dict[str, NDArray[Any]], attributes: Iterable[str]) -> Blocks:
@@ -180,46 +166,46 @@ class BlockTree:
         The level above the blocks.
     groups
         The number of row groups.
-    read_bytes
-        What was read so far.
+    events
+        The checksums of the pages of the segment's events.
+
+    Raises
+    ------
+    DataError
+        E542 if the file is damaged, here or where blocks are read.
     """
 
-    def __init__(self, source: Any) -> None:
-        data = memoryview(source)
-        header, begin = _read_header(data)
+    def __init__(self, path: Path, file: StoredFile) -> None:
+        body, rest = map_frame(path, file, NAME, VERSION)
+        header = msgspec.json.decode(body, type=Header)
         count, size = len(header.cuts) - 1, header.cuts[-1]
-        end = begin + 8 * count * len(header.upper)
-        if len(data) != end + 8 * size * len(header.columns):
-            raise DamagedBlocksError
-        if zlib.crc32(data[begin:end]) != header.checksums[-1][0]:
-            raise DamagedBlocksError
-        above = _arrays(data, header.upper, begin, count)
+        self._header_bytes = len(body)
+        self._pages = Pages(path, rest, header.pages)
+        self._begin = 8 * count * len(header.upper)
+        self._pages.check(0, self._begin)
+        above = _arrays(self._pages, header.upper, 0, count)
         self.attributes = [n.partition(":")[2] for n in above if n.startswith("known:")]
         self.nodes = _blocks(above, self.attributes)
-        self.groups = header.groups
-        self._arrays = _arrays(data, header.columns, end, size)
+        self.groups, self.events = header.groups, header.events
+        self._arrays = _arrays(self._pages, header.columns, self._begin, size)
         self._cuts = np.array(header.cuts, np.int64)
-        self._checksums = dict(zip(self._arrays, header.checksums[:-1], strict=True))
-        self._checked = {name: np.zeros(count, np.bool_) for name in self._arrays}
-        self.read_bytes = end
+
+    @property
+    def read_bytes(self) -> int:
+        """Return what was read so far."""
+        return self._header_bytes + self._pages.read_bytes
 
     def blocks(
         self, nodes: NDArray[np.int64] | None = None, attributes: Iterable[str] = ()
     ) -> Blocks:
-        """Return the blocks of some nodes, with some attributes; of all nodes without a choice.
-
-        Raises
-        ------
-        DamagedBlocksError
-            If a checksum is wrong.
-        """
+        """Return the blocks of some nodes, with some attributes; of all nodes without a choice."""
         known = [name for name in attributes if name in self.attributes]
         names = [*BASE, *(f"{s}:{n}" for n in known for s in STATISTICS)]
         count = len(self.nodes.rows)
         chosen = np.arange(count) if nodes is None else nodes
-        for name in names:
-            if name in self._arrays:
-                self._check(name, chosen)
+        for number, name in enumerate(self._arrays):
+            if name in names:
+                self._check(number, chosen)
         if len(chosen) == count:
             return _blocks(self._arrays, known)
         sizes = np.diff(self._cuts)[chosen]
@@ -228,11 +214,10 @@ class BlockTree:
         taken = {name: self._arrays[name][rows] for name in names if name in self._arrays}
         return _blocks(taken, known)
 
-    def _check(self, name: str, nodes: NDArray[np.int64]) -> None:
-        values, checked = self._arrays[name], self._checked[name]
-        for node in nodes[~checked[nodes]]:
-            part = values[self._cuts[node] : self._cuts[node + 1]]
-            if zlib.crc32(part.tobytes()) != self._checksums[name][node]:
-                raise DamagedBlocksError
-            self.read_bytes += part.nbytes
-            checked[node] = True
+    def _check(self, column: int, nodes: NDArray[np.int64]) -> None:
+        """Compare what is read of a column, from the first of some nodes to the last of a run."""
+        begin = self._begin + 8 * int(self._cuts[-1]) * column
+        for run in np.split(nodes, np.flatnonzero(np.diff(nodes) != 1) + 1):
+            if len(run):
+                first, after = self._cuts[run[0]], self._cuts[run[-1] + 1]
+                self._pages.check(begin + 8 * int(first), begin + 8 * int(after))

@@ -6,10 +6,14 @@ Every change of a store goes through these few calls, so that a test can let eac
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
+
+from cepheid.errors import DataError, Diagnostic
 
 Data = bytes | memoryview | pa.Buffer
 
@@ -33,16 +37,37 @@ class Files(Protocol):
         """Make sure that new names in a folder survive a crash."""
 
 
+def unusable(path: Path, why: str) -> DataError:
+    """Return the error of a folder or a file that the system does not let us use."""
+    helps = ("name a folder that this process may read and write, on a disk with space",)
+    return DataError([Diagnostic("E549", f"the store cannot use `{path}`: {why}", helps=helps)])
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Turn what the system says against a file into a diagnostic, E549."""
+    try:
+        yield
+    except OSError as error:
+        raise unusable(path, error.strerror or str(error)) from error
+    except ValueError as error:  # A name with a NUL.
+        raise unusable(path, str(error)) from error
+
+
 class LocalFiles:
-    """Files of this machine, or of a network drive with hard links."""
+    """Files of this machine, or of a network drive with hard links.
+
+    What the system refuses is error E549.
+    """
 
     def make_folder(self, path: Path) -> None:
         """Make a folder and those above it, if they do not exist."""
-        path.mkdir(parents=True, exist_ok=True)
+        with told(path):
+            path.mkdir(parents=True, exist_ok=True)
 
     def write(self, path: Path, data: Data) -> None:
         """Write a new file; it is on disk when this returns."""
-        with path.open("xb") as file:
+        with told(path), path.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -52,20 +77,23 @@ class LocalFiles:
 
         A link, unlike a renaming, never takes the place of a file that another writer made.
         """
-        try:
-            target.hardlink_to(source)
-        except FileExistsError:
-            return False
-        return True
+        with told(target):
+            try:
+                target.hardlink_to(source)
+            except FileExistsError:
+                return False
+            return True
 
     def remove(self, path: Path) -> None:
         """Remove a file, if it exists."""
-        path.unlink(missing_ok=True)
+        with told(path):
+            path.unlink(missing_ok=True)
 
     def sync_folder(self, path: Path) -> None:
         """Make sure that new names in a folder survive a crash."""
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        with told(path):
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)

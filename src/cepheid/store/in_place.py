@@ -16,8 +16,8 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.store.arriving import merged_schema, plain
 from cepheid.store.block_tree import pack_blocks
 from cepheid.store.blocks import STATISTICS, Blocks, Summary, index_table, is_summarised
-from cepheid.store.checking import checksum_of
 from cepheid.store.manifest import Manifest, Segment, StoredFile, pack_schema
+from cepheid.store.mapped import page_sums
 from cepheid.store.secondary import parts_of
 from cepheid.store.segments import INDEX_FOLDER, Place, write_indexes
 from cepheid.store.times import Times, read_ticks
@@ -80,7 +80,8 @@ def _schema(path: Path, known: pa.Schema | None) -> pa.Schema:
 
 
 def _file_of(path: Path, name: str) -> StoredFile:
-    return StoredFile(name, path.stat().st_size, checksum_of(path))
+    with pa.memory_map(str(path)) as source:
+        return StoredFile.of(name, source.read_buffer())
 
 
 def _unreadable(path: Path, error: Exception) -> DataError:
@@ -115,10 +116,12 @@ def _index_file(place: Place, path: Path, name: str, time: str) -> list[Segment]
                 indexes |= write_indexes(place, stem, column, times, [attribute])
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(path, error) from error
-    packed = pack_blocks(_joined([part.blocks for part in parts]))
+    with pa.memory_map(str(path)) as source:
+        content = source.read_buffer()
+    data, pages = StoredFile.of(name, content), page_sums(content)
+    packed = pack_blocks(_joined([part.blocks for part in parts]), pages)
     beside = f"{INDEX_FOLDER}/{stem}.blocks"
     place.files.write(place.folder / beside, packed)
-    data = _file_of(path, name)
     ends = int(times[0]), int(times[-1])
     return [Segment(data, len(times), *ends, StoredFile.of(beside, packed), indexes)]
 

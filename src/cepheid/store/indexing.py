@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
-from pyarrow import parquet
 
 from cepheid.store.manifest import Manifest, Segment, StoredFile
 from cepheid.store.secondary import parts_of
@@ -21,15 +21,15 @@ def index_segment(
     snapshot: Snapshot, place: Place, segment: Segment, attribute: str
 ) -> dict[str, StoredFile]:
     """Write the index of a segment; return its file under the name of the segment's blocks."""
-    path = snapshot.path(segment.data, data=True)
     parts = parts_of(attribute)
-    if not set(parts) <= set(parquet.read_schema(path).names):
+    if not set(parts) <= set(snapshot.columns_in(segment)):
         return {}
     manifest = snapshot.manifest
     groups = sorted({int(group) for group in snapshot.blocks(segment).group})
     table = snapshot.read_groups(segment, groups, list({*parts, manifest.time}))
     times = read_ticks(table, manifest.time)
-    stem = PurePosixPath(segment.blocks.name).stem
+    # Another writer may build the same index, or have left it behind in a crash.
+    stem = f"{PurePosixPath(segment.blocks.name).stem}-{uuid.uuid4().hex[:12]}"
     written = write_indexes(place, stem, table, times, [attribute])
     return {segment.blocks.name: written[attribute]}
 

@@ -11,31 +11,41 @@ import re
 import uuid
 import zlib
 from base64 import b64decode, b64encode
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic
-from cepheid.store.file_system import Data, Files
+from cepheid.framing import MAGIC, FrameError, OtherFrameError, digest_of, frame, unframe
+from cepheid.store.file_system import Data, Files, told
 
-FORMAT = 2
-"""Goes up whenever older versions of Cepheid can no longer read a store."""
+NAME, FORMAT = "manifest", 3
+"""The version goes up whenever older versions of Cepheid can no longer read a store."""
 
 _NAME = re.compile(r"manifest-(\d{10})\.json")
+_OLD = re.compile(rb"[0-9a-f]{8}\n")
+"""How manifests began before they had a frame."""
+_BACK = "remove it to go back to the version before"
 
 
 class StoredFile(msgspec.Struct, frozen=True):
-    """A file of a store, its length and the CRC-32 of its bytes."""
+    """A file of a store, its length, the CRC-32 of its bytes, and the digest of its frame.
+
+    Events have no frame: their blocks know their pages.
+    """
 
     name: str
     size: int
     checksum: int
+    digest: str = ""
 
     @staticmethod
     def of(name: str, data: Data) -> StoredFile:
         """Return what there is to know about a file that holds some bytes."""
-        return StoredFile(name, len(data), zlib.crc32(data))
+        view = memoryview(data).cast("B")
+        framed = bytes(view[: len(MAGIC)]) == MAGIC
+        return StoredFile(name, len(view), zlib.crc32(view), digest_of(view) if framed else "")
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -68,7 +78,6 @@ class Manifest(msgspec.Struct, frozen=True):
     floor: int | None = None
     batches: dict[str, int] = {}
     folder: str | None = None
-    format: int = FORMAT
 
     @property
     def schema(self) -> pa.Schema:
@@ -96,9 +105,11 @@ def pack_schema(schema: pa.Schema) -> str:
 
 def list_versions(folder: Path) -> list[int]:
     """Return the versions of a store, in order."""
-    if not folder.is_dir():
-        return []
-    found = (_NAME.fullmatch(path.name) for path in folder.iterdir())
+    with told(folder):
+        if not folder.exists():
+            return []
+        # A file in the place of the folder is told by the system.
+        found = [_NAME.fullmatch(path.name) for path in folder.iterdir()]
     return sorted(int(match[1]) for match in found if match)
 
 
@@ -113,23 +124,52 @@ def load_manifest(folder: Path, version: int) -> Manifest:
     Raises
     ------
     DataError
-        E542 if the manifest is damaged, E544 if a later Cepheid has written it.
+        E542 if the manifest is damaged, E544 if another version of Cepheid has written it, E547 if
+        it names files outside the store.
     """
     path = path_of(folder, version)
-    head, _, body = path.read_bytes().partition(b"\n")
-    if head != _checksum_line(body):
-        message = f"`{path}` is damaged: its checksum is wrong"
-        helps = ("remove it to go back to the version before",)
-        raise DataError([Diagnostic("E542", message, helps=helps)])
-    known: dict[str, object] = msgspec.json.decode(body)
-    if known.get("format") != FORMAT:
-        message = f"`{folder}` has format {known.get('format')}, this Cepheid reads {FORMAT}"
-        raise DataError([Diagnostic("E544", message)])
-    return msgspec.json.decode(body, type=Manifest)
+    with told(path):
+        data = path.read_bytes()
+    try:
+        found = msgspec.json.decode(unframe(data, NAME, FORMAT), type=Manifest)
+    except (OtherFrameError, msgspec.MsgspecError) as error:
+        raise _other_format(folder, str(error)) from error
+    except FrameError as error:
+        if _OLD.fullmatch(data[:9]):
+            raise _other_format(folder, f"it has version 2, this Cepheid reads {FORMAT}") from error
+        message = f"`{path}` is damaged: {error}"
+        raise DataError([Diagnostic("E542", message, helps=(_BACK,))]) from error
+    if found.version != version:
+        message = f"`{path}` is damaged: it is the manifest of version {found.version}"
+        raise DataError([Diagnostic("E542", message, helps=(_BACK,))])
+    _check_names(path, found)
+    return found
 
 
-def _checksum_line(body: bytes) -> bytes:
-    return f"{zlib.crc32(body):08x}".encode()
+def _check_names(path: Path, manifest: Manifest) -> None:
+    """Raise E547 if a manifest names a file outside its folder, or outside that of others' files.
+
+    Where the files of others lie, who opened their folder has said; it is written as the way there.
+    """
+    beside = () if manifest.folder is None else (manifest.folder,)
+    for name in (*(file.name for file in manifest.files()), *beside):
+        place = PurePosixPath(name)
+        up = ".." in place.parts and name not in beside
+        if place.is_absolute() or up or not place.parts or "\0" in name or "\\" in name:
+            raise outside(path, name)
+
+
+def outside(path: Path, name: str) -> DataError:
+    """Return the error of a manifest that names a file which is not the store's."""
+    message = f"`{path}` names `{name}`, which is outside the folder of the store"
+    helps = ("do not use this store: Cepheid writes no such names",)
+    return DataError([Diagnostic("E547", message, helps=helps)])
+
+
+def _other_format(folder: Path, why: str) -> DataError:
+    message = f"another version of Cepheid has written `{folder}`: {why}"
+    helps = (f"its events are Parquet files: `EventStore.open_directory('{folder}/segments')`",)
+    return DataError([Diagnostic("E544", message, helps=helps)])
 
 
 def commit(files: Files, folder: Path, manifest: Manifest) -> bool:
@@ -137,7 +177,7 @@ def commit(files: Files, folder: Path, manifest: Manifest) -> bool:
     body = msgspec.json.encode(manifest)
     waiting = folder / f".manifest-{uuid.uuid4().hex}.tmp"
     try:
-        files.write(waiting, _checksum_line(body) + b"\n" + body)
+        files.write(waiting, frame(NAME, FORMAT, body))
         won = files.publish(waiting, path_of(folder, manifest.version))
     finally:
         files.remove(waiting)

@@ -1,4 +1,8 @@
-"""What work costs on this machine: measured once by ``cepheid store calibrate``, else guessed."""
+"""What work costs on this machine: measured once by ``cepheid store calibrate``, else guessed.
+
+The figures are plain JSON without a frame: people may change them, and a wrong one costs time,
+never an answer. What cannot be read is as if nothing had been measured.
+"""
 
 from __future__ import annotations
 

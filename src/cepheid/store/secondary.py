@@ -1,27 +1,35 @@
 """Secondary indexes: a column in; its values in order, each with its row and its time, out.
 
 An entry is (value, row, time), as in Körber, section 3.4.1: from the entries alone one can tell
-how far two events are apart, in time and in events. NULLs have no entry. Pages of entries have
-checksums of their own, since a look-up reads few of them.
+how far two events are apart, in time and in events. NULLs have no entry. A look-up reads few pages
+of entries, and compares only those with their checksums.
 """
 
 from __future__ import annotations
 
-import zlib
-from typing import Any, NamedTuple
+import hashlib
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from cepheid.framing import frame
 from cepheid.store.blocks import is_summed, values_of
+from cepheid.store.manifest import StoredFile
+from cepheid.store.mapped import Pages, map_frame, page_sums
 from cepheid.store.times import Times, one_array
 
-PAGE_ENTRIES = 4_096
-"""Entries that share a checksum."""
+FENCE_ENTRIES = 4_096
+"""The value of every so many entries is in the header: a look-up goes straight to its place."""
 
+NAME, VERSION = "index", 2
+NAME_MAX = 120
+"""Letters of the name of an attribute in that of a file; file systems allow about 250 in all."""
 
 SPARSE_MIN = 64
 """Fewer than one of so many entries are sorted."""
@@ -35,14 +43,18 @@ class Hits(NamedTuple):
 
 
 def index_name(attribute: str) -> str:
-    """Return how the files of an index end.
+    """Return how the files of an index end; of a long name, the beginning and a digest of it.
 
     Examples
     --------
     >>> index_name("price/eur")
     'price%2Feur.index'
     """
-    return f"{quote(attribute, safe='')}.index"
+    name = quote(attribute, safe="")
+    if len(name) > NAME_MAX:
+        digest = hashlib.sha256(attribute.encode("utf-8", "surrogatepass")).hexdigest()
+        name = f"{name[: NAME_MAX // 2]}-{digest[:32]}"
+    return f"{name}.index"
 
 
 def can_index(kind: pa.DataType) -> bool:
@@ -75,7 +87,7 @@ def indexed_values(table: pa.Table, name: str) -> Any:
 
 
 def index_column(column: Any, times: Times) -> pa.Buffer:
-    """Return the bytes of an index: an Arrow file, sorted by value, then by row."""
+    """Return the bytes of an index, sorted by value, then by row."""
     array = one_array(column)
     if is_summed(array.type):
         values, valid = values_of(array)
@@ -95,63 +107,77 @@ def index_column(column: Any, times: Times) -> pa.Buffer:
     return _pack(keys, order.astype(np.int32), times[order], texts)
 
 
+class Header(msgspec.Struct, frozen=True):
+    """What a file of an index begins with.
+
+    Attributes
+    ----------
+    entries
+        Their number.
+    values
+        The type of the values; of texts they are numbers.
+    fences
+        The first value of every so many entries.
+    texts
+        The length of the texts, an Arrow stream behind the entries; -1 without.
+    pages
+        The checksums of what is behind the header.
+    """
+
+    entries: int
+    values: str
+    fences: bytes
+    texts: int
+    pages: bytes
+
+
 def _pack(
     keys: NDArray[Any], rows: NDArray[np.int32], times: Times, texts: pa.Array[Any] | None
 ) -> pa.Buffer:
-    """Lay an index out: the entries, and in the schema the texts and the checksums of pages."""
-    metadata = {
-        b"values": page_checksums(keys).tobytes(),
-        b"events": page_checksums(rows, times).tobytes(),
-    }
+    """Lay an index out: a frame; times, values and rows of the entries; the texts."""
+    parts = [times.tobytes(), keys.tobytes(), rows.tobytes()]
+    size = -1
     if texts is not None:
         sink = pa.BufferOutputStream()
         named = pa.table({"text": texts})
         with pa.ipc.new_stream(sink, named.schema) as writer:
             writer.write_table(named)
-        metadata[b"texts"] = sink.getvalue().to_pybytes()
-    columns: dict[str, Any] = {"value": keys, "row": rows, "time": times}
-    table = pa.table(columns).replace_schema_metadata(metadata)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
-def page_checksums(*columns: NDArray[Any]) -> NDArray[np.uint32]:
-    """Return a checksum for every page of some columns."""
-    pages = range(-(-len(columns[0]) // PAGE_ENTRIES))
-    return np.array([page_checksum(page, *columns) for page in pages], np.uint32)
-
-
-def page_checksum(page: int, *columns: NDArray[Any]) -> int:
-    """Return the CRC-32 of a page."""
-    begin = page * PAGE_ENTRIES
-    found = 0
-    for column in columns:
-        found = zlib.crc32(column[begin : begin + PAGE_ENTRIES].tobytes(), found)
-    return found
-
-
-class DamagedIndexError(Exception):
-    """Some entries of an index are not what was written."""
+        parts.append(sink.getvalue().to_pybytes())
+        size = len(parts[-1])
+    data = b"".join(parts)
+    fences = keys[::FENCE_ENTRIES].tobytes()
+    header = msgspec.json.encode(Header(len(keys), keys.dtype.str, fences, size, page_sums(data)))
+    header = header.ljust(-(-len(header) // 8) * 8)  # Numbers lie where processors like them.
+    return pa.py_buffer(frame(NAME, VERSION, header) + data)
 
 
 class SecondaryIndex:
-    """An index of one attribute and segment, read from a mapped file as far as it is needed."""
+    """An index of one attribute and segment, read from a mapped file as far as it is needed.
 
-    def __init__(self, source: Any) -> None:
-        table = pa.ipc.open_file(source).read_all()
-        metadata = table.schema.metadata
-        arrays = [one_array(table.column(n)).to_numpy() for n in ("value", "row", "time")]
-        self._values, self._rows, self._times = arrays
-        self._value_checksums = np.frombuffer(metadata[b"values"], np.uint32)
-        self._event_checksums = np.frombuffer(metadata[b"events"], np.uint32)
+    Raises
+    ------
+    DataError
+        E542 if the file is damaged, here or where entries are read.
+    """
+
+    def __init__(self, path: Path, file: StoredFile) -> None:
+        body, rest = map_frame(path, file, NAME, VERSION)
+        header = msgspec.json.decode(body, type=Header)
+        count, kind = header.entries, np.dtype(header.values)
+        self._pages = Pages(path, rest, header.pages)
+        self._fences = np.frombuffer(header.fences, kind)
+        self._times = self._pages.array(np.int64, count, 0)
+        self._values_at = 8 * count
+        self._values = self._pages.array(kind, count, self._values_at)
+        self._rows_at = self._values_at + kind.itemsize * count
+        self._rows = self._pages.array(np.int32, count, self._rows_at)
         self._texts: NDArray[Any] | None = None
-        if b"texts" in metadata:
-            texts = pa.ipc.open_stream(metadata[b"texts"]).read_all()["text"]
+        if header.texts >= 0:
+            end = len(rest)
+            self._pages.check(end - header.texts, end)
+            stream = pa.py_buffer(self._pages.data[end - header.texts :])
+            texts = pa.ipc.open_stream(stream).read_all()["text"]
             self._texts = np.array(texts.to_pylist(), dtype=object)
-        self._checked: set[int] = set()
-        self._values_checked: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._values)
@@ -170,9 +196,17 @@ class SecondaryIndex:
         if self._texts is not None:
             return self._find_text(operator, str(value))
         value = self._values.dtype.type(value)
-        low = int(np.searchsorted(self._values, value, side="left"))
-        high = int(np.searchsorted(self._values, value, side="right"))
+        low, high = self._place(value, "left"), self._place(value, "right")
         return ranges_of(operator, low, high, size)
+
+    def _place(self, value: Any, side: Literal["left", "right"]) -> int:
+        """Return where a value stands among the entries; one stretch between fences is read."""
+        stretch = max(int(np.searchsorted(self._fences, value, side=side)) - 1, 0)
+        begin = stretch * FENCE_ENTRIES
+        values = self._values[begin : begin + FENCE_ENTRIES]
+        start = self._values_at + begin * self._values.itemsize
+        self._pages.check(start, start + values.nbytes)
+        return begin + int(np.searchsorted(values, value, side=side))
 
     def _find_text(self, operator: str, text: str) -> list[tuple[int, int]]:
         assert self._texts is not None, "the caller has looked"
@@ -182,20 +216,14 @@ class SecondaryIndex:
         first, after = (
             number(np.searchsorted(self._texts, text, side=side)) for side in ("left", "right")
         )
-        low, high = (int(np.searchsorted(self._values, n, side="left")) for n in (first, after))
+        low, high = (self._place(n, "left") for n in (first, after))
         return ranges_of(operator, low, high, len(self._values))
 
     def read(self, ranges: list[tuple[int, int]]) -> Hits:
-        """Return the events of ranges, in the order of rows.
-
-        Raises
-        ------
-        DamagedIndexError
-            If a page does not fit its checksum.
-        """
+        """Return the events of ranges, in the order of rows."""
         for begin, end in ranges:
-            if begin < end:
-                self._check(begin // PAGE_ENTRIES, (end - 1) // PAGE_ENTRIES)
+            self._pages.check(8 * begin, 8 * end)
+            self._pages.check(self._rows_at + 4 * begin, self._rows_at + 4 * end)
         rows = np.concatenate([self._rows[b:e] for b, e in ranges] or [np.zeros(0, np.int32)])
         times = np.concatenate([self._times[b:e] for b, e in ranges] or [np.zeros(0, np.int64)])
         if len(rows) * SPARSE_MIN < len(self._rows):
@@ -207,20 +235,6 @@ class SecondaryIndex:
         placed[rows] = times
         held[rows] = True
         return Hits(np.flatnonzero(held), placed[held])
-
-    def _check(self, first: int, last: int) -> None:
-        """Compare pages with their checksums; of values, those where a range begins and ends."""
-        for page in {first, last} - self._values_checked:
-            if page_checksum(page, self._values) != int(self._value_checksums[page]):
-                raise DamagedIndexError
-            self._values_checked.add(page)
-        for page in range(first, last + 1):
-            if page in self._checked:
-                continue
-            found = page_checksum(page, self._rows, self._times)
-            if found != int(self._event_checksums[page]):
-                raise DamagedIndexError
-            self._checked.add(page)
 
 
 def ranges_of(operator: str, low: int, high: int, size: int) -> list[tuple[int, int]]:

@@ -15,6 +15,7 @@ from cepheid.store.block_tree import pack_blocks
 from cepheid.store.blocks import group_offsets, index_table
 from cepheid.store.file_system import Files
 from cepheid.store.manifest import Segment, StoredFile
+from cepheid.store.mapped import page_sums
 from cepheid.store.secondary import index_column, index_name, indexed_values, parts_of
 from cepheid.store.times import Times
 
@@ -50,10 +51,12 @@ def write_segments(
 def _write_segment(place: Place, table: pa.Table, times: Times, side: bool) -> Segment:  # noqa: FBT001  # one private caller
     stem = f"{int(times[0]):+021d}-{uuid.uuid4().hex[:12]}"
     with ThreadPoolExecutor(1) as pool:
-        packed = pool.submit(_parquet, table)
+        written = pool.submit(_parquet, table)
         blocks = index_table(table, times, group_offsets(len(times), GROUP_ROWS))
-        data = _write(place, f"{DATA_FOLDER}/{stem}.parquet", packed.result())
-    beside = _write(place, f"{INDEX_FOLDER}/{stem}.blocks", pack_blocks(blocks))
+        packed = written.result()
+        data = _write(place, f"{DATA_FOLDER}/{stem}.parquet", packed)
+    summaries = pack_blocks(blocks, page_sums(packed))
+    beside = _write(place, f"{INDEX_FOLDER}/{stem}.blocks", summaries)
     indexes = write_indexes(place, stem, table, times, place.indexed)
     ends = int(times[0]), int(times[-1])
     return Segment(data, len(times), *ends, beside, indexes, side)
@@ -80,10 +83,7 @@ def _write(place: Place, name: str, data: pa.Buffer) -> StoredFile:
 
 
 def _parquet(table: pa.Table) -> pa.Buffer:
-    """Return a table as Parquet; text repeats and has a dictionary, numbers seldom do.
-
-    Every page has a checksum, so that what a disk has changed is not taken for an event.
-    """
+    """Return a table as Parquet; text repeats and has a dictionary, numbers seldom do."""
     texts: Any = [
         field.name
         for field in table.schema
@@ -96,6 +96,5 @@ def _parquet(table: pa.Table) -> pa.Buffer:
         row_group_size=GROUP_ROWS,
         compression="lz4",
         use_dictionary=texts,
-        write_page_checksum=True,
     )
     return sink.getvalue()

@@ -5,7 +5,6 @@ What is read is counted, so that a plan can be compared with what it has cost.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
@@ -17,12 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from cepheid.errors import DataError, Diagnostic
-from cepheid.store.block_tree import BlockTree, DamagedBlocksError
+from cepheid.store.block_tree import BlockTree
 from cepheid.store.blocks import Blocks
-from cepheid.store.manifest import Manifest, Segment, StoredFile
+from cepheid.store.manifest import Manifest, Segment, StoredFile, outside, path_of
+from cepheid.store.mapped import Pages, damaged, map_file
 from cepheid.store.merging import Piece, merge_pieces
-from cepheid.store.secondary import DamagedIndexError, Hits, SecondaryIndex
+from cepheid.store.secondary import Hits, SecondaryIndex
 from cepheid.store.times import Times, one_array, read_ticks
 
 RUN_GROUPS = 64
@@ -74,12 +73,6 @@ class Interval(msgspec.Struct, frozen=True):
     end: int | None = None
 
 
-def damaged(path: Path, why: str) -> DataError:
-    """Return the error of a file that is not what was written."""
-    helps = ("`cepheid store verify` looks at all files of the store",)
-    return DataError([Diagnostic("E542", f"`{path}` is damaged: {why}", helps=helps)])
-
-
 class Snapshot:
     """Reads one version of a store."""
 
@@ -93,10 +86,20 @@ class Snapshot:
         self._found: dict[tuple[str, tuple[tuple[int, int], ...]], Hits] = {}
 
     def path(self, file: StoredFile, *, data: bool = False) -> Path:
-        """Return where a file is; events may lie in a folder of others."""
+        """Return where a file is; events may lie in a folder of others.
+
+        Raises
+        ------
+        DataError
+            E547 if a link leads out of the store.
+        """
         if data and self.manifest.folder is not None:
             return self._folder / self.manifest.folder / file.name
-        return self._folder / file.name
+        path = self._folder / file.name
+        if not path.resolve().is_relative_to(self._folder.resolve()):
+            # A link leads out of the store; links among the files of others are theirs.
+            raise outside(path_of(self._folder, self.manifest.version), file.name)
+        return path
 
     # -----------------------------------------------------------------------------------
     # Indexes
@@ -105,15 +108,7 @@ class Snapshot:
         """Return the tree over the blocks of a segment; it is opened once."""
         name = segment.blocks.name
         if name not in self._cache:
-            path = self.path(segment.blocks)
-            try:
-                if path.stat().st_size != segment.blocks.size:
-                    raise damaged(path, "its length is wrong")
-                self._cache[name] = BlockTree(pa.memory_map(str(path)).read_buffer())
-            except (OSError, pa.ArrowException, struct.error, ValueError) as error:
-                raise damaged(path, "it cannot be read") from error
-            except DamagedBlocksError as error:
-                raise damaged(path, "a checksum is wrong") from error
+            self._cache[name] = BlockTree(self.path(segment.blocks), segment.blocks)
             self.effort.index_bytes += self._cache[name].read_bytes
         found: BlockTree = self._cache[name]
         return found
@@ -129,8 +124,6 @@ class Snapshot:
         before = tree.read_bytes
         try:
             return tree.blocks(nodes, attributes)
-        except DamagedBlocksError as error:
-            raise damaged(self.path(segment.blocks), "a checksum is wrong") from error
         finally:
             self.effort.index_bytes += tree.read_bytes - before
 
@@ -140,13 +133,7 @@ class Snapshot:
         if file is None:
             return None
         if file.name not in self._cache:
-            path = self.path(file)
-            try:
-                if path.stat().st_size != file.size:
-                    raise damaged(path, "its length is wrong")
-                self._cache[file.name] = SecondaryIndex(pa.memory_map(str(path)))
-            except (OSError, pa.ArrowException, KeyError) as error:
-                raise damaged(path, "it cannot be read") from error
+            self._cache[file.name] = SecondaryIndex(self.path(file), file)
         found: SecondaryIndex = self._cache[file.name]
         return found
 
@@ -159,11 +146,7 @@ class Snapshot:
             count = sum(end - begin for begin, end in ranges)
             self.effort.entries += count
             self.effort.index_bytes += count * index.entry_bytes
-            try:
-                self._found[key] = index.read(ranges)
-            except DamagedIndexError as error:
-                path = self.path(segment.indexes[attribute])
-                raise damaged(path, "a checksum is wrong") from error
+            self._found[key] = index.read(ranges)
         return self._found[key]
 
     # -----------------------------------------------------------------------------------
@@ -252,41 +235,80 @@ class Snapshot:
         DataError
             E542 if the file is damaged.
         """
-        path = self.path(segment.data, data=True)
         key = id(segment)
         opened = {} if opened is None else opened
+        if key not in opened:
+            opened[key] = self._open(segment)
+        file = opened[key]
+        wanted = set(file.schema_arrow.names).intersection(columns)
+        self._check(file, self._pages(segment), groups, wanted)
         try:
-            if key not in opened:
-                if path.stat().st_size != segment.data.size:
-                    raise damaged(path, "its length is wrong")
-                opened[key] = parquet.ParquetFile(
-                    path, memory_map=True, page_checksum_verification=True
-                )
-            file = opened[key]
-            present = set(file.schema_arrow.names)
             table = file.read_row_groups(
-                groups, [name for name in columns if name in present], use_threads=False
+                groups, [name for name in columns if name in wanted], use_threads=False
             )
         except (OSError, pa.ArrowException) as error:
+            path = self.path(segment.data, data=True)
             raise damaged(path, str(error).splitlines()[0]) from error
-        self._count(file, groups, present.intersection(columns))
         return complete(table, self.manifest.schema, columns)
 
-    def _count(self, file: parquet.ParquetFile, groups: list[int], columns: set[str]) -> None:
-        with self._lock:
-            self._count_groups(file, groups, columns)
+    def columns_in(self, segment: Segment) -> list[str]:
+        """Return the columns that a segment has; E542 if its file is damaged."""
+        return list(self._open(segment).schema_arrow.names)
 
-    def _count_groups(
-        self, file: parquet.ParquetFile, groups: list[int], columns: set[str]
+    def _pages(self, segment: Segment) -> Pages:
+        """Return the bytes of a segment's events; each page is compared once."""
+        name = f"events of {segment.blocks.name}"
+        if name not in self._cache:
+            path = self.path(segment.data, data=True)
+            data = map_file(path, segment.data)
+            self._cache[name] = Pages(path, data, self.tree(segment).events)
+        found: Pages = self._cache[name]
+        return found
+
+    def _open(self, segment: Segment) -> parquet.ParquetFile:
+        """Return the file of a segment; its last bytes say where the description begins."""
+        pages = self._pages(segment)
+        size = len(pages.data)
+        pages.check(max(size - 8, 0), size)
+        length = int.from_bytes(pages.data[-8:-4], "little")
+        pages.check(max(size - 8 - length, 0), size)
+        try:
+            return parquet.ParquetFile(pa.BufferReader(pa.py_buffer(pages.data)))
+        except (OSError, pa.ArrowException) as error:
+            path = self.path(segment.data, data=True)
+            raise damaged(path, str(error).splitlines()[0]) from error
+
+    def _check(
+        self, file: parquet.ParquetFile, pages: Pages, groups: list[int], columns: set[str]
     ) -> None:
-        self.effort.groups += len(groups)
-        for number in groups:
-            group = file.metadata.row_group(number)
-            self.effort.rows += group.num_rows
-            for n in range(group.num_columns):
-                column = group.column(n)
-                if column.path_in_schema.partition(".")[0] in columns:
-                    self.effort.data_bytes += column.total_compressed_size
+        """Compare what is about to be read of row groups with its checksums, and count it."""
+        if not groups:
+            return
+        parts = _parts_of(file.metadata.row_group(groups[0]), columns)
+        with self._lock:
+            self.effort.groups += len(groups)
+            for number in groups:
+                group = file.metadata.row_group(number)
+                self.effort.rows += group.num_rows
+                for part in parts:
+                    begin, end = _place_of(group.column(part))
+                    pages.check(begin, end)
+                    self.effort.data_bytes += end - begin
+
+
+def _place_of(column: parquet.ColumnChunkMetaData) -> tuple[int, int]:
+    """Return where the values of a column and a row group begin and end in a file."""
+    begin = column.data_page_offset
+    if column.has_dictionary_page and column.dictionary_page_offset is not None:
+        begin = min(begin, column.dictionary_page_offset)
+    return begin, begin + column.total_compressed_size
+
+
+def _parts_of(group: parquet.RowGroupMetaData, columns: set[str]) -> list[int]:
+    """Return the numbers of the parts of some columns; a structure has several."""
+    paths = [group.column(number).path_in_schema for number in range(group.num_columns)]
+    inside = tuple(f"{name}." for name in columns)
+    return [n for n, path in enumerate(paths) if path in columns or path.startswith(inside)]
 
 
 def group_times(

@@ -15,6 +15,9 @@ _DAY_US = 86_400_000_000
 
 Times = NDArray[np.int64]
 
+LATEST = 2**62
+"""The last time of an event, and as far before 0 the first: windows reach beyond their events."""
+
 
 def is_time(kind: pa.DataType) -> bool:
     """Return whether a column of a type can be the time of events."""
@@ -40,19 +43,42 @@ def _none(column: Any) -> pa.Array[Any]:
 
 
 def ticks_of(array: pa.Array[Any]) -> Times:
-    """Return times, dates, durations or whole numbers as 64-bit numbers; NULL gives anything."""
+    """Return times, dates, durations or whole numbers as 64-bit numbers; NULL gives anything.
+
+    Raises
+    ------
+    DataError
+        E548 if one of them leaves 64 bits.
+    """
     types, kind = pa.types, array.type
     if types.is_date32(kind):
-        return _values(array.view(pa.int32())).astype(np.int64) * _DAY_US
+        return _in_us(_values(array.view(pa.int32())).astype(np.int64), _DAY_US, kind)
     if types.is_date64(kind):
-        return _values(array.view(pa.int64())) * 1_000
+        return _in_us(_values(array.view(pa.int64())), 1_000, kind)
     if types.is_timestamp(kind) or types.is_duration(kind):
         steps = _values(array.view(pa.int64()))
         # Nanoseconds are rounded down, as by the engine.
         if kind.unit == "us":
             return steps
-        return steps // 1_000 if kind.unit == "ns" else steps * _UNIT_US[kind.unit]
-    return _values(array).astype(np.int64, copy=False)
+        return steps // 1_000 if kind.unit == "ns" else _in_us(steps, _UNIT_US[kind.unit], kind)
+    values = _values(array)
+    if values.dtype == np.uint64 and (values >= np.uint64(2**63)).any():
+        raise _beyond(int(values.max()), kind)
+    return values.astype(np.int64, copy=False)
+
+
+def _in_us(steps: Times, unit_us: int, kind: pa.DataType) -> Times:
+    most = (2**63 - 1) // unit_us
+    far = (steps > most) | (steps < -most)
+    if far.any():
+        raise _beyond(int(steps[far][0]), kind)
+    return steps * unit_us
+
+
+def _beyond(value: int, kind: pa.DataType) -> DataError:
+    message = f"the time {value} of type {kind} is beyond what a store holds"
+    helps = ("times are whole numbers, or microseconds, from -2^62 to 2^62; leave it out",)
+    return DataError([Diagnostic("E548", message, helps=helps)])
 
 
 def _values(array: pa.Array[Any]) -> NDArray[Any]:
@@ -66,7 +92,8 @@ def read_ticks(table: pa.Table, name: str) -> Times:
     Raises
     ------
     DataError
-        E505 if there is no such column, E506 if it holds no times or a NULL.
+        E505 if there is no such column, E506 if it holds no times or a NULL, E548 if a time is
+        beyond what a store holds.
     """
     if name not in table.column_names:
         helps = (suggest_names(name, table.column_names, owner="the input"),)
@@ -80,7 +107,10 @@ def read_ticks(table: pa.Table, name: str) -> Times:
         row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
         message = f"the time column `{name}` is NULL in row {row}"
         raise DataError([Diagnostic("E506", message, helps=("leave out events without a time",))])
-    return ticks_of(array)
+    times = ticks_of(array)
+    if len(times) and (times.max() > LATEST or times.min() < -LATEST):
+        raise _beyond(int(times.max() if times.max() > LATEST else times.min()), array.type)
+    return times
 
 
 def tick_of(value: Any, kind: pa.DataType) -> int:

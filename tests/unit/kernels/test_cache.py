@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,22 @@ def test_files_that_are_cut_off_or_changed_are_not_there(folder: Path) -> None:
     for damaged in (whole[:-1], whole[:20], b"", whole[:-1] + b"x"):
         (folder / "name").write_bytes(damaged)
         assert cache.load("name") is None
+
+
+def test_no_changed_bit_is_code(folder: Path) -> None:
+    cache.save("name", ENTRY)
+    whole = (folder / "name").read_bytes()
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (folder / "name").write_bytes(damaged)
+        assert cache.load("name") is None
+
+
+def test_a_file_under_the_name_of_another_is_not_read(folder: Path) -> None:
+    cache.save("name", ENTRY)
+    (folder / "other").write_bytes((folder / "name").read_bytes())
+    assert cache.load("other") is None
 
 
 def test_a_folder_that_others_can_write_is_not_used(folder: Path) -> None:
@@ -124,3 +141,25 @@ def test_values_and_types_have_the_same_description() -> None:
 
 def test_all_kernels_are_missing_from_an_empty_folder(folder: Path) -> None:
     assert len(missing()) == len(listed())
+
+
+def test_a_damaged_archive_gives_no_kernel(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.save("name", ENTRY)
+    place = tmp_path / "archive" / "kernels.zip"
+    place.parent.mkdir(mode=0o700)
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(folder / "name", "name")
+    (folder / "name").unlink()
+    monkeypatch.setattr(cache, "shipped", lambda: place)
+    whole = place.read_bytes()
+    found = set()
+    for bit in range(0, 8 * len(whole), 3):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        place.write_bytes(damaged)
+        cache._open_archive.cache_clear()
+        found.add(cache.load("name"))
+    cache._open_archive.cache_clear()
+    assert found == {None, ENTRY}  # Some bits, such as those of a date, mean nothing.

@@ -1,0 +1,314 @@
+"""Whatever is read back is as it was written, or an error says so: one bit is enough.
+
+Bits are changed one at a time, in every kind of state and of file; bytes are cut off, and one state
+is given in place of another.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from tests.engine.comparison import table_of
+from tests.runtime.test_rules_turn import MORE
+from tests.runtime.test_rules_turn import Stream as RulesStream
+from tests.runtime.test_rules_turn import work_of as rules_of
+from tests.runtime.test_stream_state import Live
+from tests.select import test_counted_turn as counted
+from tests.select import test_join_turn as joined
+from tests.select.cases import table_of as rows_of
+from tests.situations.test_situations import SCHEMA as SITUATIONS
+from tests.situations.test_situations import table_of as situations_of
+
+import cepheid
+from cepheid.engine.job import Job
+from cepheid.engine.live_panes import LivePanes
+from cepheid.engine.running_snapshot import rules_from_bytes
+from cepheid.engine.select_counted import CountedJob
+from cepheid.engine.select_counted_snapshot import counted_from_bytes
+from cepheid.engine.situation_job import SituationJob
+from cepheid.engine.situation_snapshot import situations_from_bytes
+from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
+from cepheid.engine.step import PartitionState, step
+from cepheid.engine.workload import WorkloadJob, WorkloadState, feed
+from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_bytes
+from cepheid.framing import frame, unframe
+from cepheid.planner.sharing import share
+from cepheid.planner.strategies import live_pane
+from cepheid.runtime import rules_turn, select_turn, situation_turn
+from cepheid.runtime.bucket import read_bucket
+from cepheid.runtime.pane_turn import KIND as PANES
+from cepheid.runtime.pane_turn import turn_panes
+from cepheid.runtime.rules_turn import turn_rules
+from cepheid.runtime.select_join_turn import turn_joined
+from cepheid.runtime.select_turn import turn_counted
+from cepheid.runtime.situation_turn import turn_situations
+from cepheid.runtime.stream_state import turn
+from cepheid.runtime.work import Work
+from cepheid.testing.harness import stream
+
+EVENTS = table_of(
+    stream("a1(key='p', price=1) b2(key='q', price=2) a3(key='p', price=4) a4(key='q', price=3)")
+)
+LATER = 3_000_000
+
+
+class State(NamedTuple):
+    """Bytes, and what reads them."""
+
+    data: bytes
+    read: Callable[[bytes], object]
+
+
+def engine_of(work: Work, data: bytes, kind: str) -> bytes:
+    """Return what the engine keeps of a bucket."""
+    engine = read_bucket(work, data, kind, same_columns=False).engine
+    assert engine is not None
+    return engine
+
+
+def of_trends() -> dict[str, State]:
+    found = {}
+    for name, text in (
+        ("trends", "RETURN key, COUNT(*) PATTERN A+ GROUP-BY key WITHIN 4 s SLIDE 2 s"),
+        ("matches", "RETURN MATCHES PATTERN SEQ(A, B) WHERE [key] WITHIN 3 s SLIDE 3 s"),
+    ):
+        compiled = cepheid.query(text)
+        job = Job(compiled.with_schema(EVENTS.schema).plan)
+        state, _ = step(job, PartitionState(job), EVENTS)
+        data = state_to_bytes(job, state)
+        found[name] = State(data, lambda data, job=job: state_from_bytes(job, data))  # type: ignore[misc]  # mypy has no type for a default
+        live = Live(compiled, EVENTS.schema, delay=1_000_000)
+        live.feed(EVENTS)
+        work = live.work
+        found[f"{name}, live"] = State(
+            live.data[0],
+            lambda data, work=work: turn(work, data, [], None),  # type: ignore[misc]  # as above
+        )
+    return found
+
+
+def of_panes() -> dict[str, State]:
+    text = "RETURN COUNT(*) PATTERN SEQ(A+, B) WITHIN 4 s SLIDE 2 s"
+    live = Live(cepheid.query(text), EVENTS.schema, delay=0, buckets=2)
+    assert live.by_panes
+    live.feed(EVENTS)
+    job = live.work.job()
+    start = LivePanes.start(job, live_pane(job.plan), EVENTS.schema)
+    data = max(live.data.values(), key=len)
+    return {
+        "panes": State(engine_of(live.work, data, PANES), start.read),
+        "panes, live": State(data, lambda data: turn_panes(live.work, data, [], None)),
+    }
+
+
+def of_situations() -> dict[str, State]:
+    text = "PARTITION BY k DEFINE A AS a, B AS b PATTERN A overlaps;before B WITHIN 5 s"
+    plan = cepheid.query(text).with_schema(SITUATIONS).plan
+    rows = [
+        {"ts": 1_000_000 * n, "a": n % 3 == 0, "b": n % 2 == 0, "k": f"{n % 2}"}
+        for n in range(1, 9)
+    ]
+    table = situations_of(rows)
+    results = cepheid.query(text).run(table).schema
+    work = Work.of(plan, table.schema, results, 1, delay=1_000_000)
+    data, _ = turn_situations(work, None, [table], 8_000_000)
+    job = SituationJob(plan)
+    engine = engine_of(work, data, situation_turn.KIND)
+    return {
+        "situations": State(engine, lambda data: situations_from_bytes(job, data)),
+        "situations, live": State(data, lambda data: turn_situations(work, data, [], None)),
+    }
+
+
+def of_workloads() -> dict[str, State]:
+    texts = {f"q{n}": text for n, text in enumerate(MORE)}
+    plans = [cepheid.query(text).with_schema(EVENTS.schema).plan for text in texts.values()]
+    job = WorkloadJob(share(list(texts), plans))
+    state = WorkloadState(job)
+    feed(job, state, EVENTS)
+    bucket = RulesStream(EVENTS.schema, 1_000_000)
+    bucket.turn(texts, EVENTS, LATER)
+    assert bucket.data is not None
+    work = rules_of(texts, EVENTS.schema, 1_000_000)
+    engine = engine_of(work.work, bucket.data, rules_turn.KIND)
+    return {
+        "workload": State(
+            workload_to_bytes(job, state), lambda data: workload_from_bytes(job, data)
+        ),
+        "rules": State(engine, lambda data: rules_from_bytes(data, EVENTS.schema)),
+        "rules, live": State(bucket.data, lambda data: turn_rules(work, data, [], None)),
+    }
+
+
+def of_selects() -> dict[str, State]:
+    events = [
+        {"ts": counted.LATER + 1_000 * n, "k": f"{n % 2}", "g": 1, "x": n, "y": 0.5 * n}
+        for n in range(8)
+    ]
+    text = "SELECT k, SUM(x), MAX(y) FROM s GROUP BY k WINDOW 5 EVENTS SLIDE 2 EVENTS"
+    plan = counted.plan_of(text)
+    work = counted.work_of(plan, delay=2_000)
+    last = counted.LATER + 7_000
+    data, _ = turn_counted(work, None, [rows_of(events)], last)
+    job = CountedJob.of(plan, work.schema)
+    works = joined.works_of(joined.TEXT, delay=2_000)
+    pair, _ = joined.turn(works, None, [events[:6], events[2:]])
+    engine = engine_of(work, data, select_turn.KIND)
+    return {
+        "counted": State(engine, lambda data: counted_from_bytes(job, data)),
+        "counted, live": State(data, lambda data: turn_counted(work, data, [], None)),
+        "join, live": State(pair, lambda data: turn_joined(works, data, [[], []], [None, None])),
+    }
+
+
+KINDS = (
+    "trends", "trends, live", "matches", "matches, live", "panes", "panes, live",
+    "situations", "situations, live", "workload", "rules", "rules, live",
+    "counted", "counted, live", "join, live",
+)  # fmt: skip
+
+
+@cache
+def states() -> dict[str, State]:
+    """Return a state of every kind; made once, and only where it is looked at."""
+    found = of_trends() | of_panes() | of_situations() | of_workloads() | of_selects()
+    assert set(found) == set(KINDS)
+    return found
+
+
+def refused(read: Callable[[Any], object], data: Any) -> str:
+    """Return the code with which bytes are refused."""
+    with pytest.raises(cepheid.CepheidError) as caught:
+        read(data)
+    return caught.value.diagnostics[0].code
+
+
+def flipped(data: bytes, bit: int) -> bytes:
+    """Return bytes with one bit changed."""
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def bits(data: bytes, count: int, seed: str) -> list[int]:
+    """Return places in some bytes, half of them in the first and the last hundred bytes."""
+    draw = random.Random(seed)  # no secret
+    size = 8 * len(data)
+    near = min(800, size)
+    ends = [draw.randrange(near) for _ in range(count // 4)]
+    ends += [size - 1 - draw.randrange(near) for _ in range(count // 4)]
+    return ends + [draw.randrange(size) for _ in range(count - len(ends))]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_changed_bit_of_a_state_is_an_error(kind: str, pytestconfig: pytest.Config) -> None:
+    data, read = states()[kind]
+    read(data)
+    for bit in bits(data, pytestconfig.getoption("--flips"), kind):
+        assert refused(read, flipped(data, bit)) in {"E524", "E546"}, bit
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_that_is_cut_off_is_an_error(kind: str) -> None:
+    data, read = states()[kind]
+    for size in {0, 1, 7, 8, 63, 64, 65, 127, 128, len(data) // 2, len(data) - 1}:
+        assert refused(read, data[:size]) in {"E524", "E546"}
+    assert refused(read, data + b"\0") == "E546"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_of_another_kind_is_an_error(kind: str) -> None:
+    read = states()[kind].read
+    for other, state in states().items():
+        if other != kind:
+            assert refused(read, state.data) == "E524", other
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_of_another_version_is_an_error(kind: str) -> None:
+    data, read = states()[kind]
+    _, name, version, *_ = data[:100].split()
+    body = unframe(data, name.decode(), int(version))
+    assert refused(read, frame(name.decode(), int(version) + 1, body)) == "E524"
+    assert refused(read, bytes(body)) == "E524"
+
+
+def rows_of_store(folder: Path) -> tuple[list[Any], ...]:
+    """Read all of a small store: its events, its blocks and its indexes."""
+    store = cepheid.EventStore(folder)
+    text = "RETURN COUNT(*) PATTERN SEQ(A X, B Y) WHERE {} WITHIN 4 us SLIDE 2 us"
+    wheres = ("X.n = 3 AND Y.n >= 5", "X.name = 'e3'", "X.n > 2")
+    found = [
+        cepheid.query(text.format(where)).run(store, strategy="index").to_pylist()
+        for where in wheres
+    ]
+    found.append(store.aggregate(["COUNT(*)", "SUM(n)", "MAX(price)"], within=8).to_pylist())
+    found.append(store.scan().read_all().to_pylist())
+    return tuple(found)
+
+
+FILES = ("manifest-*", "segments/*", "index/*.blocks", "index/*.n.index", "index/*.name.index")
+
+
+@pytest.fixture(scope="module")
+def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store of two segments that each have all kinds of files."""
+    folder = tmp_path_factory.mktemp("store") / "sound"
+    store = cepheid.EventStore(folder)
+    for begin in (0, 40):
+        n = list(range(begin, begin + 40))
+        columns: dict[str, Any] = {"ts": n, "type": ["A", "B"] * 20, "n": [i % 7 for i in n]}
+        columns |= {"name": [f"e{i % 9}" for i in n], "price": [0.5 * i for i in n]}
+        store.append(pa.table(columns))
+    store.index("n")
+    store.index("name")
+    for path in sorted(folder.glob("manifest-*"))[:-1]:
+        path.unlink()
+    return folder
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_changed_bit_of_a_store_is_no_wrong_answer(
+    kind: str, store_folder: Path, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    sound = rows_of_store(store_folder)
+    folder = tmp_path / "store"
+    shutil.copytree(store_folder, folder)
+    path = sorted(folder.glob(kind))[-1]
+    data = path.read_bytes()
+    for bit in bits(data, pytestconfig.getoption("--flips"), kind):
+        path.write_bytes(flipped(data, bit))
+        code = ""
+        try:
+            assert rows_of_store(folder) == sound, bit
+        except cepheid.CepheidError as error:
+            code = error.diagnostics[0].code
+        assert code in {"", "E542", "E544"}, bit
+        if kind != "manifest-*":
+            assert not cepheid.EventStore(folder).verify().sound, bit
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_that_is_cut_off_or_another_one_is_no_wrong_answer(
+    kind: str, store_folder: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "store"
+    shutil.copytree(store_folder, folder)
+    paths = {name: sorted(folder.glob(name)) for name in FILES}
+    path = paths[kind][-1]
+    data = path.read_bytes()
+    others = [other.read_bytes() for found in paths.values() for other in found if other != path]
+    for content in (b"", data[:1], data[:70], data[: len(data) // 2], data[:-1], *others):
+        path.write_bytes(content)
+        assert refused(rows_of_store, folder) in {"E542", "E544"}
+    path.write_bytes(data)
+    rows_of_store(folder)
+    path.unlink()
+    assert refused(rows_of_store, folder) in {"E542", "E544"}
