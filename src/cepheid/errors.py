@@ -7,7 +7,8 @@ The tree of exceptions::
     │   ├── QuerySyntaxError     E1xx: it cannot be read
     │   ├── BindError            E2xx, E3xx: it reads well and means nothing
     │   └── UnsupportedError     E4xx: it means something that Cepheid cannot do yet
-    └── DataError                E5xx: a file or an event is at fault
+    ├── DataError                E5xx: a file or an event is at fault
+    └── OptionError              E59x: an argument of a function is; see ``cepheid.options``
 
 SQL has codes of its own, E6xx, and the same exceptions.
 

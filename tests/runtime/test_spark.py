@@ -238,7 +238,7 @@ def test_mistakes_are_found_before_anything_runs(spark: SparkSession) -> None:
         trailing.run(frame, strategy="combine")
     with pytest.raises(ValueError, match="reads files"):
         trailing.run(frame, strategy="scan slices")
-    with pytest.raises(ValueError, match="is not a valid Strategy"):
+    with pytest.raises(ValueError, match="strategy is one of combine, key shuffle, time shuffle"):
         trailing.run(frame, strategy="magic")
     whole = query("RETURN COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x")
     with pytest.raises(ValueError, match="the whole stream is one window"):

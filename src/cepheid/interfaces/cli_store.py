@@ -9,6 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from cepheid.errors import CepheidError
+from cepheid.interfaces.cli_input import read_text, refuse_options, result_kind
+
 store_app = typer.Typer(
     help="Keep events in the order of time, and query their history.", no_args_is_help=True
 )
@@ -120,7 +123,7 @@ def compact(store: StoreArgument) -> None:
 def clean(
     store: StoreArgument,
     older_than: Annotated[
-        float, typer.Option(help="Only files older than so many seconds.")
+        float, typer.Option(help="Only files older than so many seconds.", min=0)
     ] = 3600,
 ) -> None:
     """Remove files that no version needs, such as those of a crash."""
@@ -180,15 +183,15 @@ def query(
     In SQL with MATCH_RECOGNIZE the store is the table `events`.
     """
     from cepheid.api import query as compile_query
-    from cepheid.interfaces.run_command import FORMATS, write_result
+    from cepheid.interfaces.run_command import write_result
 
+    kind = result_kind(format_, output)
+    if explain:
+        why = "--explain tells what was read, and by the method that costs least"
+        chosen = None if method == "auto" else method
+        refuse_options(why, format=format_, output=output, method=chosen)
+    text, name = read_text(str(file))
     opened = _open(store)
-    ending = output.suffix.removeprefix(".").replace("jsonl", "json") if output else ""
-    kind = format_ or (ending if ending in FORMATS else "csv" if output else "table")
-    if kind not in FORMATS or (kind == "table" and output is not None):
-        message = f"is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
-        raise typer.BadParameter(message, param_hint="--format")
-    text = file.read_text("utf-8")
     try:
         if _is_sql(text):
             found = _query_sql(text, opened, method, explain=explain)
@@ -199,8 +202,9 @@ def query(
                 if explain
                 else compiled.run(opened, strategy=method)
             )
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--method") from None
+    except CepheidError as error:
+        error.file = name
+        raise
     if explain:
         _say(found)
     else:

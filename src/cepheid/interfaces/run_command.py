@@ -20,13 +20,13 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from cepheid.api import CompiledQuery
+from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.runtime.files import find_files, list_files, run_files
 from cepheid.workloads import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FORMATS = ("table", "csv", "json", "parquet")
 ROWS_SHOWN_MAX = 50
 
 
@@ -35,8 +35,21 @@ def named_inputs(compiled: CompiledQuery, inputs: list[str]) -> str | dict[str, 
     select = compiled.plan.select
     if select is None or len({stream.name for stream in select.streams}) == 1:
         return inputs[0]
+    known = [stream.name for stream in select.streams]
     pairs = [text.partition("=") for text in inputs]
-    return {name: files for name, equal, files in pairs if equal}
+    wrong = [
+        text
+        for text, (name, equal, _) in zip(inputs, pairs, strict=True)
+        if not equal or name not in known
+    ]
+    names = [name for name, _, _ in pairs]
+    if not any(equal for _, equal, _ in pairs):
+        return {}
+    if wrong or len(set(names)) < len(names):
+        message = f"the query reads {' and '.join(known)}: give each once, as {known[0]}=files, "
+        message += f"not {', '.join(wrong or names)}"
+        raise WrongUseError(message)
+    return {name: files for name, _, files in pairs}
 
 
 def _run_select(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Table:
