@@ -93,8 +93,6 @@ def send_stream(
                 kept = kept.drop_columns([BUCKET])
             elif pane:
                 place = place_panes(read_times(Columns(kept), work.time), pane, len(buckets))
-            # Spark hands times over in the zone of the session, which may change with a restart.
-            kept = kept.cast(work.schema)
             parts = split(kept, place, len(buckets))
             yield sent_rows(buckets, seq, latest, in_microseconds(work, latest), dict(parts))
             seq += 1
