@@ -7,19 +7,20 @@ at fault or a reader that stopped early, 2 for wrong use of the command.
 from __future__ import annotations
 
 import importlib.abc
+import io
 import os
 import re
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 import cepheid
 from cepheid.api import query
-from cepheid.errors import CepheidError, render_diagnostics
+from cepheid.errors import CepheidError, render_diagnostics, visible
 from cepheid.interfaces.catalogue import bundled_queries, bundled_sample, explain_code, is_code
 from cepheid.interfaces.cli_input import (
     ENGINES,
@@ -423,8 +424,15 @@ def _report(error: CepheidError | WrongUseError) -> int:
     if isinstance(error, CepheidError):
         complain(str(error))
         return EXIT_FAULT
-    complain(f"cepheid: {error}")
+    complain(f"cepheid: {visible(str(error))}")
     return EXIT_USAGE
+
+
+_WRONG_WORDS: Any = typer.BadParameter.__mro__[2]
+"""What Typer raises for words that it cannot read; it has no name that all versions share.
+
+Typer would print it itself, and what was typed with it: names of files, which may steer a terminal.
+"""
 
 
 def main() -> None:
@@ -433,7 +441,14 @@ def main() -> None:
         sys.meta_path.insert(0, _NoPandas())
     try:
         try:
-            app()
+            sys.exit(app(standalone_mode=False) or 0)
+        except _WRONG_WORDS as error:
+            shown = io.StringIO()
+            error.show(shown)
+            complain(shown.getvalue().rstrip("\n"))
+            sys.exit(error.exit_code)
+        except typer.Abort:
+            sys.exit(EXIT_FAULT)
         except (CepheidError, WrongUseError) as error:
             sys.exit(_report(error))
         finally:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from cepheid.api import CompiledQuery, query
-from cepheid.errors import CepheidError, DataError, Diagnostic
+from cepheid.errors import CepheidError, DataError, Diagnostic, visible
 from cepheid.interfaces.rules import read_rules
 from cepheid.workloads import Workload, workload
 
@@ -34,8 +34,8 @@ def check_engine(engine: str, known: tuple[str, ...] = ENGINES) -> None:
 
 
 def name_of(file: str) -> str:
-    """Return what messages call a file; a name that is no UTF-8 could not be printed."""
-    return "<stdin>" if file == "-" else os.fsencode(file).decode("utf-8", "replace")
+    """Return what messages call a file: one line that can be printed."""
+    return "<stdin>" if file == "-" else visible(os.fsencode(file).decode("utf-8", "replace"))
 
 
 def read_text(file: str) -> tuple[str, str]:
@@ -109,6 +109,9 @@ def result_kind(format_: str, output: Path | None) -> str:
     kind = format_ or ("table" if output is None else ENDINGS[output.suffix.lower()])
     if kind not in FORMATS or (kind == "table" and output is not None):
         message = f"--format is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
+        raise WrongUseError(message)
+    if kind == "parquet" and output is None and sys.stdout.isatty():
+        message = "Parquet files are no text: add --output, or send them through a pipe"
         raise WrongUseError(message)
     return kind
 

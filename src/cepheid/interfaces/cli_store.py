@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cepheid.errors import CepheidError
+from cepheid.errors import CepheidError, visible
 from cepheid.interfaces.cli_input import read_text, refuse_options, result_kind
+from cepheid.interfaces.console import say
 
 store_app = typer.Typer(
     help="Keep events in the order of time, and query their history.", no_args_is_help=True
 )
 
 StoreArgument = Annotated[Path, typer.Argument(help="The folder of the store.")]
-QueryArgument = Annotated[
-    Path, typer.Argument(help="A query file.", exists=True, dir_okay=False, readable=True)
-]
+QueryArgument = Annotated[Path, typer.Argument(help="A query file.")]
 
 
 def _open(path: Path, time: str | None = None) -> Any:
@@ -27,10 +25,6 @@ def _open(path: Path, time: str | None = None) -> Any:
     from cepheid.store.event_store import EventStore
 
     return EventStore(path, time=time)
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
 
 
 @store_app.command()
@@ -46,7 +40,7 @@ def append(
     count = sum(
         opened.append(table) for file in find_files(files) for table in _whole(file, read_all)
     )
-    _say(f"{count:,} events appended, version {opened.version}")
+    say(f"{count:,} events appended, version {opened.version}")
 
 
 def _whole(file: Path, read_all: Any) -> Any:
@@ -76,11 +70,11 @@ def index(
     opened = _open(store)
     for attribute in attributes:
         opened.index(*attribute.split(","))
-    _say(f"indexed: {_indexed(opened)}")
+    say(f"indexed: {_indexed(opened)}")
 
 
 def _indexed(opened: Any) -> str:
-    return ", ".join(" + ".join(names) for names in opened.indexes) or "nothing"
+    return ", ".join(visible(" + ".join(names)) for names in opened.indexes) or "nothing"
 
 
 @store_app.command(name="open")
@@ -95,7 +89,7 @@ def open_(
     from cepheid.store.event_store import EventStore
 
     opened = EventStore.open_directory(folder, time=time, index_at=index_at)
-    _say(f"{len(opened):,} events, index in {opened.path}")
+    say(f"{len(opened):,} events, index in {visible(str(opened.path))}")
 
 
 @store_app.command()
@@ -103,9 +97,9 @@ def verify(store: StoreArgument) -> None:
     """Compare all files with their checksums; status 1 if one is damaged."""
     report = _open(store).verify()
     for problem in report.problems:
-        _say(problem)
+        say(visible(problem))
     found = f"{len(report.problems)} damaged" if report.problems else "all sound"
-    _say(f"{report.files:,} files, {report.size:,} bytes: {found}")
+    say(f"{report.files:,} files, {report.size:,} bytes: {found}")
     if report.problems:
         raise typer.Exit(1)
 
@@ -116,7 +110,7 @@ def compact(store: StoreArgument) -> None:
     opened = _open(store)
     before = len(opened.snapshot().manifest.segments)
     opened.compact()
-    _say(f"{before:,} segments, now {len(opened.snapshot().manifest.segments):,}")
+    say(f"{before:,} segments, now {len(opened.snapshot().manifest.segments):,}")
 
 
 @store_app.command()
@@ -127,7 +121,7 @@ def clean(
     ] = 3600,
 ) -> None:
     """Remove files that no version needs, such as those of a crash."""
-    _say(f"{len(_open(store).clean(older_than_s=older_than)):,} files removed")
+    say(f"{len(_open(store).clean(older_than_s=older_than)):,} files removed")
 
 
 @store_app.command()
@@ -136,8 +130,8 @@ def info(store: StoreArgument) -> None:
     opened = _open(store)
     manifest = opened.snapshot().manifest
     size = sum(file.size for file in manifest.files())
-    _say(f"version   {manifest.version}")
-    _say(f"events    {manifest.rows:,} in {len(manifest.segments):,} segments, {size:,} bytes")
+    say(f"version   {manifest.version}")
+    say(f"events    {manifest.rows:,} in {len(manifest.segments):,} segments, {size:,} bytes")
     if manifest.segments:
         reader = opened.scan(columns=[opened.time])
         kind = reader.schema.field(opened.time).type
@@ -148,10 +142,10 @@ def info(store: StoreArgument) -> None:
                 max(s.last for s in manifest.segments),
             )
         )
-        _say(f"from      {first}\nto        {last}")
-    _say(f"indexed   {_indexed(opened)}")
+        say(f"from      {first}\nto        {last}")
+    say(f"indexed   {_indexed(opened)}")
     for field in manifest.schema:
-        _say(f"column    {field.name} {field.type}")
+        say(f"column    {visible(field.name)} {field.type}")
 
 
 def _time(tick: int, kind: Any) -> str:
@@ -206,7 +200,7 @@ def query(
         error.file = name
         raise
     if explain:
-        _say(found)
+        say(found)
     else:
         write_result(found, kind, output)
 
@@ -232,7 +226,7 @@ def calibrate() -> None:
 
     rates = measure_rates(compile_query)
     path = write_rates(rates)
-    _say(f"a row group {rates.group:.1f} us, a value {1e3 * rates.value:.1f} ns,")
-    _say(f"an event that is run {1e3 * rates.run:.1f} ns, a row that is matched")
-    _say(f"{1e3 * rates.match:.1f} ns a variable,")
-    _say(f"a look-up {rates.look_up:.1f} us, an entry {1e3 * rates.entry:.1f} ns: {path}")
+    say(f"a row group {rates.group:.1f} us, a value {1e3 * rates.value:.1f} ns,")
+    say(f"an event that is run {1e3 * rates.run:.1f} ns, a row that is matched")
+    say(f"{1e3 * rates.match:.1f} ns a variable,")
+    say(f"a look-up {rates.look_up:.1f} us, an entry {1e3 * rates.entry:.1f} ns: {path}")

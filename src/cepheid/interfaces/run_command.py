@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from rich.table import Table
 
 from cepheid.api import CompiledQuery
 from cepheid.interfaces.cli_input import WrongUseError
+from cepheid.interfaces.console import StandardOutput, cell, notify, say_data, show
 from cepheid.runtime.files import find_files, list_files, run_files
 from cepheid.workloads import Workload
 
@@ -56,8 +56,7 @@ def _run_select(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Ta
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         result: pa.Table = compiled.run(streams)
-    for notice in notices:
-        Console(stderr=True).print(f"notice: {notice.message}", markup=False, highlight=False)
+    notify(notices)
     return result
 
 
@@ -75,23 +74,19 @@ def run_query(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Tabl
         warnings.simplefilter("always")
         task = bar.add_task("run", total=None)
         result = run_files(compiled, files, lambda count: bar.update(task, completed=count))
-    for notice in notices:
-        console.print(f"notice: {notice.message}", markup=False, highlight=False)
+    notify(notices)
     return result
 
 
 def run_rules(rules: Workload, pattern: str, master: str | None, *, engine: str) -> pa.Table:
     """Run a workload over the files that a pattern names."""
-    console = Console(stderr=True)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         if engine == "spark":
             result = _run_rules_with_spark(rules, pattern, master)
         else:
             result = rules.run(pattern)
-    for notice in notices:
-        if issubclass(notice.category, UserWarning):
-            console.print(f"notice: {notice.message}", markup=False, highlight=False)
+    notify(notices)
     return result
 
 
@@ -142,9 +137,7 @@ def _on_spark(
             frame = compiled.run(pattern, spark=spark)
             with spark_session.watch(spark, lambda text: bar.update(task, description=text)):
                 yield frame
-    for notice in notices:
-        if issubclass(notice.category, UserWarning):
-            console.print(f"notice: {notice.message}", markup=False, highlight=False)
+    notify(notices)
 
 
 def write_matches_with_spark(
@@ -180,7 +173,7 @@ def _print_matches(table: pa.Table, *, is_limited: bool) -> None:
     _print_table(_with_texts(table.slice(0, ROWS_SHOWN_MAX)))
     if len(table) > ROWS_SHOWN_MAX and not is_limited:
         note = "the first matches only: add LIMIT, or write all to a file with --output"
-        Console().print(note, highlight=False)
+        show(note)
 
 
 def _write_all(
@@ -188,7 +181,7 @@ def _write_all(
 ) -> None:
     """Write tables to a file, whole or not at all, or to standard output."""
     if output is None:
-        _write_tables(schema, tables, kind, sys.stdout.buffer)
+        _write_tables(schema, tables, kind, StandardOutput())
         return
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:
@@ -214,8 +207,7 @@ def _reading(
         warnings.simplefilter("always")
         task = bar.add_task("run", total=None)
         yield list_files(compiled, files, lambda count: bar.update(task, completed=count))
-    for notice in notices:
-        console.print(f"notice: {notice.message}", markup=False, highlight=False)
+    notify(notices)
 
 
 def _until(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
@@ -261,7 +253,7 @@ def write_result(table: pa.Table, kind: str, output: Path | None) -> None:
         return
     data = _encode(table, kind)
     if output is None:
-        sys.stdout.buffer.write(data)
+        say_data(data)
         return
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:
@@ -288,9 +280,9 @@ def _print_table(table: pa.Table) -> None:
     shown = Table()
     for name, kind in zip(table.column_names, table.schema.types, strict=True):
         number = pa.types.is_floating(kind) or pa.types.is_integer(kind)
-        shown.add_column(name, justify="right" if number else "left")
+        shown.add_column(cell(name), justify="right" if number else "left")
     for row in table.slice(0, ROWS_SHOWN_MAX).to_pylist():
-        shown.add_row(*(_text(value) for value in row.values()))
+        shown.add_row(*(cell(_text(value)) for value in row.values()))
     console = Console()
     console.print(shown)
     rest = len(table) - ROWS_SHOWN_MAX

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from cepheid.api import CompiledQuery
 from cepheid.errors import DataError, Diagnostic
+from cepheid.interfaces.console import cell, say_data
 from cepheid.runtime import spark_session
 from cepheid.runtime.checkpoints import clear_unplanned
 from cepheid.runtime.spark_stream import METRICS, delay_of
@@ -202,7 +203,7 @@ def start(rows: DataFrame, options: Options, mode: str) -> Any:
 
 def _print_rows(batch: DataFrame, _number: int) -> None:
     lines = [msgspec.json.encode(row, enc_hook=str) for row in batch.toArrow().to_pylist()]
-    sys.stdout.buffer.write(b"".join(line + b"\n" for line in lines))
+    say_data(b"".join(line + b"\n" for line in lines))
     sys.stdout.flush()
 
 
@@ -243,7 +244,7 @@ def progress_table(progress: Any) -> Table:
     counts = progress["observedMetrics"].get(METRICS)
     table.add_row("micro-batch", f"{progress['batchId']:,}")
     table.add_row("events a second", f"{progress['processedRowsPerSecond']:,.0f}")
-    table.add_row("watermark", str(progress["eventTime"].get("watermark", "")))
+    table.add_row("watermark", cell(progress["eventTime"].get("watermark", "")))
     for name in COUNTS:
         table.add_row(name.replace("_", " "), f"{(counts[name] if counts else 0) or 0:,}")
     return table
