@@ -20,8 +20,9 @@ from tests.runtime.cases import same
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import BindError, UnsupportedError
 from cepheid.runtime.spark_batch import project
+from cepheid.runtime.spark_failures import clear_error
 from cepheid.runtime.spark_profile import profile_partitions
-from cepheid.runtime.spark_session import clear_error, collect
+from cepheid.runtime.spark_session import collect
 
 pytestmark = pytest.mark.spark
 

@@ -94,10 +94,12 @@ def _run_rules_with_spark(rules: Workload, pattern: str, master: str | None) -> 
     """Return the rows of all rules, in the order of the rules, and each rule's by its windows."""
     from cepheid.runtime import spark_session
     from cepheid.runtime.scan import find_paths
+    from cepheid.runtime.spark_failures import clear_failures
 
     find_paths(pattern)  # Starting Spark to find no file would take seconds.
     with spark_session.session(master) as spark:
-        united = rules.run(pattern, spark=spark)
+        with clear_failures():
+            united = rules.run(pattern, spark=spark)
         found = spark_session.collect(united, rules.queries[0].plan)
     ranks = pc.index_in(found["query"], pa.array(rules.names))
     return found.take(pc.array_sort_indices(ranks))
@@ -121,6 +123,7 @@ def _on_spark(
     # Spark takes a second to load, and most commands do not need it.
     from cepheid.runtime import spark_session
     from cepheid.runtime.scan import find_paths
+    from cepheid.runtime.spark_failures import clear_failures
 
     for files in [pattern] if isinstance(pattern, str) else pattern.values():
         find_paths(files)  # Starting Spark to find no file would take seconds.
@@ -134,7 +137,8 @@ def _on_spark(
         task = bar.add_task("starting Spark")
         with spark_session.session(master) as spark:
             bar.update(task, description="running")
-            frame = compiled.run(pattern, spark=spark)
+            with clear_failures():
+                frame = compiled.run(pattern, spark=spark)
             with spark_session.watch(spark, lambda text: bar.update(task, description=text)):
                 yield frame
     notify(notices)

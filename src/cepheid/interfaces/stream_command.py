@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.live import Live
@@ -21,6 +21,7 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.interfaces.console import cell, say_data
 from cepheid.runtime import spark_session
 from cepheid.runtime.checkpoints import clear_unplanned
+from cepheid.runtime.spark_failures import clear_failures
 from cepheid.runtime.spark_stream import METRICS, delay_of
 from cepheid.runtime.spark_stream_tasks import COUNTS
 
@@ -129,12 +130,10 @@ def live_session(options: Options) -> Iterator[SparkSession]:
 
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
     """Run a live query in a session."""
-    try:
+    with clear_failures():
         rows = compiled.stream(sources_of(spark, options), watermark=options.watermark)
         mode = "update" if compiled.plan.window.emit_early else "append"
         _watch(start(rows, options, mode), Console(stderr=True))
-    except PySparkException as error:
-        raise spark_session.clear_error(error) from error
 
 
 def sources_of(spark: SparkSession, options: Options) -> DataFrame | dict[str, DataFrame]:
