@@ -65,7 +65,7 @@ def build_table(
     }
     if job.plan.numbers is tree.Numbers.EXACT:
         exact = exact_numbers(job, rows if combine else rows[:kinds_of_numbers], merged)
-        aggregates |= exact_columns(job, merged, group_of, exact, numbers, window, group)
+        aggregates |= exact_columns(job, merged, group_of, exact, numbers, (window, group), columns)
     for result in job.plan.output.columns:
         if result.aggregate is not None:
             source = next(a for a in job.plan.output.aggregates if a.name == result.aggregate)
