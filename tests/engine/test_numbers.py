@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from decimal import Decimal
 
@@ -184,3 +185,11 @@ def test_exact_averages_are_those_of_whole_numbers() -> None:
     parts = table_of([{"ts": 1, "type": "A", "n": 3.5}])
     with pytest.raises(BindError, match=r"E321\]: `NUMBERS exact` cannot average values of kind"):
         query(text).run(parts)
+
+
+def test_logarithms_of_averages_and_extremes_are_theirs() -> None:
+    table = pa.table({"ts": range(3), "type": ["A"] * 3, "x": [2, 8, None], "y": [-1.0, None, 0.0]})
+    text = "RETURN LOG2(AVG(A.x)) AS a, LOG2(MIN(A.x)) AS b, LOG2(MAX(A.x)) AS c, "
+    text += "LOG2(MAX(A.ts)) AS d, LOG2(MAX(A.y)) AS e, LOG2(AVG(A.y)) AS f PATTERN A"
+    (row,) = query(text).run(table).to_pylist()
+    assert row == {"a": math.log2(5), "b": 1.0, "c": 3.0, "d": 1.0, "e": None, "f": None}
