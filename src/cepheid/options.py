@@ -184,6 +184,9 @@ def check_sql(
 def holders_of(events: object, *, is_select: bool) -> set[Held]:
     """Return what holds events; those of a SELECT may come as a dict of them by stream."""
     streams = events.values() if is_select and isinstance(events, Mapping) else [events]
+    for one in streams:
+        if holder_of(one) is Held.FRAME and getattr(one, "isStreaming", False):
+            refuse("E592", "this DataFrame is a stream, which has no end", "use `stream`")
     return {holder_of(one) for one in streams}
 
 
