@@ -53,7 +53,9 @@ def parts() -> list[tuple[str, list[str], dict[str, str]]]:
     """Return the name, the arguments of pytest and the environment of every part."""
     found = [(f"{name}, interpreted", files, INTERPRETED) for name, files in RANDOM.items()]
     found += [(f"{name}, compiled", files, COMPILED) for name, files in RANDOM.items()]
-    return found + [(name, files, {}) for name, files in OTHER.items()]
+    found += [(name, files, {}) for name, files in OTHER.items()]
+    mutated = INTERPRETED | {"CEPHEID_MUTATIONS": "20000"}
+    return [*found, ("20,000 mutated queries", ["tests/laws/test_mutated_runs.py"], mutated)]
 
 
 def commit() -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid import options
+from cepheid.errors import Diagnostic
 from cepheid.events.schema import read_schema
 from cepheid.language import tree
 from cepheid.language.formatter import format_query
@@ -72,22 +73,40 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         >>> print(query("RETURN COUNT(*) PATTERN SEQ(Login, Transfer)").explain().splitlines()[0])
         plan  count
         """
-        if store is not None and self.plan.select is not None:
-            select = importlib.import_module("cepheid.runtime.select_run")
-            return str(select.explain_select(self, store, analyze=analyze))
+        options.one_of("format", format, ("text", "mermaid", "json"))
+        options.one_of("engine", engine, ("local", "spark", "gpu"))
+        options.true_or_false(analyze=analyze)
         if store is not None:
+            self._check_store(store, schema, format, engine)
+            if self.plan.select is not None:
+                select = importlib.import_module("cepheid.runtime.select_run")
+                return str(select.explain_select(self, store, analyze=analyze))
             run = importlib.import_module("cepheid.runtime.store_run")
             return str(run.explain_store(self, store, analyze=analyze))
+        if analyze:
+            options.unused("analyze", "it tells what a query has read of a store", "pass `store`")
+        if engine != "local" and format != "text":
+            options.unused("engine", f"a plan as {format} does not tell of it", 'use format="text"')
         plan = self.plan if schema is None else self.with_schema(schema).plan
         formats = {
             "text": lambda: explain_plan(plan, spark=engine == "spark") + _on_device(plan, engine),
             "mermaid": lambda: explain_mermaid(plan),
             "json": lambda: msgspec.json.format(plan.to_json(), indent=2).decode(),
         }
-        if format not in formats:
-            message = f"format must be one of {', '.join(formats)}, not {format!r}"
-            raise ValueError(message)
         return formats[format]()
+
+    def _check_store(self, store: object, schema: object, shown: str, engine: str) -> None:
+        """Refuse what says nothing of how a store is read."""
+        held = options.holders_of(store, is_select=self.plan.select is not None)
+        if held != {options.Held.STORE}:
+            options.refuse("E592", f"store is an event store, not {', '.join(sorted(held))}")
+        for name, is_given in (
+            ("schema", schema is not None),
+            ("format", shown != "text"),
+            ("engine", engine != "local"),
+        ):
+            if is_given:
+                options.unused(name, "this is about what is read of a store", "leave it out")
 
     def run(
         self,
@@ -126,6 +145,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
 
         Raises
         ------
+        OptionError
+            If an option is none of the choices (E590), changes nothing for such events (E591), or
+            is of the wrong kind, as events may be (E592).
         BindError
             If the events lack a column that the query names, or one has an unfit type.
         DataError
@@ -140,11 +162,16 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         >>> query("RETURN COUNT(*) PATTERN SEQ(A+, B)").run(events).to_pylist()
         [{'count': 3.0}]
         """
+        options.check_run(
+            events,
+            spark=spark,
+            strategy=strategy,
+            device=device,
+            is_select=self.plan.select is not None,
+            text=self.text,
+        )
         # Loaded on first use: reading and explaining a query needs neither numba nor Arrow.
         if self.plan.select is not None:
-            if device == "gpu":
-                message = "a SELECT runs on the CPU"
-                raise UnsupportedError([Diagnostic("E552", message)], self.text)
             select = importlib.import_module("cepheid.runtime.select_run")
             return select.run_select(self, events, spark=spark, strategy=strategy)
         if isinstance(events, str | PathLike):
@@ -153,13 +180,14 @@ class CompiledQuery(msgspec.Struct, frozen=True):
                 return importlib.import_module("cepheid.runtime.files").run_path(self, path)
             scan = importlib.import_module("cepheid.runtime.spark_scan")
             return scan.run_path(self, path, spark, strategy=strategy)
-        if _is_store(events):
+        held = options.holder_of(events)
+        if held is options.Held.STORE:
             if spark is not None:
                 on_spark = importlib.import_module("cepheid.runtime.spark_store")
                 return on_spark.run_store(self, events, spark, strategy)
             run = importlib.import_module("cepheid.runtime.store_run")
             return run.run_store(self, events, strategy)
-        if type(events).__module__.partition(".")[0] == "pyspark":
+        if held is options.Held.FRAME:
             batch = importlib.import_module("cepheid.runtime.spark_batch")
             return batch.run_frame(self, events, strategy=strategy)
         if device != "cpu":
@@ -174,7 +202,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         Parameters
         ----------
         events
-            As for :meth:`run`.
+            As for :meth:`run`, but for a DataFrame of Spark.
 
         Returns
         -------
@@ -199,10 +227,16 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         [[{'variable': 'A', 'ts': 0, 'type': 'A'}, {'variable': 'A', 'ts': 1, 'type': 'A'}]]
         """
         if self.plan.select is not None:
-            message = "a SELECT has no matches: use `run`"
-            raise ValueError(message)
-        if _is_store(events):
+            options.refuse("E592", "a SELECT has no matches: use `run`")
+        held = options.holder_of(events)
+        if held is options.Held.FRAME:
+            message = "matches are listed in this process, and a DataFrame of Spark is not in it"
+            options.refuse("E592", message, "use `run`, or pass `frame.toArrow()`")
+        if held is options.Held.STORE:
             return importlib.import_module("cepheid.runtime.store_run").list_store(self, events)
+        if isinstance(events, str | PathLike):
+            files = importlib.import_module("cepheid.runtime.files")
+            return files.list_path(self, fspath(events))
         local = importlib.import_module("cepheid.runtime.local")
         return local.list_events(self, events)
 
@@ -262,8 +296,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             If this evaluator cannot answer the query.
         """
         if self.plan.select is not None:
-            message = "a SELECT has one evaluator"
-            raise ValueError(message)
+            options.unused("evaluator", "a SELECT has one evaluator")
+        options.one_of("evaluator", evaluator, tuple(Evaluator))
         plan = force_evaluator(self.plan, Evaluator(evaluator))
         return CompiledQuery(self.tree, plan, self.source, evaluator)
 
@@ -278,15 +312,10 @@ def _with_schema(source: Source, query: tree.Query, schema: object) -> Source:
         return msgspec.structs.replace(source, schema=read_schema(schema))
     if not isinstance(schema, Mapping):
         message = "this query reads two streams: schema is a dict of schemas by their names"
-        raise TypeError(message)
+        options.refuse("E592", message)
     read = ((str(name), read_schema(columns)) for name, columns in schema.items())
     known = tuple((name, columns) for name, columns in read if columns is not None)
     return msgspec.structs.replace(source, schemas=known)
-
-
-def _is_store(events: object) -> bool:
-    """Return whether events are an EventStore, without loading what it needs."""
-    return any(kind.__module__ == "cepheid.store.event_store" for kind in type(events).__mro__)
 
 
 def _on_device(plan: Plan, engine: str) -> str:
@@ -326,8 +355,9 @@ def query(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is of another type than described here, or names no unit.
+    OptionError
+        If an argument is of another type than described here, or names no unit (E590, E592); it
+        is a TypeError and a ValueError too.
     QuerySyntaxError
         If the text cannot be read (E1xx).
     BindError
@@ -341,20 +371,9 @@ def query(
     >>> q.plan.choice.evaluator.value
     'indexed'
     """
-    for name, value in (("text", text), ("time", time), ("type", type)):
-        if not isinstance(value, str):
-            message = f"{name} is a str, not {value.__class__.__name__}"
-            raise TypeError(message)
-    if isinstance(tiebreak, str):
-        message = "tiebreak is a list of column names, not one string"
-        raise TypeError(message)
-    tiebreakers = tuple(tiebreak)
-    if not all(isinstance(name, str) for name in tiebreakers):
-        message = "tiebreak is a list of column names, and names are str"
-        raise TypeError(message)
-    if time_unit not in TICKS_NS:
-        message = f"time_unit is one of {', '.join(TICKS_NS)}, not {time_unit!r}"
-        raise ValueError(message)
+    options.texts(text=text, time=time, type=type)
+    tiebreakers = options.names_in("tiebreak", tiebreak)
+    options.one_of("time_unit", time_unit, TICKS_NS)
     parsed = parse(text)
     source = _with_schema(Source(time, type, tiebreakers, None, time_unit), parsed, schema)
     return CompiledQuery(parsed, compile_query(parsed, text, source), source)
@@ -400,8 +419,9 @@ def sql(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is of another type than described here, or names no unit.
+    OptionError
+        If an argument is of another type than described here (E592), none of the choices (E590),
+        or without effect (E591).
     QuerySyntaxError
         If a clause cannot be read (E601, E602, E615).
     BindError
@@ -426,18 +446,14 @@ def sql(
     if isinstance(spark, str):
         if text is not None:
             message = "the text comes once: sql(text, tables={...}) or sql(spark, text)"
-            raise TypeError(message)
+            options.refuse("E592", message)
         spark, text = None, spark
-    if not isinstance(text, str):
-        message = f"text is a str, not {text.__class__.__name__}"
-        raise TypeError(message)
-    if tables is not None and not isinstance(tables, Mapping):
-        message = f"tables are a dict of tables by name, not {tables.__class__.__name__}"
-        raise TypeError(message)
+    options.texts(text=text)
+    options.check_sql(spark, tables, strategy=strategy, explain=explain, analyze=analyze)
     if spark is None:
         local = importlib.import_module("cepheid.runtime.local_sql")
         if explain or analyze:
-            return local.explain_local_sql(text, tables or {}, analyze=analyze)
+            return local.explain_local_sql(text, tables or {}, strategy, analyze=analyze)
         return local.run_local_sql(text, tables or {}, strategy)
     return importlib.import_module("cepheid.runtime.spark_row_pattern").run_spark_sql(
         spark, text, tables

@@ -7,7 +7,8 @@ The tree of exceptions::
     │   ├── QuerySyntaxError     E1xx: it cannot be read
     │   ├── BindError            E2xx, E3xx: it reads well and means nothing
     │   └── UnsupportedError     E4xx: it means something that Cepheid cannot do yet
-    └── DataError                E5xx: a file or an event is at fault
+    ├── DataError                E5xx: a file or an event is at fault
+    └── OptionError              E59x: an argument of a function is; see ``cepheid.options``
 
 SQL has codes of its own, E6xx, and the same exceptions.
 
@@ -121,6 +122,33 @@ def place_of(text: str, span: Span) -> str:
     return f"{line}:{column}"
 
 
+_JOINERS = "\u200c\u200d"
+"""Characters without width that Persian, Indian scripts and emoji are written with."""
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    r"""Return a text in which everything can be seen that would steer a terminal.
+
+    Control characters, overrides of the direction of writing, separators of lines and halves of
+    characters come from data, from names of columns and from names of files. They are written as
+    in Python, but for those in ``keep``.
+
+    Examples
+    --------
+    >>> visible("a\x1b[2Jb\n")
+    'a\\x1b[2Jb\\n'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        char.encode("unicode_escape").decode()
+        if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in kept
+        else char
+        for kept in (keep + _JOINERS,)
+        for char in text
+    )
+
+
 def render_diagnostics(diagnostics: Iterable[Diagnostic], text: str, *, file: str = "query") -> str:
     """Return the blocks of several diagnostics, an empty line between them."""
     return "\n\n".join(render_diagnostic(d, text, file=file) for d in diagnostics)
@@ -128,7 +156,7 @@ def render_diagnostics(diagnostics: Iterable[Diagnostic], text: str, *, file: st
 
 def render_diagnostic(diagnostic: Diagnostic, text: str, *, file: str = "query") -> str:
     """Return one diagnostic as a block of text, with the place in the query underlined."""
-    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
+    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {visible(diagnostic.message)}"]
     places = [Note(diagnostic.label, diagnostic.span)] if diagnostic.span is not None else []
     places += diagnostic.notes
     numbers = [line_and_column(text, place.span.start)[0] for place in places]
@@ -136,7 +164,7 @@ def render_diagnostic(diagnostic: Diagnostic, text: str, *, file: str = "query")
     for mark, place in zip("^" + "-" * len(places), places, strict=False):
         lines += _render_place(place, text, file, width, mark=mark)
     pad = " " * width
-    lines += [f"{pad} = help: {help_}" for help_ in diagnostic.helps]
+    lines += [f"{pad} = help: {visible(help_)}" for help_ in diagnostic.helps]
     return "\n".join(lines)
 
 
@@ -150,7 +178,7 @@ def _render_place(place: Note, text: str, file: str, width: int, *, mark: str) -
     source = (text.split("\n", number)[number - 1]).rstrip("\r")
     length = max(1, min(place.span.end - place.span.start, len(source) - column + 1))
     # A caret stands below a column of the terminal, and a character may take none, one or two.
-    # Tabs and other control characters would shift it, so they show as blanks.
+    # Tabs and other control characters would shift it, so they show as blanks here.
     source = "".join(c if c.isprintable() else " " for c in source)
     start = column - 1
     if len(source) > LINE_SHOWN_MAX:
@@ -160,10 +188,10 @@ def _render_place(place: Note, text: str, file: str, width: int, *, mark: str) -
         start = start - cut + bool(cut)
         length = min(length, len(source) - start)
     pad = " " * width
-    where = f"{pad}--> {file}:{number}:{column}" if mark == "^" else f"{pad} |"
+    where = f"{pad}--> {visible(file)}:{number}:{column}" if mark == "^" else f"{pad} |"
     marked = max(1, _columns(source[start : start + length]))
     underline = " " * _columns(source[:start]) + mark * marked
-    underline += f" {place.message}" if place.message else ""
+    underline += f" {visible(place.message)}" if place.message else ""
     shown = [f"{number:>{width}} | {source}", f"{pad} | {underline}"]
     return [where, f"{pad} |", *shown] if mark == "^" else [where, *shown]
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import msgspec
 
-from cepheid.api import CompiledQuery, _is_store, query
+from cepheid import options
+from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.planner.explain_workload import explain_shared
 from cepheid.planner.sharing import SharedPlan, share
+from cepheid.planner.ticks import TICKS_NS
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -57,7 +59,7 @@ class Workload(msgspec.Struct, frozen=True):
         separate
             Whether each query gets a table of its own.
         device
-            For tables, readers, data frames and stores in this process: ``"cpu"``, ``"gpu"`` or
+            For tables, readers and data frames in this process: ``"cpu"``, ``"gpu"`` or
             ``"auto"``, as for :meth:`CompiledQuery.run`.
 
         Returns
@@ -83,19 +85,24 @@ class Workload(msgspec.Struct, frozen=True):
         >>> w.run(events).to_pylist()
         [{'query': 'pairs', 'count': 2.0}, {'query': 'trends', 'count': 3.0}]
         """
+        options.true_or_false(separate=separate)
+        options.check_run(
+            events, spark=spark, strategy=None, device=device, is_select=False, text=""
+        )
         # Loaded on first use: reading and explaining queries needs neither numba nor Arrow.
         if isinstance(events, str | PathLike):
             events = fspath(events)
-        module = "store_run" if _is_store(events) else "local_workload"
-        if spark is not None and _is_store(events):
+        stored = options.holder_of(events) is options.Held.STORE
+        module = "store_run" if stored else "local_workload"
+        if spark is not None and stored:
             events = importlib.import_module("cepheid.runtime.spark_store").store_frame(
                 events, spark
             )
         if spark is not None or type(events).__module__.partition(".")[0] == "pyspark":
             module = "spark_workload"
         runtime = importlib.import_module(f"cepheid.runtime.{module}")
-        options = {} if module == "spark_workload" else {"device": device}
-        return runtime.run_workload(self, events, spark=spark, separate=separate, **options)
+        given = {} if module == "spark_workload" else {"device": device}
+        return runtime.run_workload(self, events, spark=spark, separate=separate, **given)
 
     def stream(self, events: object, *, watermark: str, late: str = "drop") -> Any:
         """Run the queries over a live stream of Spark and return the rows of closed windows.
@@ -150,8 +157,12 @@ class Workload(msgspec.Struct, frozen=True):
         >>> rules.close().to_pylist()
         [{'query': 'ab', 'count': 2.0}, {'query': 'b', 'count': 1.0}]
         """
+        columns = getattr(schema, "schema", schema)
+        if not hasattr(columns, "empty_table"):
+            message = f"schema is an Arrow schema or has one, not {type(schema).__name__}"
+            options.refuse("E592", message)
         runtime = importlib.import_module("cepheid.runtime.live_rules")
-        return runtime.LiveRules(self, getattr(schema, "schema", schema))
+        return runtime.LiveRules(self, columns)
 
     def shared(self, schema: object = None) -> SharedPlan:
         """Return the plan of the workload for events with these columns."""
@@ -205,19 +216,22 @@ def workload(
     >>> w["falls"].plan.choice.evaluator.value
     'indexed'
     """
-    if isinstance(queries, str | CompiledQuery):
-        message = "queries are a dict of queries by name, or a list of them"
-        raise TypeError(message)
+    if isinstance(queries, str | CompiledQuery) or not isinstance(queries, Iterable):
+        options.refuse("E592", "queries are a dict of queries by name, or a list of them")
+    options.true_or_false(merge=merge)
     if isinstance(queries, Mapping):
         named = dict(queries)
     else:
         named = {f"q{number}": one for number, one in enumerate(queries, 1)}
+    options.texts(time=time, type=type)
+    tiebreakers = options.names_in("tiebreak", tiebreak)
+    options.one_of("time_unit", time_unit, TICKS_NS)
     compiled = {}
     for name, one in named.items():
         if not isinstance(name, str):
             message = f"the name of a query is a str, not {name.__class__.__name__}"
-            raise TypeError(message)
-        compiled[name] = _compiled(name, one, time, type, tuple(tiebreak), time_unit)
+            options.refuse("E592", message)
+        compiled[name] = _compiled(name, one, time, type, tiebreakers, time_unit)
         plan = compiled[name].plan
         if plan.situations is not None or plan.select is not None:
             what = "a query about situations" if plan.situations is not None else "a SELECT"
@@ -225,15 +239,14 @@ def workload(
             helps = ("run it on its own",)
             raise UnsupportedError([Diagnostic("E404", message, helps=helps)], compiled[name].text)
     if not compiled:
-        message = "a workload has at least one query"
-        raise ValueError(message)
+        options.refuse("E592", "a workload has at least one query")
     sources = {
         (q.source.time, q.source.type, q.source.tiebreak, q.source.time_unit)
         for q in compiled.values()
     }
     if len(sources) > 1:
         message = "the queries of a workload have the same columns of time, type and ties"
-        raise ValueError(message)
+        options.refuse("E592", message)
     return Workload(tuple(compiled), tuple(compiled.values()), merge)
 
 
@@ -244,7 +257,7 @@ def _compiled(
         return one
     if not isinstance(one, str):
         message = f"`{name}` is a query or a text, not {one.__class__.__name__}"
-        raise TypeError(message)
+        options.refuse("E592", message)
     try:
         return query(one, time=time, type=type_, tiebreak=tiebreak, time_unit=unit)
     except CepheidError as error:

@@ -174,5 +174,5 @@ def test_numbers_beyond_doubles() -> None:
 def test_an_evaluator_that_cannot_answer_is_refused() -> None:
     with pytest.raises(ValueError, match="indexed, pairwise, not linear"):
         query(FALLING).with_evaluator("linear")
-    with pytest.raises(ValueError, match="is not a valid Evaluator"):
+    with pytest.raises(ValueError, match="evaluator is one of linear"):
         query(FALLING).with_evaluator("magic")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from decimal import Decimal
 
@@ -18,6 +19,7 @@ from cepheid.errors import BindError, DataError
 from cepheid.kernels.ring import MERSENNE
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
+from cepheid.workloads import workload
 
 
 @pytest.mark.parametrize("window", ["", "WITHIN 40 s SLIDE 40 s", "WITHIN 40 s SLIDE 10 s"])
@@ -115,8 +117,41 @@ def test_what_no_match_begins_with_leaves_without_a_row_at_any_size() -> None:
 
 def test_numbers_of_more_than_38_digits_are_an_error_that_says_where() -> None:
     events = [{"ts": i, "type": "A"} for i in range(200)]
-    with pytest.raises(DataError, match=r"about 61 digits, more than 38, in the window at"):
+    with pytest.raises(DataError) as caught:
         query("RETURN COUNT(*) PATTERN A+ NUMBERS exact").run(table_of(events))
+    assert caught.value.diagnostics[0].message == "`count` has about 61 digits, more than 38"
+
+
+WHERE_LARGE = [
+    ("GROUP-BY g", ", where `g` is 'paris'"),
+    ("GROUP-BY g, h", ", where `g` is 'paris' and `h` is 7"),
+    ("GROUP-BY g WITHIN 1 hour SLIDE 1 hour", ", in the window from 0 to 3600000000, where `g`"),
+    ("WITHIN 150 EVENTS SLIDE 150 EVENTS", ", in the window from 0 to 150"),
+]
+
+
+@pytest.mark.parametrize(("clauses", "told"), WHERE_LARGE)
+@pytest.mark.parametrize("place", ["alone", "workload"])
+def test_the_window_and_the_group_are_those_of_the_query(
+    clauses: str, told: str, place: str
+) -> None:
+    table = pa.table({"ts": range(150), "type": ["A"] * 150, "g": ["paris"] * 150, "h": [7] * 150})
+    others = pa.table({"ts": [0], "type": ["A"], "g": ["oslo"], "h": [1]})
+    events = pa.concat_tables([others, table])
+    text = f"RETURN COUNT(*) PATTERN A+ {clauses} NUMBERS exact"
+    with pytest.raises(DataError, match="E510") as caught:
+        query(text).run(events) if place == "alone" else workload([text, text]).run(events)
+    found = caught.value.diagnostics[0].message
+    if "EVENTS" not in clauses:
+        assert told in found
+    assert ("window" in found) == ("WITHIN" in clauses)
+
+
+def test_times_that_python_has_not_are_told_too() -> None:
+    times = pa.array([-(10**17)] * 1 + [(1 << 62) + n for n in range(150)], pa.timestamp("us"))
+    table = pa.table({"ts": times, "type": ["A"] * 151})
+    with pytest.raises(DataError, match="in the window from"):
+        query("RETURN COUNT(*) PATTERN A+ WITHIN 1 hour SLIDE 1 hour NUMBERS exact").run(table)
 
 
 def test_counts_modulo_a_large_prime_equal_big_integers_on_100000_events() -> None:
@@ -150,3 +185,11 @@ def test_exact_averages_are_those_of_whole_numbers() -> None:
     parts = table_of([{"ts": 1, "type": "A", "n": 3.5}])
     with pytest.raises(BindError, match=r"E321\]: `NUMBERS exact` cannot average values of kind"):
         query(text).run(parts)
+
+
+def test_logarithms_of_averages_and_extremes_are_theirs() -> None:
+    table = pa.table({"ts": range(3), "type": ["A"] * 3, "x": [2, 8, None], "y": [-1.0, None, 0.0]})
+    text = "RETURN LOG2(AVG(A.x)) AS a, LOG2(MIN(A.x)) AS b, LOG2(MAX(A.x)) AS c, "
+    text += "LOG2(MAX(A.ts)) AS d, LOG2(MAX(A.y)) AS e, LOG2(AVG(A.y)) AS f PATTERN A"
+    (row,) = query(text).run(table).to_pylist()
+    assert row == {"a": math.log2(5), "b": 1.0, "c": 3.0, "d": 1.0, "e": None, "f": None}

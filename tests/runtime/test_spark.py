@@ -20,8 +20,9 @@ from tests.runtime.cases import same
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import BindError, UnsupportedError
 from cepheid.runtime.spark_batch import project
+from cepheid.runtime.spark_failures import clear_error
 from cepheid.runtime.spark_profile import profile_partitions
-from cepheid.runtime.spark_session import clear_error, collect
+from cepheid.runtime.spark_session import collect
 
 pytestmark = pytest.mark.spark
 
@@ -238,7 +239,7 @@ def test_mistakes_are_found_before_anything_runs(spark: SparkSession) -> None:
         trailing.run(frame, strategy="combine")
     with pytest.raises(ValueError, match="reads files"):
         trailing.run(frame, strategy="scan slices")
-    with pytest.raises(ValueError, match="is not a valid Strategy"):
+    with pytest.raises(ValueError, match="strategy is one of combine, key shuffle, time shuffle"):
         trailing.run(frame, strategy="magic")
     whole = query("RETURN COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x")
     with pytest.raises(ValueError, match="the whole stream is one window"):

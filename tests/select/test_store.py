@@ -141,5 +141,5 @@ def test_what_is_skipped_does_not_change_the_result(history: cepheid.EventStore)
 
 
 def test_there_is_no_other_strategy(history: cepheid.EventStore) -> None:
-    with pytest.raises(ValueError, match="the method is one of"):
+    with pytest.raises(ValueError, match="strategy is one of auto, index, replay"):
         cepheid.query("SELECT * FROM s").run(history, strategy="guess")

@@ -82,3 +82,20 @@ def test_all_small_streams_with_bounded_durations(bound: str) -> None:
     for relation in ("overlaps", "starts;equals;started by", "overlaps;contains;finished by"):
         text = f"PARTITION BY k DEFINE A AS a {bound}, B AS b PATTERN A {relation} B"
         check(text, small_streams(3), sizes=(1 << 20,))
+
+
+def test_finishes_is_that_of_allen_and_not_of_the_thesis() -> None:
+    # A ##......
+    # B .#####..
+    # C ....##..
+    events = pa.table(
+        {"ts": range(8), "a": [1, 1, 0, 0, 0, 0, 0, 0], "b": [0, 1, 1, 1, 1, 1, 0, 0]}
+    )
+    events = events.append_column("c", pa.array([0, 0, 0, 0, 1, 1, 0, 0]))
+    text = (
+        "DEFINE A AS a > 0, B AS b > 0, C AS c > 0 PATTERN A overlaps B AND B {} C AND A before C "
+        "WITHIN 1 min"
+    )
+    thesis, ours = (cepheid.query(text.format(word)) for word in ("finishes", "finished by"))
+    assert [w.code for w in thesis.warnings] == ["W305"]
+    assert (len(thesis.run(events)), len(ours.run(events)), len(ours.warnings)) == (0, 1, 0)

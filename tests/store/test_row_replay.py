@@ -196,7 +196,7 @@ def test_stores_beside_tables(tmp_path: Path) -> None:
         assert cepheid.sql(text, tables=tables).to_pylist() == [{"n": 4}]
         told = cepheid.sql(text, tables=tables, explain=True)
         assert ("over a store" in told) == ("FROM events M" in text)
-    with pytest.raises(ValueError, match="the method is one of"):
+    with pytest.raises(ValueError, match="strategy is one of auto, index, replay"):
         cepheid.sql(f"SELECT * FROM events {clause}", tables=tables, strategy="guess")
 
 

@@ -13,6 +13,8 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from cepheid.interfaces.cli import app
+from cepheid.interfaces.cli_input import WrongUseError
+from cepheid.options import OptionError
 from cepheid.store.rates import Rates, rates_file, read_rates
 
 QUERY = "RETURN COUNT(*) PATTERN E WHERE E.x > 5 WITHIN 10 us SLIDE 10 us"
@@ -20,7 +22,8 @@ QUERY = "RETURN COUNT(*) PATTERN E WHERE E.x > 5 WITHIN 10 us SLIDE 10 us"
 
 def run(*arguments: object) -> tuple[int, str]:
     done = CliRunner().invoke(app, ["store", *map(str, arguments)])
-    return done.exit_code, done.output
+    is_wrong_use = isinstance(done.exception, WrongUseError | OptionError)
+    return 2 if is_wrong_use else done.exit_code, done.output
 
 
 def test_a_store_from_files_to_rows(tmp_path: Path) -> None:

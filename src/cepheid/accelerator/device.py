@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.options import DEVICES, one_of
 
 
 class Device(StrEnum):
@@ -32,14 +33,11 @@ def parse_device(name: str) -> Device:
 
     Raises
     ------
-    ValueError
-        If there is no such name.
+    OptionError
+        E590 if there is no such name.
     """
-    try:
-        return Device(name)
-    except ValueError:
-        message = f"device is one of {', '.join(Device)}, not {name!r}"
-        raise ValueError(message) from None
+    one_of("device", name, DEVICES)
+    return Device(name)
 
 
 @functools.cache

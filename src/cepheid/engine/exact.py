@@ -82,17 +82,25 @@ def exact_columns(
     group_of: NDArray[np.int64],
     exact: list[list[int]],
     numbers: NDArray[Any],
-    window: NDArray[np.int64],
-    group: NDArray[np.int64],
+    places: tuple[NDArray[np.int64], NDArray[np.int64]],
+    names: dict[str, Any],
 ) -> dict[str, Any]:
     """Return COUNT and SUM columns as DECIMAL(38,0), partitions added up to groups.
+
+    Parameters
+    ----------
+    places
+        The window and the group of every row of the result.
+    names
+        The columns of the result that tell windows and groups.
 
     Raises
     ------
     DataError
         E510 if a number does not fit, with its window and group.
     """
-    place = {name: i for i, name in enumerate(zip(window.tolist(), group.tolist(), strict=True))}
+    windows, groups = (numbers_.tolist() for numbers_ in places)
+    place = {name: i for i, name in enumerate(zip(windows, groups, strict=True))}
     totals = [[0] * len(job.parts) for _ in place]
     for key, start, values in zip(rows.key.tolist(), rows.window.tolist(), exact, strict=True):
         total = totals[place[start, int(group_of[key])]]
@@ -106,7 +114,7 @@ def exact_columns(
         what = "sum" if column.attribute else "bindings"
         part = Part(what, column.variable, column.attribute) if column.variable else Part("count")
         a = job.parts.index(part)
-        _check_size(column.name, numbers[:, a], window, group)
+        _check_size(column.name, numbers[:, a], names)
         empty = [False] * len(totals)
         if what == "sum":
             values_part = job.parts.index(Part("values", column.variable, column.attribute))
@@ -116,17 +124,29 @@ def exact_columns(
     return columns
 
 
-def _check_size(
-    name: str, numbers: NDArray[Any], window: NDArray[np.int64], group: NDArray[np.int64]
-) -> None:
+def _check_size(name: str, numbers: NDArray[Any], names: dict[str, Any]) -> None:
     with np.errstate(divide="ignore"):
         digits = (np.log2(np.abs(numbers.real)) + numbers.imag) * np.log10(2)
     large = np.flatnonzero(digits > DIGITS_MAX - 1e-6)
     if len(large):
         row = int(large[0])
-        message = (
-            f"`{name}` has about {int(digits[row]) + 1} digits, more than {DIGITS_MAX}, "
-            f"in the window at {int(window[row])} of group {int(group[row])}"
-        )
+        message = f"`{name}` has about {int(digits[row]) + 1} digits, more than {DIGITS_MAX}"
+        message += _whereabouts(names, row)
         helps = ("leave `NUMBERS exact` out, or return LOG2 of it",)
         raise DataError([Diagnostic("E510", message, helps=helps)])
+
+
+def _whereabouts(names: dict[str, Any], row: int) -> str:
+    """Return the window and the group of a row in words, as far as the query has them."""
+    values = {name: _shown(column[row]) for name, column in names.items()}
+    start, end = values.pop("window_start", None), values.pop("window_end", None)
+    groups = " and ".join(f"`{name}` is {value}" for name, value in values.items())
+    where = "" if start is None else f", in the window from {start} to {end}"
+    return where + (f", where {groups}" if groups else "")
+
+
+def _shown(value: Any) -> str:
+    """Return a value of Arrow in words; times may be ones that Python has not."""
+    if pa.types.is_timestamp(value.type):
+        return str(value.cast(pa.timestamp(value.type.unit)).cast(pa.string()))
+    return repr(value.as_py())

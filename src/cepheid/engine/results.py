@@ -65,12 +65,14 @@ def build_table(
     }
     if job.plan.numbers is tree.Numbers.EXACT:
         exact = exact_numbers(job, rows if combine else rows[:kinds_of_numbers], merged)
-        aggregates |= exact_columns(job, merged, group_of, exact, numbers, window, group)
+        aggregates |= exact_columns(job, merged, group_of, exact, numbers, (window, group), columns)
     for result in job.plan.output.columns:
         if result.aggregate is not None:
             source = next(a for a in job.plan.output.aggregates if a.name == result.aggregate)
             columns[result.name] = (
-                _log2(job, source, numbers) if result.log2 else aggregates[result.aggregate]
+                _log2(job, source, numbers, aggregates[source.name])
+                if result.log2
+                else aggregates[result.aggregate]
             )
         elif result.attribute is not None:
             columns[result.name] = columns[result.attribute]
@@ -218,8 +220,13 @@ def _extreme(keys: NDArray[np.int64], kind: pa.DataType, *, largest: bool) -> An
     return array.cast(pa.duration("us")) if pa.types.is_duration(kind) else array
 
 
-def _log2(job: Job, column: AggregateColumn, numbers: NDArray[Any]) -> Any:
-    what = {"COUNT": "bindings", "SUM": "sum"}.get(column.function.value, "sum")
+def _log2(job: Job, column: AggregateColumn, numbers: NDArray[Any], values: Any) -> Any:
+    """Return the logarithm of an aggregate; of counts and sums before they can overflow (§5.4)."""
+    what = {"COUNT": "bindings", "SUM": "sum"}.get(column.function.value)
+    if what is None:
+        plain = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return pa.array(np.log2(plain), mask=~(plain > 0))
     part = Part(what, column.variable, column.attribute) if column.variable else Part("count")
     wide = numbers[:, job.parts.index(part)]
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.options import refuse
 
 _UNKNOWN = "events are a pyarrow Table, RecordBatch or RecordBatchReader, or pandas, not {}"
 
@@ -28,8 +29,8 @@ def as_table(events: Any) -> pa.Table:
 
     Raises
     ------
-    TypeError
-        If the events are of no known kind.
+    OptionError
+        E592 if the events are of no known kind.
     DataError
         E516 if two columns have one name.
     """
@@ -43,7 +44,7 @@ def as_table(events: Any) -> pa.Table:
     if isinstance(events, list | tuple) and events and isinstance(events[0], pa.RecordBatch):
         return plain_table(pa.Table.from_batches(events))
     if not isinstance(events, pa.Table):
-        raise TypeError(_UNKNOWN.format(type(events)))
+        refuse("E592", _UNKNOWN.format(type(events).__name__))
     return plain_table(events)
 
 

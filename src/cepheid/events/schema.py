@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from cepheid.options import refuse
+
 
 class ValueKind(StrEnum):
     """What an attribute or an expression holds; UNKNOWN without a schema, or of NULLs alone."""
@@ -143,8 +145,8 @@ def read_schema(source: object) -> EventSchema | None:
         return EventSchema(tuple(Column(str(n), kind_of(str(t))) for n, t in source.items()))
     fields = _fields_of(source)
     if fields is None:
-        message = f"no columns can be read from a {type(source).__name__}"
-        raise TypeError(message)
+        helps = ("use a dict of type names by column, an Arrow schema or table, or a DataFrame",)
+        refuse("E592", f"no columns can be read from a {type(source).__name__}", *helps)
     return EventSchema(tuple(_columns(fields)))
 
 

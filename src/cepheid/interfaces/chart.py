@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from cepheid.errors import visible
+
 BAR_COLUMNS = 40
 TIME_COLUMNS = 60
 ROWS_SHOWN_MAX = 40
@@ -28,7 +30,7 @@ def bar_chart(table: pa.Table, value: str) -> str:
     largest = _length(max(known), logarithmic=scale)
     labels = [_label(row, value) for row in rows]
     width = max(map(len, labels))
-    lines = [f"{value}{', bars on a logarithmic scale' if scale else ''}"]
+    lines = [f"{visible(value)}{', bars on a logarithmic scale' if scale else ''}"]
     for label, number in zip(labels, numbers, strict=True):
         part = _length(number, logarithmic=scale) / largest if largest else 0.0
         lines.append(f"{label:<{width}} {_bar(min(part, 1.0))} {number:.4g}")
@@ -54,7 +56,7 @@ def _label(row: dict[str, Any], value: str) -> str:
 
 
 def _text(item: Any) -> str:
-    return f"{item:%H:%M}" if isinstance(item, dt.datetime) else str(item)
+    return f"{item:%H:%M}" if isinstance(item, dt.datetime) else visible(str(item))
 
 
 def timeline(situations: pa.Table, *, marks: pa.Table | None = None) -> str:

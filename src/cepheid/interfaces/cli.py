@@ -7,27 +7,40 @@ at fault or a reader that stopped early, 2 for wrong use of the command.
 from __future__ import annotations
 
 import importlib.abc
+import io
 import os
 import re
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 import cepheid
-from cepheid.api import CompiledQuery, query
-from cepheid.errors import CepheidError, DataError, Diagnostic, render_diagnostics
+from cepheid.api import query
+from cepheid.errors import CepheidError, render_diagnostics, visible
 from cepheid.interfaces.catalogue import bundled_queries, bundled_sample, explain_code, is_code
+from cepheid.interfaces.cli_input import (
+    ENGINES,
+    WrongUseError,
+    check_engine,
+    compile_file,
+    name_of,
+    named_file,
+    read_columns,
+    read_text,
+    read_workload,
+    refuse_options,
+    result_kind,
+)
 from cepheid.interfaces.cli_machine import doctor, warm
 from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.console import complain, console_of, say, show
-from cepheid.interfaces.rules import read_rules
 from cepheid.language.formatter import format_text
+from cepheid.options import OptionError
 from cepheid.planner.plan import OutputKind
-from cepheid.workloads import Workload, workload
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -65,84 +78,6 @@ RulesOption = Annotated[
     Path | None,
     typer.Option(help="A folder of query files (.cq), or a table with the columns name and query."),
 ]
-ENGINES = ("local", "spark")
-
-
-class WrongUseError(ValueError):
-    """The command was given something that it cannot work with; ends with EXIT_USAGE."""
-
-
-def _check_engine(engine: str, known: tuple[str, ...] = ENGINES) -> None:
-    if engine not in known:
-        message = f"--engine is {', '.join(known[:-1])} or {known[-1]}, not {engine}"
-        raise WrongUseError(message)
-
-
-def _name_of(file: str) -> str:
-    """Return what messages call a file; a name that is no UTF-8 could not be printed."""
-    return "<stdin>" if file == "-" else os.fsencode(file).decode("utf-8", "replace")
-
-
-def _read(file: str) -> tuple[str, str]:
-    """Return a query text and the name that diagnostics give it."""
-    name = _name_of(file)
-    try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as error:
-        message = f"could not read {name}: {error.strerror or error}"
-        raise WrongUseError(message) from None
-    try:
-        return data.decode("utf-8-sig"), name
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        message = f"`{name}` is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}"
-        helps = ("save the file with the encoding UTF-8",)
-        raise DataError([Diagnostic("E502", message, helps=helps)]) from None
-
-
-def _compile(file: str, time: str, type_: str, columns: object, unit: str = "us") -> CompiledQuery:
-    text, name = _read(file)
-    try:
-        return query(text, time=time, type=type_, time_unit=unit, schema=columns)
-    except ValueError as error:
-        raise WrongUseError(str(error)) from None
-    except CepheidError as error:
-        error.file = name
-        raise
-
-
-def _named(file: str | None) -> str:
-    if file is None:
-        message = "name a query file, or a folder of them with --rules"
-        raise WrongUseError(message)
-    return file
-
-
-def _read_workload(
-    rules: Path, file: str | None, time: str, type_: str, unit: str = "us"
-) -> Workload:
-    if file is not None:
-        message = "--rules takes the place of a query file"
-        raise WrongUseError(message)
-    if not rules.exists():
-        message = f"could not read {_name_of(str(rules))}: no such file or folder"
-        raise WrongUseError(message)
-    try:
-        return workload(read_rules(rules), time=time, type=type_, time_unit=unit)
-    except ValueError as error:
-        raise WrongUseError(str(error)) from None
-
-
-def _read_schema(path: Path | None) -> object:
-    if path is None:
-        return None
-    # Arrow takes longer to load than everything else together, and few calls need it.
-    from cepheid.interfaces.schema_files import read_file_schema
-
-    if not path.exists():
-        message = f"could not read {_name_of(str(path))}: no such file"
-        raise WrongUseError(message)
-    return read_file_schema(path)
 
 
 @app.command()
@@ -153,15 +88,15 @@ def check(
     type_: TypeOption = "type",
 ) -> None:
     """Check queries and print every mistake."""
-    columns = _read_schema(schema)
+    columns = read_columns(schema)
     code = 0
     for file in files:
         try:
-            compiled = _compile(file, time, type_, columns)
+            compiled = compile_file(file, time, type_, columns)
         except (CepheidError, WrongUseError) as error:
             code = max(code, _report(error))
             continue
-        name = _name_of(file)
+        name = name_of(file)
         if compiled.warnings:
             complain(render_diagnostics(compiled.warnings, compiled.text, file=name))
         say(f"{name}: ok")
@@ -177,18 +112,23 @@ def explain(
     rules: RulesOption = None,
     schema: SchemaOption = None,
     format_: Annotated[
-        str, typer.Option("--format", help="text, mermaid (a flowchart) or json (the plan).")
-    ] = "text",
+        str | None,
+        typer.Option("--format", help="text (the default), mermaid (a flowchart) or json."),
+    ] = None,
     engine: Annotated[
-        str, typer.Option(help="local, or how it runs on: spark or gpu (of this machine).")
-    ] = "local",
+        str | None,
+        typer.Option(
+            help="local (the default), or how it runs on: spark or gpu (of this machine)."
+        ),
+    ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
 ) -> None:
     """Print the plan of a query or of rules with all reasons, or what a diagnostic code means."""
-    _check_engine(engine, (*ENGINES, "gpu"))
+    check_engine(engine or "local", (*ENGINES, "gpu"))
     if rules is not None:
-        show(_read_workload(rules, file, time, type_).explain(schema=_read_schema(schema)))
+        refuse_options("what rules share is told in words", format=format_, engine=engine)
+        show(read_workload(rules, file, time, type_).explain(schema=read_columns(schema)))
         return
     if file is None:
         message = "name a query file or a code, or a folder of rules with --rules"
@@ -198,18 +138,20 @@ def explain(
         if text is None:
             message = f"there is no diagnostic {file.upper()}; docs/errors.md lists all codes"
             raise WrongUseError(message)
+        refuse_options("a code is no query", format=format_, engine=engine, schema=schema)
         show(text)
         return
+    format_ = format_ or "text"
     if format_ not in ("text", "mermaid", "json"):
         message = f"--format is text, mermaid or json, not {format_}"
         raise WrongUseError(message)
-    compiled = _compile(file, time, type_, _read_schema(schema))
-    shown = compiled.explain(format=format_, engine=engine)
+    compiled = compile_file(file, time, type_, read_columns(schema))
+    shown = compiled.explain(format=format_, engine=engine or "local")
     if format_ != "text":
         say(shown)
         return
     # A plan knows no files, so its warnings speak of the query.
-    place = f"--> {_name_of(file)}:"
+    place = f"--> {name_of(file)}:"
     show(re.sub(r"(?m)(?<=^ )( *)--> query:", lambda match: match[1] + place, shown))
 
 
@@ -242,7 +184,6 @@ def run(
     """Run a query, or all queries of a folder, over files and print or write the result."""
     # Arrow takes longer to load than checking a query takes.
     from cepheid.interfaces.run_command import (
-        FORMATS,
         named_inputs,
         run_query,
         run_rules,
@@ -252,22 +193,21 @@ def run(
         write_result,
     )
 
-    _check_engine(engine)
+    check_engine(engine)
     if master is not None and engine != "spark":
         message = "--master names a Spark cluster: add --engine spark"
         raise WrongUseError(message)
-    ending = output.suffix.removeprefix(".").replace("jsonl", "json") if output else ""
-    kind = format_ or (ending if ending in FORMATS else "csv" if output else "table")
-    if kind not in FORMATS or (kind == "table" and output is not None):
-        message = f"--format is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
-        raise WrongUseError(message)
+    kind = result_kind(format_, output)
     events = inputs[0]
     if rules is not None:
-        together = _read_workload(rules, file, time, type_, time_unit)
+        if len(inputs) > 1:
+            message = "--input comes once, but for a JOIN of two streams"
+            raise WrongUseError(message)
+        together = read_workload(rules, file, time, type_, time_unit)
         write_result(run_rules(together, events, master, engine=engine), kind, output)
         return
-    file = _named(file)
-    compiled = _compile(file, time, type_, None, time_unit)
+    file = named_file(file)
+    compiled = compile_file(file, time, type_, None, time_unit)
     streams = named_inputs(compiled, inputs)
     if isinstance(streams, str) and len(inputs) > 1:
         message = "--input comes once, but for a JOIN of two streams"
@@ -284,7 +224,7 @@ def run(
         else:
             result = run_query(compiled, streams)
     except CepheidError as error:
-        error.file = _name_of(file)
+        error.file = name_of(file)
         raise
     write_result(result, kind, output)
 
@@ -311,9 +251,12 @@ def stream(
         str, typer.Option(help="How far behind the latest event others may come.")
     ] = "10 seconds",
     format_: Annotated[
-        str, typer.Option("--format", help="The source's files: parquet, json (lines) or csv.")
-    ] = "parquet",
-    every: Annotated[str, typer.Option(help="How often a micro-batch starts.")] = "1 second",
+        str | None,
+        typer.Option("--format", help="The source's files: parquet (else), json (lines) or csv."),
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option(help="How often a micro-batch starts; 1 second without it.")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when the source is empty.")] = False,
     files: Annotated[int | None, typer.Option(help="Files of one micro-batch, at most.")] = None,
     master: Annotated[
@@ -331,8 +274,10 @@ def stream(
 ) -> None:
     """Run a query, or all rules of a folder, over a live stream; both go on from a checkpoint."""
     # Spark takes a second to load, and mistakes in a query do not need it.
-    first = _read_workload(rules, file, time, type_, time_unit) if rules is not None else None
-    compiled = _compile(_named(file), time, type_, None, time_unit) if first is None else None
+    first = read_workload(rules, file, time, type_, time_unit) if rules is not None else None
+    compiled = (
+        compile_file(named_file(file), time, type_, None, time_unit) if first is None else None
+    )
     from cepheid.interfaces.run_command import named_inputs
     from cepheid.interfaces.stream_command import Options, stream_query, wrong_use
     from cepheid.interfaces.stream_rules import stream_rules
@@ -348,13 +293,13 @@ def stream(
     if message := wrong_use(compiled, options):
         raise WrongUseError(message)
     if rules is not None:
-        stream_rules(lambda: _read_workload(rules, None, time, type_, time_unit), options, complain)
+        stream_rules(lambda: read_workload(rules, None, time, type_, time_unit), options, complain)
         return
     assert compiled is not None
     try:
         stream_query(compiled, options)
     except CepheidError as error:
-        error.file = _name_of(str(file))
+        error.file = name_of(str(file))
         raise
 
 
@@ -367,7 +312,10 @@ def fmt(
     ] = False,
 ) -> None:
     """Print a query in canonical layout; comments stay with their clauses."""
-    text, name = _read(file)
+    if write and check_only:
+        message = "--write changes the file and --check does not: give one of them"
+        raise WrongUseError(message)
+    text, name = read_text(file)
     try:
         formatted = format_text(text) + "\n"
     except CepheidError as error:
@@ -403,7 +351,7 @@ def _replace_file(path: Path, text: str) -> None:
     except OSError as error:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
-        message = f"could not write {_name_of(str(path))}: {error.strerror or error}"
+        message = f"could not write {name_of(str(path))}: {error.strerror or error}"
         raise WrongUseError(message) from None
 
 
@@ -471,11 +419,20 @@ def _starts_spark(arguments: list[str]) -> bool:
 
 def _report(error: CepheidError | WrongUseError) -> int:
     """Print what went wrong and return the exit code for it."""
+    if isinstance(error, OptionError):
+        error = WrongUseError(error.diagnostics[0].message)
     if isinstance(error, CepheidError):
         complain(str(error))
         return EXIT_FAULT
-    complain(f"cepheid: {error}")
+    complain(f"cepheid: {visible(str(error))}")
     return EXIT_USAGE
+
+
+_WRONG_WORDS: Any = typer.BadParameter.__mro__[2]
+"""What Typer raises for words that it cannot read; it has no name that all versions share.
+
+Typer would print it itself, and what was typed with it: names of files, which may steer a terminal.
+"""
 
 
 def main() -> None:
@@ -484,7 +441,14 @@ def main() -> None:
         sys.meta_path.insert(0, _NoPandas())
     try:
         try:
-            app()
+            sys.exit(app(standalone_mode=False) or 0)
+        except _WRONG_WORDS as error:
+            shown = io.StringIO()
+            error.show(shown)
+            complain(shown.getvalue().rstrip("\n"))
+            sys.exit(error.exit_code)
+        except typer.Abort:
+            sys.exit(EXIT_FAULT)
         except (CepheidError, WrongUseError) as error:
             sys.exit(_report(error))
         finally:

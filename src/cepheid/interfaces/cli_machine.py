@@ -24,7 +24,8 @@ PACKAGES = ("numpy", "numba", "pyarrow", "pyspark", "pandas", "msgspec", "lark")
 
 def warm(
     processes: Annotated[
-        int | None, typer.Option(help="How many processes compile; as many as cores by default.")
+        int | None,
+        typer.Option(help="How many processes compile; as many as cores by default.", min=1),
     ] = None,
 ) -> None:
     """Compile all kernels now, so that no query ever waits for them on this machine."""

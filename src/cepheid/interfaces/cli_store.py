@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from cepheid.errors import CepheidError, visible
+from cepheid.interfaces.cli_input import read_text, refuse_options, result_kind
+from cepheid.interfaces.console import say
 
 store_app = typer.Typer(
     help="Keep events in the order of time, and query their history.", no_args_is_help=True
 )
 
 StoreArgument = Annotated[Path, typer.Argument(help="The folder of the store.")]
-QueryArgument = Annotated[
-    Path, typer.Argument(help="A query file.", exists=True, dir_okay=False, readable=True)
-]
+QueryArgument = Annotated[Path, typer.Argument(help="A query file.")]
 
 
 def _open(path: Path, time: str | None = None) -> Any:
@@ -24,10 +25,6 @@ def _open(path: Path, time: str | None = None) -> Any:
     from cepheid.store.event_store import EventStore
 
     return EventStore(path, time=time)
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
 
 
 @store_app.command()
@@ -43,7 +40,7 @@ def append(
     count = sum(
         opened.append(table) for file in find_files(files) for table in _whole(file, read_all)
     )
-    _say(f"{count:,} events appended, version {opened.version}")
+    say(f"{count:,} events appended, version {opened.version}")
 
 
 def _whole(file: Path, read_all: Any) -> Any:
@@ -73,11 +70,11 @@ def index(
     opened = _open(store)
     for attribute in attributes:
         opened.index(*attribute.split(","))
-    _say(f"indexed: {_indexed(opened)}")
+    say(f"indexed: {_indexed(opened)}")
 
 
 def _indexed(opened: Any) -> str:
-    return ", ".join(" + ".join(names) for names in opened.indexes) or "nothing"
+    return ", ".join(visible(" + ".join(names)) for names in opened.indexes) or "nothing"
 
 
 @store_app.command(name="open")
@@ -92,7 +89,7 @@ def open_(
     from cepheid.store.event_store import EventStore
 
     opened = EventStore.open_directory(folder, time=time, index_at=index_at)
-    _say(f"{len(opened):,} events, index in {opened.path}")
+    say(f"{len(opened):,} events, index in {visible(str(opened.path))}")
 
 
 @store_app.command()
@@ -100,9 +97,9 @@ def verify(store: StoreArgument) -> None:
     """Compare all files with their checksums; status 1 if one is damaged."""
     report = _open(store).verify()
     for problem in report.problems:
-        _say(problem)
+        say(visible(problem))
     found = f"{len(report.problems)} damaged" if report.problems else "all sound"
-    _say(f"{report.files:,} files, {report.size:,} bytes: {found}")
+    say(f"{report.files:,} files, {report.size:,} bytes: {found}")
     if report.problems:
         raise typer.Exit(1)
 
@@ -113,18 +110,18 @@ def compact(store: StoreArgument) -> None:
     opened = _open(store)
     before = len(opened.snapshot().manifest.segments)
     opened.compact()
-    _say(f"{before:,} segments, now {len(opened.snapshot().manifest.segments):,}")
+    say(f"{before:,} segments, now {len(opened.snapshot().manifest.segments):,}")
 
 
 @store_app.command()
 def clean(
     store: StoreArgument,
     older_than: Annotated[
-        float, typer.Option(help="Only files older than so many seconds.")
+        float, typer.Option(help="Only files older than so many seconds.", min=0)
     ] = 3600,
 ) -> None:
     """Remove files that no version needs, such as those of a crash."""
-    _say(f"{len(_open(store).clean(older_than_s=older_than)):,} files removed")
+    say(f"{len(_open(store).clean(older_than_s=older_than)):,} files removed")
 
 
 @store_app.command()
@@ -133,8 +130,8 @@ def info(store: StoreArgument) -> None:
     opened = _open(store)
     manifest = opened.snapshot().manifest
     size = sum(file.size for file in manifest.files())
-    _say(f"version   {manifest.version}")
-    _say(f"events    {manifest.rows:,} in {len(manifest.segments):,} segments, {size:,} bytes")
+    say(f"version   {manifest.version}")
+    say(f"events    {manifest.rows:,} in {len(manifest.segments):,} segments, {size:,} bytes")
     if manifest.segments:
         reader = opened.scan(columns=[opened.time])
         kind = reader.schema.field(opened.time).type
@@ -145,10 +142,10 @@ def info(store: StoreArgument) -> None:
                 max(s.last for s in manifest.segments),
             )
         )
-        _say(f"from      {first}\nto        {last}")
-    _say(f"indexed   {_indexed(opened)}")
+        say(f"from      {first}\nto        {last}")
+    say(f"indexed   {_indexed(opened)}")
     for field in manifest.schema:
-        _say(f"column    {field.name} {field.type}")
+        say(f"column    {visible(field.name)} {field.type}")
 
 
 def _time(tick: int, kind: Any) -> str:
@@ -180,15 +177,15 @@ def query(
     In SQL with MATCH_RECOGNIZE the store is the table `events`.
     """
     from cepheid.api import query as compile_query
-    from cepheid.interfaces.run_command import FORMATS, write_result
+    from cepheid.interfaces.run_command import write_result
 
+    kind = result_kind(format_, output)
+    if explain:
+        why = "--explain tells what was read, and by the method that costs least"
+        chosen = None if method == "auto" else method
+        refuse_options(why, format=format_, output=output, method=chosen)
+    text, name = read_text(str(file))
     opened = _open(store)
-    ending = output.suffix.removeprefix(".").replace("jsonl", "json") if output else ""
-    kind = format_ or (ending if ending in FORMATS else "csv" if output else "table")
-    if kind not in FORMATS or (kind == "table" and output is not None):
-        message = f"is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
-        raise typer.BadParameter(message, param_hint="--format")
-    text = file.read_text("utf-8")
     try:
         if _is_sql(text):
             found = _query_sql(text, opened, method, explain=explain)
@@ -199,10 +196,11 @@ def query(
                 if explain
                 else compiled.run(opened, strategy=method)
             )
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--method") from None
+    except CepheidError as error:
+        error.file = name
+        raise
     if explain:
-        _say(found)
+        say(found)
     else:
         write_result(found, kind, output)
 
@@ -228,7 +226,7 @@ def calibrate() -> None:
 
     rates = measure_rates(compile_query)
     path = write_rates(rates)
-    _say(f"a row group {rates.group:.1f} us, a value {1e3 * rates.value:.1f} ns,")
-    _say(f"an event that is run {1e3 * rates.run:.1f} ns, a row that is matched")
-    _say(f"{1e3 * rates.match:.1f} ns a variable,")
-    _say(f"a look-up {rates.look_up:.1f} us, an entry {1e3 * rates.entry:.1f} ns: {path}")
+    say(f"a row group {rates.group:.1f} us, a value {1e3 * rates.value:.1f} ns,")
+    say(f"an event that is run {1e3 * rates.run:.1f} ns, a row that is matched")
+    say(f"{1e3 * rates.match:.1f} ns a variable,")
+    say(f"a look-up {rates.look_up:.1f} us, an entry {1e3 * rates.entry:.1f} ns: {path}")

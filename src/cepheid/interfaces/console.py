@@ -1,12 +1,28 @@
-"""What the commands print: results on standard output, messages for people on standard error."""
+"""What the commands print: results on standard output, messages for people on standard error.
+
+Everything that a command prints goes through here. Names and values come from data, and could clear
+the screen, set the title of its window or hide what follows: texts for people (messages, plans,
+tables) are always clean, and rows as CSV or JSON are on a terminal. Elsewhere rows are data, and
+stay as they are.
+"""
 
 from __future__ import annotations
 
+import io
 import sys
+import warnings
+from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console
 from rich.highlighter import RegexHighlighter
+from rich.text import Text
 from rich.theme import Theme
+
+from cepheid.errors import visible
+
+KEPT = "\n\t"
+"""Texts of several lines have these themselves; what is put into them has none."""
 
 
 class _DiagnosticHighlighter(RegexHighlighter):
@@ -40,23 +56,64 @@ def console_of(*, stderr: bool) -> Console:
 
 
 def say(text: str) -> None:
-    """Print a result as it is: Rich would expand tabs and drop control characters."""
-    sys.stdout.write(f"{text}\n")
+    """Print a result as it is: Rich would expand tabs and drop control characters.
+
+    In a pipe or a file it is data. On a terminal it is read by people, and steers nothing.
+    """
+    sys.stdout.write(f"{_for_terminal(text)}\n")
+
+
+def say_data(data: bytes) -> None:
+    """Write rows of a result, which are UTF-8 text, to standard output; see ``say``."""
+    if sys.stdout.isatty():
+        sys.stdout.write(_for_terminal(data.decode("utf-8", "surrogateescape")))
+    else:
+        sys.stdout.buffer.write(data)
+
+
+class StandardOutput(io.RawIOBase):
+    """Standard output for those who write rows to a file; lines are whole when they leave."""
+
+    def writable(self) -> bool:
+        """Return True: rows are written here."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write rows; Arrow hands its own buffers over."""
+        whole = bytes(data)
+        say_data(whole)
+        return len(whole)
+
+
+def _for_terminal(text: str) -> str:
+    return visible(text, keep=KEPT) if sys.stdout.isatty() else text
 
 
 def show(text: str) -> None:
     """Print a result for people, in colours on a terminal."""
-    console = console_of(stderr=False)
-    if console.is_terminal:
-        console.print(text, markup=False, emoji=False)
-    else:
-        say(text)
+    _print(visible(text, keep=KEPT), stderr=False)
 
 
 def complain(text: str) -> None:
     """Print a message for people on standard error, in colours on a terminal."""
-    console = console_of(stderr=True)
+    _print(visible(text, keep=KEPT), stderr=True)
+
+
+def notify(notices: Iterable[warnings.WarningMessage]) -> None:
+    """Print what the library warned about; what other libraries say of themselves is left out."""
+    for notice in notices:
+        if issubclass(notice.category, UserWarning):
+            complain(f"notice: {visible(str(notice.message))}")
+
+
+def cell(value: object) -> Text:
+    """Return what stands in a table: one line, in which brackets mean nothing to Rich."""
+    return Text(visible(str(value)))
+
+
+def _print(text: str, *, stderr: bool) -> None:
+    console = console_of(stderr=stderr)
     if console.is_terminal:
         console.print(text, markup=False, emoji=False)
     else:
-        sys.stderr.write(f"{text}\n")
+        (sys.stderr if stderr else sys.stdout).write(f"{text}\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -20,13 +19,14 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from cepheid.api import CompiledQuery
+from cepheid.interfaces.cli_input import WrongUseError
+from cepheid.interfaces.console import StandardOutput, cell, notify, say_data, show
 from cepheid.runtime.files import find_files, list_files, run_files
 from cepheid.workloads import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FORMATS = ("table", "csv", "json", "parquet")
 ROWS_SHOWN_MAX = 50
 
 
@@ -35,16 +35,28 @@ def named_inputs(compiled: CompiledQuery, inputs: list[str]) -> str | dict[str, 
     select = compiled.plan.select
     if select is None or len({stream.name for stream in select.streams}) == 1:
         return inputs[0]
+    known = [stream.name for stream in select.streams]
     pairs = [text.partition("=") for text in inputs]
-    return {name: files for name, equal, files in pairs if equal}
+    wrong = [
+        text
+        for text, (name, equal, _) in zip(inputs, pairs, strict=True)
+        if not equal or name not in known
+    ]
+    names = [name for name, _, _ in pairs]
+    if not any(equal for _, equal, _ in pairs):
+        return {}
+    if wrong or len(set(names)) < len(names):
+        message = f"the query reads {' and '.join(known)}: give each once, as {known[0]}=files, "
+        message += f"not {', '.join(wrong or names)}"
+        raise WrongUseError(message)
+    return {name: files for name, _, files in pairs}
 
 
 def _run_select(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Table:
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         result: pa.Table = compiled.run(streams)
-    for notice in notices:
-        Console(stderr=True).print(f"notice: {notice.message}", markup=False, highlight=False)
+    notify(notices)
     return result
 
 
@@ -62,23 +74,19 @@ def run_query(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Tabl
         warnings.simplefilter("always")
         task = bar.add_task("run", total=None)
         result = run_files(compiled, files, lambda count: bar.update(task, completed=count))
-    for notice in notices:
-        console.print(f"notice: {notice.message}", markup=False, highlight=False)
+    notify(notices)
     return result
 
 
 def run_rules(rules: Workload, pattern: str, master: str | None, *, engine: str) -> pa.Table:
     """Run a workload over the files that a pattern names."""
-    console = Console(stderr=True)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         if engine == "spark":
             result = _run_rules_with_spark(rules, pattern, master)
         else:
             result = rules.run(pattern)
-    for notice in notices:
-        if issubclass(notice.category, UserWarning):
-            console.print(f"notice: {notice.message}", markup=False, highlight=False)
+    notify(notices)
     return result
 
 
@@ -86,10 +94,12 @@ def _run_rules_with_spark(rules: Workload, pattern: str, master: str | None) -> 
     """Return the rows of all rules, in the order of the rules, and each rule's by its windows."""
     from cepheid.runtime import spark_session
     from cepheid.runtime.scan import find_paths
+    from cepheid.runtime.spark_failures import clear_failures
 
     find_paths(pattern)  # Starting Spark to find no file would take seconds.
     with spark_session.session(master) as spark:
-        united = rules.run(pattern, spark=spark)
+        with clear_failures():
+            united = rules.run(pattern, spark=spark)
         found = spark_session.collect(united, rules.queries[0].plan)
     ranks = pc.index_in(found["query"], pa.array(rules.names))
     return found.take(pc.array_sort_indices(ranks))
@@ -113,6 +123,7 @@ def _on_spark(
     # Spark takes a second to load, and most commands do not need it.
     from cepheid.runtime import spark_session
     from cepheid.runtime.scan import find_paths
+    from cepheid.runtime.spark_failures import clear_failures
 
     for files in [pattern] if isinstance(pattern, str) else pattern.values():
         find_paths(files)  # Starting Spark to find no file would take seconds.
@@ -126,12 +137,11 @@ def _on_spark(
         task = bar.add_task("starting Spark")
         with spark_session.session(master) as spark:
             bar.update(task, description="running")
-            frame = compiled.run(pattern, spark=spark)
+            with clear_failures():
+                frame = compiled.run(pattern, spark=spark)
             with spark_session.watch(spark, lambda text: bar.update(task, description=text)):
                 yield frame
-    for notice in notices:
-        if issubclass(notice.category, UserWarning):
-            console.print(f"notice: {notice.message}", markup=False, highlight=False)
+    notify(notices)
 
 
 def write_matches_with_spark(
@@ -167,7 +177,7 @@ def _print_matches(table: pa.Table, *, is_limited: bool) -> None:
     _print_table(_with_texts(table.slice(0, ROWS_SHOWN_MAX)))
     if len(table) > ROWS_SHOWN_MAX and not is_limited:
         note = "the first matches only: add LIMIT, or write all to a file with --output"
-        Console().print(note, highlight=False)
+        show(note)
 
 
 def _write_all(
@@ -175,7 +185,7 @@ def _write_all(
 ) -> None:
     """Write tables to a file, whole or not at all, or to standard output."""
     if output is None:
-        _write_tables(schema, tables, kind, sys.stdout.buffer)
+        _write_tables(schema, tables, kind, StandardOutput())
         return
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:
@@ -201,8 +211,7 @@ def _reading(
         warnings.simplefilter("always")
         task = bar.add_task("run", total=None)
         yield list_files(compiled, files, lambda count: bar.update(task, completed=count))
-    for notice in notices:
-        console.print(f"notice: {notice.message}", markup=False, highlight=False)
+    notify(notices)
 
 
 def _until(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
@@ -248,7 +257,7 @@ def write_result(table: pa.Table, kind: str, output: Path | None) -> None:
         return
     data = _encode(table, kind)
     if output is None:
-        sys.stdout.buffer.write(data)
+        say_data(data)
         return
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:
@@ -275,9 +284,9 @@ def _print_table(table: pa.Table) -> None:
     shown = Table()
     for name, kind in zip(table.column_names, table.schema.types, strict=True):
         number = pa.types.is_floating(kind) or pa.types.is_integer(kind)
-        shown.add_column(name, justify="right" if number else "left")
+        shown.add_column(cell(name), justify="right" if number else "left")
     for row in table.slice(0, ROWS_SHOWN_MAX).to_pylist():
-        shown.add_row(*(_text(value) for value in row.values()))
+        shown.add_row(*(cell(_text(value)) for value in row.values()))
     console = Console()
     console.print(shown)
     rest = len(table) - ROWS_SHOWN_MAX

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.live import Live
@@ -18,9 +18,11 @@ from rich.table import Table
 
 from cepheid.api import CompiledQuery
 from cepheid.errors import DataError, Diagnostic
+from cepheid.interfaces.console import cell, say_data
 from cepheid.runtime import spark_session
 from cepheid.runtime.checkpoints import clear_unplanned
-from cepheid.runtime.spark_stream import METRICS
+from cepheid.runtime.spark_failures import clear_failures
+from cepheid.runtime.spark_stream import METRICS, delay_of
 from cepheid.runtime.spark_stream_tasks import COUNTS
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ RATE = "rate:"
 KAFKA = "kafka://"
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 STANDARD_OUTPUT = "-"
+EVERY = "1 second"
+"""How often a micro-batch starts."""
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -43,8 +47,8 @@ class Options(msgspec.Struct, frozen=True):
     sink: str
     checkpoint: Path
     watermark: str
-    format: str = "parquet"
-    every: str = "1 second"
+    format: str | None = None
+    every: str | None = None
     once: bool = False
     files: int | None = None
     master: str | None = None
@@ -54,15 +58,36 @@ class Options(msgspec.Struct, frozen=True):
 
 def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
     """Return what is wrong with the options, before Spark starts; nothing if all is well."""
-    if options.format not in FILE_FORMATS:
+    if options.format is not None and options.format not in FILE_FORMATS:
         return f"--format is one of {', '.join(FILE_FORMATS)}, not {options.format}"
-    sources = [options.source] if isinstance(options.source, str) else options.source.values()
+    if options.files is not None and options.files < 1:
+        return f"--files is 1 or more, not {options.files}"
+    if options.once and options.every is not None:
+        return "--every has no effect here: --once runs until the source is empty"
+    sources = [options.source] if isinstance(options.source, str) else [*options.source.values()]
+    if wrong := _without_effect(sources, options):
+        return wrong
+    if options.sink.startswith((KAFKA, RATE)):
+        return (
+            f"rows go to a folder of Parquet files, or to - for standard output, not {options.sink}"
+        )
     for source in sources:
         if wrong := _wrong_source(source, options):
             return wrong
     if compiled is not None and compiled.plan.window.emit_early and options.sink != STANDARD_OUTPUT:
         message = "rows of `EMIT EARLY` change until their window closes, and files do not: "
         return message + "use --sink -"
+    return ""
+
+
+def _without_effect(sources: list[str], options: Options) -> str:
+    """Return which option no source needs, or nothing."""
+    if options.columns is not None and not any(one.startswith(KAFKA) for one in sources):
+        return "--columns has no effect here: it names the fields of Kafka's JSON"
+    if all(one.startswith((KAFKA, RATE)) for one in sources):
+        for name, value in (("format", options.format), ("files", options.files)):
+            if value is not None:
+                return f"--{name} has no effect here: no source is a folder"
     return ""
 
 
@@ -105,12 +130,10 @@ def live_session(options: Options) -> Iterator[SparkSession]:
 
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
     """Run a live query in a session."""
-    try:
+    with clear_failures():
         rows = compiled.stream(sources_of(spark, options), watermark=options.watermark)
         mode = "update" if compiled.plan.window.emit_early else "append"
         _watch(start(rows, options, mode), Console(stderr=True))
-    except PySparkException as error:
-        raise spark_session.clear_error(error) from error
 
 
 def sources_of(spark: SparkSession, options: Options) -> DataFrame | dict[str, DataFrame]:
@@ -129,10 +152,11 @@ def source_of(spark: SparkSession, source: str, options: Options) -> DataFrame:
     if source.startswith(KAFKA):
         return _kafka(spark, source, options)
     # A stream has to know its columns: those of the files that are there already.
-    known = spark.read.format(options.format).option("header", "true")
-    if options.format == "csv":
+    form = options.format or FILE_FORMATS[0]
+    known = spark.read.format(form).option("header", "true")
+    if form == "csv":
         known = known.option("inferSchema", "true")
-    reader = spark.readStream.format(options.format).option("header", "true")
+    reader = spark.readStream.format(form).option("header", "true")
     if options.files is not None:
         reader = reader.option("maxFilesPerTrigger", options.files)
     return reader.schema(known.load(source).schema).load(source)
@@ -168,7 +192,9 @@ def start(rows: DataFrame, options: Options, mode: str) -> Any:
     if options.once:
         writer = writer.trigger(availableNow=True)
     else:
-        writer = writer.trigger(processingTime=options.every)
+        every = options.every or EVERY
+        delay_of(rows.sparkSession, every, name="every")  # Says what is wrong with it.
+        writer = writer.trigger(processingTime=every)
     if options.sink == STANDARD_OUTPUT:
         return writer.foreachBatch(_print_rows).start()
     return writer.format("parquet").option("path", options.sink).start()
@@ -176,7 +202,7 @@ def start(rows: DataFrame, options: Options, mode: str) -> Any:
 
 def _print_rows(batch: DataFrame, _number: int) -> None:
     lines = [msgspec.json.encode(row, enc_hook=str) for row in batch.toArrow().to_pylist()]
-    sys.stdout.buffer.write(b"".join(line + b"\n" for line in lines))
+    say_data(b"".join(line + b"\n" for line in lines))
     sys.stdout.flush()
 
 
@@ -217,7 +243,7 @@ def progress_table(progress: Any) -> Table:
     counts = progress["observedMetrics"].get(METRICS)
     table.add_row("micro-batch", f"{progress['batchId']:,}")
     table.add_row("events a second", f"{progress['processedRowsPerSecond']:,.0f}")
-    table.add_row("watermark", str(progress["eventTime"].get("watermark", "")))
+    table.add_row("watermark", cell(progress["eventTime"].get("watermark", "")))
     for name in COUNTS:
         table.add_row(name.replace("_", " "), f"{(counts[name] if counts else 0) or 0:,}")
     return table

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
 from rich.console import Console
 
 from cepheid.errors import CepheidError
 from cepheid.interfaces.stream_command import Options, live_session, showing, source_of, start
-from cepheid.runtime import spark_session
+from cepheid.runtime.spark_failures import FAILURES, clear_error
 from cepheid.workloads import Workload
 
 if TYPE_CHECKING:
@@ -98,5 +97,5 @@ def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> No
     except KeyboardInterrupt:
         if live is not None:
             live.stop()
-    except PySparkException as error:
-        raise spark_session.clear_error(error) from error
+    except FAILURES as error:
+        raise clear_error(error) from error

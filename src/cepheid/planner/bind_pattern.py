@@ -11,6 +11,9 @@ from cepheid.language import tree
 from cepheid.language.formatter import format_pattern
 from cepheid.planner.findings import Findings
 
+VARIABLES_MAX = 63
+"""Variables of a pattern, negated ones too: those that an event may take are bits of a word."""
+
 
 class Variable(msgspec.Struct, frozen=True):
     """A variable of the pattern: its type, whether matches bind it, and where it stands first."""
@@ -103,6 +106,11 @@ def _collect_variables(pattern: tree.Pattern, findings: Findings) -> dict[str, V
             )
         if positive and not known.positive:
             variables[name] = msgspec.structs.replace(known, positive=True)
+    if len(variables) > VARIABLES_MAX:
+        first = list(variables.values())[VARIABLES_MAX]
+        message = f"the pattern has more than {VARIABLES_MAX} variables"
+        help_ = "give events that are told apart by nothing one variable, or split the query"
+        findings.add("E314", message, first.span, help_)
     return variables
 
 

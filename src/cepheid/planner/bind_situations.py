@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cepheid.errors import Note, Span, place_of, suggest_names
 from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import format_duration
@@ -10,6 +12,7 @@ from cepheid.language.formatter import format_constraint, format_expression
 from cepheid.planner.bind import Scope, Source, bind_source
 from cepheid.planner.bind_pattern import Variable
 from cepheid.planner.detection import find_triggers
+from cepheid.planner.feasible import FINISHED_BY, FINISHES, Patience, is_possible
 from cepheid.planner.findings import Findings
 from cepheid.planner.join_order import INITIAL_SIZE, initial_selectivity, order_joins
 from cepheid.planner.patternless import plan_without_pattern
@@ -21,6 +24,7 @@ from cepheid.planner.situation_plan import (
     SituationPlan,
     inverse_of,
     mask_of,
+    relations_of,
 )
 from cepheid.planner.ticks import in_ticks, tick_of
 
@@ -74,6 +78,7 @@ def compile_situations(query: tree.SituationQuery, text: str, source: Source) ->
     constraints = _relate(query, scope)
     columns = _plan_columns(query, scope)
     findings.raise_errors(text)
+    _warn_mirrored(query, definitions, None if early else within, scope)
     _warn_unbounded(query, findings)
     waits = within is not None and not early
     situations = SituationPlan(
@@ -228,10 +233,7 @@ def _relate(query: tree.SituationQuery, scope: SituationScope) -> tuple[Situatio
             continue
         if not {left.text, right.text} <= scope.names.keys():
             continue
-        pair = scope.names[left.text], scope.names[right.text]
-        mask = mask_of(constraint.relations)
-        if pair[0] > pair[1]:
-            pair, mask = (pair[1], pair[0]), inverse_of(mask)
+        pair, mask = _oriented(constraint, scope.names)
         together = masks.get(pair, mask) & mask
         masks[pair] = together
         if not together:
@@ -248,6 +250,59 @@ def _relate(query: tree.SituationQuery, scope: SituationScope) -> tuple[Situatio
     for name in query.listed:
         scope.variable(name)
     return tuple(SituationConstraint(*pair, mask) for pair, mask in sorted(masks.items()))
+
+
+def _warn_mirrored(
+    query: tree.SituationQuery,
+    definitions: tuple[SituationDefinition, ...],
+    within: int | None,
+    scope: SituationScope,
+) -> None:
+    """Warn of ``finishes`` that can never hold and, read the other way round, could (§9.3)."""
+    patience = Patience()
+    for constraint in query.constraints:
+        others = [one for one in query.constraints if one is not constraint]
+        written = mask_of(constraint.relations)
+        for relation, other in ((FINISHES, FINISHED_BY), (FINISHED_BY, FINISHES)):
+            if not written >> relation & 1 or written >> other & 1:
+                continue
+            (word,), (better,) = relations_of(1 << relation), relations_of(1 << other)
+            can_hold = [
+                is_possible(definitions, _masks([*others, alone], scope.names), within, patience)
+                for alone in (
+                    msgspec.structs.replace(constraint, relations=(one,)) for one in (word, better)
+                )
+            ]
+            if can_hold == [False, True]:
+                left, right = constraint.left.text, constraint.right.text
+                later, earlier = (left, right) if relation == FINISHES else (right, left)
+                message = f"`{left} {word.value} {right}` says that {later} begins after {earlier}"
+                scope.findings.add(
+                    "W305",
+                    f"{message}, which the rest of the query rules out",
+                    constraint.span,
+                    f"write `{left} {better.value} {right}` if {later} begins first",
+                )
+
+
+def _masks(
+    constraints: list[tree.TemporalConstraint], names: dict[str, int]
+) -> dict[tuple[int, int], int]:
+    """Return the relations that constraints leave between two definitions."""
+    masks: dict[tuple[int, int], int] = {}
+    for constraint in constraints:
+        pair, mask = _oriented(constraint, names)
+        masks[pair] = masks.get(pair, mask) & mask
+    return masks
+
+
+def _oriented(
+    constraint: tree.TemporalConstraint, names: dict[str, int]
+) -> tuple[tuple[int, int], int]:
+    """Return the two definitions of a constraint in order, and the relations of the first."""
+    left, right = names[constraint.left.text], names[constraint.right.text]
+    mask = mask_of(constraint.relations)
+    return ((left, right), mask) if left < right else ((right, left), inverse_of(mask))
 
 
 def _plan_partition(query: tree.SituationQuery, text: str, scope: SituationScope) -> Partition:

@@ -18,6 +18,7 @@ import msgspec
 from cepheid.errors import Span, place_of
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression
+from cepheid.options import refuse
 from cepheid.planner.plan import (
     Choice,
     EdgePredicate,
@@ -97,7 +98,7 @@ def force_evaluator(plan: Plan, evaluator: Evaluator) -> Plan:
     legal = legal_evaluators(plan)
     if evaluator not in legal:
         message = f"the evaluators for this query are {', '.join(legal)}, not {evaluator}"
-        raise ValueError(message)
+        refuse("E591", message)
     choice = msgspec.structs.replace(plan.choice, evaluator=evaluator, reason="it was asked for")
     return msgspec.structs.replace(plan, choice=choice)
 

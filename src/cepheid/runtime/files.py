@@ -24,7 +24,9 @@ from cepheid.runtime.local import (
     BATCH_ROWS,
     SORT_ROWS_MAX,
     CompiledQueryLike,
+    check_lists,
     list_batches,
+    reader_of,
     run_batches,
     run_table,
     sort_events,
@@ -106,6 +108,21 @@ def list_files(
         table = pa.concat_tables(list(batches), promote_options="permissive")
         batches = iter([sort_events(table, plan)])
     return empty_matches(job, schema).schema, list_batches(job, batches)
+
+
+def list_path(compiled: CompiledQueryLike, pattern: str) -> pa.RecordBatchReader:
+    """Return a reader that lists the matches in files as it is read.
+
+    Raises
+    ------
+    DataError
+        As for ``list_files``.
+    ValueError
+        If the query returns aggregates.
+    """
+    check_lists(compiled.plan)
+    schema, tables = list_files(compiled, find_files(pattern), lambda _: None)
+    return reader_of(schema, tables)
 
 
 def _in_order(files: list[Path], time: str) -> bool:

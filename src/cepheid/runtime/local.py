@@ -27,6 +27,7 @@ from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.arriving import as_table, is_pandas, plain_reader
 from cepheid.kernels.columns import scan_times
+from cepheid.options import refuse
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.runtime.ordering import order_of
 
@@ -146,16 +147,33 @@ def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReade
     reader = isinstance(events, pa.RecordBatchReader)
     events = plain_reader(events) if reader else as_table(events)
     plan = compiled.with_schema(events.schema).plan
-    if not lists_matches(plan):
-        message = "this query returns aggregates, not matches: use `run`"
-        raise ValueError(message)
+    check_lists(plan)
     if isinstance(events, pa.Table):
         batches = _slices(plan, sort_events(events, plan), LOOK_BACK_ROWS)
     else:
         batches = tables_of(events, LOOK_BACK_ROWS)
     job = lower(plan)
     schema = empty_matches(job, events.schema).schema
-    rows = (batch for table in list_batches(job, batches) for batch in table.to_batches())
+    return reader_of(schema, list_batches(job, batches))
+
+
+def check_lists(plan: Plan) -> None:
+    """Refuse to list the matches of a query that returns something else.
+
+    Raises
+    ------
+    OptionError
+        E592.
+    """
+    if plan.situations is not None:
+        refuse("E592", "matches of situations are not listed one by one: use `run`")
+    if not lists_matches(plan):
+        refuse("E592", "this query returns aggregates, not matches: use `run`")
+
+
+def reader_of(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.RecordBatchReader:
+    """Return tables as a reader, which asks for one when it is read."""
+    rows = (batch for table in tables for batch in table.to_batches())
     return pa.RecordBatchReader.from_batches(schema, rows)
 
 

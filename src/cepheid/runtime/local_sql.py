@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from cepheid.events.arriving import as_table, is_pandas
+from cepheid.options import unused
 from cepheid.row_pattern.bind import bind_clause
 from cepheid.row_pattern.bind_expressions import find_column
 from cepheid.row_pattern.plan import MatchPlan
@@ -39,6 +40,9 @@ def run_local_sql(text: str, tables: Mapping[str, Any], strategy: str | None = N
     try:
         sources, outer = _simple_parts(statement)
     except NotSimpleError:
+        if strategy not in (None, "auto"):
+            why = "Spark runs what is more than a SELECT over one table, and reads stores whole"
+            unused("strategy", why, "leave it out")
         spark_sql = importlib.import_module("cepheid.runtime.spark_row_pattern")
         result = spark_sql.run_tables(text, {name: known.table(name) for name in tables})
     else:
@@ -46,7 +50,9 @@ def run_local_sql(text: str, tables: Mapping[str, Any], strategy: str | None = N
     return result.to_pandas() if all_pandas else result
 
 
-def explain_local_sql(text: str, tables: Mapping[str, Any], *, analyze: bool = False) -> str:
+def explain_local_sql(
+    text: str, tables: Mapping[str, Any], strategy: str | None = None, *, analyze: bool = False
+) -> str:
     """Return which part of each event store the clauses of a text read, and why."""
     statement = read_statement(text)
     known = Known(tables)
@@ -66,10 +72,10 @@ def explain_local_sql(text: str, tables: Mapping[str, Any], *, analyze: bool = F
         else:
             plan = bind_clause(site.clause, snapshot.manifest.schema.names, statement.text)
             if analyze:
-                run = run_clause(snapshot, plan)
+                run = run_clause(snapshot, plan, strategy)
                 replay, effort = run.replay, run.effort
             else:
-                replay, effort = plan_clause(snapshot, plan), None
+                replay, effort = plan_clause(snapshot, plan, strategy), None
             schema = _schema_of(plan, snapshot)
             told.append(f"clause {number + 1}  over a {explain_replay(replay, effort)}")
         known.arrow[_view(number)] = schema.empty_table()
@@ -87,9 +93,7 @@ class Known:
     def __init__(self, tables: Mapping[str, Any]) -> None:
         self._stores = {n: table for n, table in tables.items() if isinstance(table, StoreReader)}
         self.arrow = {
-            name: _arrow_table(name, table)
-            for name, table in tables.items()
-            if name not in self._stores
+            name: as_table(table) for name, table in tables.items() if name not in self._stores
         }
 
     def snapshot(self, source: Select) -> Snapshot | None:
@@ -161,11 +165,3 @@ def _run(
 def _select(select: Select, known: Known, text: str) -> pa.Table:
     known.read_all(select)
     return run_select(select, known.arrow, text)
-
-
-def _arrow_table(name: str, table: Any) -> pa.Table:
-    try:
-        return as_table(table)
-    except TypeError:
-        message = f"table `{name}` is a pyarrow Table or pandas DataFrame, not {type(table)}"
-        raise TypeError(message) from None

@@ -12,12 +12,12 @@ import pyarrow as pa
 from cepheid.engine.select_join import join_tables
 from cepheid.engine.select_rows import filter_rows
 from cepheid.engine.select_windows import Aggregation
+from cepheid.options import METHODS, one_of
 from cepheid.planner.plan import Plan
 from cepheid.planner.select_plan import Extent, SelectKind, SelectPlan
 from cepheid.runtime.local import CompiledQueryLike, like, sort_events
 from cepheid.runtime.select_sources import EventSource, named_streams, present, source_of
 from cepheid.runtime.select_store import (
-    METHODS,
     IndexPlan,
     explain_sources,
     limit_sources,
@@ -112,9 +112,7 @@ def run_sources(plan: Plan, sources: list[EventSource], strategy: str | None = N
 
 def _method(strategy: str | None) -> str:
     method = strategy or "auto"
-    if method not in METHODS:
-        message = f"the method is one of {', '.join(METHODS)}, not {method!r}"
-        raise ValueError(message)
+    one_of("strategy", method, METHODS)
     return method
 
 

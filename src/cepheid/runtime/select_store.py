@@ -28,8 +28,6 @@ from cepheid.store.replay_plan import count_groups
 from cepheid.store.slices import Windows
 from cepheid.store.snapshot import Cover, Interval, Snapshot
 
-METHODS = ("auto", "index", "replay")
-
 
 class IndexPlan(NamedTuple):
     """Aggregates that blocks can answer: what is asked, and how it is computed."""

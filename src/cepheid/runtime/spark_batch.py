@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sf
 
 from cepheid.engine.job import lists_matches, lower
+from cepheid.options import FILE_STRATEGIES, one_of, refuse
 from cepheid.planner.strategies import (
     Strategy,
     StrategyChoice,
@@ -91,16 +92,17 @@ def _choose(plan: Plan, strategy: str | None) -> StrategyChoice:
         if choice.strategy is Strategy.ONE_TASK:
             warnings.warn(f"one task runs the whole query: {choice.reason}", stacklevel=6)
         return choice
+    one_of("strategy", strategy, FILE_STRATEGIES)
     wanted = Strategy(strategy)
     if wanted is Strategy.COMBINE and (why := why_not_composed(plan)):
         message = f"the strategy `{wanted.value}` does not serve this query: {why}"
-        raise ValueError(message)
+        refuse("E591", message)
     if wanted is Strategy.TIME_SHUFFLE and (why := why_not_by_time(plan)):
         message = f"the strategy `{wanted.value}` does not serve this query: {why}"
-        raise ValueError(message)
+        refuse("E591", message)
     if wanted is Strategy.SCAN_SLICES:
         message = "the strategy `scan slices` reads files: pass their path in place of a DataFrame"
-        raise ValueError(message)
+        refuse("E591", message)
     return StrategyChoice(wanted, "asked for")
 
 

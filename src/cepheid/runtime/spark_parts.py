@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import parquet
-from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from cepheid.runtime.spark_session import clear_error
+from cepheid.runtime.spark_failures import clear_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,10 +36,8 @@ def first_rows(frame: DataFrame, count: int) -> pa.Table:
     DataError
         What a task said about the events, or E523 if Spark itself failed.
     """
-    try:
+    with clear_failures():
         return frame.limit(count).toArrow()
-    except PySparkException as error:
-        raise clear_error(error) from error
 
 
 def tables_of(frame: DataFrame, folder: Path) -> Iterator[pa.Table]:
@@ -55,10 +52,8 @@ def tables_of(frame: DataFrame, folder: Path) -> Iterator[pa.Table]:
     """
     # Spark's own default is a type that cannot tell times of different units apart.
     frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    try:
+    with clear_failures():
         frame.write.parquet(folder.absolute().as_uri())
-    except PySparkException as error:
-        raise clear_error(error) from error
     schema = schema_of(frame)
     for path in sorted(folder.glob("part-*.parquet")):
         with parquet.ParquetFile(path) as file:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.language import tree
 from cepheid.planner.strategies import shuffle_attributes
+from cepheid.runtime.spark_failures import clear_failures
 from cepheid.runtime.spark_schema import alias_of, projected_column
 from cepheid.runtime.spark_tasks import Ranges
 
@@ -67,7 +68,7 @@ def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
     names = shuffle_attributes(plan)
     keys = [projected_column(projected, name) for name in names]
     bucket = sf.pmod(sf.hash(*keys), sf.lit(count)) if keys else sf.lit(0)
-    facts = (
+    measured = (
         projected.select(
             _microseconds(projected, plan.time).alias("t"),
             sf.monotonically_increasing_id().alias("row"),
@@ -75,8 +76,9 @@ def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
         )
         .groupBy(sf.expr(f"row div {BLOCK_ROWS}").alias("place"), "bucket")
         .agg(sf.min("t").alias("first"), sf.max("t").alias("last"), sf.count("*").alias("rows"))
-        .toPandas()
     )
+    with clear_failures():
+        facts = measured.toArrow().to_pandas()
     if facts.empty or facts["first"].isna().any():
         # Times that are NULL are an error that the task reports in full.
         return Profile(is_empty=True, ranges=None, skewed=False, edges=())

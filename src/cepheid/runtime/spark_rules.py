@@ -41,7 +41,14 @@ from cepheid.runtime.spark_stream import (
     rows_of_turns,
     set_up,
 )
-from cepheid.runtime.spark_tasks import BUCKET, Batches, chunks, in_task, partition_id
+from cepheid.runtime.spark_tasks import (
+    BUCKET,
+    Batches,
+    chunks,
+    in_task,
+    partition_id,
+    with_names,
+)
 from cepheid.runtime.spark_workload import SparkWorkloadLike
 from cepheid.runtime.watermarks import MILLISECOND, in_microseconds, in_ticks
 from cepheid.runtime.work import Work
@@ -171,8 +178,7 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
         plan = Plan.from_json(first.plan)
         seq = partition_id() << 32
         for chunk in chunks(batches):
-            more = chunk.column_names[len(first.schema) :]
-            table = chunk.rename_columns([*first.schema.names, *more])
+            table = with_names(chunk, first.schema)
             # Events of no consequence too tell what time it is.
             latest = int(read_times(Columns(table), plan.time).max())
             stamp = in_microseconds(first, latest)
@@ -181,9 +187,7 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
                 place = np.zeros(len(kept), np.int64)
                 if one.attributes:
                     place = kept[f"{BUCKET}{number}"].to_numpy().astype(np.int64)
-                # Spark hands times over in the zone of the session.
-                kept = kept.select(first.schema.names).cast(first.schema)
-                parts = dict(split(kept, place, len(one.buckets)))
+                parts = dict(split(kept.select(first.schema.names), place, len(one.buckets)))
                 yield tasks.sent_rows(one.buckets, seq, latest, stamp, parts)
             seq += 1
 

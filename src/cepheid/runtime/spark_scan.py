@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cepheid.engine.job import lower
+from cepheid.options import FILE_STRATEGIES, one_of, refuse
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.planner.strategies import (
     Strategy,
@@ -66,6 +67,8 @@ def run_path(
     ValueError
         If the strategy is unknown, or does not serve the query.
     """
+    if strategy is not None:
+        one_of("strategy", strategy, FILE_STRATEGIES)
     wanted = None if strategy is None else Strategy(strategy)
     paths = find_paths(pattern)
     if wanted not in (None, Strategy.SCAN_SLICES):
@@ -118,8 +121,7 @@ def _fall_back(
     notice: bool = True,
 ) -> DataFrame:
     if wanted is Strategy.SCAN_SLICES:
-        message = f"the strategy `scan slices` does not serve these files: {why}"
-        raise ValueError(message)
+        refuse("E591", f"the strategy `scan slices` does not serve these files: {why}")
     if notice:
         warnings.warn(f"the files are not read in slices of time: {why}", stacklevel=4)
     return run_frame(compiled, read_frame(spark, paths))

@@ -22,7 +22,7 @@ from cepheid.runtime.spark_select_counted import stream_counted, stream_counted_
 from cepheid.runtime.spark_select_join import join_frames
 from cepheid.runtime.spark_select_rows import filtered, stream_of
 from cepheid.runtime.spark_select_windows import Clock
-from cepheid.runtime.spark_stream import check_stream, set_up
+from cepheid.runtime.spark_stream import check_stream, delay_of, set_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,6 +57,7 @@ def stream_select(
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
     planned = with_schemas(compiled, [frame.schema for frame in frames]).plan
+    delay_of(frames[0].sparkSession, watermark)  # Says what is wrong with it, and Spark a page.
     return _stream(planned, frames, watermark, late)
 
 

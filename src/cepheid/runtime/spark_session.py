@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.runtime.spark_failures import clear_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -150,36 +150,13 @@ def collect(frame: DataFrame, plan: Plan) -> pa.Table:
     DataError
         What a task said about the events, or E523 if Spark itself failed.
     """
-    try:
+    with clear_failures():
         table = frame.toArrow()
-    except PySparkException as error:
-        raise clear_error(error) from error
     groups = [name for name in plan.partition.group_by if name in table.column_names]
     times = [name for name in ("window_start",) if name in table.column_names]
     order: list[tuple[str, Literal["ascending", "descending"]]]
     order = [(name, "ascending") for name in [*times, *groups]]
     return table.sort_by(order) if order and len(table) else table
-
-
-_MESSAGE = re.compile(r"error\[(E\d{3})\]: (.*)")
-_HELP = re.compile(r"= help: (.*)")
-
-
-def clear_error(error: Exception) -> DataError:
-    """Return what went wrong in a task as one diagnostic, without pages of Java."""
-    text = str(error)
-    found = _MESSAGE.search(text)
-    if found is not None:
-        helps = tuple(line.strip() for line in _HELP.findall(text[found.start() :])[:1])
-        return DataError([Diagnostic(found[1], found[2].strip(), helps=helps)])
-    if "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY" in text:
-        message = "the checkpoint does not fit the query: it was begun, and has no micro-batch"
-        helps = ("nothing has left yet, so remove it and start again",)
-        return DataError([Diagnostic("E524", message, helps=helps)])
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
-    causes = [line for line in lines if re.match(r"\w[\w.]*(Error|Exception): ", line)]
-    reason = (causes or lines or [type(error).__name__])[-1].strip()
-    return DataError([Diagnostic("E523", f"Spark failed: {reason}")])
 
 
 def keep_checkpoints_local(spark: SparkSession, checkpoint: str) -> None:

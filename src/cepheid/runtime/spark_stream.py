@@ -18,6 +18,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from cepheid.engine.job import lists_matches, lower
 from cepheid.engine.partials import is_whole
 from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.options import Held, holder_of, one_of, refuse, texts
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.planner.strategies import live_attributes, live_pane, why_no_panes
 from cepheid.runtime import spark_stream_tasks as tasks
@@ -79,12 +80,11 @@ def check_stream(frame: DataFrame, late: str) -> None:
     ValueError
         If the DataFrame is no stream, or ``late`` is unknown.
     """
-    if late not in LATE:
-        message = f"late is one of {', '.join(LATE)}, not {late!r}"
-        raise ValueError(message)
+    one_of("late", late, LATE)
+    if holder_of(frame) is not Held.FRAME:
+        refuse("E592", f"events are a streaming DataFrame of Spark, not {holder_of(frame)}")
     if not frame.isStreaming:
-        message = "this DataFrame is no stream: `run` answers queries over it"
-        raise ValueError(message)
+        refuse("E592", "this DataFrame is no stream: `run` answers queries over it")
 
 
 def check_windows(plan: Plan) -> None:
@@ -138,20 +138,21 @@ def buckets_of(spark: SparkSession, count: int, base: int = 0) -> tuple[int, ...
     return tuple(sorted(int(row[1]) for row in found.collect()))
 
 
-def delay_of(spark: SparkSession, watermark: str) -> int:
+def delay_of(spark: SparkSession, watermark: str, *, name: str = "watermark") -> int:
     """Return the delay of a watermark in microseconds, as Spark reads it.
 
     Raises
     ------
-    ValueError
-        If it is no length of time.
+    OptionError
+        E590 if it is no length of time.
     """
+    texts(**{name: watermark})
     zero = sf.timestamp_seconds(sf.lit(0))
     later = sf.unix_micros(zero + sf.lit(watermark).try_cast("interval"))
     (row,) = spark.range(1).select(later).collect()
     if row[0] is None or row[0] < 0:
-        message = f"a watermark is a length of time such as '10 seconds', not {watermark!r}"
-        raise ValueError(message)
+        message = f"{name} is a length of time such as '10 seconds', not {watermark!r}"
+        refuse("E590", message, "write a number and a unit: seconds, minutes, hours or days")
     return int(row[0])
 
 

@@ -57,6 +57,12 @@ MAXIMA = ("open_windows", "lag_ms")
 COUNTS = (*SUMS, *MAXIMA)
 """What a turn counts; sums, or the largest of all buckets, are in the progress of the query."""
 
+STAMP_MAX = ((1 << 63) - 1) // 1000
+"""Microseconds from 1970 to 2262, where pandas ends; so does the watermark that Spark shows.
+
+Buckets have the latest time as a number, and a watermark of their own.
+"""
+
 TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", payload binary"
 
 Frames = Iterator[pd.DataFrame]
@@ -93,8 +99,6 @@ def send_stream(
                 kept = kept.drop_columns([BUCKET])
             elif pane:
                 place = place_panes(read_times(Columns(kept), work.time), pane, len(buckets))
-            # Spark hands times over in the zone of the session, which may change with a restart.
-            kept = kept.cast(work.schema)
             parts = split(kept, place, len(buckets))
             yield sent_rows(buckets, seq, latest, in_microseconds(work, latest), dict(parts))
             seq += 1
@@ -111,7 +115,8 @@ def sent_rows(
     blobs have no time, and only the row that has one may be dropped.
     """
     count = len(buckets)
-    stamps = pa.array([stamp, *(None for _ in buckets)], pa.int64())
+    shown = min(max(stamp, -STAMP_MAX), STAMP_MAX)
+    stamps = pa.array([shown, *(None for _ in buckets)], pa.int64())
     payloads = [table_to_bytes(parts[n]) if n in parts else None for n in range(count)]
     columns: list[Any] = [
         pa.array([buckets[0], *buckets], pa.int32()),

@@ -147,9 +147,16 @@ def _ranges_of(
 
 
 def with_names(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table of Spark with the names that the query gives its columns."""
-    more = [BUCKET] if table.num_columns > len(schema) else []
-    return table.rename_columns([*schema.names, *more])
+    """Return a table of Spark with the names and types that the query gives its columns.
+
+    Spark hands times over in the zone of the session, and a schema is in UTC: the moments are the
+    same, and nothing is copied. Everything after this sees one zone only.
+    """
+    fields = list(schema)
+    fields += [table.schema.field(i) for i in range(len(schema), table.num_columns)]
+    named = table.rename_columns([field.name for field in fields])
+    wanted = pa.schema([(field.name, field.type) for field in fields])
+    return named if named.schema.equals(wanted) else named.cast(wanted)
 
 
 def _begin(table: pa.Table, plan: Plan) -> int:

@@ -13,18 +13,26 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.job import lists_matches, lower
+from cepheid.engine.job import lower
 from cepheid.engine.listing import empty_matches
 from cepheid.engine.united import unite
+from cepheid.options import METHODS, one_of
 from cepheid.planner.plan import Plan
 from cepheid.runtime.explained import explain_replay
-from cepheid.runtime.local import CompiledQueryLike, list_batches, run_batches, slices_of
+from cepheid.runtime.local import (
+    CompiledQueryLike,
+    check_lists,
+    list_batches,
+    reader_of,
+    run_batches,
+    slices_of,
+)
 from cepheid.runtime.local_workload import WorkloadLike, batch_rows, run_workload_batches
 from cepheid.runtime.local_workload import run_workload as run_local
 from cepheid.runtime.ordering import ordered
 from cepheid.store.event_store import EventStore
 from cepheid.store.pattern_plan import plan_replay
-from cepheid.store.replay_plan import METHODS, ReplayPlan
+from cepheid.store.replay_plan import ReplayPlan
 from cepheid.store.snapshot import Effort, Interval, Snapshot
 
 
@@ -51,9 +59,7 @@ def measure_store(compiled: CompiledQueryLike, store: EventStore, method: str = 
     ValueError
         If there is no such method.
     """
-    if method not in METHODS:
-        message = f"the method is one of {', '.join(METHODS)}, not {method!r}"
-        raise ValueError(message)
+    one_of("strategy", method, METHODS)
     snapshot = store.snapshot()
     schema = snapshot.manifest.schema
     plan = compiled.with_schema(schema).plan
@@ -72,14 +78,10 @@ def list_store(compiled: CompiledQueryLike, store: EventStore) -> pa.RecordBatch
     """
     snapshot = store.snapshot()
     plan = compiled.with_schema(snapshot.manifest.schema).plan
-    if not lists_matches(plan):
-        message = "this query returns aggregates, not matches: use `run`"
-        raise ValueError(message)
+    check_lists(plan)
     job = lower(plan)
     tables = list_batches(job, events_of(snapshot, plan, plan_replay(snapshot, plan)))
-    batches = (batch for table in tables for batch in table.to_batches())
-    empty = empty_matches(job, snapshot.manifest.schema)
-    return pa.RecordBatchReader.from_batches(empty.schema, batches)
+    return reader_of(empty_matches(job, snapshot.manifest.schema).schema, tables)
 
 
 def explain_store(compiled: CompiledQueryLike, store: EventStore, *, analyze: bool = False) -> str:

@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cepheid.options import METHODS, one_of
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.needs import needs_of
 from cepheid.row_pattern.plan import MatchPlan
 from cepheid.row_pattern.recognize import recognize
 from cepheid.store.partitions import plan_partitions
-from cepheid.store.replay_plan import METHODS, ReplayPlan, full_replay
+from cepheid.store.replay_plan import ReplayPlan, full_replay
 from cepheid.store.row_plan import RowQuestion, chain_of, plan_rows
 from cepheid.store.snapshot import Cover, Effort, Interval, Snapshot
 from cepheid.store.times import read_ticks
@@ -49,9 +50,7 @@ def plan_clause(
         If there is no such method.
     """
     method = method or "auto"
-    if method not in METHODS:
-        message = f"the method is one of {', '.join(METHODS)}, not {method!r}"
-        raise ValueError(message)
+    one_of("strategy", method, METHODS)
     asked = question_of(snapshot, plan)
     replay = plan_rows(snapshot, asked, method)
     if replay.cover is None and by_key and method != "replay" and len(plan.partition_by) == 1:

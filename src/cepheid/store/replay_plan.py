@@ -19,7 +19,6 @@ from cepheid.store.snapshot import Cover, Interval, Snapshot
 SAVED_MIN = 0.95
 """Intervals must cost less than this share of a full replay."""
 
-METHODS = ("auto", "index", "replay")
 
 Chosen = Sequence[tuple[int, int]]
 """Symbols by their places, each with how many secondary indexes are read for it."""

@@ -160,6 +160,7 @@ def aggregates(names: Names) -> st.SearchStrategy[str]:
     forms = ["COUNT(*)", "COUNT({v})", "LOG2(COUNT(*))"]
     if names.numbers:
         forms += [f"{f}({{v}}.{{a}})" for f in ("SUM", "AVG", "MIN", "MAX")]
+        forms += [f"LOG2({f}({{v}}.{{a}}))" for f in ("MIN", "MAX")]
     attribute = st.sampled_from(names.numbers or [""])
     return _filled(forms, v=st.sampled_from(names.bound), a=attribute)
 

@@ -175,7 +175,7 @@ def test_explain_takes_a_schema_later() -> None:
 
 
 def test_wrong_use_of_the_api_is_a_python_error() -> None:
-    with pytest.raises(ValueError, match="format must be one of"):
+    with pytest.raises(ValueError, match="format is one of"):
         query("PATTERN A").explain(format="xml")
     with pytest.raises(TypeError, match="list of column names"):
         query("PATTERN A", tiebreak="seq")

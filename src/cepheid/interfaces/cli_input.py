@@ -1,0 +1,124 @@
+"""What the commands are given: query files, rules and columns in, queries out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from cepheid.api import CompiledQuery, query
+from cepheid.errors import CepheidError, DataError, Diagnostic, visible
+from cepheid.interfaces.rules import read_rules
+from cepheid.workloads import Workload, workload
+
+ENGINES = ("local", "spark")
+FORMATS = ("table", "csv", "json", "parquet")
+ENDINGS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+}
+
+
+class WrongUseError(ValueError):
+    """The command was given something that it cannot work with; ends with EXIT_USAGE."""
+
+
+def check_engine(engine: str, known: tuple[str, ...] = ENGINES) -> None:
+    """Refuse an engine that there is not."""
+    if engine not in known:
+        message = f"--engine is {', '.join(known[:-1])} or {known[-1]}, not {engine}"
+        raise WrongUseError(message)
+
+
+def name_of(file: str) -> str:
+    """Return what messages call a file: one line that can be printed."""
+    return "<stdin>" if file == "-" else visible(os.fsencode(file).decode("utf-8", "replace"))
+
+
+def read_text(file: str) -> tuple[str, str]:
+    """Return a query text and the name that diagnostics give it."""
+    name = name_of(file)
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        message = f"could not read {name}: {error.strerror or error}"
+        raise WrongUseError(message) from None
+    try:
+        return data.decode("utf-8-sig"), name
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"`{name}` is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}"
+        helps = ("save the file with the encoding UTF-8",)
+        raise DataError([Diagnostic("E502", message, helps=helps)]) from None
+
+
+def compile_file(
+    file: str, time: str, type_: str, columns: object, unit: str = "us"
+) -> CompiledQuery:
+    """Return the query of a file, or of standard input."""
+    text, name = read_text(file)
+    try:
+        return query(text, time=time, type=type_, time_unit=unit, schema=columns)
+    except CepheidError as error:
+        error.file = name
+        raise
+
+
+def named_file(file: str | None) -> str:
+    """Return the query file, of which there must be one."""
+    if file is None:
+        message = "name a query file, or a folder of them with --rules"
+        raise WrongUseError(message)
+    return file
+
+
+def read_workload(
+    rules: Path, file: str | None, time: str, type_: str, unit: str = "us"
+) -> Workload:
+    """Return the queries of a folder or a table of rules."""
+    if file is not None:
+        message = "--rules takes the place of a query file"
+        raise WrongUseError(message)
+    if not rules.exists():
+        message = f"could not read {name_of(str(rules))}: no such file or folder"
+        raise WrongUseError(message)
+    return workload(read_rules(rules), time=time, type=type_, time_unit=unit)
+
+
+def read_columns(path: Path | None) -> object:
+    """Return the columns that a file of events has."""
+    if path is None:
+        return None
+    # Arrow takes longer to load than everything else together, and few calls need it.
+    from cepheid.interfaces.schema_files import read_file_schema
+
+    if not path.exists():
+        message = f"could not read {name_of(str(path))}: no such file"
+        raise WrongUseError(message)
+    return read_file_schema(path)
+
+
+def result_kind(format_: str, output: Path | None) -> str:
+    """Return the form in which a result is written: what was asked for, else the file's ending."""
+    if output is not None and not format_ and output.suffix.lower() not in ENDINGS:
+        message = f"--output ends in {', '.join(ENDINGS)}, and {name_of(output.name)} does not: "
+        raise WrongUseError(message + "add --format csv, json or parquet")
+    kind = format_ or ("table" if output is None else ENDINGS[output.suffix.lower()])
+    if kind not in FORMATS or (kind == "table" and output is not None):
+        message = f"--format is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
+        raise WrongUseError(message)
+    if kind == "parquet" and output is None and sys.stdout.isatty():
+        message = "Parquet files are no text: add --output, or send them through a pipe"
+        raise WrongUseError(message)
+    return kind
+
+
+def refuse_options(why: str, **given: object) -> None:
+    """Refuse options that were given and would change nothing."""
+    for name, value in given.items():
+        if value not in (None, "", False):
+            message = f"--{name} has no effect here: {why}"
+            raise WrongUseError(message)

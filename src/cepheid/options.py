@@ -1,0 +1,226 @@
+"""Options of public functions: what was asked for in, an E59x for what is not done out.
+
+An option is used or refused: a wrong word, or a right one that changes nothing, is a mistake that
+nobody would see in a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from os import PathLike
+from typing import Never
+
+from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
+
+DEVICES = ("auto", "cpu", "gpu")
+METHODS = ("auto", "index", "replay")
+FRAME_STRATEGIES = ("combine", "key shuffle", "time shuffle")
+FILE_STRATEGIES = (*FRAME_STRATEGIES, "scan slices")
+
+
+class OptionError(CepheidError, TypeError, ValueError):
+    """An argument of a function cannot be used (E590 to E592).
+
+    It is what Python raises for such arguments too, so that callers may catch either.
+    """
+
+
+class Held(StrEnum):
+    """What holds events."""
+
+    FILES = "files"
+    STORE = "an event store"
+    FRAME = "a DataFrame of Spark"
+    TABLE = "events in this process"
+
+
+def one_of(name: str, value: object, choices: Iterable[str]) -> None:
+    """Refuse a value that is none of the choices.
+
+    Raises
+    ------
+    OptionError
+        E590.
+
+    Examples
+    --------
+    >>> one_of("late", "drop", ("drop", "side"))
+    """
+    known = tuple(choices)
+    if not isinstance(value, str) or value not in known:
+        refuse("E590", f"{name} is one of {', '.join(known)}, not {value!r}")
+
+
+def true_or_false(**values: object) -> None:
+    """Refuse values that are neither True nor False; most others would pass for True."""
+    for name, value in values.items():
+        if not isinstance(value, bool):
+            refuse("E590", f"{name} is one of True, False, not {value!r}")
+
+
+def names_in(name: str, value: object) -> tuple[str, ...]:
+    """Return the names of columns that an argument lists."""
+    if isinstance(value, str):
+        refuse("E592", f"{name} is a list of column names, not one string")
+    if not isinstance(value, Iterable):
+        refuse("E592", f"{name} is a list of column names, not {_kind(value)}")
+    names = tuple(value)
+    if not all(isinstance(one, str) for one in names):
+        refuse("E592", f"{name} is a list of column names, and names are str")
+    return names
+
+
+def texts(**values: object) -> None:
+    """Refuse values that are no text."""
+    for name, value in values.items():
+        if not isinstance(value, str):
+            refuse("E592", f"{name} is a str, not {_kind(value)}")
+
+
+def session(spark: object) -> None:
+    """Refuse what is no Spark session."""
+    if not hasattr(spark, "createDataFrame"):
+        refuse("E592", f"spark is a Spark session, not {_kind(spark)}")
+
+
+def unused(name: str, why: str, *helps: str) -> Never:
+    """Refuse an option that would change nothing.
+
+    Raises
+    ------
+    OptionError
+        E591.
+    """
+    refuse("E591", f"{name} has no effect here: {why}", *helps)
+
+
+def refuse(code: str, message: str, *helps: str) -> Never:
+    """Raise an OptionError of one diagnostic."""
+    raise OptionError([Diagnostic(code, message, helps=helps)])
+
+
+def holder_of(events: object) -> Held:
+    """Return what holds events.
+
+    Raises
+    ------
+    OptionError
+        E592 if it is nothing that can hold them.
+    """
+    if isinstance(events, str | PathLike):
+        return Held.FILES
+    kinds = type(events).__mro__
+    if any(kind.__module__ == "cepheid.store.event_store" for kind in kinds):
+        return Held.STORE
+    library = type(events).__module__.partition(".")[0]
+    if library == "pyspark" and hasattr(events, "isStreaming"):
+        return Held.FRAME
+    if any(kind.__module__.startswith("pyarrow.") for kind in kinds) and hasattr(events, "schema"):
+        return Held.TABLE
+    if library == "pandas" and hasattr(events, "columns"):
+        return Held.TABLE
+    message = "events are a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or Spark "
+    refuse("E592", message + f"DataFrame, an event store, or a path, not {_kind(events)}")
+
+
+def check_run(
+    events: object, *, spark: object, strategy: object, device: object, is_select: bool, text: str
+) -> None:
+    """Refuse options with which events cannot be run.
+
+    Raises
+    ------
+    OptionError
+        E590 for a value that is none of the choices, E591 for one without effect, E592 for a
+        value of the wrong kind.
+    UnsupportedError
+        E552 for a GPU that would not be used.
+    """
+    one_of("device", device, DEVICES)
+    held = holders_of(events, is_select=is_select)
+    if spark is not None:
+        session(spark)
+        if held == {Held.TABLE} and not is_select:
+            why = "a Spark session reads files and stores, and these events are in this process"
+            unused("spark", why, "leave it out, or pass `spark.createDataFrame(events)`")
+    on_spark = spark is not None or Held.FRAME in held
+    if device == "gpu":
+        _check_gpu(held, on_spark=on_spark, is_select=is_select, text=text)
+    if strategy is not None:
+        _check_strategy(strategy, held, on_spark=on_spark, is_select=is_select)
+
+
+def check_sql(
+    spark: object, tables: object, *, strategy: object, explain: object, analyze: object
+) -> None:
+    """Refuse options of SQL that have no effect.
+
+    Raises
+    ------
+    OptionError
+        As for ``check_run``.
+    """
+    true_or_false(explain=explain, analyze=analyze)
+    if tables is not None and not isinstance(tables, Mapping):
+        refuse("E592", f"tables are a dict of tables by name, not {_kind(tables)}")
+    held = {holder_of(table) for table in (tables or {}).values()}
+    if spark is None and held - {Held.TABLE, Held.STORE}:
+        message = "tables in process are of Arrow or pandas, or event stores"
+        refuse("E592", f"{message}, not {', '.join(sorted(held - {Held.TABLE, Held.STORE}))}")
+    if strategy is not None:
+        one_of("strategy", strategy, METHODS)
+    if spark is not None:
+        session(spark)
+        for name, given in (("strategy", strategy), ("explain", explain), ("analyze", analyze)):
+            if given:
+                unused(name, "Spark runs the text", f"leave it out, or use `sql(text, {name}=...)`")
+    elif Held.STORE not in held:
+        for name, given in (("strategy", strategy), ("analyze", analyze)):
+            if given:
+                unused(name, "it is about event stores, and no table is one", "leave it out")
+
+
+def holders_of(events: object, *, is_select: bool) -> set[Held]:
+    """Return what holds events; those of a SELECT may come as a dict of them by stream."""
+    streams = events.values() if is_select and isinstance(events, Mapping) else [events]
+    for one in streams:
+        if holder_of(one) is Held.FRAME and getattr(one, "isStreaming", False):
+            refuse("E592", "this DataFrame is a stream, which has no end", "use `stream`")
+    return {holder_of(one) for one in streams}
+
+
+def _check_gpu(held: set[Held], *, on_spark: bool, is_select: bool, text: str) -> None:
+    help_ = 'use device="auto", which runs on the CPU what no GPU does'
+    if is_select:
+        message = "a SELECT runs on the CPU"
+    elif on_spark:
+        message = "where tasks of Spark run is a matter of the cluster"
+        help_ = "give GPUs to its tasks, as docs/accelerator.md describes, and leave device out"
+    elif held != {Held.TABLE}:
+        message = f"{' and '.join(sorted(held))} are read for the CPU"
+        message = message.replace("store are", "store is")
+        help_ = "read the events into a pyarrow Table first, and run the query over that"
+    else:
+        return
+    raise UnsupportedError([Diagnostic("E552", message, helps=(help_,))], text)
+
+
+def _check_strategy(strategy: object, held: set[Held], *, on_spark: bool, is_select: bool) -> None:
+    """Refuse a strategy that these events do not know."""
+    if Held.STORE in held:
+        one_of("strategy", strategy, METHODS)
+    elif is_select or not on_spark:
+        why = "it says how Spark cuts the work of a pattern, or what is read of an event store"
+        of_stores, of_files = ", ".join(METHODS), ", ".join(FILE_STRATEGIES)
+        unused("strategy", why, f"leave it out; of stores it is {of_stores}, on Spark {of_files}")
+    elif strategy == "scan slices" and Held.FRAME in held:
+        message = "the strategy `scan slices` reads files: pass their path in place of a DataFrame"
+        refuse("E591", message)
+    else:
+        choices = FILE_STRATEGIES if Held.FILES in held else FRAME_STRATEGIES
+        one_of("strategy", strategy, choices)
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

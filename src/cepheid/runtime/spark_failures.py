@@ -1,0 +1,105 @@
+"""Failures of Spark: pages of Java and Python in, one diagnostic that says the cause out."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
+from pyspark.errors import PySparkException
+
+from cepheid.errors import DataError, Diagnostic
+
+FAILURES = (PySparkException, Py4JError)
+"""What Spark raises, with its own words and without."""
+
+_OURS = re.compile(r"error\[(E\d{3})\]: (.*)")
+_HELP = re.compile(r"= help: (.*)")
+_PLAN = re.compile(r"\n=== Streaming Query ===|\n== \w+ (?:Logical|Physical) Plan ==")
+_FILE = re.compile(
+    r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+)\. (.*?) ?SQLSTATE"
+)
+_CONNECTOR = re.compile(r'No FileSystem for scheme "?([\w.+-]+)|fs\.(\w+)\.\w+FileSystem not found')
+_CLASSIFIED = re.compile(r"\[[A-Z][A-Z0-9_.]+\] (.+)")
+_RAISED = re.compile(
+    r"^\s*(?:Caused by: |: )?(?:[a-z_$][\w$]*\.)*"
+    r"([A-Z]\w*(?:Error|Exception|Invalid|NotImplemented|Warning|Exit)): (\S.*)$",
+    re.MULTILINE,
+)
+_WRAPPERS = ("Traceback (", "Exception thrown in awaitResult", "Job aborted", "[PYTHON_EXCEPTION]")
+
+
+@contextlib.contextmanager
+def clear_failures() -> Iterator[None]:
+    """Let what Spark says in the body leave as one diagnostic.
+
+    Raises
+    ------
+    DataError
+        As ``clear_error`` returns it.
+    """
+    try:
+        yield
+    except FAILURES as error:
+        raise clear_error(error) from error
+
+
+def clear_error(error: Exception) -> DataError:
+    """Return what went wrong in a task as one diagnostic, without pages of Java.
+
+    What Cepheid said keeps its code. E501 is a file that Spark cannot read, E524 a checkpoint,
+    E525 a scheme of files without a connector, and E523 everything else, with its cause.
+    """
+    text = str(error)
+    found = _OURS.search(text)
+    if found is not None:
+        helps = tuple(line.strip() for line in _HELP.findall(text[found.start() :])[:1])
+        return _diagnosed(found[1], found[2].strip(), *helps)
+    if "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY" in text:
+        message = "the checkpoint does not fit the query: it was begun, and has no micro-batch"
+        return _diagnosed("E524", message, "nothing has left yet, so remove it and start again")
+    # Spark repeats its plan at the end, which says nothing of the cause.
+    text = _PLAN.split(text)[0]
+    unread = _FILE.search(text)
+    if unread is not None:
+        reason = _sentence(unread[2]) or _raised(text) or "Spark does not say why"
+        message = f"could not read `{unread[1]}`: {reason}"
+        return _diagnosed("E501", message, "write the file again, or move it away")
+    connector = _CONNECTOR.search(text)
+    if connector is not None:
+        message = f"Spark lacks the connector of `{connector[1] or connector[2]}://`"
+        return _diagnosed("E525", message, "name a folder, or add the package that has it")
+    return _diagnosed("E523", f"Spark failed: {_cause(text) or type(error).__name__}")
+
+
+def _diagnosed(code: str, message: str, *helps: str) -> DataError:
+    return DataError([Diagnostic(code, message, helps=helps)])
+
+
+def _cause(text: str) -> str:
+    """Return what was raised first; else Spark's own words, else the first line."""
+    classified = [_sentence(one) for one in _CLASSIFIED.findall(text) if not _wraps(one)]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return _raised(text) or (classified or [""])[-1] or (lines or [""])[0]
+
+
+def _raised(text: str) -> str:
+    """Return the innermost exception that says something; Java and Python write it last."""
+    found = [(kind, one) for kind, one in _RAISED.findall(text) if not _wraps(one)]
+    if not found:
+        return ""
+    kind, message = found[-1]
+    return f"{kind}: {_sentence(message)}"
+
+
+def _wraps(message: str) -> bool:
+    """Return whether a message only says that something else was raised."""
+    return message.startswith(_WRAPPERS) or "terminated with exception: [PYTHON_EXC" in message
+
+
+def _sentence(message: str) -> str:
+    """Return a message of Spark without the classes and states that it puts around it."""
+    inner = message.rpartition("terminated with exception: ")[2]
+    plain = re.sub(r"^\[[A-Z][A-Z0-9_.]+\] ", "", inner)
+    return re.sub(r"\s*SQLSTATE: \w+", "", plain).strip().rstrip(".")

@@ -1,0 +1,144 @@
+"""Every option of every command is used or refused, with code 2, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import typer
+from pyarrow import parquet
+from tests.interfaces.test_cli import run
+from typer.testing import CliRunner
+
+from cepheid import options
+from cepheid.interfaces.cli import app
+from cepheid.interfaces.cli_input import WrongUseError
+
+QUERY = "RETURN COUNT(*) PATTERN A WITHIN 5 s SLIDE 5 s"
+EVENTS = pa.table({"ts": pa.array([1], pa.timestamp("us")), "type": ["A"]})
+RUN = ("run", "query.cq", "--input", "events.parquet")
+STREAM = ("stream", "query.cq", "--source", "events", "--sink", "rows", "--checkpoint", "state")
+RATE = ("stream", "query.cq", "--source", "rate:1", "--sink", "rows", "--checkpoint", "state")
+STORED = ("store", "query", "store", "query.cq")
+
+REFUSED: list[tuple[str, ...]] = [
+    (*RUN, "--output", "o.xlsx"),
+    (*RUN, "--output", "o"),
+    (*RUN, "--output", "o.csv", "--format", "table"),
+    (*RUN, "--format", "nonsense"),
+    (*RUN, "--engine", "nonsense"),
+    (*RUN, "--master", "local[1]"),
+    (*RUN, "--time-unit", "nonsense"),
+    (*RUN, "--input", "other.parquet"),
+    (*RUN, "--rules", "rules"),
+    ("run", "--input", "a.parquet", "--input", "b.parquet", "--rules", "rules"),
+    ("run", "--input", "a.parquet", "--rules", "nonsense"),
+    ("run", "join.cq", "--input", "a=events.parquet", "--input", "events.parquet"),
+    ("run", "join.cq", "--input", "a=e.parquet", "--input", "b=e.parquet", "--input", "c=x"),
+    ("run", "join.cq", "--input", "a=e.parquet", "--input", "a=e.parquet"),
+    ("run", "nonsense.cq", "--input", "events.parquet"),
+    ("explain", "query.cq", "--format", "nonsense"),
+    ("explain", "query.cq", "--engine", "nonsense"),
+    ("explain", "query.cq", "--engine", "spark", "--format", "json"),
+    ("explain", "query.cq", "--schema", "nonsense"),
+    ("explain", "--rules", "rules", "--format", "json"),
+    ("explain", "--rules", "rules", "--engine", "gpu"),
+    ("explain", "E305", "--format", "json"),
+    ("explain", "E305", "--engine", "gpu"),
+    ("explain", "E305", "--schema", "events.parquet"),
+    ("explain", "E999"),
+    ("check", "query.cq", "--schema", "nonsense"),
+    ("fmt", "query.cq", "--write", "--check"),
+    (*STREAM, "--format", "nonsense"),
+    (*STREAM, "--columns", "ts timestamp"),
+    (*STREAM, "--files", "0"),
+    (*STREAM, "--every", "1 second", "--once"),
+    (*STREAM, "--time-unit", "nonsense"),
+    (*STREAM, "--source", "other"),
+    (*STREAM, "--rules", "rules"),
+    (*STREAM, "--sink", "kafka://host:9092/topic"),
+    (*RATE, "--files", "1"),
+    (*RATE, "--format", "csv"),
+    (*RATE, "--columns", "ts timestamp"),
+    (*STORED, "--method", "nonsense"),
+    (*STORED, "--format", "nonsense"),
+    (*STORED, "--output", "o.xlsx"),
+    (*STORED, "--explain", "--method", "replay"),
+    (*STORED, "--explain", "--output", "o.csv"),
+    (*STORED, "--explain", "--format", "csv"),
+    ("store", "clean", "store", "--older-than", "-1"),
+    ("warm", "--processes", "0"),
+]
+
+SPARK_REFUSES = [
+    (*STREAM, "--watermark", "10m"),
+    (*STREAM, "--watermark", "-1 second"),
+    (*STREAM, "--every", "nonsense"),
+]
+
+ANYTHING = {
+    ("run", "time"), ("run", "type"), ("stream", "time"), ("stream", "type"), ("check", "time"),
+    ("check", "type"), ("explain", "time"), ("explain", "type"), ("query", "type"),
+    ("append", "time"), ("open", "time"), ("open", "index-at"), ("stream", "checkpoint"),
+    ("stream", "master"), ("stream", "packages"),
+}  # fmt: skip
+"""Options that name a column, a folder or something of Spark's: the data says whether it fits."""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder with a query, a join, rules, events and a store."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "query.cq").write_text(QUERY)
+    (tmp_path / "join.cq").write_text("SELECT a.ts FROM a JOIN b ON a.type = b.type WINDOW 1 s")
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "one.cq").write_text(QUERY)
+    (tmp_path / "events").mkdir()
+    parquet.write_table(EVENTS, tmp_path / "events.parquet")
+    parquet.write_table(EVENTS, tmp_path / "events" / "events.parquet")
+    done = CliRunner().invoke(app, ["store", "append", "store", "events.parquet"])
+    assert done.exit_code == 0, done.output
+    return tmp_path
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_what_means_nothing_is_wrong_use(words: tuple[str, ...], here: Path) -> None:
+    done = CliRunner().invoke(app, words)
+    wrong = isinstance(done.exception, WrongUseError | options.OptionError)
+    assert wrong or done.exit_code == 2, (done.output, done.exception)
+    assert not list(here.glob("o.*"))
+    assert not (here / "rows").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("words", SPARK_REFUSES, ids=" ".join)
+def test_lengths_of_time_are_read_by_spark(words: tuple[str, ...], here: Path) -> None:
+    # A program of its own: the command would end the session of other tests.
+    done = run(*words)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert "is a length of time such as '10 seconds'" in done.stderr
+    assert not (here / "rows").exists()
+
+
+def all_options(group: Any) -> Iterator[tuple[str, str]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from all_options(command)
+            continue
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and parameter.name != "help":
+                yield name, max(parameter.opts, key=len).removeprefix("--")
+
+
+def test_every_option_of_every_command_is_in_the_table() -> None:
+    asked = {
+        (words[1] if words[0] == "store" else words[0], word.removeprefix("--"))
+        for words in (*REFUSED, *SPARK_REFUSES)
+        for word in words
+        if word.startswith("--")
+    }
+    assert len(set(all_options(typer.main.get_command(app)))) > 30
+    assert set(all_options(typer.main.get_command(app))) <= asked | ANYTHING

@@ -1,0 +1,42 @@
+"""Queries with slips of the hand give a result or a diagnostic, whatever they have come to mean."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+
+import pytest
+from tests.laws.mutations import corpus, judge, mutate, table
+
+COUNT = int(os.environ.get("CEPHEID_MUTATIONS", "400"))
+SEED = int(os.environ.get("CEPHEID_MUTATIONS_SEED", "20261116"))
+
+CORPUS = corpus()
+EVENTS = table(CORPUS)
+
+
+@pytest.mark.timeout(0)
+def test_mutated_queries_give_a_result_or_a_diagnostic() -> None:
+    rng = random.Random(SEED)
+    outcomes: Counter[str] = Counter()
+    for _ in range(COUNT):
+        text = mutate(rng.choice(CORPUS), rng)
+        try:
+            outcomes[judge(text, EVENTS)] += 1
+        except Exception as error:
+            error.add_note(f"the query was {text!r}")
+            raise
+    assert outcomes["result"] > COUNT // 50, outcomes
+    assert outcomes["slow"] <= COUNT // 500, outcomes
+
+
+FOUND = [
+    "RETURN LOG2(MAX(A.ts)) PATTERN  A",
+]
+"""What mutations have found."""
+
+
+@pytest.mark.parametrize("text", FOUND)
+def test_what_was_found_stays_found(text: str) -> None:
+    assert judge(text, EVENTS) == "result" or judge(text, EVENTS)[0] == "E"
