@@ -19,7 +19,7 @@ from tests.agreement.values import Trial
 from tests.row_pattern import reference
 
 import cepheid
-from cepheid.errors import CepheidError
+from cepheid.errors import CepheidError, QuerySyntaxError
 from cepheid.row_pattern.parser import parse_clause_text
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.oracle_select import evaluate_select
@@ -100,8 +100,8 @@ def define(trial: Trial) -> Outcome | None:
             }
             return _in_64_bits(evaluate_select(trial.defined, numbers, time=trial.time))
         return _pattern(trial, streams["s"])
-    except (TypeError, OverflowError):
-        return None  # Decimals and doubles do not mix in Python.
+    except (TypeError, OverflowError, QuerySyntaxError):
+        return None  # Decimals and doubles do not mix in Python, nor fit all times 64 bits.
 
 
 def _pattern(trial: Trial, events: list[Row]) -> Outcome:

@@ -68,6 +68,8 @@ class Trial:
     wild: bool = False
     defined: str = ""
     """The query for the oracle: times are what a column holds, and durations are such numbers."""
+    step: int = 1
+    """A unit of the query in ticks of the time column."""
     span: int = 0
     """How many steps of the query's unit lie between the first and the last event."""
 
@@ -278,6 +280,7 @@ def pattern_trials(draw: st.DrawFn, *, events_max: int = 7) -> Trial:
         type=kind_name,
         tiebreak=tiebreak,
         time_unit=_time_unit(clock),
+        step=max(clock.step_ns // clock.tick_ns, 1),
         span=_span([e["ts"] for e in events], clock),
         wild=wild,
         **draw(_settings()),
@@ -318,6 +321,7 @@ def situation_trials(draw: st.DrawFn) -> Trial:
         forms={"ts": clock.form, **forms},
         time=time,
         time_unit=_time_unit(clock),
+        step=max(clock.step_ns // clock.tick_ns, 1),
         span=_span([e["ts"] for e in events], clock),
         wild=wild,
         **draw(_settings()),
@@ -371,6 +375,7 @@ def select_trials(draw: st.DrawFn) -> Trial:
         forms={"ts": clock.form, **forms},
         time=time,
         time_unit=_time_unit(clock),
+        step=max(clock.step_ns // clock.tick_ns, 1),
         span=_span([e["ts"] for rows in streams_.values() for e in rows], clock),
         wild=wild,
         **draw(_settings()),

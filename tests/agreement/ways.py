@@ -195,7 +195,8 @@ def run_unordered(trial: Trial) -> Any:
 # Files
 
 
-def _parquet_holds(trial: Trial) -> bool:
+def parquet_holds(trial: Trial) -> bool:
+    """Return whether Parquet has types for all columns."""
     kinds = [field.type for table in trial.tables.values() for field in table.schema]
     return not any(isinstance(kind, pa.RunEndEncodedType) for kind in kinds)
 
@@ -210,7 +211,7 @@ def write_pieces(trial: Trial, name: str, folder: str) -> str:
     return str(place)
 
 
-@way("files", (*PATTERNS, *SELECTS, "situations"), takes=_parquet_holds)
+@way("files", (*PATTERNS, *SELECTS, "situations"), takes=parquet_holds)
 def run_files(trial: Trial) -> Any:
     with tempfile.TemporaryDirectory() as folder, small_steps():
         return run_over(trial, {name: write_pieces(trial, name, folder) for name in trial.tables})
@@ -341,7 +342,7 @@ def _situation_steps(trial: Trial, plan: Any, table: pa.Table) -> Any:
     return pa.concat_tables(rows)
 
 
-def _can_be_live(trial: Trial) -> bool:
+def can_be_live(trial: Trial) -> bool:
     """Return whether all windows of a query close: by time, and not of the whole stream."""
     far = "int64" in trial.forms.get("ts", "") and any(
         abs(row[trial.time]) >= 2**60 for row in plain_rows(trial.table)
@@ -349,7 +350,7 @@ def _can_be_live(trial: Trial) -> bool:
     return "WITHIN" in trial.text and not has_events_window(trial) and not far
 
 
-@way("live", (*PATTERNS, "situations"), takes=_can_be_live)
+@way("live", (*PATTERNS, "situations"), takes=can_be_live)
 def run_live(trial: Trial) -> Any:
     """Feed the pieces as micro-batches; the state is bytes between them."""
     table = ordered(trial.table, compiled(trial).with_schema(trial.table.schema).plan)
