@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -235,16 +234,13 @@ class Tally:
     """How many comparisons were drawn for each way, and how many disagreed."""
 
     def __init__(self) -> None:
-        self.drawn: Counter[str] = Counter()
-        self.differ: Counter[str] = Counter()
+        self.counts: dict[str, list[int]] = {}
 
-    def table(self) -> str:
-        """Return the counts as a table of Markdown."""
-        lines = ["| way to run | comparisons | disagreements |", "|---|---|---|"]
-        lines += [
-            f"| {way} | {n:,} | {self.differ[way]:,} |" for way, n in sorted(self.drawn.items())
-        ]
-        return "\n".join(lines) + "\n"
+    def add(self, way: str, *, agrees: bool) -> None:
+        """Count a comparison."""
+        counts = self.counts.setdefault(way, [0, 0])
+        counts[0] += 1
+        counts[1] += not agrees
 
 
 TALLY = Tally()
@@ -259,10 +255,8 @@ def compare(trial: Trial, outcomes: Iterable[tuple[str, Outcome, bool]]) -> list
         judge, expected, _ = outcomes[0]
     found = []
     for way, outcome, lossy in outcomes:
-        TALLY.drawn[way] += 1
-        if isinstance(outcome, Crash) or (
-            way != judge and not comparison.agree(outcome, expected, lossy=lossy)
-        ):
-            TALLY.differ[way] += 1
+        agrees = comparison.agree(outcome, expected, lossy=lossy)
+        TALLY.add(way, agrees=agrees)
+        if not agrees:
             found.append(Disagreement(trial, way, outcome, judge, expected))
     return found

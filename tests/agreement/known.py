@@ -19,8 +19,15 @@ class Known(NamedTuple):
 
 
 def _times(trial: Trial) -> list[int]:
+    """Return the times of events in ticks of whole numbers, or in nanoseconds."""
     rows = [row for table in trial.tables.values() for row in plain_rows(table)]
     return [row[trial.time] for row in rows]
+
+
+def _is_far(trial: Trial) -> bool:
+    return trial.forms.get("ts", "").startswith("int") and any(
+        not -(2**61) <= time < 2**62 for time in _times(trial)
+    )
 
 
 def _has_form(*parts: str) -> Callable[[Trial], bool]:
@@ -48,7 +55,7 @@ KNOWN: list[Known] = [
         "times of nanoseconds lose their last digits",
         lambda t: _has_form("ns")(t) and any(v % 1000 for v in _times(t)),
     ),
-    Known("early times overflow", lambda t: any(v < -(2**61) for v in _times(t))),
+    Known("very early and very late times overflow", _is_far),
     Known(
         "situations take all whole numbers for microseconds",
         lambda t: t.kind == "situations" and t.time_unit != "us",

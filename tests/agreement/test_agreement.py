@@ -33,7 +33,7 @@ KINDS: dict[str, st.SearchStrategy[Trial]] = {
 }
 
 
-SPARK_EXAMPLES = max(settings().max_examples // 20, 3)
+SPARK_EXAMPLES = max(settings().max_examples // 30, 3)
 STREAM_EXAMPLES = max(settings().max_examples // 50, 2)
 """A query on Spark takes half a second, a live one several."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,7 +161,7 @@ def clocks(draw: st.DrawFn, length: int) -> tuple[str, Clock]:
     unit = draw(
         st.sampled_from([u for u, us in UNITS_US.items() if us * 1000 % clock.tick_ns == 0])
     )
-    far = form.startswith("int64") and draw(st.integers(0, 15)) == 0
+    far = form.startswith("int64") and draw(st.integers(0, 15)) == 15
     if far:
         origin = draw(st.sampled_from(FAR_TICKS)) * clock.tick_ns
     else:
@@ -195,14 +196,27 @@ def worded(text: str, unit: str, clock: Clock, time: str) -> dict[str, Any]:
 def forms_of(draw: st.DrawFn, kinds: dict[str, str]) -> dict[str, str]:
     """Draw a representation for every column; most of them are plain."""
     found = {name: next(iter(KINDS[kind])) for name, kind in kinds.items()}
-    for name in draw(st.lists(st.sampled_from(sorted(kinds)), max_size=3)) if kinds else ():
-        found[name] = draw(st.sampled_from(list(KINDS[kinds[name]])))
+    for name in draw(st.lists(st.sampled_from(sorted(kinds)), max_size=2)) if kinds else ():
+        forms = list(KINDS[kinds[name]])
+        plain = [form for form in forms if "<" not in form]
+        found[name] = draw(st.sampled_from([*plain, *plain, *forms]))
     return found
 
 
-def mixed(kind: str, base: tuple[Any, ...], *, wild: bool) -> tuple[Any, ...]:
-    """Return values to draw from: the usual ones, and extreme ones if asked."""
-    return (*base, *base, *EXTREME_VALUES.get(kind, ())) if wild else base
+@st.composite
+def pools(
+    draw: st.DrawFn, bases: Mapping[str, tuple[Any, ...]], kinds: Mapping[str, str], *, wild: bool
+) -> dict[str, tuple[Any, ...]]:
+    """Draw the values of each name: the usual ones and, if asked, a few extreme ones.
+
+    Few, because events of which each has its own value are part of no match.
+    """
+    found = dict(bases)
+    for name, kind in kinds.items() if wild else ():
+        if extreme := EXTREME_VALUES[kind]:
+            some = draw(st.lists(st.sampled_from(extreme), max_size=3))
+            found[name] = (*bases[name], *some, *some)
+    return found
 
 
 MORE_VALUES: dict[str, tuple[Any, ...]] = {
@@ -227,6 +241,16 @@ def table_of(
 
 
 @st.composite
+def repeated(draw: st.DrawFn, events: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
+    """Return a stream once or, where windows of time bound the matches, again and again."""
+    found = list(events)
+    for _ in range(draw(st.integers(0, 2)) if events and "WITHIN" in text else 0):
+        shift = found[-1]["ts"] - events[0]["ts"] + draw(st.integers(0, 4))
+        found += [{**event, "ts": event["ts"] + shift} for event in events]
+    return found
+
+
+@st.composite
 def _settings(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "cuts": tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))),
@@ -235,16 +259,14 @@ def _settings(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def pattern_trials(draw: st.DrawFn, *, events_max: int = 7) -> Trial:
+def pattern_trials(draw: st.DrawFn, *, events_max: int = 8) -> Trial:
     """Draw a query with a pattern: aggregates, or matches."""
     wild = draw(st.booleans())
     schema = dict(draw(schemas()))
     others = draw(st.lists(st.sampled_from(sorted(MORE)), max_size=2, unique=True))
     schema |= {name: MORE[name] for name in others}
-    values = {
-        k: mixed(k, v, wild=wild) if k in EXTREME_VALUES else v for k, v in MORE_VALUES.items()
-    }
-    types = draw(st.sampled_from([TYPES, TYPES, TYPES, (*TYPES, None), (None,), ("C", "D")]))
+    values = draw(pools(MORE_VALUES, {kind: kind for kind in VALUES}, wild=wild))
+    types = draw(st.sampled_from([*[TYPES] * 6, (*TYPES, None), (None,), ("C", "D")]))
     pairs = draw(st.sampled_from([False, False, False, False, True]))
     most = min(events_max, 5) if pairs else events_max
     events: list[dict[str, Any]] = draw(
@@ -253,13 +275,14 @@ def pattern_trials(draw: st.DrawFn, *, events_max: int = 7) -> Trial:
     text = draw(conjunctions(schema) if pairs else queries(schema))
     for event in events:
         event["ts"] //= 10**6
+    events = draw(repeated(events, text))
     kinds = {name: kind for name, kind in schema.items() if name != "ts"}
     typed = any(e["type"] for e in events)
     if not typed and (len(events) > 0 or draw(st.booleans())):
         del kinds["type"]
     forms = draw(forms_of(kinds))
     tiebreak: tuple[str, ...] = ()
-    if draw(st.integers(0, 4)) == 0:
+    if draw(st.integers(0, 4)) == 4:
         kinds, tiebreak = {**kinds, "rank": "int"}, ("rank",)
         forms["rank"] = draw(st.sampled_from(["int64", "int64", "int16"]))
         for event in events:
@@ -304,12 +327,13 @@ SITUATION_KINDS = {**dict.fromkeys("abcd", "bool"), "n": "int", "x": "double", "
 def situation_trials(draw: st.DrawFn) -> Trial:
     """Draw a query about situations."""
     wild = draw(st.booleans())
-    numbers = mixed("double", situation_cases.NUMBERS, wild=wild)
-    keys = mixed("string", situation_cases.KEYS, wild=wild)
-    events: list[dict[str, Any]] = draw(situation_cases.streams(numbers=numbers, keys=keys))
+    bases = {"numbers": situation_cases.NUMBERS, "keys": situation_cases.KEYS}
+    values = draw(pools(bases, {"numbers": "double", "keys": "string"}, wild=wild))
+    events: list[dict[str, Any]] = draw(situation_cases.streams(most=10, **values))
     text = draw(st.one_of(situation_cases.queries(), situation_cases.queries(), listings()))
     for event in events:
         event["ts"] //= 10**6
+    events = draw(repeated(events, text))
     forms = draw(forms_of(SITUATION_KINDS))
     unit, clock = draw(clocks(len(events)))
     time = draw(st.sampled_from(["ts", "ts", "at"]))
@@ -348,7 +372,7 @@ SELECT_KINDS = {"k": "string", "g": "int", "x": "int", "y": "double"}
 def select_trials(draw: st.DrawFn) -> Trial:
     """Draw a SELECT: a filter, an aggregation or a join."""
     wild = draw(st.booleans())
-    values = {n: mixed(kind, select_cases.VALUES[n], wild=wild) for n, kind in SELECT_KINDS.items()}
+    values = draw(pools(select_cases.VALUES, SELECT_KINDS, wild=wild))
     kind = draw(st.sampled_from(["filter", "aggregation", "aggregation", "join"]))
     names = ("s", "r") if kind == "join" else ("s",)
     strategies = {

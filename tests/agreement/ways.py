@@ -302,7 +302,8 @@ def _evaluators(trial: Trial) -> list[str]:
 def _register_evaluator(name: str) -> None:
     @way(f"evaluator {name}", ("trends",), takes=lambda trial: name in _evaluators(trial))
     def run(trial: Trial) -> Any:
-        return compiled(trial).with_evaluator(name).run(trial.table)
+        planned = compiled(trial).with_schema(trial.table.schema)
+        return planned.with_evaluator(name).run(trial.table)
 
 
 for _name in ("linear", "indexed", "previous", "pairwise"):
