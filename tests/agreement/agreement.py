@@ -75,7 +75,7 @@ def outcome_of(run: Callable[[], pa.Table | list[Row]]) -> Outcome:
     except CepheidError as error:
         return Refusal(error.diagnostics[0].code, error.diagnostics[0].message)
     except Exception as error:  # whatever it is, it is the finding
-        return Crash(f"{type(error).__name__}: {str(error)[:300]}")
+        return Crash(f"{type(error).__name__}: {str(error)[:1500]}")
     rows = plain_rows(found) if isinstance(found, pa.Table) else found
     return [{name: v for name, v in row.items() if name != "match_id"} for row in rows]
 

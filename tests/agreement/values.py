@@ -19,7 +19,7 @@ from tests.row_pattern import test_reference as row_patterns
 from tests.select import cases as select_cases
 from tests.situations import cases as situation_cases
 
-from cepheid.testing.query_strategies import conjunctions, queries
+from cepheid.testing.query_strategies import conjunctions, names_of, queries
 from cepheid.testing.strategies import EXTREME_VALUES, TYPES, VALUES, schemas, streams
 
 UNITS_US = {"us": 1, "ms": 1000, "s": 10**6, "minutes": 6 * 10**7, "days": 86_400 * 10**6}
@@ -259,6 +259,24 @@ def _settings(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
+def variants(draw: st.DrawFn, text: str, schema: Mapping[str, str]) -> str:
+    """Draw what a query lists or how it counts: attributes in place of matches, exact numbers."""
+    chosen = draw(st.integers(0, 3))
+    if not text.startswith("RETURN MATCHES"):
+        return f"{text}\nNUMBERS exact" if chosen == 3 and "AND" not in text else text
+    names = names_of(_PATTERN.findall(text)[0], schema)
+    attributes = [name for name in schema if name not in ("ts", "type")]
+    items = st.builds("{}.{}".format, st.sampled_from(names.bound), st.sampled_from(attributes))
+    if chosen < 2 or not names.bound:
+        return text
+    listed = draw(st.lists(items, min_size=1, max_size=3, unique=True))
+    return text.replace("RETURN MATCHES", f"RETURN {', '.join(listed)}", 1)
+
+
+_PATTERN = re.compile(r"^PATTERN (.*)$", re.MULTILINE)
+
+
+@st.composite
 def pattern_trials(draw: st.DrawFn, *, events_max: int = 8) -> Trial:
     """Draw a query with a pattern: aggregates, or matches."""
     wild = draw(st.booleans())
@@ -273,6 +291,7 @@ def pattern_trials(draw: st.DrawFn, *, events_max: int = 8) -> Trial:
         streams(schema, events_max=most, types=types, values=values)
     )
     text = draw(conjunctions(schema) if pairs else queries(schema))
+    text = draw(variants(text, schema))
     for event in events:
         event["ts"] //= 10**6
     events = draw(repeated(events, text))
@@ -295,7 +314,7 @@ def pattern_trials(draw: st.DrawFn, *, events_max: int = 8) -> Trial:
     if kind_name != "type" and "type" in table.column_names:
         table = table.rename_columns([kind_name if n == "type" else n for n in table.column_names])
     return Trial(
-        kind="matches" if text.startswith("RETURN MATCHES") else "trends",
+        kind="trends" if "(" in text.partition("\n")[0] else "matches",
         **worded(text, unit, clock, time),
         tables={"s": table},
         forms={"ts": clock.form, **forms},
