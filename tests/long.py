@@ -10,7 +10,9 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -30,9 +32,11 @@ RANDOM = {
     "situations": ["tests/situations", "-m", "not spark and not slow"],
     "SELECT": ["tests/select", "-m", "not spark and not slow"],
     "store": ["tests/store"],
+    "ways to run": ["tests/agreement", "-m", "not spark"],
 }
 OTHER = {
     "same bits in all tiers": ["tests/engine/test_tiers.py", "tests/golden"],
+    "ways to run on Spark": ["tests/agreement", "-m", "spark"],
     "slow tests": ["-m", "slow"],
     "10,000 flips of every kind of state": ["tests/laws/test_damage.py", "--flips", "10000"],
     "20 kills of a live query": ["tests/runtime/test_crash.py", "--kills", "20"],
@@ -47,6 +51,8 @@ class Part(msgspec.Struct, frozen=True):
     passed: bool
     tests: str
     minutes: float
+    ways: dict[str, tuple[int, int]] = {}
+    """The comparisons of each way to run, and the disagreements among them."""
 
 
 def parts() -> list[tuple[str, list[str], dict[str, str]]]:
@@ -93,6 +99,8 @@ def run(name: str, files: list[str], variables: dict[str, str], examples: int, n
     """Run one part."""
     environment = {**os.environ, **variables}
     environment |= {"HYPOTHESIS_PROFILE": "long", "CEPHEID_EXAMPLES": str(examples)}
+    counted = tempfile.TemporaryDirectory()
+    environment["CEPHEID_TALLY"] = counted.name
     command = [sys.executable, "-m", "pytest", "-n", "2", "-q", "--timeout", "3600", *files]
     begun = time.perf_counter()
     ended = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
@@ -101,7 +109,25 @@ def run(name: str, files: list[str], variables: dict[str, str], examples: int, n
         sys.stdout.write(ended.stdout[-4000:])
     tests = last[-1].strip("= ").partition(" in ")[0] if last else "no test ran"
     minutes = (time.perf_counter() - begun) / 60
-    return Part(name, now, ended.returncode == 0, tests, minutes)
+    with counted:
+        ways = added(Path(counted.name).glob("*.json"))
+    return Part(name, now, ended.returncode == 0, tests, minutes, ways)
+
+
+def added(files: Iterable[Path]) -> dict[str, tuple[int, int]]:
+    """Return the counts of all processes together."""
+    read = [msgspec.json.decode(f.read_bytes(), type=dict[str, tuple[int, int]]) for f in files]
+    return together(read)
+
+
+def together(counts: Iterable[dict[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
+    """Add up comparisons and disagreements by way."""
+    sums: dict[str, tuple[int, int]] = {}
+    for ways in counts:
+        for way, (drawn, differ) in ways.items():
+            before = sums.get(way, (0, 0))
+            sums[way] = (before[0] + drawn, before[1] + differ)
+    return sums
 
 
 def table(done: dict[str, Part], examples: int) -> str:
@@ -119,6 +145,13 @@ def table(done: dict[str, Part], examples: int) -> str:
     for part in (done[name] for name in order):
         verdict = part.tests if part.passed else f"**{part.tests}**"
         lines.append(f"| {part.name} | {verdict} | {part.minutes:.1f} | {part.commit} |")
+    ways = together(done[name].ways for name in order)
+    if ways:
+        lines += ["", "## Ways to run", "", "Every way to run a drawn query is compared with the"]
+        lines += ["definition or, where the oracle does not reach, with a run over a table.", ""]
+        lines += ["| way to run | comparisons drawn | disagreements |", "|---|---|---|"]
+        for way, (drawn, differ) in sorted(ways.items()):
+            lines.append(f"| {way} | {drawn:,} | {differ:,} |")
     return "\n".join(lines) + "\n"
 
 

@@ -134,7 +134,7 @@ def test_rows_leave_when_the_watermark_passes_the_end_of_their_window() -> None:
     for part in parts(events, 1):
         live.feed(part)
         ends.append([row["window_end"] // 1_000_000 for row in live.rows])
-        live.rows.clear()
+        live.tables.clear()
     assert ends == [[], [], [], [], [4], [], [6], [], [8], []]
 
 

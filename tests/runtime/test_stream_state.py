@@ -57,8 +57,13 @@ class Live:
         self.buckets = range(buckets)
         self.by_panes = buckets > 1 and not why_no_panes(self.plan)
         self.data: dict[int, bytes] = {}
-        self.rows: list[dict[str, Any]] = []
+        self.tables: list[pa.Table] = []
         self.late = 0
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Return what came out so far."""
+        return [row for table in self.tables for row in table.to_pylist()]
 
     def feed(self, batch: pa.Table) -> None:
         """Process a micro-batch."""
@@ -88,8 +93,7 @@ class Live:
         if self.by_panes and tables:
             # Spark hands them over in any order.
             tables = [rows_of_panes(self.work, tables[::-1])]
-        for table in tables:
-            self.rows += table.to_pylist()
+        self.tables += tables
 
 
 def shuffled(table: pa.Table, delay: int, seed: int) -> pa.Table:

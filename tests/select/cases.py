@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -62,11 +63,13 @@ PAIRS = (
 
 
 @st.composite
-def rows(draw: st.DrawFn, most: int = 14) -> list[dict[str, Any]]:
+def rows(
+    draw: st.DrawFn, most: int = 14, *, values: Mapping[str, Sequence[Any]] = VALUES
+) -> list[dict[str, Any]]:
     """Draw events in the order of time, which may be negative and the same."""
     times = sorted(draw(st.lists(st.integers(-6, 12), max_size=most)))
     return [
-        {"ts": time, **{name: draw(st.sampled_from(v)) for name, v in VALUES.items()}}
+        {"ts": time, **{name: draw(st.sampled_from(v)) for name, v in values.items()}}
         for time in times
     ]
 

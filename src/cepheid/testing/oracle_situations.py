@@ -18,8 +18,8 @@ from cepheid.testing.oracle_matches import Event, key_of
 
 Row = dict[str, object]
 Time = int | Fraction
-FAR = 10**15
-"""Later than everything that a window or a bound speaks of."""
+FAR = 10**24
+"""Longer than everything that a window or a bound speaks of."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class _Situations:
 
     def futures(self, chosen: Sequence[Situation], now: int) -> Iterator[list[tuple[Time, Time]]]:
         """Yield the intervals that situations may become, as far as anything depends on them."""
-        marks = {FAR}
+        marks = {now + FAR}
         for name, s in zip(self.definitions, chosen, strict=True):
             bounds = (self.definitions[name].at_least, self.definitions[name].at_most)
             marks |= {s.ts + bound.microseconds for bound in bounds if bound is not None}

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 NUMBERS = ("price", "volume")
 KEYS = ("key", "zone")
+OTHER_KEYS = ("code", "level", "day")
+"""Partition attributes that are no texts; no schema has them unless it is asked for them."""
 COMPARISONS = ("<", "<=", ">", ">=", "=", "<>")
 
 
@@ -40,6 +42,8 @@ class Names(NamedTuple):
     numbers: list[str]
     keys: list[str]
     flags: list[str]
+    values: list[str]
+    """Attributes of other types, of which only equality is asked."""
 
 
 def names_of(pattern: str, schema: Mapping[str, str]) -> Names:
@@ -52,6 +56,7 @@ def names_of(pattern: str, schema: Mapping[str, str]) -> Names:
         [name for name in NUMBERS if name in schema],
         [name for name in KEYS if name in schema],
         ["flag"] if "flag" in schema else [],
+        [name for name in OTHER_KEYS if name in schema],
     )
 
 
@@ -123,13 +128,14 @@ def global_predicates(names: Names) -> st.SearchStrategy[str]:
 
 def equivalences(names: Names, *, partial: bool) -> st.SearchStrategy[str]:
     """Draw ``[key]`` or, if asked, ``[A.key, zone]``."""
-    if not names.keys:
+    keys = names.keys + names.values
+    if not keys:
         return st.nothing()
-    whole = st.lists(st.sampled_from(names.keys), min_size=1, unique=True)
+    whole = st.lists(st.sampled_from(keys), min_size=1, max_size=2, unique=True)
     if not partial:
         return whole.map(lambda keys: f"[{', '.join(keys)}]")
-    some = [f"{variable}.{key}" for variable in names.every for key in names.keys]
-    items = st.lists(st.sampled_from(some + names.keys), min_size=1, max_size=3, unique=True)
+    some = [f"{variable}.{key}" for variable in names.every for key in keys]
+    items = st.lists(st.sampled_from(some + keys), min_size=1, max_size=3, unique=True)
     return items.map(lambda entries: f"[{', '.join(entries)}]")
 
 
@@ -186,8 +192,8 @@ def queries(
         "SEMANTICS " + draw(st.sampled_from(["any", "next", "contiguous"])),
         draw(_where(names, lists=lists, partial=window not in EVENT_WINDOWS)),
     ]
-    if draw(st.booleans()) and names.keys:
-        clauses.append(f"GROUP-BY {draw(st.sampled_from(names.keys))}")
+    if draw(st.booleans()) and names.keys + names.values:
+        clauses.append(f"GROUP-BY {draw(st.sampled_from(names.keys + names.values))}")
     if not lists and draw(st.booleans()):
         clauses.append(f"HAVING COUNT(*) {draw(st.sampled_from(COMPARISONS))} 2")
     clauses.append(window)

@@ -36,6 +36,17 @@ VALUES: Mapping[str, tuple[object, ...]] = {
 }
 ATTRIBUTES = {"price": "double", "volume": "int", "key": "string", "zone": "string", "flag": "bool"}
 
+EXTREME_VALUES: Mapping[str, tuple[object, ...]] = {
+    "double": (
+        *(float("inf"), -float("inf"), 1e300, -1e300, 2.0**53, 2.0**53 + 2),
+        *(0.1, 5e-324, -1.5, 1e18),
+    ),
+    "int": (2**63 - 1, -(2**63), 2**53 - 1, 2**53, 2**53 + 1, -(2**53) - 1, 2**31, 127, 255),
+    "string": ("", "it's", 'a"b', "ü", "日本", "a\\b", "%", "_", "p ", "\n", "P", "p\u0301", "👍"),
+    "bool": (),
+}
+"""Values at the ends of what a column holds, and texts that are easily misread."""
+
 
 # ---------------------------------------------------------------------------------------
 # Streams
@@ -56,7 +67,8 @@ def streams(
     schema: Mapping[str, str],
     *,
     events_max: int = 8,
-    types: Sequence[str] = TYPES,
+    types: Sequence[str | None] = TYPES,
+    values: Mapping[str, Sequence[object]] = VALUES,
 ) -> list[Event]:
     """Draw a stream in the order of time; every second event, or so, ties with the one before."""
     # A list of random length would be short most of the time, and short streams match nothing.
@@ -66,9 +78,9 @@ def streams(
     return [
         {"ts": time * SECOND_US, "type": draw(st.sampled_from(types))}
         | {
-            name: draw(st.sampled_from(VALUES[kind]))
+            name: draw(st.sampled_from(values[kind]))
             for name, kind in schema.items()
-            if kind in VALUES and name != "type"
+            if kind in values and name != "type"
         }
         for time in itertools.islice(times, 1, None)
     ]

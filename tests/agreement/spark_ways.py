@@ -1,0 +1,212 @@
+"""The ways to run a query on Spark: DataFrames, files and live streams."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+from tests.agreement.representations import TICK_NS, plain_rows, value_type
+from tests.agreement.values import Trial
+from tests.agreement.ways import (
+    PATTERNS,
+    SELECTS,
+    Way,
+    can_be_live,
+    compiled,
+    has_events_window,
+    parquet_holds,
+    pieces,
+    run_over,
+    stored,
+)
+from tests.store.small_store import small_parts
+
+import cepheid
+from cepheid.errors import CepheidError
+from cepheid.runtime.spark_schema import plain_type
+from cepheid.runtime.spark_session import clear_error
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+compute: Any = pc
+STEPS = 1000
+"""So many units of the query after all others comes the event that closes the last windows."""
+
+
+def spark_ways(spark: SparkSession) -> list[Way]:
+    """Return the ways to run on a session."""
+    both = (*PATTERNS, *SELECTS, "situations")
+    return [
+        Way("Spark DataFrame", (*both, "row pattern"), _on(spark, run_frame), _frame_holds),
+        Way("Spark files", both, _on(spark, run_spark_files), _file_holds),
+        Way("Spark store", both, _on(spark, run_spark_store), _file_holds),
+        Way("Spark workload", PATTERNS, _on(spark, run_spark_workload), _frame_holds),
+    ]
+
+
+def spark_streams(spark: SparkSession) -> list[Way]:
+    """Return the ways to run live, each of which takes seconds."""
+    return [Way("Spark stream", (*PATTERNS, "situations"), _on(spark, run_stream), _stream_holds)]
+
+
+def _on(spark: SparkSession, run: Callable[[SparkSession, Trial], Any]) -> Callable[[Trial], Any]:
+    return partial(_run_clearly, spark, run)
+
+
+def _run_clearly(
+    spark: SparkSession, run: Callable[[SparkSession, Trial], Any], trial: Trial
+) -> Any:
+    """Run in the trial's zone; what a task says is the refusal of the query."""
+    spark.conf.set("spark.sql.session.timeZone", trial.zone)
+    try:
+        return run(spark, trial)
+    except CepheidError:
+        raise
+    except Exception as error:
+        clear = clear_error(error)
+        if clear.diagnostics[0].code == "E523":
+            raise
+        raise clear from error
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+# ---------------------------------------------------------------------------------------
+# What Spark holds
+
+
+def _types(trial: Trial) -> list[Any]:
+    return [value_type(field.type) for table in trial.tables.values() for field in table.schema]
+
+
+def _frame_holds(trial: Trial) -> bool:
+    """Return whether Spark has types for all columns: neither nanoseconds nor 64 bits unsigned."""
+    return not any(
+        kind == pa.uint64() or getattr(kind, "unit", "") == "ns" for kind in _types(trial)
+    )
+
+
+def _file_holds(trial: Trial) -> bool:
+    return _frame_holds(trial) and parquet_holds(trial) and pa.float16() not in _types(trial)
+
+
+def for_spark(table: pa.Table) -> pa.Table:
+    """Return a table in types that Spark takes; times without a zone are those of UTC."""
+    columns = {}
+    for name in table.column_names:
+        column: Any = table.column(name)
+        if isinstance(column.type, pa.RunEndEncodedType):
+            column = compute.run_end_decode(column.combine_chunks())
+        kind: Any = plain_type(column.type)
+        if pa.types.is_timestamp(kind):
+            kind = pa.timestamp("us", "UTC")
+        columns[name] = column.cast(kind)
+    return pa.table(columns)
+
+
+def collected(frame: Any) -> pa.Table:
+    """Return the rows of a DataFrame."""
+    found: pa.Table = frame.toArrow()
+    return found
+
+
+# ---------------------------------------------------------------------------------------
+# Batches
+
+
+def run_frame(spark: SparkSession, trial: Trial) -> Any:
+    """Run over DataFrames."""
+    frames = {n: spark.createDataFrame(for_spark(t)) for n, t in trial.tables.items()}
+    if trial.kind == "row pattern":
+        return collected(cepheid.sql(spark, trial.text, tables=frames))
+    return collected(run_over(trial, frames))
+
+
+def run_spark_files(spark: SparkSession, trial: Trial) -> Any:
+    """Run over Parquet files that Spark reads."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {name: write_files(trial, name, Path(folder)) for name in trial.tables}
+        return collected(run_over(trial, paths, spark=spark))
+
+
+def run_spark_store(spark: SparkSession, trial: Trial) -> Any:
+    """Run over event stores."""
+    with tempfile.TemporaryDirectory() as folder, small_parts():
+        stores = {name: stored(trial, name, folder) for name in trial.tables}
+        return collected(run_over(trial, stores, spark=spark))
+
+
+def run_spark_workload(spark: SparkSession, trial: Trial) -> Any:
+    """Run beside another query."""
+    queries = {"one": trial.text, "other": "RETURN COUNT(*) PATTERN SEQ(A+, B)"}
+    work = cepheid.workload(queries, **trial.options)
+    frame = spark.createDataFrame(for_spark(trial.table))
+    return collected(work.run(frame, separate=True)["one"])
+
+
+def write_files(trial: Trial, name: str, folder: Path, last: pa.Table | None = None) -> str:
+    """Write the pieces of a stream as files whose times are in their order."""
+    place = folder / name
+    place.mkdir()
+    table = trial.tables[name]
+    # Spark reads files in an order of its own, which is that of arrival (§10.7).
+    whole = trial.kind in SELECTS and has_events_window(trial)
+    parts = [table] if whole else [*pieces(trial, table)] or [table]
+    for number, piece in enumerate([*parts, *([] if last is None else [last])]):
+        path = place / f"{number:03}.parquet"
+        parquet.write_table(piece, path, row_group_size=2)
+        os.utime(path, (1000 + number, 1000 + number))
+    return str(place)
+
+
+# ---------------------------------------------------------------------------------------
+# Streams
+
+
+def _stream_holds(trial: Trial) -> bool:
+    """Return whether one more event can end the stream without a part in any match."""
+    if not _file_holds(trial) or not can_be_live(trial) or "date" in trial.forms["ts"]:
+        return False
+    if trial.kind == "situations":
+        return "PARTITION BY k" in trial.text and trial.forms["k"] == "string"
+    return trial.forms.get(trial.type) == "string" or trial.forms.get("type") == "string"
+
+
+def last_event(trial: Trial) -> pa.Table:
+    """Return an event of another type or partition, after all windows of the others."""
+    ticks: list[Any] = trial.table.column(trial.time).cast(pa.int64()).to_pylist()
+    columns = {}
+    for field in trial.table.schema:
+        values: list[Any] = [None]
+        if field.name == trial.time:
+            unit = getattr(field.type, "unit", trial.time_unit)
+            delay = 2 * 10**9 // TICK_NS[unit]  # Longer than that of the watermark.
+            values = [max(ticks, default=0) + STEPS * trial.step + delay]
+        elif field.name in (trial.type, "k"):
+            values = ["Last"]
+        kind: Any = pa.int64() if field.name == trial.time else field.type
+        columns[field.name] = pa.array(values, kind).cast(field.type)
+    return pa.table(columns)
+
+
+def run_stream(spark: SparkSession, trial: Trial) -> Any:
+    """Run over files, one a micro-batch, and an event after all."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        place = write_files(trial, "s", folder, last_event(trial))
+        schema = spark.read.parquet(place).schema
+        reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        result = compiled(trial).stream(reader.parquet(place), watermark="1 second")
+        writer = result.writeStream.format("parquet").option("path", str(folder / "rows"))
+        writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+        live = writer.trigger(availableNow=True).start()
+        live.awaitTermination()
+        return plain_rows(spark.read.schema(result.schema).parquet(str(folder / "rows")).toArrow())

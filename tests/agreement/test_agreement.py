@@ -1,0 +1,68 @@
+"""Every way to run a query gives the same rows, or the same refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from tests.agreement.known import is_known
+from tests.agreement.running import disagreements
+from tests.agreement.spark_ways import spark_streams, spark_ways
+from tests.agreement.values import (
+    Trial,
+    pattern_trials,
+    row_pattern_trials,
+    select_trials,
+    situation_trials,
+)
+from tests.agreement.ways import WAYS, Way
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(3600)
+
+KINDS: dict[str, st.SearchStrategy[Trial]] = {
+    "patterns": pattern_trials(),
+    "situations": situation_trials(),
+    "SELECT": select_trials(),
+    "row patterns": row_pattern_trials(),
+}
+
+
+SPARK_EXAMPLES = max(settings().max_examples // 30, 3)
+STREAM_EXAMPLES = max(settings().max_examples // 50, 2)
+"""A query on Spark takes half a second, a live one several."""
+
+
+def check(trial: Trial, ways: Sequence[Way]) -> None:
+    """Fail where ways differ, but for what is known."""
+    assume(not is_known(trial))
+    assert not (found := disagreements(trial, ways)), "\n\n".join(map(str, found[:2]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_ways_in_process_agree(kind: str, data: st.DataObject) -> None:
+    check(data.draw(KINDS[kind]), WAYS)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=SPARK_EXAMPLES, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_ways_on_spark_agree(spark: SparkSession, kind: str, data: st.DataObject) -> None:
+    check(data.draw(KINDS[kind]), [WAYS[0], *spark_ways(spark)])
+
+
+@pytest.mark.spark
+@settings(max_examples=STREAM_EXAMPLES, suppress_health_check=list(HealthCheck))
+@given(st.one_of(pattern_trials(), pattern_trials(), situation_trials()))
+def test_live_queries_of_spark_agree(spark: SparkSession, trial: Trial) -> None:
+    ways = spark_streams(spark)
+    assume(ways[0].takes_trial(trial))
+    check(trial, [WAYS[0], *ways])
