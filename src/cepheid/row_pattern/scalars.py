@@ -98,34 +98,42 @@ class PartialMatch:
 
 
 class Tally:
-    """An aggregate over the rows of a partial match, updated row by row."""
+    """An aggregate over the rows of a partial match, updated row by row.
+
+    The condition of FILTER is the last argument.
+    """
 
     def __init__(
         self, node: tree.Aggregate, labels: frozenset[int] | None, arguments: Sequence[RowScalar]
     ) -> None:
         self._labels = labels
-        self._arguments = arguments
+        self._arguments = arguments[: len(node.arguments)]
+        self._condition = None if node.condition is None else arguments[-1]
         self.history: list[Any] = [()]
-        kinds = [pa.null()] * max(len(arguments), 1)
-        self._function: Callable[..., Any] = (
-            collector(node, kinds)[0] if node.condition is None else _counted(node, kinds)
-        )
-        simple = not node.distinct and node.condition is None and len(arguments) == 1
+        self._function = collector(node)
+        simple = not node.distinct and len(node.arguments) == 1
         self._fold = _FOLDS.get(node.name) if simple else None
         if self._fold is not None:
             self.history = [(0, None)]
 
     def push(self, path: PartialMatch, label: int, row: int) -> None:
         """Count a row in, if it is one of the aggregate's variables."""
+        self.history.append(self._with(path, label, row))
+
+    def _with(self, path: PartialMatch, label: int, row: int) -> Any:
+        """Return the state after one more row."""
         state = self.history[-1]
-        if self._labels is None or label in self._labels:
-            values = tuple(argument(path, row) for argument in self._arguments)
-            if self._fold is None:
-                state = (*state, values)
-            elif values[0] is not None:
-                count, total = state
-                state = (count + 1, values[0] if count == 0 else self._fold(total, values[0]))
-        self.history.append(state)
+        if self._labels is not None and label not in self._labels:
+            return state
+        if self._condition is not None and self._condition(path, row) is not True:
+            return state
+        values = tuple(argument(path, row) for argument in self._arguments)
+        if self._fold is None:
+            return (*state, values)
+        if values[0] is None:
+            return state
+        count, total = state
+        return count + 1, values[0] if count == 0 else self._fold(total, values[0])
 
     def pop(self) -> None:
         """Forget the last row."""
@@ -154,12 +162,6 @@ _FOLDS: dict[str, Callable[[Any, Any], Any]] = {
     "BOOL_AND": lambda a, b: a and b,
     "EVERY": lambda a, b: a and b,
 }
-
-
-def _counted(node: tree.Aggregate, kinds: Sequence[Any]) -> Callable[..., Any]:
-    """Return an aggregate with FILTER: its last argument says which rows count."""
-    function = collector(node, kinds[:-1])[0]
-    return lambda rows: function([row[:-1] for row in rows if row[-1] is True])
 
 
 class ScalarCompiler:

@@ -199,6 +199,53 @@ def test_aggregates(measure: str, expected: Any) -> None:
     assert measured(measure, x=[1, 3, 2], y=["a", None, "a"]) == [expected]
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "v = 1 AND TRUE",
+        "TRUE AND v = 1",
+        "v = 1 AND 1 = 1",
+        "v = 1 AND NOT FALSE",
+        "v = 1 AND CLASSIFIER() = 'A'",
+        "CLASSIFIER() = 'A' AND v = 1 AND TRUE",
+        "v = 1 AND (NULL OR TRUE)",
+        "v = 1 OR FALSE",
+        "NULL OR v = 1",
+        "NOT (v <> 1 OR FALSE)",
+        "v = 1 AND TRUE AND COUNT(*) >= 1",
+    ],
+)
+def test_constants_leave_the_other_conditions_alone(condition: str) -> None:
+    rest = f"PATTERN (A+) DEFINE A AS {condition}"
+    columns = {"t": [1, 2, 3, 4, 5, 6], "v": [1, 0, 0, 1, 0, 1]}
+    assert measured("ARRAY_AGG(t)", rest, **columns) == [[1], [4], [6]]
+
+
+@pytest.mark.parametrize("condition", ["v = 1 AND FALSE", "NULL AND v = 1", "v = 1 AND NULL"])
+def test_constants_that_no_row_fits(condition: str) -> None:
+    assert measured("COUNT(*)", f"PATTERN (A+) DEFINE A AS {condition}", v=[1, 0]) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "expected", "lengths"),
+    [
+        ("COUNT(*) FILTER (WHERE x > 15)", 3, [2, 1, 1]),
+        ("COUNT(A.*) FILTER (WHERE A.x > 15)", 3, [2, 1, 1]),
+        ("COUNT(A.*) FILTER (WHERE x > 15)", 3, [2, 1, 1]),
+        ("COUNT(A.x) FILTER (WHERE x > 15 AND CLASSIFIER() = 'A')", 3, [2, 1, 1]),
+        ("COUNT(x) FILTER (WHERE x > 15)", 3, [2, 1, 1]),
+        ("COUNT(*) FILTER (WHERE CLASSIFIER() = 'B')", 0, [4]),
+        ("COUNT(A.*) FILTER (WHERE NULL)", 0, [4]),
+        ("COUNT(*) FILTER (WHERE TRUE)", 4, [1, 1, 1, 1]),
+    ],
+)
+def test_filter_says_which_rows_count(count: str, expected: int, lengths: list[int]) -> None:
+    values = [10, 20, 30, 40]
+    assert measured(count, x=values) == [expected]
+    seen = f"PATTERN (A+ B?) DEFINE B AS FALSE, A AS {count} <= 1"
+    assert measured("COUNT(*)", seen, x=values) == lengths
+
+
 def test_whole_numbers_do_not_wrap() -> None:
     with pytest.raises(cepheid.DataError, match="E614"):
         measured("SUM(x)", x=[2**62, 2**62])
@@ -284,6 +331,15 @@ def test_many_matches_that_overlap_come_in_parts(monkeypatch: pytest.MonkeyPatch
         ("MEASURES RUNNING ABS(price) AS x PATTERN (A)", "E605"),
         ("MEASURES ABS(DISTINCT price) AS x PATTERN (A)", "E605"),
         ("MEASURES SUM(*) AS x PATTERN (A)", "E605"),
+        ("MEASURES COUNT(DISTINCT *) AS x PATTERN (A)", "E605"),
+        ("MEASURES COUNT(*) FILTER (WHERE prise > 1) AS x PATTERN (A)", "E603"),
+        ("MEASURES COUNT(A.*) FILTER (WHERE Z.price > 1) AS x PATTERN (A)", "E604"),
+        ("MEASURES SUM(price) FILTER (WHERE A.price > 1) AS x PATTERN (A)", "E605"),
+        ("MEASURES COUNT(*) FILTER (WHERE A.price > 1) AS x PATTERN (A)", "E605"),
+        ("MEASURES COUNT(*) FILTER (WHERE FIRST(price) > 1) AS x PATTERN (A)", "E605"),
+        ("MEASURES COUNT(*) FILTER (WHERE price) AS x PATTERN (A)", "E609"),
+        ("MEASURES 1 AS x PATTERN (A) DEFINE A AS COUNT(*) FILTER (WHERE prise) > 1", "E603"),
+        ("MEASURES 1 AS x PATTERN (A) DEFINE A AS SUM(price) FILTER (WHERE price) > 1", "E609"),
         ("MEASURES FIRST(1) AS x PATTERN (A)", "E605"),
         ("MEASURES 1 AS x PATTERN (A) DEFINE A AS FINAL LAST(price) > 1", "E605"),
         ("MEASURES ABS(1, 2) AS x PATTERN (A)", "E608"),
