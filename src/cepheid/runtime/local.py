@@ -28,6 +28,7 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import scan_times
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.runtime.ordering import order_of
+from cepheid.runtime.whole_frames import STREAM_WAY_OUT, refuse_stream
 
 
 class CompiledQueryLike(Protocol):
@@ -84,12 +85,15 @@ def as_table(events: Any) -> pa.Table:
     ------
     TypeError
         If the events are of no known kind.
+    UnsupportedError
+        E405 if they are a streaming DataFrame.
     """
     if isinstance(events, pa.RecordBatch):
         return pa.Table.from_batches([events])
     if _is_pandas(events):
         return pa.Table.from_pandas(events, preserve_index=False)
     if not isinstance(events, pa.Table):
+        refuse_stream(events, "this", STREAM_WAY_OUT)
         raise TypeError(_UNKNOWN_EVENTS.format(type(events)))
     return events
 

@@ -20,6 +20,7 @@ from cepheid.row_pattern.simple_select import run_select
 from cepheid.row_pattern.statement import Statement, read_statement
 from cepheid.runtime.explained import explain_replay
 from cepheid.runtime.store_sql import plan_clause, read_whole, run_clause
+from cepheid.runtime.whole_frames import TABLE_WAY_OUT, refuse_stream
 from cepheid.store.reader import StoreReader
 from cepheid.store.snapshot import Snapshot
 
@@ -31,6 +32,8 @@ def run_local_sql(text: str, tables: Mapping[str, Any], strategy: str | None = N
     ------
     TypeError
         If a table is neither of Arrow nor of pandas, nor an event store.
+    UnsupportedError
+        E405 if a table is a streaming DataFrame.
     """
     statement = read_statement(text)
     known = Known(tables)
@@ -175,5 +178,6 @@ def _arrow_table(name: str, table: Any) -> pa.Table:
         return table.read_all()
     if _is_pandas(table):
         return pa.Table.from_pandas(table, preserve_index=False)
+    refuse_stream(table, "MATCH_RECOGNIZE", TABLE_WAY_OUT)
     message = f"table `{name}` is a pyarrow Table or pandas DataFrame, not {type(table)}"
     raise TypeError(message)

@@ -82,8 +82,8 @@ def check_stream(frame: DataFrame, late: str) -> None:
     if late not in LATE:
         message = f"late is one of {', '.join(LATE)}, not {late!r}"
         raise ValueError(message)
-    if not frame.isStreaming:
-        message = "this DataFrame is no stream: `run` answers queries over it"
+    if not getattr(frame, "isStreaming", False):
+        message = "these events are no streaming DataFrame: `run` answers queries over it"
         raise ValueError(message)
 
 
