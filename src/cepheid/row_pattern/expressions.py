@@ -195,7 +195,7 @@ def _parse_subscripts(reader: Reader) -> tree.Expression:
 def _parse_primary(reader: Reader) -> tree.Expression:
     token = reader.token
     if token.kind is TokenKind.NUMBER:
-        return _number(reader)
+        return tree.Literal(reader.number(reader.take()), span=token.span)
     if token.kind is TokenKind.TEXT:
         return tree.Literal(reader.take().value, span=token.span)
     if reader.take_mark("("):
@@ -216,17 +216,6 @@ def _parse_primary(reader: Reader) -> tree.Expression:
 def _ends_name(following: Token) -> bool:
     """Return whether a word before this token is a name even if SQL has another use for it."""
     return following.is_mark(".", ",", ")") or following.upper in ("AS", "FROM")
-
-
-def _number(reader: Reader) -> tree.Expression:
-    token = reader.take()
-    if token.value.isdigit():
-        value = int(token.value)
-        if value >= 2**63:
-            message = "a whole number has more than 64 bits"
-            raise QuerySyntaxError([Diagnostic("E601", message, token.span)], reader.text)
-        return tree.Literal(value, span=token.span)
-    return tree.Literal(float(token.value), span=token.span)
 
 
 def _parse_special(reader: Reader, token: Token) -> tree.Expression | None:

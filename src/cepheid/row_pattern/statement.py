@@ -10,11 +10,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cepheid.errors import BindError, Diagnostic, Span
+from cepheid.errors import BindError, Diagnostic, QuerySyntaxError, Span
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.lexer import Token, TokenKind, tokenize
 from cepheid.row_pattern.parser import parse_clause
 from cepheid.row_pattern.reader import Reader
+
+PARENTHESES_MAX = 200
+"""Spark reads so many inside each other; with twice as many its parser gives up."""
 
 _BEFORE_TABLE = frozenset({"FROM", "JOIN", "LATERAL", "TABLE", "ONLY", "INTO", "AS"})
 
@@ -100,6 +103,7 @@ def read_statement(text: str) -> Statement:
     ('SELECT * FROM v AS m', 'SELECT * FROM t')
     """
     tokens = tokenize(text)
+    _check_nesting(tokens, text)
     named = _find_named(tokens)
     sites = []
     for place, token in enumerate(tokens):
@@ -113,6 +117,17 @@ def read_statement(text: str) -> Statement:
         helps = ("write `FROM table MATCH_RECOGNIZE (...)`, or run the text with Spark itself",)
         raise BindError([Diagnostic("E613", message, Span(0, 0), helps=helps)], text)
     return Statement(text, tuple(sites))
+
+
+def _check_nesting(tokens: Sequence[Token], text: str) -> None:
+    """Refuse what would end Spark's stack, where it reads the rest of the text."""
+    depth = 0
+    for token in tokens:
+        depth += token.is_mark("(") - token.is_mark(")")
+        if depth > PARENTHESES_MAX:
+            message = f"the text is nested deeper than {PARENTHESES_MAX} parentheses"
+            helps = ("remove parentheses that change nothing, or name inner queries with WITH",)
+            raise QuerySyntaxError([Diagnostic("E601", message, token.span, helps=helps)], text)
 
 
 def _find_source(tokens: Sequence[Token], place: int, text: str) -> tuple[Span, int]:

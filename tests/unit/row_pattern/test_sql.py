@@ -352,6 +352,13 @@ def test_many_matches_that_overlap_come_in_parts(monkeypatch: pytest.MonkeyPatch
         ("MEASURES 1 AS x PATTERN (PERMUTE(A,B,C,D,E,F,G,H,I))", "E607"),
         ("MEASURES 1 AS x PATTERN (A{0})", "E615"),
         ("MEASURES 1 AS x PATTERN (A", "E601"),
+        (f"MEASURES {'7' * 5000} AS x PATTERN (A)", "E601"),
+        (f"MEASURES {'7' * 5000}.5 AS x PATTERN (A)", "E601"),
+        (f"MEASURES PREV(price, {'7' * 5000}) AS x PATTERN (A)", "E601"),
+        (f"MEASURES INTERVAL '{'7' * 5000}' SECOND AS x PATTERN (A)", "E601"),
+        (f"MEASURES 1 AS x PATTERN (A{{{'7' * 5000}}})", "E601"),
+        (f"ORDER BY seq MEASURES 1 AS x PATTERN (A) WITHIN {'7' * 5000}", "E601"),
+        ("MEASURES 1e999 AS x PATTERN (A)", "E601"),
         ("MEASURES 1 AS x PATTERN (A | )", "E601"),
         ("MEASURES 1 PATTERN (A)", "E601"),
         ("MEASURES 1 AS x SEEK PATTERN (A)", "E601"),
@@ -378,6 +385,22 @@ def test_mistakes(clause: str, code: str) -> None:
 def test_text_without_a_clause_or_its_table(text: str) -> None:
     with pytest.raises(cepheid.CepheidError, match="E613"):
         run_on_ticks(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{o}SELECT * FROM ticks {clause}{c}",
+        "SELECT * FROM {o}ticks{c} {clause}",
+        "SELECT {o}x{c} FROM ticks {clause}",
+        "SELECT * FROM ticks {clause} WHERE x < {o}1{c}",
+    ],
+)
+def test_deep_nesting_is_refused(text: str) -> None:
+    clause = "MATCH_RECOGNIZE (ORDER BY seq MEASURES 1 AS x PATTERN (A))"
+    written = text.format(clause=clause, o="(" * 3000, c=")" * 3000)
+    with pytest.raises(cepheid.QuerySyntaxError, match=r"E601.*200 parentheses"):
+        run_on_ticks(written)
 
 
 @pytest.mark.parametrize("item", ["prise", "SUM(prise)", "price + 1, prise"])
