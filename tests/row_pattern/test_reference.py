@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.row_pattern import reference
 
 import cepheid
+from cepheid.kernels import row_pattern_search as search_kernel
 from cepheid.row_pattern import find
 from cepheid.row_pattern.bind import bind_clause
 from cepheid.row_pattern.parser import parse_clause_text
@@ -188,9 +189,10 @@ def compared(draw: st.DrawFn) -> str:
     return aggregate + draw(st.sampled_from([" IS NULL", " IS NOT NULL", *texts]))
 
 
-def conditions(*, seeing: bool) -> st.SearchStrategy[str]:
-    """Draw conditions in every order, with constants among them."""
-    leaf = st.sampled_from(LOCAL + (SEEING if seeing else [])) | st.sampled_from(CONSTANTS)
+def conditions(*pool: str, seeing: bool) -> st.SearchStrategy[str]:
+    """Draw conditions in every order, with constants and those of a further pool among them."""
+    leaf = st.sampled_from([*pool, *LOCAL, *(SEEING if seeing else [])])
+    leaf |= st.sampled_from(CONSTANTS)
     if seeing:
         leaf |= compared()
 
@@ -268,6 +270,7 @@ WAYS: dict[str, AbstractContextManager[object]] = {
     "as it comes": nullcontext(),
     "with a memory from the first step": patch.object(find, "STEPS_BEFORE_MEMORY", -1),
     "in threads": patch("cepheid.row_pattern.recognize.ROWS_OF_A_THREAD", 1),
+    "with little patience": patch.object(search_kernel, "PATIENCE", 8),
     "without programs": patch.object(find, "build_programs", side_effect=NoProgramError),
 }
 """All ways to search give the same."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,7 +42,7 @@ def _prepare(plan: MatchPlan, rows: ArrangedRows, variable: str) -> Condition:
     condition = plan.conditions.get(variable)
     for part in conjuncts(condition) if condition is not None else ():
         if not is_local(part, variable):
-            rest.append(part)
+            rest.append(_of_own_row(part, variable))
             continue
         holds = _holds(part, rows, variable, plan.text)
         if holds is not None:
@@ -50,6 +51,23 @@ def _prepare(plan: MatchPlan, rows: ArrangedRows, variable: str) -> Condition:
         lambda a, b: tree.Binary("AND", a, b, span=a.span.to(b.span)), rest[1:], rest[0]
     ) if rest else None  # fmt: skip
     return Condition(mask, joined)
+
+
+def _of_own_row(node: tree.Expression, variable: str) -> tree.Expression:
+    """Return a condition in which the last row of its own variable is the current row.
+
+    It is, and the search need not keep where that row was for the conditions that follow.
+    """
+    if isinstance(node, tree.Cell):
+        at = node.navigation
+        if at.variables is None or variable not in at.variables or at.from_first or at.offset:
+            return node
+        own = msgspec.structs.replace(at, variables=None)
+        return msgspec.structs.replace(node, navigation=own)
+    if isinstance(node, tree.Aggregate):
+        return node
+    inner = tuple(_of_own_row(child, variable) for child in tree.children(node))
+    return tree.with_children(node, inner)
 
 
 def conjuncts(node: tree.Expression) -> Iterator[tree.Expression]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from cepheid.row_pattern.bind import bind_clause
 from cepheid.row_pattern.bind_expressions import find_column
-from cepheid.row_pattern.plan import MatchPlan
+from cepheid.row_pattern.plan import MatchPlan, SearchBounds
 from cepheid.row_pattern.recognize import recognize, result_schema
 from cepheid.row_pattern.select_tree import NotSimpleError, Select, parse_select, plain_source
 from cepheid.row_pattern.simple_select import run_select
@@ -25,7 +25,12 @@ from cepheid.store.reader import StoreReader
 from cepheid.store.snapshot import Snapshot
 
 
-def run_local_sql(text: str, tables: Mapping[str, Any], strategy: str | None = None) -> Any:
+def run_local_sql(
+    text: str,
+    tables: Mapping[str, Any],
+    strategy: str | None = None,
+    bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
+) -> Any:
     """Return the result of a SQL text over tables: Arrow, or pandas if all tables are pandas.
 
     Raises
@@ -42,13 +47,20 @@ def run_local_sql(text: str, tables: Mapping[str, Any], strategy: str | None = N
         sources, outer = _simple_parts(statement)
     except NotSimpleError:
         spark_sql = importlib.import_module("cepheid.runtime.spark_row_pattern")
-        result = spark_sql.run_tables(text, {name: known.table(name) for name in tables})
+        arrow = {name: known.table(name) for name in tables}
+        result = spark_sql.run_tables(text, arrow, bounds)
     else:
-        result = _run(statement, sources, outer, known, strategy)
+        result = _run(statement, sources, outer, known, strategy, bounds)
     return result.to_pandas() if all_pandas else result
 
 
-def explain_local_sql(text: str, tables: Mapping[str, Any], *, analyze: bool = False) -> str:
+def explain_local_sql(
+    text: str,
+    tables: Mapping[str, Any],
+    bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
+    *,
+    analyze: bool = False,
+) -> str:
     """Return which part of each event store the clauses of a text read, and why."""
     statement = read_statement(text)
     known = Known(tables)
@@ -66,7 +78,8 @@ def explain_local_sql(text: str, tables: Mapping[str, Any], *, analyze: bool = F
             schema = result_schema(plan, table.schema)
             told.append(f"clause {number + 1}  reads all rows of its table")
         else:
-            plan = bind_clause(site.clause, snapshot.manifest.schema.names, statement.text)
+            names = snapshot.manifest.schema.names
+            plan = bind_clause(site.clause, names, statement.text, bounds)
             if analyze:
                 run = run_clause(snapshot, plan)
                 replay, effort = run.replay, run.effort
@@ -145,16 +158,18 @@ def _run(
     outer: Select,
     known: Known,
     strategy: str | None,
+    bounds: SearchBounds,
 ) -> pa.Table:
     for number, (site, source) in enumerate(zip(statement.sites, sources, strict=True)):
         snapshot = known.snapshot(source)
         if snapshot is None:
             table = _select(source, known, statement.text)
-            plan = bind_clause(site.clause, table.column_names, statement.text)
+            plan = bind_clause(site.clause, table.column_names, statement.text, bounds)
             # As many threads as Arrow itself has for its columns.
             found = recognize(plan, table, threads=pa.cpu_count())
         else:
-            plan = bind_clause(site.clause, snapshot.manifest.schema.names, statement.text)
+            names = snapshot.manifest.schema.names
+            plan = bind_clause(site.clause, names, statement.text, bounds)
             found = run_clause(snapshot, plan, strategy).table
         known.arrow[_view(number)] = found
     return _select(outer, known, statement.text)

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from cepheid.row_pattern.bind import bind_clause
 from cepheid.row_pattern.bind_expressions import find_column
-from cepheid.row_pattern.plan import MatchPlan
+from cepheid.row_pattern.plan import MatchPlan, SearchBounds
 from cepheid.row_pattern.recognize import recognize_parts, result_schema
 from cepheid.row_pattern.select_tree import NotSimpleError, parse_select, plain_source
 from cepheid.row_pattern.statement import read_statement
@@ -34,7 +34,10 @@ OUTPUT_ROWS = 1 << 16
 
 
 def run_spark_sql(
-    spark: SparkSession, text: str, tables: Mapping[str, Any] | None = None
+    spark: SparkSession,
+    text: str,
+    tables: Mapping[str, Any] | None = None,
+    bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
 ) -> DataFrame:
     """Return a DataFrame of the result of a SQL text.
 
@@ -46,6 +49,8 @@ def run_spark_sql(
         The SQL text.
     tables
         Further tables by name: Arrow tables, pandas or Spark DataFrames, event stores.
+    bounds
+        How much a search may do.
 
     Raises
     ------
@@ -62,9 +67,9 @@ def run_spark_sql(
         if store is None:
             frame = run_text(spark, source, frames, known, statement)
             refuse_stream(frame, "MATCH_RECOGNIZE", TABLE_WAY_OUT, text, site.source)
-            plan = bind_clause(site.clause, frame.columns, text)
+            plan = bind_clause(site.clause, frame.columns, text, bounds)
         else:
-            plan = bind_clause(site.clause, store.schema.names, text)
+            plan = bind_clause(site.clause, store.schema.names, text, bounds)
             frame, plan = clause_frame(store, spark, plan)
         frames[f"cepheid_match_{run}_{number}_"] = match_frame(frame, plan).drop(STRETCH)
     return run_text(spark, statement.outer_query(list(frames)), frames, known, statement)
@@ -89,9 +94,9 @@ def _store_of(source: str, tables: Mapping[str, Any]) -> EventStore | None:
     return None if found is None else stores.get(found)
 
 
-def run_tables(text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+def run_tables(text: str, tables: Mapping[str, pa.Table], bounds: SearchBounds) -> pa.Table:
     """Return the result of a SQL text over Arrow tables, by way of a Spark session."""
-    return run_spark_sql(_session(), text, tables).toArrow()
+    return run_spark_sql(_session(), text, tables, bounds).toArrow()
 
 
 def _session() -> SparkSession:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import tracemalloc
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from tests.row_pattern.ticks import run_on_ticks, ticks
 
 import cepheid
-from cepheid.row_pattern import find, search
+from cepheid.row_pattern import find
 from cepheid.row_pattern.statement import read_statement
 
 FALL = "PATTERN (A B+) DEFINE B AS price < PREV(price)"
@@ -289,13 +290,58 @@ def test_skip_has_no_place_to_go() -> None:
                 measured("1", rest, x=[1, 1])
 
 
-def test_searches_that_take_too_long_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find, "STEPS_MAX", 1000)
-    monkeypatch.setattr(search, "STEPS_MAX", 1000)
-    for condition in ("SUM(A.x) = -1", "CONCAT(SUM(A.x)) = 'x'"):
-        rest = f"PATTERN ((A | B)+ C) DEFINE C AS {condition}"
-        with pytest.raises(cepheid.DataError, match="E612"):
-            measured("1", rest, x=[2**i for i in range(18)])
+EXPONENTIAL = ["SUM(A.x) = -1", "CONCAT(SUM(A.x)) = 'x'", "ARRAY_AGG(A.x)[1] = -1"]
+"""Conditions for which nearly all partial matches of `(A | B)+` differ."""
+
+
+@pytest.mark.parametrize("condition", EXPONENTIAL)
+@pytest.mark.parametrize(("bound", "code"), [("search_steps", "E612"), ("search_states", "E616")])
+def test_searches_that_explode_end(condition: str, bound: str, code: str) -> None:
+    text = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY t MEASURES 1 AS v PATTERN ((A | B)+ C) "
+    text += f"DEFINE C AS {condition})"
+    table = pa.table({"t": range(18), "x": [2**i for i in range(18)]})
+    given: Any = {bound: 1000}
+    with pytest.raises(cepheid.DataError, match=bound) as caught:
+        cepheid.sql(text, tables={"t": table}, **given)
+    assert caught.value.diagnostics[0].code == code
+    assert "more than 1,000 " in str(caught.value)
+
+
+@pytest.mark.parametrize("bound", [0, -1, 2**60, True, "1000"])
+def test_bounds_of_searches_are_positive_numbers(bound: Any) -> None:
+    text = "SELECT * FROM t MATCH_RECOGNIZE (MEASURES 1 AS v PATTERN (A))"
+    with pytest.raises((TypeError, ValueError), match="search_states"):
+        cepheid.sql(text, tables={"t": pa.table({"x": [1]})}, search_states=bound)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "PATTERN ((A | B)* C) DEFINE B AS FIRST(A.x) < B.x, C AS x < 0",
+        "PATTERN ((A | B)* C) DEFINE A AS MAX(A.x) < 1000, C AS x < 0",
+        "PATTERN ((A | B)* C) DEFINE A AS MIN(DISTINCT A.x) * 1.0 < 1000, C AS x < 0",
+        "PATTERN ((A | B)* C) DEFINE A AS COUNT(A.x) < 1000, C AS x < 0",
+        "PATTERN ((A | B)* C) DEFINE A AS COUNT_IF(A.x > 5) < 1000, C AS x < 0",
+        "PATTERN ((A | B)* C) DEFINE A AS COUNT(A.x) FILTER (WHERE x > 5) < 1000, C AS x < 0",
+    ],
+)
+def test_searches_take_polynomial_time(rest: str) -> None:
+    """What conditions cannot see is not kept, so that few partial matches differ."""
+    values = [(i * 7919) % 1009 for i in range(30)]
+    text = f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY t MEASURES 1 AS v {rest})"
+    table = pa.table({"t": range(30), "x": values})
+    found = cepheid.sql(text, tables={"t": table}, search_steps=60_000, search_states=3_000)
+    assert found.num_rows == 0
+
+
+def test_aggregates_of_many_values_in_define_take_little_memory() -> None:
+    """All values of a match of n rows are kept once, and not once for each row."""
+    rest = "PATTERN (A+) DEFINE A AS CARDINALITY(ARRAY_AGG(A.x)) < 5000"
+    tracemalloc.start()
+    assert measured("COUNT(*)", rest, x=range(2000)) == [2000]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8_000_000
 
 
 def test_long_repetitive_input_takes_linear_time() -> None:
