@@ -18,6 +18,9 @@ _COMPARISONS = {
     ">": ">",
     ">=": ">=",
 }
+OFFSET_MAX = 1 << 40
+"""More rows than a partition has."""
+
 _NAVIGATION = ("FIRST", "LAST", "PREV", "NEXT")
 _SEMANTICS = ("RUNNING", "FINAL")
 _END_WORDS = frozenset("AND OR NOT AS THEN ELSE END WHEN IS IN LIKE BETWEEN ESCAPE FROM".split())  # noqa: SIM905  # shorter
@@ -337,7 +340,8 @@ def _parse_navigation(
     reader: Reader, name: str, semantics: str | None, start: int
 ) -> tree.Expression:
     argument = parse_expression(reader)
-    offset = reader.expect_whole() if reader.take_mark(",") else None
+    # Further away there is no row either, and sums of places keep to 64 bits.
+    offset = min(reader.expect_whole(), OFFSET_MAX) if reader.take_mark(",") else None
     reader.expect_mark(")")
     return tree.Navigate(name, argument, offset, semantics, span=reader.span_from(start))
 

@@ -15,7 +15,6 @@ from cepheid.row_pattern import tree
 from cepheid.row_pattern.aggregates import collector
 from cepheid.row_pattern.arrange import ArrangedRows
 from cepheid.row_pattern.arrow import Value, pa
-from cepheid.row_pattern.operators import binary
 from cepheid.row_pattern.values import evaluate
 
 Scalar = Callable[["PartialMatch"], Any]
@@ -343,9 +342,9 @@ class ScalarCompiler:
             case tree.IsNull(negated=negated):
                 return lambda x: (x is not None) == negated
             case tree.Binary(operator=sign) if sign in _COMPARE:
-                return _comparison(sign)
+                return _comparison(sign, self._slow(node))
             case tree.Binary(operator=sign) if sign in _ARITHMETIC:
-                return _sum(sign)
+                return _sum(sign, self._slow(node))
         return self._slow(node)
 
     def _slow(self, node: tree.Expression) -> Callable[..., Any]:
@@ -392,7 +391,7 @@ def _or(a: Any, b: Any) -> Any:
     return None if a is None or b is None else False
 
 
-def _comparison(sign: str) -> Callable[[Any, Any], Any]:
+def _comparison(sign: str, slow: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     compare = _COMPARE[sign]
 
     def compared(a: Any, b: Any) -> Any:
@@ -404,12 +403,12 @@ def _comparison(sign: str) -> Callable[[Any, Any], Any]:
             return compare(a != a, b != b)
         if isinstance(a, str) and isinstance(b, str):
             return compare(a, b)
-        return binary(sign, pa.scalar(a), pa.scalar(b)).as_py()
+        return slow(a, b)
 
     return compared
 
 
-def _sum(sign: str) -> Callable[[Any, Any], Any]:
+def _sum(sign: str, slow: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     compute = _ARITHMETIC[sign]
 
     def computed(a: Any, b: Any) -> Any:
@@ -417,6 +416,6 @@ def _sum(sign: str) -> Callable[[Any, Any], Any]:
             return None
         if type(a) in _NUMBERS and type(b) in _NUMBERS:
             return compute(a, b)
-        return binary(sign, pa.scalar(a), pa.scalar(b)).as_py()
+        return slow(a, b)
 
     return computed

@@ -143,19 +143,19 @@ def _aggregated(select: Select, table: Table, text: str) -> Table:
         return aggregate(node, arguments, use, bounds, begins, sizes - 1, "")
 
     def value(expression: tree.Expression) -> Value:
-        found: dict[str, Value] = {}
+        found: dict[str, tree.Call] = {}
 
         def replaced(node: tree.Expression) -> tree.Expression:
             if isinstance(node, tree.Call) and node.name in AGGREGATES:
                 name = f"aggregate {len(found)}"
-                found[name] = aggregate_of(node)
+                found[name] = node
                 return tree.RowColumn(name, span=node.span)
             inner = tuple(replaced(child) for child in tree.children(node))
             return tree.with_children(node, inner)
 
         def leaf(node: tree.Expression) -> Value:
             if isinstance(node, tree.RowColumn):
-                return found[node.name]
+                return aggregate_of(found[node.name])
             return row_leaf(node).take(pa.array(begins))
 
         return evaluate(replaced(expression), leaf)

@@ -6,6 +6,7 @@ before it, by the name of a view; the text that is left is ordinary SQL.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -18,6 +19,8 @@ from cepheid.row_pattern.reader import Reader
 
 PARENTHESES_MAX = 200
 """Spark reads so many inside each other; with twice as many its parser gives up."""
+
+_WORD_END, _WORD_START = re.compile(r"\w$"), re.compile(r"\w")
 
 _BEFORE_TABLE = frozenset({"FROM", "JOIN", "LATERAL", "TABLE", "ONLY", "INTO", "AS"})
 
@@ -80,7 +83,10 @@ class Statement(msgspec.Struct, frozen=True):
         ]
         parts, place = [], span.start
         for one, view in sorted(outermost):
-            parts += [self.text[place : one.start], view]
+            # What touches the clause or its table must not become part of the name.
+            before = " " if _WORD_END.search(self.text[place : one.start]) else ""
+            after = " " if _WORD_START.match(self.text[one.end :]) else ""
+            parts += [self.text[place : one.start], before, view, after]
             place = one.end
         return "".join([*parts, self.text[place : span.end]])
 
