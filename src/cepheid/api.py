@@ -387,6 +387,8 @@ def sql(
     strategy: str | None = None,
     explain: bool = False,
     analyze: bool = False,
+    search_steps: int | None = None,
+    search_states: int | None = None,
 ) -> Any:
     """Run SQL with MATCH_RECOGNIZE clauses, on Spark or in process.
 
@@ -410,6 +412,9 @@ def sql(
     explain, analyze
         In process: return which part of event stores the clauses read, and why, in words;
         ``analyze`` also runs the clauses, and tells what they have read.
+    search_steps, search_states
+        How many rows the search of a partition may try, and how many partial matches it may
+        remember, where conditions see other rows of the match (E612, E616).
 
     Returns
     -------
@@ -427,9 +432,9 @@ def sql(
     BindError
         If names or types do not fit (E603 to E606, E608, E609, E613).
     UnsupportedError
-        If the pattern is too large (E607).
+        If the pattern is too large (E607), or a clause would read a stream (E405).
     DataError
-        If the data is at fault (E610 to E612, E614).
+        If the data is at fault (E610 to E612, E614, E616).
 
     Examples
     --------
@@ -450,11 +455,14 @@ def sql(
         spark, text = None, spark
     options.texts(text=text)
     options.check_sql(spark, tables, strategy=strategy, explain=explain, analyze=analyze)
+    bounds = importlib.import_module("cepheid.row_pattern.plan").SearchBounds(
+        options.whole("search_steps", search_steps), options.whole("search_states", search_states)
+    )
     if spark is None:
         local = importlib.import_module("cepheid.runtime.local_sql")
         if explain or analyze:
-            return local.explain_local_sql(text, tables or {}, strategy, analyze=analyze)
-        return local.run_local_sql(text, tables or {}, strategy)
+            return local.explain_local_sql(text, tables or {}, strategy, bounds, analyze=analyze)
+        return local.run_local_sql(text, tables or {}, strategy, bounds)
     return importlib.import_module("cepheid.runtime.spark_row_pattern").run_spark_sql(
-        spark, text, tables
+        spark, text, tables, bounds
     )

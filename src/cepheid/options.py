@@ -84,6 +84,21 @@ def session(spark: object) -> None:
         refuse("E592", f"spark is a Spark session, not {_kind(spark)}")
 
 
+def whole(name: str, value: object) -> int | None:
+    """Return a positive whole number of at most 60 bits, or None if there is none.
+
+    Raises
+    ------
+    OptionError
+        E592 if it is something else.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**60:
+        refuse("E592", f"{name} is a positive whole number of at most 60 bits, not {value!r}")
+    return value
+
+
 def unused(name: str, why: str, *helps: str) -> Never:
     """Refuse an option that would change nothing.
 
@@ -184,9 +199,6 @@ def check_sql(
 def holders_of(events: object, *, is_select: bool) -> set[Held]:
     """Return what holds events; those of a SELECT may come as a dict of them by stream."""
     streams = events.values() if is_select and isinstance(events, Mapping) else [events]
-    for one in streams:
-        if holder_of(one) is Held.FRAME and getattr(one, "isStreaming", False):
-            refuse("E592", "this DataFrame is a stream, which has no end", "use `stream`")
     return {holder_of(one) for one in streams}
 
 

@@ -431,7 +431,7 @@ ROW_KINDS = {"g": "int", "x": "int", "y": "int"}
 @st.composite
 def row_pattern_trials(draw: st.DrawFn) -> Trial:
     """Draw a MATCH_RECOGNIZE over a table; all columns but the time are whole numbers."""
-    clause = draw(row_patterns.clauses(row_patterns.LOCAL + row_patterns.SEEING))
+    clause = draw(row_patterns.clauses(row_patterns.conditions(seeing=True)))
     rows = draw(row_patterns.tables)
     forms = draw(forms_of(ROW_KINDS))
     columns: dict[str, Any] = {"t": pa.array([row["t"] for row in rows], pa.int64())}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,7 @@ from tests.row_pattern.ticks import ticks
 import cepheid
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 FALLS = """MATCH_RECOGNIZE (
     PARTITION BY company ORDER BY ts, seq
@@ -75,3 +76,88 @@ def test_no_shuffle_without_partitions_and_tables_of_the_session(spark: SparkSes
     assert other.toArrow().to_pylist() == [{"n": 5}]
     assert spark.table("session_ticks").count() == 12
     spark.catalog.dropTempView("session_ticks")
+
+
+def test_constants_and_filters_on_spark(spark: SparkSession) -> None:
+    table = pa.table({"i": [1, 2, 3, 4, 5, 6], "v": [1, 0, 0, 1, 0, 1]})
+    text = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES FIRST(i) AS a, LAST(i) AS b, "
+    text += "COUNT(*) FILTER (WHERE i > 1) AS n PATTERN (A+) DEFINE A AS v = 1 AND TRUE)"
+    found = cepheid.sql(spark, text, tables={"t": table}).toArrow().to_pylist()
+    assert [tuple(row.values()) for row in found] == [(1, 1, 0), (4, 4, 1), (6, 6, 1)]
+
+
+class LateFrame:
+    """A DataFrame whose text is read each time that it is used, as Spark Connect does."""
+
+    def __init__(self, make: Callable[[], DataFrame]) -> None:
+        self.make = make
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.make(), name)
+
+
+class LateSession:
+    """A session whose texts are read late."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._spark, name)
+
+    def sql(self, text: str, **frames: Any) -> LateFrame:
+        known: dict[str, Any] = {
+            n: f.make() if isinstance(f, LateFrame) else f for n, f in frames.items()
+        }
+        self._spark.sql(text, **known)
+        return LateFrame(lambda: self._spark.sql(text, **known))
+
+
+def test_the_result_needs_no_view_of_the_session(spark: SparkSession) -> None:
+    late: Any = LateSession(spark)
+    before = {table.name for table in spark.catalog.listTables()}
+    result = cepheid.sql(late, TEXT, tables={"ticks": ticks()})
+    once = cepheid.sql(spark, TEXT, tables={"ticks": ticks()})
+    assert {table.name for table in spark.catalog.listTables()} == before
+    assert result.toArrow() == once.toArrow()
+    assert result.filter("length > 2").count() == once.filter("length > 2").count()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH ticks AS (SELECT * FROM ticks WHERE seq < 6) SELECT n FROM ticks {clause};",
+        "(SELECT n FROM Ticks {clause}) -- and no more",
+        "SELECT n FROM ticks {clause} WHERE '{{}}' <> '{{0}}'",
+    ],
+)
+def test_tables_have_the_names_that_the_user_gave_them(spark: SparkSession, text: str) -> None:
+    clause = "MATCH_RECOGNIZE (ORDER BY seq MEASURES COUNT(*) AS n PATTERN (A+))"
+    written = text.replace("{clause}", clause).replace("{{", "{").replace("}}", "}")
+    (row,) = cepheid.sql(spark, written, tables={"ticks": ticks()}).collect()
+    assert row["n"] == (6 if "WITH" in text else 12)
+
+
+@pytest.mark.parametrize(
+    ("outer", "fault"),
+    [
+        ("SELECT a FROM ticks {clause} m WINDOW w AS (ORDER BY i MEASURES 1 AS q)", "WINDOW"),
+        ("SELECT prise FROM ticks {clause} JOIN ticks ON TRUE", "prise"),
+        ("SELECT * FROM tocks {clause}", "tocks"),
+        ("SELECT m.b FROM ticks {clause} AS m JOIN ticks ON m.a = 1", None),
+    ],
+)
+def test_what_spark_refuses_is_a_diagnostic(
+    spark: SparkSession, outer: str, fault: str | None
+) -> None:
+    clause = "MATCH_RECOGNIZE (ORDER BY seq MEASURES COUNT(*) AS a PATTERN (A+))"
+    text = outer.replace("{clause}", clause)
+    with pytest.raises(cepheid.BindError) as caught:
+        cepheid.sql(spark, text, tables={"ticks": ticks()})
+    (found,) = caught.value.diagnostics
+    assert found.code == "E613"
+    assert "_pyspark" not in str(caught.value)
+    assert "cepheid_" not in str(caught.value)
+    if fault is not None:
+        assert found.span is not None
+        assert text[found.span.start : found.span.end] == fault

@@ -8,7 +8,9 @@ up row by row, with Python's numbers.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cepheid.row_pattern import tree
@@ -289,6 +291,11 @@ def _at(node: tree.Expression, scene: Scene, row: int | None) -> Any:
             return scene.labels[place] if 0 <= place < len(scene.labels) else None
         case tree.Binary(operator=operator, left=left, right=right):
             return _operated(operator, _at(left, scene, row), _at(right, scene, row))
+        case tree.Unary(operator="NOT", operand=operand):
+            inner = _at(operand, scene, row)
+            return None if inner is None else not inner
+        case tree.IsNull(operand=operand, negated=negated):
+            return (_at(operand, scene, row) is not None) == negated
         case tree.Literal(value=constant):
             return constant
         case tree.MatchNumber():
@@ -328,23 +335,74 @@ def _logical(node: tree.Navigate, scene: Scene) -> int | None:
     return scene.start + (places[offset] if node.function == "FIRST" else places[-1 - offset])
 
 
+# ---------------------------------------------------------------------------------------
+# Aggregates
+
+
 def _aggregated(call: tree.Call, scene: Scene) -> Any:
-    final = call.semantics == "FINAL"
+    parts = (*call.arguments, *(() if call.condition is None else (call.condition,)))
+    named = [call.star_of, *map(_variable, parts)]
+    variable = next((name for name in named if name is not None), None)
+    places = scene.places(variable, final=call.semantics == "FINAL")
+    if call.condition is not None:
+        places = [i for i in places if _at(call.condition, scene, scene.start + i) is True]
     if call.star:
-        return len(scene.places(call.star_of, final=final))
-    argument = call.arguments[0]
-    places = scene.places(_variable(argument), final=final)
-    cells = [_at(argument, scene, scene.start + place) for place in places]
+        return len(places)
+    rows = [tuple(_at(a, scene, scene.start + i) for a in call.arguments) for i in places]
     if call.name == "ARRAY_AGG":
-        return cells or None
-    present = [cell for cell in cells if cell is not None]
-    if call.name == "COUNT":
-        return len(present)
-    if not present:
+        cells = [row[0] for row in rows]
+        return (_unique(cells) if call.distinct else cells) or None
+    if call.name in ("MIN_BY", "MAX_BY"):
+        return _extreme_by(call.name, rows)
+    present = [row for row in rows if row[0] is not None]
+    if call.name == "MAP_AGG":
+        return [*dict(present).items()] or None
+    if call.name in ("STRING_AGG", "LISTAGG"):
+        mark = str(present[0][1]) if present and len(call.arguments) == 2 else ""
+        return mark.join(str(row[0]) for row in present) if present else None
+    if call.name in ("MIN", "MAX") and len(call.arguments) == 2:
+        ranked = sorted((row[0] for row in present), reverse=call.name == "MAX")
+        return ranked[: present[0][1]] if present else None
+    cells = [row[0] for row in present]
+    return _folded(call.name, _unique(cells) if call.distinct else cells)
+
+
+def _unique(cells: list[Any]) -> list[Any]:
+    return [cell for i, cell in enumerate(cells) if cell not in cells[:i]]
+
+
+def _extreme_by(name: str, rows: list[tuple[Any, ...]]) -> Any:
+    """Return the values beside the least or largest keys; of equal keys the first row counts."""
+    sign = 1 if name == "MIN_BY" else -1
+    ranked = sorted((row for row in rows if row[1] is not None), key=lambda row: sign * row[1])
+    if rows and len(rows[0]) == 3:
+        return [row[0] for row in ranked[: rows[0][2]]] or None
+    return ranked[0][0] if ranked else None
+
+
+def _folded(name: str, cells: list[Any]) -> Any:
+    """Return an aggregate of one argument over values that are not NULL."""
+    if name in ("COUNT", "COUNT_IF"):
+        return len(cells) if name == "COUNT" else cells.count(True)
+    spare = 0 if name in ("STDDEV_POP", "VAR_POP") else 1
+    if name.startswith(("STDDEV", "VAR")):
+        if len(cells) <= spare:
+            return None
+        variance = statistics.pvariance(cells) if spare == 0 else statistics.variance(cells)
+        return math.sqrt(variance) if name.startswith("STDDEV") else variance
+    if not cells:
         return None
-    return {
-        "SUM": lambda: sum(present),
-        "MIN": lambda: min(present),
-        "MAX": lambda: max(present),
-        "AVG": lambda: sum(present) / len(present),
-    }[call.name]()
+    folds: dict[str, Callable[[], Any]] = {
+        "SUM": lambda: sum(cells),
+        "MIN": lambda: min(cells),
+        "MAX": lambda: max(cells),
+        "AVG": lambda: sum(cells) / len(cells),
+        "BOOL_OR": lambda: True in cells,
+        "BOOL_AND": lambda: False not in cells,
+        "EVERY": lambda: False not in cells,
+        "ANY_VALUE": lambda: cells[0],
+        "ARBITRARY": lambda: cells[0],
+        "COLLECT_LIST": lambda: cells,
+        "HISTOGRAM": lambda: [(cell, cells.count(cell)) for cell in _unique(cells)],
+    }
+    return folds[name]()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.row_pattern import reference
 
 import cepheid
+from cepheid.kernels import row_pattern_search as search_kernel
 from cepheid.row_pattern import find
 from cepheid.row_pattern.bind import bind_clause
 from cepheid.row_pattern.parser import parse_clause_text
@@ -78,6 +79,70 @@ MEASURES = [
     "FINAL ARRAY_AGG(CLASSIFIER())",
     "SUM(A.x) - COUNT(*)",
 ]
+CONSTANTS = [
+    "TRUE",
+    "FALSE",
+    "NULL",
+    "1 = 1",
+    "2 < 1",
+    "NOT FALSE",
+    "NULL = 1",
+    "1 + 1 = 2",
+    "TRUE OR x > 1",
+    "NULL IS NULL",
+    "CLASSIFIER() = '{v}'",
+]
+"""Conditions that no row decides, or that are known before any row is."""
+AGGREGATES = [
+    "COUNT(*)",
+    "COUNT({p}*)",
+    "COUNT({p}x)",
+    "COUNT(DISTINCT {p}x)",
+    "COUNT(1)",
+    "SUM({p}x)",
+    "SUM(DISTINCT {p}x)",
+    "AVG({p}x)",
+    "MIN({p}x)",
+    "MAX({p}x)",
+    "MIN({p}x, 2)",
+    "MAX({p}x, 2)",
+    "COUNT_IF({p}x > 1)",
+    "BOOL_OR({p}x > 1)",
+    "BOOL_AND({p}x > 1)",
+    "EVERY({p}x > 1)",
+    "ARRAY_AGG({p}x)",
+    "ARRAY_AGG(DISTINCT {p}x)",
+    "COLLECT_LIST({p}x)",
+    "ANY_VALUE({p}x)",
+    "ARBITRARY({p}x)",
+    "MIN_BY({p}x, {p}y)",
+    "MAX_BY({p}x, {p}y)",
+    "MAX_BY({p}x, {p}y, 2)",
+    "HISTOGRAM({p}x)",
+    "MAP_AGG({p}x, {p}y)",
+    "STRING_AGG({p}x, '-')",
+    "LISTAGG({p}x, ', ')",
+    "LISTAGG({p}x)",
+    "STDDEV({p}x)",
+    "STDDEV_SAMP({p}x)",
+    "STDDEV_POP({p}x)",
+    "VARIANCE({p}x)",
+    "VAR_SAMP({p}x)",
+    "VAR_POP({p}x)",
+]
+FILTERS = [
+    "{p}x > 1",
+    "NOT {p}x = 1",
+    "{p}x IS NOT NULL AND TRUE",
+    "{p}y < {p}x OR {p}y IS NULL",
+    "TRUE",
+    "FALSE",
+    "NULL",
+    "1 = 1 AND {p}x > 0",
+    "CLASSIFIER() = 'A'",
+    "NOT CLASSIFIER() = 'B'",
+]
+NUMBERS = frozenset({"COUNT", "SUM", "AVG", "STDDEV", "VAR"})
 QUANTIFIERS = ["", "*", "+", "?", "*?", "+?", "??", "{2}", "{,2}", "{1,3}?", "{2,}"]
 
 
@@ -99,7 +164,51 @@ def patterns() -> st.SearchStrategy[str]:
 
 
 @st.composite
-def clauses(draw: st.DrawFn, conditions: list[str]) -> str:
+def filtered(draw: st.DrawFn) -> str:
+    """Draw an aggregate over the rows of a variable or of all, most often with FILTER."""
+    prefix = draw(st.sampled_from(["", "A.", "B.", "U."]))
+    aggregate = draw(st.sampled_from(AGGREGATES))
+    if aggregate in ("COUNT(*)", "COUNT(1)") or (aggregate == "COUNT({p}*)" and not prefix):
+        prefix, aggregate = "", aggregate.replace("{p}", "")
+    condition = draw(st.sampled_from(["", *FILTERS]))
+    # Without a variable, the row is the one that counts.
+    condition = condition.replace("{p}", draw(st.sampled_from(["", prefix])))
+    text = f"{aggregate} FILTER (WHERE {condition})" if condition else aggregate
+    return text.replace("{p}", prefix)
+
+
+@st.composite
+def compared(draw: st.DrawFn) -> str:
+    """Draw a condition on an aggregate."""
+    aggregate = draw(filtered())
+    if aggregate.startswith(("BOOL", "EVERY")):
+        return aggregate
+    if aggregate.split("(")[0].split("_")[0] in NUMBERS:
+        return aggregate + draw(st.sampled_from([" < 3", " >= 1", " <> 2", " IS NULL"]))
+    texts = [" = '1'", " <> '2'"] if aggregate.startswith("LISTAGG") else []
+    return aggregate + draw(st.sampled_from([" IS NULL", " IS NOT NULL", *texts]))
+
+
+def conditions(*pool: str, seeing: bool) -> st.SearchStrategy[str]:
+    """Draw conditions in every order, with constants and those of a further pool among them."""
+    leaf = st.sampled_from([*pool, *LOCAL, *(SEEING if seeing else [])])
+    leaf |= st.sampled_from(CONSTANTS)
+    if seeing:
+        leaf |= compared()
+
+    def extend(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        several = st.lists(inner.map(lambda part: f"({part})"), min_size=2, max_size=3)
+        return st.one_of(
+            several.map(" AND ".join),
+            several.map(" OR ".join),
+            inner.map(lambda part: f"NOT ({part})"),
+        )
+
+    return st.one_of(leaf, st.recursive(leaf, extend, max_leaves=4))
+
+
+@st.composite
+def clauses(draw: st.DrawFn, drawn: st.SearchStrategy[str]) -> str:
     pattern = draw(patterns())
     used = [v for v in "ABC" if v in pattern.replace("PERMUTE", "")]
     rows = draw(
@@ -115,11 +224,10 @@ def clauses(draw: st.DrawFn, conditions: list[str]) -> str:
     # Every variable must be one of the pattern, so that the others take its place.
     spare = used[0] if used else None
     define = {
-        v: draw(st.sampled_from(conditions)).format(v=v)
-        for v in used
-        if draw(st.sampled_from([True, True, False]))
+        v: draw(drawn).replace("{v}", v) for v in used if draw(st.sampled_from([True, True, False]))
     }
-    measures = draw(st.lists(st.sampled_from(MEASURES), min_size=1, max_size=4))
+    measured = st.sampled_from(MEASURES) | filtered() | filtered().map(lambda m: f"FINAL {m}")
+    measures = draw(st.lists(measured, min_size=1, max_size=4))
     within = draw(st.sampled_from(["", "", "", " WITHIN 3"]))
     partition = draw(st.sampled_from(["", "PARTITION BY g "]))
     text = (
@@ -162,6 +270,7 @@ WAYS: dict[str, AbstractContextManager[object]] = {
     "as it comes": nullcontext(),
     "with a memory from the first step": patch.object(find, "STEPS_BEFORE_MEMORY", -1),
     "in threads": patch("cepheid.row_pattern.recognize.ROWS_OF_A_THREAD", 1),
+    "with little patience": patch.object(search_kernel, "PATIENCE", 8),
     "without programs": patch.object(find, "build_programs", side_effect=NoProgramError),
 }
 """All ways to search give the same."""
@@ -200,11 +309,11 @@ def same_cell(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-@given(clauses(LOCAL), tables)
+@given(clauses(conditions(seeing=False)), tables)
 def test_conditions_on_rows_alone(text: str, rows: list[dict[str, Any]]) -> None:
     check(text, rows)
 
 
-@given(clauses(LOCAL + SEEING), tables)
+@given(clauses(conditions(seeing=True)), tables)
 def test_conditions_that_see_the_match(text: str, rows: list[dict[str, Any]]) -> None:
     check(text, rows)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conformance.cases import ERRORS, SUITES, Case, check_result, read_cases, text_of
 from tests.conformance.cases import table_of as table_of_case
-from tests.row_pattern.test_reference import LOCAL, SCHEMA, SEEING, clauses, same, values
+from tests.row_pattern.test_reference import SCHEMA, clauses, conditions, same, values
 from tests.store.small_store import small_parts
 
 import cepheid
@@ -67,7 +67,7 @@ def check_clause(
 
 
 ARGUMENTS: dict[str, Any] = {
-    "clause": clauses([*THRESHOLDS, *THRESHOLDS, *LOCAL, *SEEING]),
+    "clause": clauses(conditions(*THRESHOLDS, *THRESHOLDS, *THRESHOLDS, seeing=True)),
     "rows": rows_of_tables,
     "pieces": st.integers(1, 3),
     "indexes": st.sets(st.sampled_from(["g", "x", "y"]), min_size=1),

@@ -74,6 +74,8 @@ def made(text: str = COUNT) -> list[Case]:
     cases += [("workload", "queries", {"queries": v}) for v in (text, 5, [], [5], {1: text}, None)]
     for option in ("explain", "analyze"):
         cases += [("sql", option, {"text": CLAUSE, option: value}) for value in NOT_TRUTHS]
+    for option in ("search_steps", "search_states"):
+        cases += [("sql", option, {"text": CLAUSE, option: v}) for v in (0, -1, True, "5", 2**60)]
     cases += [("sql", "text", {"text": value}) for value in NOT_TEXTS]
     cases += [("sql", "spark", {"spark": 5, "text": CLAUSE})]
     cases += [("sql", "tables", {"text": CLAUSE, "tables": v}) for v in (5, [EVENTS], {"t": 5})]

@@ -23,6 +23,9 @@ TIME_MAX = 2**62 - 1
 LONG_AGO, FOREVER = -(2**62 + 2**61), 2**62 + 2**61 + 2**60
 """Before all windows that hold a time, and after them."""
 
+DIGITS_MAX = 20
+"""Digits on either side of the point that a duration may have."""
+
 _FULL_NAMES = ("microsecond", "millisecond", "second", "minute", "hour", "day")
 
 
@@ -37,8 +40,12 @@ def duration_us(amount: str, unit: str) -> int | None:
     True
     """
     whole, _, decimals = amount.partition(".")
+    whole, decimals = whole.lstrip("0"), decimals.rstrip("0")
+    # Python reads no more than some thousand digits; so many are too long, or no whole number.
+    if max(len(whole), len(decimals)) > DIGITS_MAX:
+        return None
     exact, rest = divmod(
-        int(whole + decimals) * UNIT_MICROSECONDS[unit.lower()], 10 ** len(decimals)
+        int(whole + decimals or "0") * UNIT_MICROSECONDS[unit.lower()], 10 ** len(decimals)
     )
     return exact if rest == 0 and exact <= DURATION_US_MAX else None
 

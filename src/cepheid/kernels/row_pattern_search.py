@@ -15,8 +15,8 @@ from cepheid.kernels.row_pattern import DONE, FULL, next_start
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
-TOO_LONG = 4
-"""How a search ends beside those of ``row_pattern``: it takes too many steps."""
+TOO_LONG, TOO_MANY = 4, 5
+"""How a search ends beside those of ``row_pattern``: it takes too many steps, or keeps too much."""
 
 CONSTANT, CELL, LABEL, AGGREGATE, NUMBER = range(5)
 ADD, SUBTRACT, MULTIPLY, DIVIDE, MODULO = range(5, 10)
@@ -24,9 +24,6 @@ NEGATE, NOT, AND, OR = range(10, 14)
 EQUAL, UNEQUAL, LESS, AT_MOST, GREATER, AT_LEAST = range(14, 20)
 IS_NULL, ABSOLUTE, COALESCE, CHOOSE, JUMP_IF_FALSE, JUMP_IF_TRUE = range(20, 26)
 COUNT, SUM, AVG, MIN, MAX = range(5)
-
-KEPT_MAX = 1 << 22
-"""Failures that are remembered at a time; the table of them takes 200 MB."""
 
 STACK_MAX = 64
 """Values that a program may keep at a time."""
@@ -186,7 +183,10 @@ def _push(
         column = tally_column[t]
         if (tally_set[t] < 0 or in_set[tally_set[t], variable]) and valid[column, row]:
             new = columns[column, row]
-            if kinds[t] <= AVG:
+            # What is kept is no more than the aggregate needs: equal states fail alike.
+            if kinds[t] == COUNT:
+                value = 0.0
+            elif kinds[t] <= AVG:
                 value += new
             elif count == 0.0:
                 value = new
@@ -194,7 +194,7 @@ def _push(
                 value = new if new < value or value != value else value
             else:
                 value = new if new > value or new != new else value
-            count += 1.0
+            count = count + 1.0 if kinds[t] == COUNT or kinds[t] == AVG else 1.0
         tallies[t, depth, 0], tallies[t, depth, 1] = count, value
 
 
@@ -273,9 +273,9 @@ def _grown(keys, generations, generation):
 
 @kernel(inline="code")
 def _keep(keys, generations, generation, kept, key):
-    """Remember a key, and return the table, how many keys it holds, and whether it must grow."""
+    """Remember a key, and return the table, which may have grown, and how many keys it holds."""
     slot = _remembered(keys, generations, generation, key)
-    if slot < 0 and kept < KEPT_MAX:
+    if slot < 0:
         slot = -1 - slot
         keys[slot, 0], keys[slot, 1] = key[0], key[1]
         generations[slot] = generation
@@ -291,10 +291,11 @@ def _search(
 ):
     """Search the preferred match from a row; return its length or -1, and the steps it took.
 
-    The arguments of ``find_seeing_matches`` come in groups, and its room. The table of failures
-    comes back, since it may have grown.
+    The length is -2 if too much would have to be remembered. The arguments of
+    ``find_seeing_matches`` come in groups, and its room. The table of failures comes back, since it
+    may have grown.
     """
-    steps_before_memory, steps_max = limits
+    steps_before_memory, steps_max, kept_max = limits
     masks, mask_of, variable_of, first, moves = pattern
     code, code_first, constants, cells, columns, valid, label_values = programs
     in_set, tally_set, kinds, tally_column, views, label_views = seen
@@ -318,6 +319,9 @@ def _search(
                 _sign(row, state, depth, views, places, counts, tallies, path, variable_of,
                       label_views, bits, key)  # fmt: skip
                 keys, generations, kept = _keep(keys, generations, generation, kept, key)
+                if kept > kept_max:
+                    length = -2
+                    break
             _pop(variable_of[state], in_set, counts)
             depth -= 1
             continue
@@ -353,17 +357,30 @@ def _search(
     return length, steps, keys, generations, kept
 
 
-def _work(bounds, *_):
-    """Estimate: a search goes back, so most rows are looked at several times."""
-    return 8.0 * float(bounds[-1] - bounds[0])
+PATIENCE = 20_000
+"""Steps that a call may take where few are expected: as Python they take less than a second."""
+
+ENDLESS = 1 << 62
+"""The patience of a call that goes on to the end."""
+
+
+def _work(bounds, *rest):
+    """Estimate: a search goes back, so most rows are looked at several times.
+
+    Nobody knows how often: a call with patience tries whether they are few, and one without it
+    comes when they are not.
+    """
+    rows = 8.0 * float(bounds[-1] - bounds[0])
+    patience = rest[-8]  # It stands before the length of partitions and the room.
+    return rows if patience < ENDLESS else max(rows, 1e9)
 
 
 @kernel(work=_work)
 def find_seeing_matches(
     bounds, resume, masks, mask_of, variable_of, first, moves, limits, mode, is_target, unmatched,
     code, code_first, constants, cells, columns, valid, in_set, tally_set, kinds, tally_column,
-    label_values, views, label_views, shared, steps_before_memory, steps_max, longest, path, cursor,
-    starts, lengths, numbers, states,
+    label_values, views, label_views, shared, steps_before_memory, steps_max, kept_max, patience,
+    longest, path, cursor, starts, lengths, numbers, states,
 ):  # fmt: skip
     """Find all matches of all partitions; parameters and result are those of ``find_matches``.
 
@@ -371,7 +388,9 @@ def find_seeing_matches(
     to code_first[v + 1]: the program of the rest of its condition. cells: set of variables (or -1),
     from the first, offset, shift, column. in_set[s, v]: whether a variable is in a set. tally_*:
     the aggregates. shared: what fails for one start fails for all. steps_before_memory: a search
-    that ends sooner remembers nothing, since to remember costs more than to try again.
+    that ends sooner remembers nothing, since to remember costs more than to try again. steps_max,
+    kept_max: steps that one partition may take, and failures that one search may remember.
+    patience: steps after which the call ends as if its room were full.
     """
     p, start, number, taken = resume[0], resume[1], resume[2], resume[3]
     count, used, result = 0, 0, DONE
@@ -380,7 +399,7 @@ def find_seeing_matches(
     tallies = np.zeros((kinds.shape[0], longest + 2, 2))
     stack, known = np.zeros(STACK_MAX), np.zeros(STACK_MAX, np.bool_)
     keys, generations = np.zeros((1 << 12, 2), np.uint64), np.zeros(1 << 12, np.int64)
-    generation, kept = 1, 0
+    generation, kept, spent = 1, 0, 0
     key, bits = np.zeros(2, np.uint64), np.zeros(1)
     pattern = (masks, mask_of, variable_of, first, moves)
     programs = (code, code_first, constants, cells, columns, valid, label_values)
@@ -397,28 +416,23 @@ def find_seeing_matches(
                 result = FULL
                 break
             limit = limits[start] if limits.shape[0] > 0 else stop
-            if not shared:
+            if not shared or 2 * kept > kept_max:
                 generation, kept = generation + 1, 0
             room = (
-                path,
-                cursor,
-                places,
-                counts,
-                tallies,
-                stack,
-                known,
-                keys,
-                generations,
-                key,
-                bits,
-            )
+                path, cursor, places, counts, tallies, stack, known, keys, generations, key, bits
+            )  # fmt: skip
+            bounds_of_search = (steps_before_memory, min(left, patience - spent), kept_max)
             length, steps, keys, generations, kept = _search(
                 start, begin, stop, limit, number + 1, generation, kept,
-                (steps_before_memory, left), pattern, programs, seen, room,
+                bounds_of_search, pattern, programs, seen, room,
             )  # fmt: skip
             left -= steps
-            if left < 0:
-                result = TOO_LONG
+            spent += steps
+            if left < 0 or length == -2:
+                result = TOO_LONG if left < 0 else TOO_MANY
+                break
+            if spent > patience:
+                result = FULL
                 break
             if length < 0:
                 if unmatched and start > taken:

@@ -185,7 +185,8 @@ def _collected(
     offsets: Rows,
     current: Rows,
 ) -> Value:
-    function, result_type = collector(node, [argument.type for argument in arguments])
+    function = collector(node)
+    result_type = collected_type(node, [argument.type for argument in arguments])
     columns = [argument.to_pylist() for argument in arguments]
     places = np.flatnonzero(use)
     begins = np.searchsorted(places, offsets)
@@ -202,39 +203,53 @@ def _collected(
 Collected = Sequence[tuple[Any, ...]]
 
 
-def collector(
-    node: tree.Aggregate, kinds: Sequence[Any]
-) -> tuple[Callable[[Collected], object], Any]:
-    """Return an aggregate as a function of the rows that count, and the type of its value."""
-    name, kind = node.name, kinds[0]
-    distinct = node.distinct
+def collector(node: tree.Aggregate) -> Callable[[Collected], object]:
+    """Return an aggregate as a function of the rows that count."""
+    name, distinct, count = node.name, node.distinct, len(node.arguments)
 
     def values(rows: Collected) -> list[Any]:
         present = [row[0] for row in rows if row[0] is not None]
         return list(dict.fromkeys(present)) if distinct else present
 
     if name in ("ARRAY_AGG", "COLLECT_LIST"):
-        return lambda rows: _array_agg(
-            rows, distinct=distinct, nulls=name == "ARRAY_AGG"
-        ), pa.list_(kind)
+        return lambda rows: _array_agg(rows, distinct=distinct, nulls=name == "ARRAY_AGG")
     if name in ("MIN_BY", "MAX_BY"):
-        many = len(kinds) == 3
-        return _extreme_by(largest=name == "MAX_BY", many=many), pa.list_(kind) if many else kind
+        return _extreme_by(largest=name == "MAX_BY", many=count == 3)
     if name in ("STRING_AGG", "LISTAGG"):
-        return _join, pa.string()
-    if name in ("MIN", "MAX") and len(kinds) == 2:
-        return _several(largest=name == "MAX"), pa.list_(kind)
+        return _join
+    if name in ("MIN", "MAX") and count == 2:
+        return _several(largest=name == "MAX")
     if name == "HISTOGRAM":
-        return lambda rows: [*Counter(values(rows)).items()] or None, pa.map_(kind, pa.int64())
+        return lambda rows: [*Counter(values(rows)).items()] or None
     if name == "MAP_AGG":
-        return _map_agg, pa.map_(kind, kinds[1])
-    simple = _SIMPLE[name]
+        return _map_agg
+    fold = _SIMPLE[name][0]
+    return lambda rows: fold(values(rows))
+
+
+def collected_type(node: tree.Aggregate, kinds: Sequence[Any]) -> Any:
+    """Return the type of an aggregate over arguments of these types."""
+    name, kind = node.name, kinds[0]
+    # The keys of a map have a type even where there is none.
+    key = pa.string() if pa.types.is_null(kind) else kind
+    if name in ("ARRAY_AGG", "COLLECT_LIST"):
+        return pa.list_(kind)
+    if name in ("MIN_BY", "MAX_BY"):
+        return pa.list_(kind) if len(kinds) == 3 else kind
+    if name in ("STRING_AGG", "LISTAGG"):
+        return pa.string()
+    if name in ("MIN", "MAX") and len(kinds) == 2:
+        return pa.list_(kind)
+    if name == "HISTOGRAM":
+        return pa.map_(key, pa.int64())
+    if name == "MAP_AGG":
+        return pa.map_(key, kinds[1])
     if name == "SUM" and pa.types.is_decimal(kind):
-        kind = pa.decimal128(38, kind.scale)
-    result = {"same": kind}.get(simple[1], simple[1])
+        return pa.decimal128(38, kind.scale)
     if name == "SUM" and pa.types.is_integer(kind):
-        result = pa.int64()
-    return lambda rows: simple[0](values(rows)), result
+        return pa.int64()
+    result = _SIMPLE[name][1]
+    return kind if result == "same" else result
 
 
 def _array_agg(rows: Collected, *, distinct: bool, nulls: bool) -> list[Any] | None:

@@ -7,10 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from cepheid.errors import BindError, Diagnostic, Note, Span, suggest_names
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.bind_expressions import Binder
-from cepheid.row_pattern.plan import MatchPlan, OrderKey
+from cepheid.row_pattern.plan import MatchPlan, OrderKey, SearchBounds
 
 
-def bind_clause(clause: tree.Clause, columns: Sequence[str], text: str) -> MatchPlan:
+def bind_clause(
+    clause: tree.Clause,
+    columns: Sequence[str],
+    text: str,
+    search_bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
+) -> MatchPlan:
     """Return the plan of a clause over an input with these columns.
 
     Raises
@@ -54,6 +59,7 @@ def bind_clause(clause: tree.Clause, columns: Sequence[str], text: str) -> Match
         variables=tuple(primary),
         conditions=conditions,
         within=clause.within,
+        bounds=search_bounds,
     )
 
 

@@ -229,7 +229,8 @@ class Binder:
     def _one_variable(
         self, node: tree.Expression, variables: set[frozenset[str] | None]
     ) -> frozenset[str] | None:
-        if len(variables) > 1:
+        # One that is unknown was reported already.
+        if len(variables & {None, *self._known.values()}) > 1:
             message = "values of different variables stand in one function of rows"
             help_ = "name the same variable everywhere inside it"
             self._report("E605", message, node.span, help_)
@@ -280,18 +281,22 @@ class Binder:
 
     def _aggregate(self, call: tree.Call) -> tree.Expression:
         final = self._final(call)
-        if call.star:
-            if call.name != "COUNT":
-                self._report("E605", f"`{call.name}(*)` has no meaning", call.span)
-            over = self._primary(call.star_of, call.span)
-            one = tree.Literal(1, span=call.span)
-            return tree.Aggregate("COUNT", (one,), over, final, span=call.span)
-        self._check_count(call, *AGGREGATES[call.name])
         variables: set[frozenset[str] | None] = set()
-        arguments = tuple(self._row(argument, variables) for argument in call.arguments)
+        if call.star:
+            if call.name != "COUNT" or call.distinct:
+                written = f"{call.name}({'DISTINCT ' if call.distinct else ''}*)"
+                self._report("E605", f"`{written}` has no meaning", call.span, "write `COUNT(*)`")
+            variables.add(self._primary(call.star_of, call.span))
+            arguments: tuple[tree.Expression, ...] = (tree.Literal(1, span=call.span),)
+        else:
+            self._check_count(call, *AGGREGATES[call.name])
+            arguments = tuple(self._row(argument, variables) for argument in call.arguments)
         condition = None
         if call.condition is not None:
-            condition = self._row(call.condition, variables)
+            named: set[frozenset[str] | None] = set()
+            condition = self._row(call.condition, named)
+            # A column of FILTER without a variable is that of the row which counts.
+            variables |= named - {None} if variables else named
         over = self._one_variable(call, variables)
         return tree.Aggregate(
             call.name, arguments, over, final, call.distinct, condition, span=call.span

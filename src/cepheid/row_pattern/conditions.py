@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.arrange import ArrangedRows
 from cepheid.row_pattern.arrow import Value, pa
-from cepheid.row_pattern.operators import as_truth
 from cepheid.row_pattern.plan import MatchPlan
-from cepheid.row_pattern.values import evaluate
+from cepheid.row_pattern.values import evaluate, evaluate_condition
 
 Mask = NDArray[np.bool_]
 
@@ -42,14 +42,32 @@ def _prepare(plan: MatchPlan, rows: ArrangedRows, variable: str) -> Condition:
     condition = plan.conditions.get(variable)
     for part in conjuncts(condition) if condition is not None else ():
         if not is_local(part, variable):
-            rest.append(part)
+            rest.append(_of_own_row(part, variable))
             continue
         holds = _holds(part, rows, variable, plan.text)
-        mask = holds if mask is None or holds is None else mask & holds
+        if holds is not None:
+            mask = holds if mask is None else mask & holds
     joined = reduce(
         lambda a, b: tree.Binary("AND", a, b, span=a.span.to(b.span)), rest[1:], rest[0]
     ) if rest else None  # fmt: skip
     return Condition(mask, joined)
+
+
+def _of_own_row(node: tree.Expression, variable: str) -> tree.Expression:
+    """Return a condition in which the last row of its own variable is the current row.
+
+    It is, and the search need not keep where that row was for the conditions that follow.
+    """
+    if isinstance(node, tree.Cell):
+        at = node.navigation
+        if at.variables is None or variable not in at.variables or at.from_first or at.offset:
+            return node
+        own = msgspec.structs.replace(at, variables=None)
+        return msgspec.structs.replace(node, navigation=own)
+    if isinstance(node, tree.Aggregate):
+        return node
+    inner = tuple(_of_own_row(child, variable) for child in tree.children(node))
+    return tree.with_children(node, inner)
 
 
 def conjuncts(node: tree.Expression) -> Iterator[tree.Expression]:
@@ -102,21 +120,10 @@ def _holds(node: tree.Expression, rows: ArrangedRows, variable: str, text: str) 
         array = value if isinstance(value, pa.Array) else pa.repeat(value, rows.row_count)
         return rows.shifted(array, cell.navigation.shift)
 
-    checked = tree.Unary("NOT", tree.Unary("NOT", node, span=node.span), span=node.span)
-    value = as_truth(evaluate(node, leaf, text)) if _plain(node) else evaluate(checked, leaf, text)
+    value = evaluate_condition(node, leaf, text)
     if isinstance(value, pa.Scalar):
         return None if value.as_py() is True else np.zeros(rows.row_count, np.bool_)
     return truth(value)
-
-
-def _plain(node: tree.Expression) -> bool:
-    """Return whether an expression is a condition by its form, so that its type needs no check."""
-    match node:
-        case tree.Binary(operator=operator):
-            return operator not in ("+", "-", "*", "/", "%", "||", "DIV")
-        case tree.IsNull() | tree.IsTruth() | tree.InList() | tree.Like():
-            return True
-    return False
 
 
 def truth(value: Value) -> Mask:

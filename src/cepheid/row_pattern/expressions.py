@@ -18,6 +18,9 @@ _COMPARISONS = {
     ">": ">",
     ">=": ">=",
 }
+OFFSET_MAX = 1 << 40
+"""More rows than a partition has."""
+
 _NAVIGATION = ("FIRST", "LAST", "PREV", "NEXT")
 _SEMANTICS = ("RUNNING", "FINAL")
 _END_WORDS = frozenset("AND OR NOT AS THEN ELSE END WHEN IS IN LIKE BETWEEN ESCAPE FROM".split())  # noqa: SIM905  # shorter
@@ -195,7 +198,7 @@ def _parse_subscripts(reader: Reader) -> tree.Expression:
 def _parse_primary(reader: Reader) -> tree.Expression:
     token = reader.token
     if token.kind is TokenKind.NUMBER:
-        return _number(reader)
+        return tree.Literal(reader.number(reader.take()), span=token.span)
     if token.kind is TokenKind.TEXT:
         return tree.Literal(reader.take().value, span=token.span)
     if reader.take_mark("("):
@@ -216,17 +219,6 @@ def _parse_primary(reader: Reader) -> tree.Expression:
 def _ends_name(following: Token) -> bool:
     """Return whether a word before this token is a name even if SQL has another use for it."""
     return following.is_mark(".", ",", ")") or following.upper in ("AS", "FROM")
-
-
-def _number(reader: Reader) -> tree.Expression:
-    token = reader.take()
-    if token.value.isdigit():
-        value = int(token.value)
-        if value >= 2**63:
-            message = "a whole number has more than 64 bits"
-            raise QuerySyntaxError([Diagnostic("E601", message, token.span)], reader.text)
-        return tree.Literal(value, span=token.span)
-    return tree.Literal(float(token.value), span=token.span)
 
 
 def _parse_special(reader: Reader, token: Token) -> tree.Expression | None:
@@ -348,7 +340,8 @@ def _parse_navigation(
     reader: Reader, name: str, semantics: str | None, start: int
 ) -> tree.Expression:
     argument = parse_expression(reader)
-    offset = reader.expect_whole() if reader.take_mark(",") else None
+    # Further away there is no row either, and sums of places keep to 64 bits.
+    offset = min(reader.expect_whole(), OFFSET_MAX) if reader.take_mark(",") else None
     reader.expect_mark(")")
     return tree.Navigate(name, argument, offset, semantics, span=reader.span_from(start))
 

@@ -23,7 +23,7 @@ from cepheid.row_pattern.conditions import Condition
 from cepheid.row_pattern.matches import MatchSet
 from cepheid.row_pattern.plan import MatchPlan
 from cepheid.row_pattern.programs import NoProgramError, Programs, build_programs
-from cepheid.row_pattern.search import Search, too_long
+from cepheid.row_pattern.search import Search, too_long, too_many
 
 MEMORY_BITS_MAX = 1 << 34
 """Bits for the rows and states of the longest partition; two gigabytes."""
@@ -37,8 +37,11 @@ _MODES = {
     "to_first": kernel.TO_FIRST,
     "to_last": kernel.TO_LAST,
 }
-STEPS_MAX = 200_000_000
-"""Rows that the kernel may try in one partition: some twenty seconds."""
+STEPS_MAX = 50_000_000
+"""Rows that the kernel may try in one partition: some twenty to sixty seconds."""
+
+STATES_MAX = 4_000_000
+"""Failures that the kernel may remember at a time; the table of them takes 200 MB."""
 
 STEPS_BEFORE_MEMORY = 32
 """The kernel remembers what failed once a search has taken so many steps."""
@@ -82,7 +85,7 @@ def find_all(quest: Quest) -> Iterator[MatchSet]:
     Raises
     ------
     DataError
-        E610, E611 or E612.
+        E610, E611, E612 or E616.
     UnsupportedError
         E607.
     """
@@ -144,13 +147,18 @@ def _find_seeing(quest: Quest, programs: Programs) -> Iterator[MatchSet]:
     masks, of_variable = _masks(quest.conditions, rows.row_count)
     mask_of = np.array(of_variable, np.int32)
     shared = programs.shared and not len(quest.limits)
+    steps_max = plan.bounds.steps_max(STEPS_MAX, quest.longest)
+    states_max = plan.bounds.states_max(STATES_MAX, quest.longest)
+    # Python tries whether few steps will do; if not, machine code goes on.
+    patience = [search_kernel.PATIENCE] if quest.row_count < search_kernel.PATIENCE else []
 
     def find(resume: Rows, *room: NDArray[Any]) -> int:
         result: int = search_kernel.find_seeing_matches(
             quest.bounds, resume, masks, mask_of, automaton.variable_of, automaton.first,
             automaton.moves, quest.limits, _MODES[plan.skip.mode], _targets(plan),
             plan.rows == "all unmatched", *programs[:-1], shared, STEPS_BEFORE_MEMORY,
-            STEPS_MAX, quest.longest, *room,
+            steps_max, states_max, patience.pop() if patience else search_kernel.ENDLESS,
+            quest.longest, *room,
         )  # fmt: skip
         return result
 
@@ -172,6 +180,8 @@ def _run(quest: Quest, find: Callable[..., int]) -> Iterator[MatchSet]:
             result = find(resume, path, cursor, starts, lengths, numbers, states)
         if result == search_kernel.TOO_LONG:
             raise too_long(plan, STEPS_MAX)
+        if result == search_kernel.TOO_MANY:
+            raise too_many(plan, STATES_MAX)
         if result not in (kernel.FULL, kernel.DONE):
             _raise_skip(plan, int(result))
         count, used = int(resume[4]), int(resume[5])

@@ -27,10 +27,15 @@ def _elementwise(
     arrays = [v for v in values if not isinstance(v, pa.Scalar)]
     length = len(arrays[0]) if arrays else 1
     columns = [[v.as_py()] * length if isinstance(v, pa.Scalar) else v.to_pylist() for v in values]
-    found = [
-        None if null_in_null_out and None in row else function(*row)
-        for row in zip(*columns, strict=True)
-    ]
+    try:
+        found = [
+            None if null_in_null_out and None in row else function(*row)
+            for row in zip(*columns, strict=True)
+        ]
+    except (AttributeError, LookupError) as error:
+        # A value is of a type that lacks what the function asks of it.
+        message = f"the function does not take {', '.join(str(v.type) for v in values)}"
+        raise TypeError(message) from error
     result = pa.array(found, kind)
     return result if arrays else result[0]
 

@@ -12,8 +12,9 @@ from cepheid.row_pattern import tree
 from cepheid.row_pattern.aggregates import aggregate
 from cepheid.row_pattern.arrange import ArrangedRows, Rows
 from cepheid.row_pattern.arrow import Value, pa, pc
+from cepheid.row_pattern.conditions import truth
 from cepheid.row_pattern.matches import MatchSet
-from cepheid.row_pattern.values import evaluate
+from cepheid.row_pattern.values import evaluate, evaluate_condition
 
 Mask = NDArray[np.bool_]
 
@@ -199,6 +200,6 @@ class MeasureFrame:
         ]
         use = matches.of_variables(node.variables)
         if node.condition is not None:
-            condition = full_length(evaluate(node.condition, leaf, self._text), length)
-            use &= condition.fill_null(False).to_numpy(zero_copy_only=False)
+            condition = evaluate_condition(node.condition, leaf, self._text)
+            use = use & truth(full_length(condition, length))
         return aggregate(node, arguments, use, matches.offsets, self._offsets, current, self._text)

@@ -160,8 +160,7 @@ def _parse_within(reader: Reader) -> tree.Interval | tree.Literal | None:
     if reader.token.kind is not TokenKind.NUMBER:
         reader.fail("`INTERVAL` or a number")
     token = reader.take()
-    value = int(token.value) if token.value.isdigit() else float(token.value)
-    return tree.Literal(value, span=token.span)
+    return tree.Literal(reader.number(token), span=token.span)
 
 
 def _parse_subsets(reader: Reader) -> tuple[tree.Subset, ...]:

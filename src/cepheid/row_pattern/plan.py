@@ -15,6 +15,29 @@ class OrderKey(msgspec.Struct, frozen=True):
     nulls_first: bool
 
 
+class SearchBounds(msgspec.Struct, frozen=True):
+    """How much a search may do before it gives up; None stands for the bound of the way it takes.
+
+    Attributes
+    ----------
+    steps
+        Rows that it may try in one partition, beside a hundred for each row there is.
+    states
+        Partial matches that it may remember as failed, beside two for each row.
+    """
+
+    steps: int | None = None
+    states: int | None = None
+
+    def steps_max(self, usual: int, row_count: int) -> int:
+        """Return the steps that a partition of so many rows may take."""
+        return (self.steps or usual) + 100 * row_count
+
+    def states_max(self, usual: int, row_count: int) -> int:
+        """Return how many failures may be remembered in a partition of so many rows."""
+        return (self.states or usual) + 2 * row_count
+
+
 class MatchPlan(msgspec.Struct, frozen=True):
     """A checked clause for an input with known columns.
 
@@ -32,6 +55,8 @@ class MatchPlan(msgspec.Struct, frozen=True):
         The bound on last - first in the unit of the first ORDER BY key, or in microseconds.
     text
         The SQL text, for messages.
+    bounds
+        How much the search may do.
     """
 
     text: str
@@ -46,6 +71,7 @@ class MatchPlan(msgspec.Struct, frozen=True):
     variables: tuple[str, ...]
     conditions: dict[str, tree.Expression]
     within: tree.Interval | tree.Literal | None
+    bounds: SearchBounds = SearchBounds()
 
     @property
     def one_row(self) -> bool:

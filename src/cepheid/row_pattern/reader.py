@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -13,6 +14,9 @@ NESTING_MAX = 50
 
 CHAIN_MAX = 100
 """Operators like + that may follow each other without parentheses."""
+
+DIGITS_MAX = 19
+"""Digits of the largest whole number of 64 bits."""
 
 
 class Reader:
@@ -96,7 +100,29 @@ class Reader:
         token = self.token
         if token.kind is not TokenKind.NUMBER or not token.value.isdigit():
             self.fail("a whole number")
-        return int(self.take().value)
+        return self.whole(self.take())
+
+    def whole(self, token: Token) -> int:
+        """Return the value of a token of digits; it has at most 64 bits."""
+        # Python reads no more than some thousand digits, and takes long for them.
+        digits = token.value.lstrip("0") or "0"
+        value = int(digits) if len(digits) <= DIGITS_MAX else 1 << 63
+        if value >> 63:
+            message = "a whole number has more than 64 bits"
+            helps = ("write a double: `1e30`",)
+            found = Diagnostic("E601", message, token.span, helps=helps)
+            raise QuerySyntaxError([found], self.text)
+        return value
+
+    def number(self, token: Token) -> int | float:
+        """Return the value of a token that is a number."""
+        if token.value.isdigit():
+            return self.whole(token)
+        value = float(token.value)
+        if math.isinf(value):
+            message = "a number is larger than every double"
+            raise QuerySyntaxError([Diagnostic("E601", message, token.span)], self.text)
+        return value
 
     def enter(self) -> None:
         """Count one more level of nesting."""

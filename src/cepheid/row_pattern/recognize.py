@@ -45,6 +45,7 @@ def recognize(plan: MatchPlan, table: pa.Table, *, threads: int = 1) -> pa.Table
         E609 if types do not fit.
     DataError
         E610 or E611 if AFTER MATCH SKIP has no row to go to, E612 if the search takes too long,
+        E616 if it has too much to remember,
         E614 if a value cannot be computed.
     UnsupportedError
         E607 if the pattern is too large.

@@ -6,6 +6,7 @@ several rows is computed here, with Python's numbers.
 
 from __future__ import annotations
 
+import hashlib
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +15,6 @@ from cepheid.row_pattern import tree
 from cepheid.row_pattern.aggregates import collector
 from cepheid.row_pattern.arrange import ArrangedRows
 from cepheid.row_pattern.arrow import Value, pa
-from cepheid.row_pattern.operators import binary
 from cepheid.row_pattern.values import evaluate
 
 Scalar = Callable[["PartialMatch"], Any]
@@ -49,11 +49,17 @@ class PartialMatch:
         The number that the match would have.
     labels
         The variable of every row of the match, as numbers.
+    trail
+        What stands for all labels up to each row, if it is asked for.
     """
 
-    def __init__(self, tracked: Sequence[frozenset[int]], aggregates: Sequence[Tally]) -> None:
+    def __init__(
+        self, tracked: Sequence[frozenset[int]], aggregates: Sequence[Tally], *, trailed: bool
+    ) -> None:
         self.begin = self.stop = self.start = self.number = 0
         self.labels: list[int] = []
+        self.trail = [b""]
+        self._trailed = trailed
         self.places: list[list[int]] = [[] for _ in tracked]
         self.tallies = aggregates
         self._tracked = tracked
@@ -64,10 +70,17 @@ class PartialMatch:
         """Return the current row."""
         return self.start + len(self.labels) - 1
 
+    @property
+    def value_count(self) -> int:
+        """Return how many values its aggregates look through for each row."""
+        return sum(tally.size for tally in self.tallies)
+
     def push(self, label: int) -> None:
         """Take the next row as a row of a variable."""
         row = self.start + len(self.labels)
         self.labels.append(label)
+        if self._trailed:
+            self.trail.append(_digest(self.trail[-1], label))
         for places in self._lists(label):
             places.append(row)
         for tally in self.tallies:
@@ -76,6 +89,8 @@ class PartialMatch:
     def pop(self) -> None:
         """Give the last row back."""
         label = self.labels.pop()
+        if self._trailed:
+            self.trail.pop()
         for places in self._lists(label):
             places.pop()
         for tally in self.tallies:
@@ -97,69 +112,104 @@ class PartialMatch:
         self.start, self.number = start, number
 
 
+def _digest(before: bytes, value: object) -> bytes:
+    """Return what stands for a sequence with one more value.
+
+    Two that differ never meet in practice. The values themselves would take memory in the square
+    of their number.
+    """
+    return hashlib.blake2b(before + repr(value).encode(), digest_size=16).digest()
+
+
+State = tuple[int, Any]
+"""A count, and a value that is None while the count is 0."""
+
+
 class Tally:
-    """An aggregate over the rows of a partial match, updated row by row."""
+    """An aggregate over the rows of a partial match, updated row by row.
+
+    The condition of FILTER is the last argument. Aggregates that need all values keep them, and a
+    digest of them for each row; others keep a state.
+    """
 
     def __init__(
         self, node: tree.Aggregate, labels: frozenset[int] | None, arguments: Sequence[RowScalar]
     ) -> None:
         self._labels = labels
-        self._arguments = arguments
-        self.history: list[Any] = [()]
-        kinds = [pa.null()] * max(len(arguments), 1)
-        self._function: Callable[..., Any] = (
-            collector(node, kinds)[0] if node.condition is None else _counted(node, kinds)
-        )
-        simple = not node.distinct and node.condition is None and len(arguments) == 1
+        self._arguments = arguments[: len(node.arguments)]
+        self._condition = None if node.condition is None else arguments[-1]
+        self._function = collector(node)
+        simple = len(node.arguments) == 1 and (not node.distinct or node.name in _IDEMPOTENT)
         self._fold = _FOLDS.get(node.name) if simple else None
-        if self._fold is not None:
-            self.history = [(0, None)]
+        self._rows: list[tuple[Any, ...]] = []
+        self._history: list[Any] = [b"" if self._fold is None else (0, None)]
+
+    @property
+    def mark(self) -> Any:
+        """Return what stands for all that the aggregate knows."""
+        return self._history[-1]
+
+    @property
+    def size(self) -> int:
+        """Return how many values it keeps."""
+        return len(self._rows)
 
     def push(self, path: PartialMatch, label: int, row: int) -> None:
         """Count a row in, if it is one of the aggregate's variables."""
-        state = self.history[-1]
-        if self._labels is None or label in self._labels:
-            values = tuple(argument(path, row) for argument in self._arguments)
-            if self._fold is None:
-                state = (*state, values)
-            elif values[0] is not None:
-                count, total = state
-                state = (count + 1, values[0] if count == 0 else self._fold(total, values[0]))
-        self.history.append(state)
+        self._history.append(self._with(path, label, row))
+
+    def _with(self, path: PartialMatch, label: int, row: int) -> Any:
+        """Return the state after one more row; the same one if the row does not count."""
+        state = self._history[-1]
+        if self._labels is not None and label not in self._labels:
+            return state
+        if self._condition is not None and self._condition(path, row) is not True:
+            return state
+        values = tuple(argument(path, row) for argument in self._arguments)
+        if self._fold is None:
+            self._rows.append(values)
+            return _digest(state, values)
+        return state if values[0] is None else self._fold(state, values[0])
 
     def pop(self) -> None:
         """Forget the last row."""
-        self.history.pop()
+        state = self._history.pop()
+        if self._fold is None and state is not self._history[-1]:
+            self._rows.pop()
 
     def value(self, name: str) -> Any:
         """Return the aggregate of the rows so far."""
         if self._fold is None:
-            return self._function(self.history[-1])
-        count, total = self.history[-1]
-        if name == "COUNT":
+            return self._function(self._rows)
+        count, total = self._history[-1]
+        if name in ("COUNT", "COUNT_IF"):
             return count
         if name == "AVG":
             return float(total) / count if count else None
         return total
 
 
-# NaN, which alone differs from itself, is the largest number.
-_FOLDS: dict[str, Callable[[Any, Any], Any]] = {
-    "COUNT": lambda total, _: total,
-    "SUM": operator.add,
-    "AVG": operator.add,
-    "MIN": lambda a, b: b if b < a or a != a else a,
-    "MAX": lambda a, b: b if b > a or b != b else a,
-    "BOOL_OR": lambda a, b: a or b,
-    "BOOL_AND": lambda a, b: a and b,
-    "EVERY": lambda a, b: a and b,
+def _kept(fold: Callable[[Any, Any], Any]) -> Callable[[State, Any], State]:
+    """Return a fold that knows whether there was a value, and not how many."""
+    return lambda state, value: (1, value if state[0] == 0 else fold(state[1], value))
+
+
+# A state has no more than its aggregate needs: what has equal states fails alike. NaN, which alone
+# differs from itself, is the largest number.
+_FOLDS: dict[str, Callable[[State, Any], State]] = {
+    "COUNT": lambda state, _: (state[0] + 1, None),
+    "COUNT_IF": lambda state, value: (state[0] + (value is True), None),
+    "AVG": lambda state, value: (state[0] + 1, value if state[0] == 0 else state[1] + value),
+    "SUM": _kept(operator.add),
+    "MIN": _kept(lambda a, b: b if b < a or a != a else a),
+    "MAX": _kept(lambda a, b: b if b > a or b != b else a),
+    "BOOL_OR": _kept(lambda a, b: a or b),
+    "BOOL_AND": _kept(lambda a, b: a and b),
+    "EVERY": _kept(lambda a, b: a and b),
 }
 
-
-def _counted(node: tree.Aggregate, kinds: Sequence[Any]) -> Callable[..., Any]:
-    """Return an aggregate with FILTER: its last argument says which rows count."""
-    function = collector(node, kinds[:-1])[0]
-    return lambda rows: function([row[:-1] for row in rows if row[-1] is True])
+_IDEMPOTENT = frozenset({"MIN", "MAX", "BOOL_OR", "BOOL_AND", "EVERY"})
+"""Aggregates that DISTINCT does not change."""
 
 
 class ScalarCompiler:
@@ -183,7 +233,7 @@ class ScalarCompiler:
         self.tallies: list[Tally] = []
         self._tally_of: dict[tree.Aggregate, Tally] = {}
         self.dependencies: set[tuple[tree.Navigation, int, bool]] = set()
-        self.needs_start = False
+        self.needs_start = self.needs_trail = False
 
     def compile(self, node: tree.Expression) -> Scalar:
         """Return a bound condition as a function of a partial match."""
@@ -292,9 +342,9 @@ class ScalarCompiler:
             case tree.IsNull(negated=negated):
                 return lambda x: (x is not None) == negated
             case tree.Binary(operator=sign) if sign in _COMPARE:
-                return _comparison(sign)
+                return _comparison(sign, self._slow(node))
             case tree.Binary(operator=sign) if sign in _ARITHMETIC:
-                return _sum(sign)
+                return _sum(sign, self._slow(node))
         return self._slow(node)
 
     def _slow(self, node: tree.Expression) -> Callable[..., Any]:
@@ -341,7 +391,7 @@ def _or(a: Any, b: Any) -> Any:
     return None if a is None or b is None else False
 
 
-def _comparison(sign: str) -> Callable[[Any, Any], Any]:
+def _comparison(sign: str, slow: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     compare = _COMPARE[sign]
 
     def compared(a: Any, b: Any) -> Any:
@@ -353,12 +403,12 @@ def _comparison(sign: str) -> Callable[[Any, Any], Any]:
             return compare(a != a, b != b)
         if isinstance(a, str) and isinstance(b, str):
             return compare(a, b)
-        return binary(sign, pa.scalar(a), pa.scalar(b)).as_py()
+        return slow(a, b)
 
     return compared
 
 
-def _sum(sign: str) -> Callable[[Any, Any], Any]:
+def _sum(sign: str, slow: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     compute = _ARITHMETIC[sign]
 
     def computed(a: Any, b: Any) -> Any:
@@ -366,6 +416,6 @@ def _sum(sign: str) -> Callable[[Any, Any], Any]:
             return None
         if type(a) in _NUMBERS and type(b) in _NUMBERS:
             return compute(a, b)
-        return binary(sign, pa.scalar(a), pa.scalar(b)).as_py()
+        return slow(a, b)
 
     return computed

@@ -21,8 +21,14 @@ from cepheid.row_pattern.conditions import Condition
 from cepheid.row_pattern.plan import MatchPlan
 from cepheid.row_pattern.scalars import PartialMatch, Scalar, ScalarCompiler
 
-STEPS_MAX = 20_000_000
+STEPS_MAX = 2_000_000
 """Rows that the search of one partition may try."""
+
+STATES_MAX = 500_000
+"""Failures that it may remember at a time; they take some 200 MB."""
+
+VALUES_A_STEP = 16
+"""Values that aggregates may look through in the time of a step."""
 
 
 class Found(NamedTuple):
@@ -66,8 +72,9 @@ class Search:
         ]
         self._rests = rests
         self._masks = [None if c.mask is None else c.mask.tolist() for c in conditions]
-        self._path = PartialMatch(compiler.tracked, compiler.tallies)
         self._signature, self._shared = _signature(compiler)
+        trailed = compiler.needs_trail
+        self._path = PartialMatch(compiler.tracked, compiler.tallies, trailed=trailed)
         self._shared = self._shared and not len(limits)
         self._variable_of = automaton.variable_of.tolist()
         self._moves = [
@@ -78,14 +85,15 @@ class Search:
             for first in automaton.first
         ]
         self._failed: set[Any] = set()
-        self._steps = 0
+        self._steps = self._states_max = 0
 
     def run(self, begin: int, stop: int, mode: int, is_target: Any) -> Iterator[Found | int]:
         """Yield the matches of one partition; a negative number says what is wrong with SKIP."""
         path = self._path
         path.begin, path.stop = begin, stop
         self._failed.clear()
-        self._steps = STEPS_MAX + 100 * (stop - begin)
+        self._steps = self._plan.bounds.steps_max(STEPS_MAX, stop - begin)
+        self._states_max = self._plan.bounds.states_max(STATES_MAX, stop - begin)
         row, number, taken = begin, 0, begin - 1
         variable_of = np.array(self._variable_of, np.int32)
         while row < stop:
@@ -115,7 +123,7 @@ class Search:
     def _search(self, start: int) -> list[int] | None:
         """Return the states of the preferred match from a row, or None if there is none."""
         path, failed = self._path, self._failed
-        if not self._shared:
+        if not self._shared or 2 * len(failed) > self._states_max:
             failed.clear()
         limit = int(self._limits[start]) if len(self._limits) else path.stop
         stack: list[tuple[int, Any, Any]] = [(0, None, iter(self._place(start)[0]))]
@@ -137,11 +145,13 @@ class Search:
                 if stack:
                     failed.add(key)
                     path.pop()
+                    if len(failed) > self._states_max:
+                        raise too_many(self._plan, STATES_MAX)
         return None
 
     def _take(self, target: int, row: int) -> bool:
         """Take a row for a state if its condition holds."""
-        self._steps -= 1
+        self._steps -= 1 + self._path.value_count // VALUES_A_STEP
         if self._steps < 0:
             raise too_long(self._plan, STEPS_MAX)
         variable = self._variable_of[target]
@@ -156,14 +166,25 @@ class Search:
         return True
 
 
-def too_long(plan: MatchPlan, steps_max: int) -> DataError:
-    """Return the error that ends a search."""
-    message = f"the search needs more than {steps_max:,} steps in one partition"
-    helps = (
-        "use conditions on the row and its neighbours (PREV, NEXT), a shorter pattern, or WITHIN",
-    )
+def too_long(plan: MatchPlan, usual: int) -> DataError:
+    """Return the error that ends a search of too many steps."""
+    message = f"the search needs more than {plan.bounds.steps or usual:,} steps in one partition"
+    helps = (_SIMPLER, "`cepheid.sql(..., search_steps=...)` allows more")
     found = Diagnostic("E612", message, plan.pattern.span, helps=helps)
     return DataError([found], plan.text)
+
+
+def too_many(plan: MatchPlan, usual: int) -> DataError:
+    """Return the error that ends a search which would remember too much."""
+    message = (
+        f"the search has more than {plan.bounds.states or usual:,} partial matches to remember"
+    )
+    helps = (_SIMPLER, "`cepheid.sql(..., search_states=...)` allows more")
+    found = Diagnostic("E616", message, plan.pattern.span, helps=helps)
+    return DataError([found], plan.text)
+
+
+_SIMPLER = "use conditions on the row and its neighbours (PREV, NEXT), a shorter pattern, or WITHIN"
 
 
 def _signature(compiler: ScalarCompiler) -> tuple[Callable[[PartialMatch], Any], bool]:
@@ -190,15 +211,16 @@ def _signature(compiler: ScalarCompiler) -> tuple[Callable[[PartialMatch], Any],
 
     def signature(path: PartialMatch) -> Any:
         if everything:
-            return tuple(path.labels)
+            return path.trail[-1]
         parts: list[Any] = [tuple(path.places[i][:n]) for i, n in heads]
         parts += [tuple(path.places[i][-n:]) for i, n in tails]
         if first_labels:
             parts.append(tuple(path.labels[:first_labels]))
         if last_labels:
             parts.append(tuple(path.labels[-last_labels:]))
-        parts += [tally.history[-1] for tally in tallies]
+        parts += [tally.mark for tally in tallies]
         return tuple(parts)
 
+    compiler.needs_trail |= everything
     shared = not (compiler.needs_start or everything or tallies)
     return signature, shared

@@ -97,6 +97,10 @@ def _parse_select(reader: Reader) -> Select:
     reader.expect_words("FROM")
     source = _parse_source(reader)
     where = parse_expression(reader) if reader.take_words("WHERE") else None
+    if where is not None:
+        _check_known(where)
+        if _has_aggregate(where):
+            raise NotSimpleError("WHERE")  # noqa: EM101  # what is not simple
     group_by: list[tree.Column] = []
     if reader.take_words("GROUP", "BY"):
         group_by.append(parse_column(reader))
@@ -137,8 +141,18 @@ def _check_known(node: tree.Expression) -> None:
     """Refuse what only a full SQL engine knows."""
     if isinstance(node, tree.Navigate | tree.Classifier | tree.MatchNumber):
         raise NotSimpleError(type(node).__name__)
-    if isinstance(node, tree.Call) and node.name not in FUNCTIONS | AGGREGATES:
-        raise NotSimpleError(node.name)
+    if isinstance(node, tree.Call):
+        least, most = {**FUNCTIONS, **AGGREGATES}.get(node.name, (0, -1))
+        aggregates = node.name in AGGREGATES
+        count = 1 if node.star else len(node.arguments)
+        counted = count >= least and (most is None or count <= most)
+        starred = node.star and (node.name != "COUNT" or node.distinct)
+        decorated = node.semantics is not None or (
+            not aggregates and (node.distinct or node.star or node.condition is not None)
+        )
+        nested = aggregates and any(map(_has_aggregate, tree.children(node)))
+        if not counted or starred or decorated or nested:
+            raise NotSimpleError(node.name)
     for child in tree.children(node):
         _check_known(child)
 

@@ -19,10 +19,9 @@ from cepheid.row_pattern.arrow import Value, pa
 from cepheid.row_pattern.bind_expressions import AGGREGATES, find_column
 from cepheid.row_pattern.conditions import truth
 from cepheid.row_pattern.measures import full_length
-from cepheid.row_pattern.operators import as_truth
 from cepheid.row_pattern.plan import OrderKey
 from cepheid.row_pattern.select_tree import Item, Select
-from cepheid.row_pattern.values import evaluate
+from cepheid.row_pattern.values import evaluate, evaluate_condition
 
 
 def run_select(select: Select, tables: Mapping[str, Table], text: str) -> Table:
@@ -87,7 +86,7 @@ def _column(node: tree.Expression, table: Table, text: str) -> Value:
 
 
 def _holds(condition: tree.Expression, table: Table, text: str) -> Value:
-    value = as_truth(evaluate(condition, lambda node: _column(node, table, text)))
+    value = evaluate_condition(condition, lambda node: _column(node, table, text))
     return truth(full_length(value, len(table)))
 
 
@@ -140,23 +139,23 @@ def _aggregated(select: Select, table: Table, text: str) -> Table:
         arguments = [full_length(evaluate(a, row_leaf), len(table)) for a in over]
         use = np.ones(len(table), np.bool_)
         if call.condition is not None:
-            use = truth(full_length(evaluate(call.condition, row_leaf), len(table)))
+            use = truth(full_length(evaluate_condition(call.condition, row_leaf), len(table)))
         return aggregate(node, arguments, use, bounds, begins, sizes - 1, "")
 
     def value(expression: tree.Expression) -> Value:
-        found: dict[str, Value] = {}
+        found: dict[str, tree.Call] = {}
 
         def replaced(node: tree.Expression) -> tree.Expression:
             if isinstance(node, tree.Call) and node.name in AGGREGATES:
                 name = f"aggregate {len(found)}"
-                found[name] = aggregate_of(node)
+                found[name] = node
                 return tree.RowColumn(name, span=node.span)
             inner = tuple(replaced(child) for child in tree.children(node))
             return tree.with_children(node, inner)
 
         def leaf(node: tree.Expression) -> Value:
             if isinstance(node, tree.RowColumn):
-                return found[node.name]
+                return aggregate_of(found[node.name])
             return row_leaf(node).take(pa.array(begins))
 
         return evaluate(replaced(expression), leaf)

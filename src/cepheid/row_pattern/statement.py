@@ -6,15 +6,21 @@ before it, by the name of a view; the text that is left is ordinary SQL.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
 
-from cepheid.errors import BindError, Diagnostic, Span
+from cepheid.errors import BindError, Diagnostic, QuerySyntaxError, Span
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.lexer import Token, TokenKind, tokenize
 from cepheid.row_pattern.parser import parse_clause
 from cepheid.row_pattern.reader import Reader
+
+PARENTHESES_MAX = 200
+"""Spark reads so many inside each other; with twice as many its parser gives up."""
+
+_WORD_END, _WORD_START = re.compile(r"\w$"), re.compile(r"\w")
 
 _BEFORE_TABLE = frozenset({"FROM", "JOIN", "LATERAL", "TABLE", "ONLY", "INTO", "AS"})
 
@@ -77,7 +83,10 @@ class Statement(msgspec.Struct, frozen=True):
         ]
         parts, place = [], span.start
         for one, view in sorted(outermost):
-            parts += [self.text[place : one.start], view]
+            # What touches the clause or its table must not become part of the name.
+            before = " " if _WORD_END.search(self.text[place : one.start]) else ""
+            after = " " if _WORD_START.match(self.text[one.end :]) else ""
+            parts += [self.text[place : one.start], before, view, after]
             place = one.end
         return "".join([*parts, self.text[place : span.end]])
 
@@ -100,6 +109,7 @@ def read_statement(text: str) -> Statement:
     ('SELECT * FROM v AS m', 'SELECT * FROM t')
     """
     tokens = tokenize(text)
+    _check_nesting(tokens, text)
     named = _find_named(tokens)
     sites = []
     for place, token in enumerate(tokens):
@@ -113,6 +123,17 @@ def read_statement(text: str) -> Statement:
         helps = ("write `FROM table MATCH_RECOGNIZE (...)`, or run the text with Spark itself",)
         raise BindError([Diagnostic("E613", message, Span(0, 0), helps=helps)], text)
     return Statement(text, tuple(sites))
+
+
+def _check_nesting(tokens: Sequence[Token], text: str) -> None:
+    """Refuse what would end Spark's stack, where it reads the rest of the text."""
+    depth = 0
+    for token in tokens:
+        depth += token.is_mark("(") - token.is_mark(")")
+        if depth > PARENTHESES_MAX:
+            message = f"the text is nested deeper than {PARENTHESES_MAX} parentheses"
+            helps = ("remove parentheses that change nothing, or name inner queries with WITH",)
+            raise QuerySyntaxError([Diagnostic("E601", message, token.span, helps=helps)], text)
 
 
 def _find_source(tokens: Sequence[Token], place: int, text: str) -> tuple[Span, int]:

@@ -51,13 +51,32 @@ def evaluate(node: tree.Expression, leaf: Leaf, text: str = "") -> Value:
     try:
         return _evaluate(node, leaf, text)
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError, TypeError) as error:
-        message = f"the types do not fit: {_reason(error)}"
-        raise BindError([Diagnostic("E609", message, node.span)], text) from error
+        raise _misfit(node, error, text) from error
     except (pa.ArrowInvalid, ArithmeticError, ValueError) as error:
         if isinstance(error, CepheidError):
             raise
         message = f"a value cannot be computed: {_reason(error)}"
         raise DataError([Diagnostic("E614", message, node.span)], text) from error
+
+
+def evaluate_condition(node: tree.Expression, leaf: Leaf, text: str = "") -> Value:
+    """Return the value of a condition; an untyped NULL is one too.
+
+    Raises
+    ------
+    BindError
+        E609 if its value is no truth value.
+    """
+    value = evaluate(node, leaf, text)
+    try:
+        return as_truth(value)
+    except TypeError as error:
+        raise _misfit(node, error, text) from error
+
+
+def _misfit(node: tree.Expression, error: Exception, text: str) -> BindError:
+    message = f"the types do not fit: {_reason(error)}"
+    return BindError([Diagnostic("E609", message, node.span)], text)
 
 
 def _reason(error: Exception) -> str:

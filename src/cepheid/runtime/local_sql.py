@@ -15,7 +15,7 @@ from cepheid.events.arriving import as_table, is_pandas
 from cepheid.options import unused
 from cepheid.row_pattern.bind import bind_clause
 from cepheid.row_pattern.bind_expressions import find_column
-from cepheid.row_pattern.plan import MatchPlan
+from cepheid.row_pattern.plan import MatchPlan, SearchBounds
 from cepheid.row_pattern.recognize import recognize, result_schema
 from cepheid.row_pattern.select_tree import NotSimpleError, Select, parse_select, plain_source
 from cepheid.row_pattern.simple_select import run_select
@@ -26,13 +26,20 @@ from cepheid.store.reader import StoreReader
 from cepheid.store.snapshot import Snapshot
 
 
-def run_local_sql(text: str, tables: Mapping[str, Any], strategy: str | None = None) -> Any:
+def run_local_sql(
+    text: str,
+    tables: Mapping[str, Any],
+    strategy: str | None = None,
+    bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
+) -> Any:
     """Return the result of a SQL text over tables: Arrow, or pandas if all tables are pandas.
 
     Raises
     ------
     TypeError
         If a table is neither of Arrow nor of pandas, nor an event store.
+    UnsupportedError
+        E405 if a table is a streaming DataFrame.
     """
     statement = read_statement(text)
     known = Known(tables)
@@ -44,14 +51,20 @@ def run_local_sql(text: str, tables: Mapping[str, Any], strategy: str | None = N
             why = "Spark runs what is more than a SELECT over one table, and reads stores whole"
             unused("strategy", why, "leave it out")
         spark_sql = importlib.import_module("cepheid.runtime.spark_row_pattern")
-        result = spark_sql.run_tables(text, {name: known.table(name) for name in tables})
+        arrow = {name: known.table(name) for name in tables}
+        result = spark_sql.run_tables(text, arrow, bounds)
     else:
-        result = _run(statement, sources, outer, known, strategy)
+        result = _run(statement, sources, outer, known, strategy, bounds)
     return result.to_pandas() if all_pandas else result
 
 
 def explain_local_sql(
-    text: str, tables: Mapping[str, Any], strategy: str | None = None, *, analyze: bool = False
+    text: str,
+    tables: Mapping[str, Any],
+    strategy: str | None = None,
+    bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
+    *,
+    analyze: bool = False,
 ) -> str:
     """Return which part of each event store the clauses of a text read, and why."""
     statement = read_statement(text)
@@ -70,7 +83,8 @@ def explain_local_sql(
             schema = result_schema(plan, table.schema)
             told.append(f"clause {number + 1}  reads all rows of its table")
         else:
-            plan = bind_clause(site.clause, snapshot.manifest.schema.names, statement.text)
+            names = snapshot.manifest.schema.names
+            plan = bind_clause(site.clause, names, statement.text, bounds)
             if analyze:
                 run = run_clause(snapshot, plan, strategy)
                 replay, effort = run.replay, run.effort
@@ -147,16 +161,18 @@ def _run(
     outer: Select,
     known: Known,
     strategy: str | None,
+    bounds: SearchBounds,
 ) -> pa.Table:
     for number, (site, source) in enumerate(zip(statement.sites, sources, strict=True)):
         snapshot = known.snapshot(source)
         if snapshot is None:
             table = _select(source, known, statement.text)
-            plan = bind_clause(site.clause, table.column_names, statement.text)
+            plan = bind_clause(site.clause, table.column_names, statement.text, bounds)
             # As many threads as Arrow itself has for its columns.
             found = recognize(plan, table, threads=pa.cpu_count())
         else:
-            plan = bind_clause(site.clause, snapshot.manifest.schema.names, statement.text)
+            names = snapshot.manifest.schema.names
+            plan = bind_clause(site.clause, names, statement.text, bounds)
             found = run_clause(snapshot, plan, strategy).table
         known.arrow[_view(number)] = found
     return _select(outer, known, statement.text)

@@ -35,6 +35,7 @@ from cepheid.runtime.spark_schema import (
     spark_schema_of,
 )
 from cepheid.runtime.spark_slices import list_bucket, reach, run_times
+from cepheid.runtime.whole_frames import refuse_stream_of_query
 from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
@@ -59,7 +60,10 @@ def run_frame(
     ------
     ValueError
         If the strategy is unknown, or does not serve the query.
+    UnsupportedError
+        E405 if the DataFrame is a stream.
     """
+    refuse_stream_of_query(frame, compiled.plan.text)
     plan = compiled.with_schema(frame.schema).plan
     result = _run_plan(plan, frame, strategy)
     return result if plan.output.limit is None else result.limit(plan.output.limit)

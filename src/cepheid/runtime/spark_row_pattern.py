@@ -1,4 +1,4 @@
-"""SQL with MATCH_RECOGNIZE on Spark: clauses become views, Spark runs the rest.
+"""SQL with MATCH_RECOGNIZE on Spark: clauses become DataFrames, Spark runs the rest.
 
 Rows are sent to their partition by the keys of PARTITION BY (one shuffle), where each task sorts
 and matches them with the same code as in process.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -18,13 +18,15 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from cepheid.row_pattern.bind import bind_clause
 from cepheid.row_pattern.bind_expressions import find_column
-from cepheid.row_pattern.plan import MatchPlan
+from cepheid.row_pattern.plan import MatchPlan, SearchBounds
 from cepheid.row_pattern.recognize import recognize_parts, result_schema
 from cepheid.row_pattern.select_tree import NotSimpleError, parse_select, plain_source
 from cepheid.row_pattern.statement import read_statement
 from cepheid.runtime.spark_kernels import ship_kernels, use_shipped_kernels
 from cepheid.runtime.spark_store import clause_frame, store_frame
+from cepheid.runtime.spark_texts import run_text
 from cepheid.runtime.store_sql import STRETCH
+from cepheid.runtime.whole_frames import TABLE_WAY_OUT, refuse_stream
 from cepheid.store.event_store import EventStore
 
 OUTPUT_ROWS = 1 << 16
@@ -32,7 +34,10 @@ OUTPUT_ROWS = 1 << 16
 
 
 def run_spark_sql(
-    spark: SparkSession, text: str, tables: Mapping[str, Any] | None = None
+    spark: SparkSession,
+    text: str,
+    tables: Mapping[str, Any] | None = None,
+    bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
 ) -> DataFrame:
     """Return a DataFrame of the result of a SQL text.
 
@@ -44,43 +49,30 @@ def run_spark_sql(
         The SQL text.
     tables
         Further tables by name: Arrow tables, pandas or Spark DataFrames, event stores.
+    bounds
+        How much a search may do.
+
+    Raises
+    ------
+    UnsupportedError
+        E405 if a clause reads a streaming DataFrame.
     """
     statement = read_statement(text)
     known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
     run = uuid.uuid4().hex
-    views: list[str] = []
-    hidden = _temporary_views(spark, known)
-    try:
-        for name, frame in known.items():
-            frame.createOrReplaceTempView(name)
-        for number, site in enumerate(statement.sites):
-            source = statement.source_query(site, views)
-            store = _store_of(source, tables or {})
-            if store is None:
-                frame = spark.sql(source)
-                plan = bind_clause(site.clause, frame.columns, text)
-            else:
-                plan = bind_clause(site.clause, store.schema.names, text)
-                frame, plan = clause_frame(store, spark, plan)
-            view = f"cepheid_match_{run}_{number}"
-            match_frame(frame, plan).drop(STRETCH).createOrReplaceTempView(view)
-            views.append(view)
-        return spark.sql(statement.outer_query(views))
-    finally:
-        # The result was analysed when it was made, so that it no longer needs the names.
-        for name in (*views, *known):
-            spark.catalog.dropTempView(name)
-        for name, frame in hidden.items():
-            frame.createOrReplaceTempView(name)
-
-
-def _temporary_views(spark: SparkSession, names: Iterable[str]) -> dict[str, DataFrame]:
-    """Return the views of a session that tables of the same name will hide for a while."""
-    return {
-        name: spark.table(name)
-        for name in names
-        if spark.catalog.tableExists(name) and spark.catalog.getTable(name).isTemporary
-    }
+    frames: dict[str, DataFrame] = {}
+    for number, site in enumerate(statement.sites):
+        source = statement.source_query(site, list(frames))
+        store = _store_of(source, tables or {})
+        if store is None:
+            frame = run_text(spark, source, frames, known, statement)
+            refuse_stream(frame, "MATCH_RECOGNIZE", TABLE_WAY_OUT, text, site.source)
+            plan = bind_clause(site.clause, frame.columns, text, bounds)
+        else:
+            plan = bind_clause(site.clause, store.schema.names, text, bounds)
+            frame, plan = clause_frame(store, spark, plan)
+        frames[f"cepheid_match_{run}_{number}_"] = match_frame(frame, plan).drop(STRETCH)
+    return run_text(spark, statement.outer_query(list(frames)), frames, known, statement)
 
 
 def _data_frame(spark: SparkSession, table: Any) -> DataFrame:
@@ -102,9 +94,9 @@ def _store_of(source: str, tables: Mapping[str, Any]) -> EventStore | None:
     return None if found is None else stores.get(found)
 
 
-def run_tables(text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+def run_tables(text: str, tables: Mapping[str, pa.Table], bounds: SearchBounds) -> pa.Table:
     """Return the result of a SQL text over Arrow tables, by way of a Spark session."""
-    return run_spark_sql(_session(), text, tables).toArrow()
+    return run_spark_sql(_session(), text, tables, bounds).toArrow()
 
 
 def _session() -> SparkSession:

@@ -24,6 +24,7 @@ from cepheid.runtime.spark_select_join import join_frames
 from cepheid.runtime.spark_select_rows import Stream, filtered, project, stream_of
 from cepheid.runtime.spark_select_windows import Clock, counted_windows, time_windows
 from cepheid.runtime.spark_store import store_frame
+from cepheid.runtime.whole_frames import refuse_stream_of_query
 from cepheid.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -42,7 +43,14 @@ def run_frames(
 
     Files and stores are read by Spark's tasks. Aggregates that the index of a store answers are
     computed here: there are few, and no event is read.
+
+    Raises
+    ------
+    UnsupportedError
+        E405 if a DataFrame is a stream.
     """
+    for stream in streams:
+        refuse_stream_of_query(stream, compiled.plan.text)
     session = spark or next(s.sparkSession for s in streams if is_frame(s))
     inputs = [_opened(stream, session) for stream in streams]
     plan = with_schemas(compiled, [one.schema for one in inputs]).plan

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.functions import udtf
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -41,6 +42,10 @@ NAME = "cepheid"
 CHUNK_ROWS = 1 << 16
 SLICES_MAX = 16
 """Slices of a data source, which does not know how many cores there are."""
+
+
+STREAM_PROPERTY = "sql.streaming.queryId"
+"""What Spark tells the tasks of a micro-batch."""
 
 
 def register(spark: Any) -> None:
@@ -75,6 +80,7 @@ class TrendFunction:
 
     def __init__(self, planned: PlannedFunction) -> None:
         self._plan = Plan.from_json(planned.plan)
+        _refuse_micro_batch(self._plan.text)
         self._schema = pa.ipc.read_schema(pa.py_buffer(planned.events))
         self._stamps = planned.stamps
         self._rows: list[Row] = []
@@ -149,6 +155,24 @@ class TrendFunction:
         arrays = [pa.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)]
         self._tables.append(pa.Table.from_arrays(arrays, schema=self._schema))
         self._rows = []
+
+
+def _refuse_micro_batch(text: str) -> None:
+    """Refuse to run in a task of a micro-batch, which knows the events of no other.
+
+    Raises
+    ------
+    UnsupportedError
+        E405.
+    """
+    context = TaskContext.get()
+    if context is not None and context.getLocalProperty(STREAM_PROPERTY):
+        message = "`cepheid(TABLE(...))` would answer for each micro-batch on its own"
+        helps = (
+            "run a live query with `q.stream(events, watermark='10 seconds')`",
+            "in `foreachBatch`, `q.run(frame)` answers for the batch",
+        )
+        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], text)
 
 
 def _quoted(name: str, table: StructType) -> str:

@@ -27,6 +27,7 @@ from cepheid.runtime.spark_schema import plain_schema, spark_schema_of
 from cepheid.runtime.spark_slices import reach, run_range
 from cepheid.runtime.store_run import columns_of, events_of
 from cepheid.runtime.store_sql import STRETCH, by_stretch, in_stretches, plan_clause
+from cepheid.runtime.whole_frames import refuse_stream
 from cepheid.runtime.work import Work
 from cepheid.store.arriving import fitted, in_order
 from cepheid.store.event_store import EventStore
@@ -208,7 +209,15 @@ def _numbers(batches: tasks.Batches) -> list[int]:
 def append_frame(
     store: EventStore, frame: DataFrame, *, source: str = "", batch: int | None = None
 ) -> int:
-    """Store the events of a DataFrame; tasks write segments, which are committed together."""
+    """Store the events of a DataFrame; tasks write segments, which are committed together.
+
+    Raises
+    ------
+    UnsupportedError
+        E405 if the DataFrame is a stream.
+    """
+    way_out = "store its batches: `events.writeStream.foreachBatch(store.sink('name')).start()`"
+    refuse_stream(frame, "`append`", way_out)
     if batch is not None and store.has_batch(source, batch):
         return 0
     empty = to_arrow_schema(frame.schema, timezone="UTC").empty_table()

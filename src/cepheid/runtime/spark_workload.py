@@ -43,6 +43,7 @@ from cepheid.runtime.spark_schema import (
     result_schema_of,
     spark_schema_of,
 )
+from cepheid.runtime.whole_frames import refuse_stream_of_query
 from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
@@ -85,8 +86,11 @@ def run_workload(
     ------
     DataError
         E501 if there is no such file, E531 if the results do not fit one table.
+    UnsupportedError
+        E405 if the DataFrame is a stream.
     """
     frame = read_frame(spark, find_paths(events)) if isinstance(events, str) else events
+    refuse_stream_of_query(frame, "")
     plans: dict[str, Plan] = {}
     for name, query in zip(workload.names, workload.queries, strict=True):
         try:

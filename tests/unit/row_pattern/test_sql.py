@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import tracemalloc
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from tests.row_pattern.ticks import run_on_ticks, ticks
 
 import cepheid
-from cepheid.row_pattern import find, search
+from cepheid.row_pattern import find
 from cepheid.row_pattern.statement import read_statement
 
 FALL = "PATTERN (A B+) DEFINE B AS price < PREV(price)"
@@ -199,6 +200,53 @@ def test_aggregates(measure: str, expected: Any) -> None:
     assert measured(measure, x=[1, 3, 2], y=["a", None, "a"]) == [expected]
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "v = 1 AND TRUE",
+        "TRUE AND v = 1",
+        "v = 1 AND 1 = 1",
+        "v = 1 AND NOT FALSE",
+        "v = 1 AND CLASSIFIER() = 'A'",
+        "CLASSIFIER() = 'A' AND v = 1 AND TRUE",
+        "v = 1 AND (NULL OR TRUE)",
+        "v = 1 OR FALSE",
+        "NULL OR v = 1",
+        "NOT (v <> 1 OR FALSE)",
+        "v = 1 AND TRUE AND COUNT(*) >= 1",
+    ],
+)
+def test_constants_leave_the_other_conditions_alone(condition: str) -> None:
+    rest = f"PATTERN (A+) DEFINE A AS {condition}"
+    columns = {"t": [1, 2, 3, 4, 5, 6], "v": [1, 0, 0, 1, 0, 1]}
+    assert measured("ARRAY_AGG(t)", rest, **columns) == [[1], [4], [6]]
+
+
+@pytest.mark.parametrize("condition", ["v = 1 AND FALSE", "NULL AND v = 1", "v = 1 AND NULL"])
+def test_constants_that_no_row_fits(condition: str) -> None:
+    assert measured("COUNT(*)", f"PATTERN (A+) DEFINE A AS {condition}", v=[1, 0]) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "expected", "lengths"),
+    [
+        ("COUNT(*) FILTER (WHERE x > 15)", 3, [2, 1, 1]),
+        ("COUNT(A.*) FILTER (WHERE A.x > 15)", 3, [2, 1, 1]),
+        ("COUNT(A.*) FILTER (WHERE x > 15)", 3, [2, 1, 1]),
+        ("COUNT(A.x) FILTER (WHERE x > 15 AND CLASSIFIER() = 'A')", 3, [2, 1, 1]),
+        ("COUNT(x) FILTER (WHERE x > 15)", 3, [2, 1, 1]),
+        ("COUNT(*) FILTER (WHERE CLASSIFIER() = 'B')", 0, [4]),
+        ("COUNT(A.*) FILTER (WHERE NULL)", 0, [4]),
+        ("COUNT(*) FILTER (WHERE TRUE)", 4, [1, 1, 1, 1]),
+    ],
+)
+def test_filter_says_which_rows_count(count: str, expected: int, lengths: list[int]) -> None:
+    values = [10, 20, 30, 40]
+    assert measured(count, x=values) == [expected]
+    seen = f"PATTERN (A+ B?) DEFINE B AS FALSE, A AS {count} <= 1"
+    assert measured("COUNT(*)", seen, x=values) == lengths
+
+
 def test_whole_numbers_do_not_wrap() -> None:
     with pytest.raises(cepheid.DataError, match="E614"):
         measured("SUM(x)", x=[2**62, 2**62])
@@ -242,13 +290,58 @@ def test_skip_has_no_place_to_go() -> None:
                 measured("1", rest, x=[1, 1])
 
 
-def test_searches_that_take_too_long_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find, "STEPS_MAX", 1000)
-    monkeypatch.setattr(search, "STEPS_MAX", 1000)
-    for condition in ("SUM(A.x) = -1", "CONCAT(SUM(A.x)) = 'x'"):
-        rest = f"PATTERN ((A | B)+ C) DEFINE C AS {condition}"
-        with pytest.raises(cepheid.DataError, match="E612"):
-            measured("1", rest, x=[2**i for i in range(18)])
+EXPONENTIAL = ["SUM(A.x) = -1", "CONCAT(SUM(A.x)) = 'x'", "ARRAY_AGG(A.x)[1] = -1"]
+"""Conditions for which nearly all partial matches of `(A | B)+` differ."""
+
+
+@pytest.mark.parametrize("condition", EXPONENTIAL)
+@pytest.mark.parametrize(("bound", "code"), [("search_steps", "E612"), ("search_states", "E616")])
+def test_searches_that_explode_end(condition: str, bound: str, code: str) -> None:
+    text = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY t MEASURES 1 AS v PATTERN ((A | B)+ C) "
+    text += f"DEFINE C AS {condition})"
+    table = pa.table({"t": range(18), "x": [2**i for i in range(18)]})
+    given: Any = {bound: 1000}
+    with pytest.raises(cepheid.DataError, match=bound) as caught:
+        cepheid.sql(text, tables={"t": table}, **given)
+    assert caught.value.diagnostics[0].code == code
+    assert "more than 1,000 " in str(caught.value)
+
+
+@pytest.mark.parametrize("bound", [0, -1, 2**60, True, "1000"])
+def test_bounds_of_searches_are_positive_numbers(bound: Any) -> None:
+    text = "SELECT * FROM t MATCH_RECOGNIZE (MEASURES 1 AS v PATTERN (A))"
+    with pytest.raises((TypeError, ValueError), match="search_states"):
+        cepheid.sql(text, tables={"t": pa.table({"x": [1]})}, search_states=bound)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "PATTERN ((A | B)* C) DEFINE B AS FIRST(A.x) < B.x, C AS x < 0",
+        "PATTERN ((A | B)* C) DEFINE A AS MAX(A.x) < 1000, C AS x < 0",
+        "PATTERN ((A | B)* C) DEFINE A AS MIN(DISTINCT A.x) * 1.0 < 1000, C AS x < 0",
+        "PATTERN ((A | B)* C) DEFINE A AS COUNT(A.x) < 1000, C AS x < 0",
+        "PATTERN ((A | B)* C) DEFINE A AS COUNT_IF(A.x > 5) < 1000, C AS x < 0",
+        "PATTERN ((A | B)* C) DEFINE A AS COUNT(A.x) FILTER (WHERE x > 5) < 1000, C AS x < 0",
+    ],
+)
+def test_searches_take_polynomial_time(rest: str) -> None:
+    """What conditions cannot see is not kept, so that few partial matches differ."""
+    values = [(i * 7919) % 1009 for i in range(30)]
+    text = f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY t MEASURES 1 AS v {rest})"
+    table = pa.table({"t": range(30), "x": values})
+    found = cepheid.sql(text, tables={"t": table}, search_steps=60_000, search_states=3_000)
+    assert found.num_rows == 0
+
+
+def test_aggregates_of_many_values_in_define_take_little_memory() -> None:
+    """All values of a match of n rows are kept once, and not once for each row."""
+    rest = "PATTERN (A+) DEFINE A AS CARDINALITY(ARRAY_AGG(A.x)) < 5000"
+    tracemalloc.start()
+    assert measured("COUNT(*)", rest, x=range(2000)) == [2000]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8_000_000
 
 
 def test_long_repetitive_input_takes_linear_time() -> None:
@@ -284,6 +377,15 @@ def test_many_matches_that_overlap_come_in_parts(monkeypatch: pytest.MonkeyPatch
         ("MEASURES RUNNING ABS(price) AS x PATTERN (A)", "E605"),
         ("MEASURES ABS(DISTINCT price) AS x PATTERN (A)", "E605"),
         ("MEASURES SUM(*) AS x PATTERN (A)", "E605"),
+        ("MEASURES COUNT(DISTINCT *) AS x PATTERN (A)", "E605"),
+        ("MEASURES COUNT(*) FILTER (WHERE prise > 1) AS x PATTERN (A)", "E603"),
+        ("MEASURES COUNT(A.*) FILTER (WHERE Z.price > 1) AS x PATTERN (A)", "E604"),
+        ("MEASURES SUM(price) FILTER (WHERE A.price > 1) AS x PATTERN (A)", "E605"),
+        ("MEASURES COUNT(*) FILTER (WHERE A.price > 1) AS x PATTERN (A)", "E605"),
+        ("MEASURES COUNT(*) FILTER (WHERE FIRST(price) > 1) AS x PATTERN (A)", "E605"),
+        ("MEASURES COUNT(*) FILTER (WHERE price) AS x PATTERN (A)", "E609"),
+        ("MEASURES 1 AS x PATTERN (A) DEFINE A AS COUNT(*) FILTER (WHERE prise) > 1", "E603"),
+        ("MEASURES 1 AS x PATTERN (A) DEFINE A AS SUM(price) FILTER (WHERE price) > 1", "E609"),
         ("MEASURES FIRST(1) AS x PATTERN (A)", "E605"),
         ("MEASURES 1 AS x PATTERN (A) DEFINE A AS FINAL LAST(price) > 1", "E605"),
         ("MEASURES ABS(1, 2) AS x PATTERN (A)", "E608"),
@@ -296,6 +398,13 @@ def test_many_matches_that_overlap_come_in_parts(monkeypatch: pytest.MonkeyPatch
         ("MEASURES 1 AS x PATTERN (PERMUTE(A,B,C,D,E,F,G,H,I))", "E607"),
         ("MEASURES 1 AS x PATTERN (A{0})", "E615"),
         ("MEASURES 1 AS x PATTERN (A", "E601"),
+        (f"MEASURES {'7' * 5000} AS x PATTERN (A)", "E601"),
+        (f"MEASURES {'7' * 5000}.5 AS x PATTERN (A)", "E601"),
+        (f"MEASURES PREV(price, {'7' * 5000}) AS x PATTERN (A)", "E601"),
+        (f"MEASURES INTERVAL '{'7' * 5000}' SECOND AS x PATTERN (A)", "E601"),
+        (f"MEASURES 1 AS x PATTERN (A{{{'7' * 5000}}})", "E601"),
+        (f"ORDER BY seq MEASURES 1 AS x PATTERN (A) WITHIN {'7' * 5000}", "E601"),
+        ("MEASURES 1e999 AS x PATTERN (A)", "E601"),
         ("MEASURES 1 AS x PATTERN (A | )", "E601"),
         ("MEASURES 1 PATTERN (A)", "E601"),
         ("MEASURES 1 AS x SEEK PATTERN (A)", "E601"),
@@ -322,6 +431,22 @@ def test_mistakes(clause: str, code: str) -> None:
 def test_text_without_a_clause_or_its_table(text: str) -> None:
     with pytest.raises(cepheid.CepheidError, match="E613"):
         run_on_ticks(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{o}SELECT * FROM ticks {clause}{c}",
+        "SELECT * FROM {o}ticks{c} {clause}",
+        "SELECT {o}x{c} FROM ticks {clause}",
+        "SELECT * FROM ticks {clause} WHERE x < {o}1{c}",
+    ],
+)
+def test_deep_nesting_is_refused(text: str) -> None:
+    clause = "MATCH_RECOGNIZE (ORDER BY seq MEASURES 1 AS x PATTERN (A))"
+    written = text.format(clause=clause, o="(" * 3000, c=")" * 3000)
+    with pytest.raises(cepheid.QuerySyntaxError, match=r"E601.*200 parentheses"):
+        run_on_ticks(written)
 
 
 @pytest.mark.parametrize("item", ["prise", "SUM(prise)", "price + 1, prise"])

@@ -1,0 +1,47 @@
+"""What reads all events before it answers takes no streaming DataFrame, and says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cepheid.errors import Diagnostic, UnsupportedError
+
+if TYPE_CHECKING:
+    from cepheid.errors import Span
+
+STREAM_WAY_OUT = "use `stream`: `q.stream(events, watermark='10 seconds')`"
+TABLE_WAY_OUT = "run it over a table; `cepheid.query(...).stream(...)` is for live patterns"
+
+
+def refuse_stream(
+    events: Any, what: str, way_out: str, text: str = "", span: Span | None = None
+) -> None:
+    """Refuse events that are a streaming DataFrame; anything else is let through.
+
+    Without this Spark would answer for each micro-batch on its own, which is no answer at all.
+
+    Parameters
+    ----------
+    events
+        Events of any kind.
+    what
+        What reads them, as the beginning of a sentence.
+    way_out
+        What to write in its place.
+    text, span
+        The query, and where it names the events.
+
+    Raises
+    ------
+    UnsupportedError
+        E405.
+    """
+    if getattr(events, "isStreaming", False) is True:
+        message = f"{what} reads all events before it answers, and this DataFrame is a stream"
+        found = Diagnostic("E405", message, span, helps=(way_out,))
+        raise UnsupportedError([found], text)
+
+
+def refuse_stream_of_query(events: Any, text: str) -> None:
+    """Refuse a streaming DataFrame for ``run`` of a query."""
+    refuse_stream(events, "`run`", STREAM_WAY_OUT, text)
