@@ -73,7 +73,10 @@ def test_every_code_has_a_page_and_a_golden_file() -> None:
     assert shown <= golden
     with_data = {
         f"E5{n:02}"
-        for n in (*range(1, 14), 15, 21, 22, 23, 24, 25, 31, 32, *range(41, 46), 51, 52, 53, 61)
+        for n in (
+            *(*range(1, 14), 15, *range(21, 26), 31, 32, *range(41, 46)),
+            *(51, 52, 53, 61, 70, 71, 72),
+        )
     } | {
         "E610",
         "E611",

@@ -152,8 +152,10 @@ def test_sums_that_leave_64_bits_are_refused_in_a_window_and_not_over_the_stream
     large = [{"ts": LATER + 1_000 * n, "k": "p", "g": 1, "x": 2**60, "y": 0.0} for n in range(20)]
     found, _, _ = turns(work, [large])
     assert [row["sum_x"] for row in found] == [2**61] * 10
+    found, _, _ = turns(work, [[{**event, "x": -(2**62)} for event in large]])
+    assert [row["sum_x"] for row in found] == [-(2**63)] * 10
     with pytest.raises(DataError, match="E504"):
-        turns(work, [[{**event, "x": -(2**61)} for event in large]])
+        turns(work, [[{**event, "x": -(2**62) - 1} for event in large]])
 
 
 def test_other_queries_and_columns_do_not_go_on_with_a_state() -> None:

@@ -297,6 +297,23 @@ def test_a_sum_that_leaves_64_bits_is_an_error() -> None:
     assert run("SELECT MAX(x), COUNT(x) FROM s", table) == [{"max_x": 2**62, "count_x": 2}]
 
 
+def test_a_sum_is_right_whatever_is_added_first() -> None:
+    values = [2**63 - 1, 2**63 - 1, -(2**63), -(2**62), 1]
+    tables = [pa.table({"ts": [n], "g": [n % 2], "x": [x]}) for n, x in enumerate(values)]
+    whole = pa.concat_tables(tables)
+    text = "SELECT SUM(x) AS s, AVG(x) AS m FROM s"
+    assert run(text, whole) == [{"s": sum(values), "m": sum(values) / 5}]
+    for window in ("9 us", "9 EVENTS"):
+        found = run(f"{text} GROUP BY g WINDOW {window}", whole.slice(1))
+        assert [row["s"] for row in found] == [values[2] + values[4], values[1] + values[3]]
+    large = [2**62, 2**61, -(2**63), 2**62, 2**61]
+    sums = [sum(large[max(n - 2, 0) : n + 1]) for n in range(7)]
+    table = pa.table({"ts": range(5), "x": large})
+    assert [row["s"] for row in run(f"{text} WINDOW 3 us SLIDE 1 us", table)] == sums
+    with pytest.raises(cepheid.DataError, match=r"E504.*a sum of `x` left 64 bits"):
+        run(f"{text} WINDOW 2 us", whole)
+
+
 def test_too_many_windows_are_an_error() -> None:
     table = pa.table({"ts": [0, 1], "x": [1, 1]})
     with pytest.raises(cepheid.DataError, match="E511"):

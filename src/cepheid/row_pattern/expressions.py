@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cepheid.errors import Diagnostic, QuerySyntaxError, Span
+from cepheid.events.constants import loses_digits
 from cepheid.events.temporal import UNIT_MICROSECONDS, duration_us
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.lexer import Token, TokenKind
@@ -226,7 +227,8 @@ def _number(reader: Reader) -> tree.Expression:
             message = "a whole number has more than 64 bits"
             raise QuerySyntaxError([Diagnostic("E601", message, token.span)], reader.text)
         return tree.Literal(value, span=token.span)
-    return tree.Literal(float(token.value), span=token.span)
+    digits = token.value if loses_digits(token.value) else ""
+    return tree.Literal(float(token.value), digits, span=token.span)
 
 
 def _parse_special(reader: Reader, token: Token) -> tree.Expression | None:

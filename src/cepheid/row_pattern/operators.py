@@ -1,7 +1,8 @@
 """SQL's operators over Arrow values: comparison, arithmetic, logic, casts.
 
 Integers have 64 bits and do not wrap; ``/`` gives a double, and NULL where the divisor is zero.
-NaN equals itself and is greater than every other number, as in Spark SQL.
+NaN equals itself and is greater than every other number, as in Spark SQL. Numbers of different
+types compare by value: neither side is rounded.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import datetime as dt
 import re
 from typing import Any
 
+from cepheid.events.decimals import Decimals, compare_decimals, read_decimals
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.arrow import Value, pa, pc
 
@@ -22,6 +24,9 @@ _COMPARE = {
     ">=": "greater_equal",
 }
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+COMPARISONS = frozenset(_COMPARE) | {"DISTINCT"}
+EXACT_MAX = 2**53
+"""Up to here whole numbers are doubles."""
 _CHECKED = {"+": "add_checked", "-": "subtract_checked", "*": "multiply_checked"}
 
 
@@ -52,9 +57,11 @@ def binary(operator: str, a: Value, b: Value) -> Value:
         return pc.or_(both, pc.xor(pc.is_null(a), pc.is_null(b)))
     if pa.types.is_null(a.type) or pa.types.is_null(b.type):
         return null_like(operator, a, b)
-    a, b = agree(a, b)
     if operator in _COMPARE:
-        return compare(operator, a, b)
+        if _is_number(a.type) and _is_number(b.type):
+            return _compare_numbers(operator, a, b)
+        return compare(operator, *agree(a, b))
+    a, b = agree(a, b)
     return _arithmetic(operator, a, b)
 
 
@@ -85,10 +92,10 @@ def agree(a: Value, b: Value) -> tuple[Value, Value]:
         return agree(a.cast(pa.timestamp("us")), b)
     if types.is_date(b.type) and types.is_timestamp(a.type):
         return agree(a, b.cast(pa.timestamp("us")))
-    if types.is_integer(a.type) and types.is_floating(b.type):
-        return as_double(a), b
-    if types.is_floating(a.type) and types.is_integer(b.type):
-        return a, as_double(b)
+    if _is_number(a.type) and _is_number(b.type):
+        if types.is_floating(a.type) or types.is_floating(b.type):
+            return as_double(a), as_double(b)
+        return a, b
     if is_text(a.type) != is_text(b.type):
         message = f"{a.type} and {b.type}"
         raise TypeError(message)
@@ -106,6 +113,55 @@ def _parse_times(value: Value, kind: Any) -> Value:
         naive = value.cast(pa.timestamp("us"))
         return pc.assume_timezone(naive, kind.tz)
     return value.cast(kind)
+
+
+def _is_number(kind: Any) -> bool:
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _compare_numbers(operator: str, a: Value, b: Value) -> Value:
+    """Return a comparison of two numbers of any types."""
+    types = pa.types
+    if types.is_decimal(a.type) or types.is_decimal(b.type):
+        return _compare_decimals(operator, a, b)
+    if types.is_floating(a.type) and types.is_integer(b.type):
+        return _compare_mixed(_MIRRORED[operator], b, a)
+    if types.is_integer(a.type) and types.is_floating(b.type):
+        return _compare_mixed(operator, a, b)
+    return compare(operator, _widened(a), _widened(b))
+
+
+def _compare_mixed(operator: str, whole: Value, doubles: Value) -> Value:
+    """Compare whole numbers with doubles; where the nearest ones are equal, the rest decides."""
+    near, other = as_double(whole), as_double(doubles)
+    found = compare(operator, near, other)
+    ends = pc.min_max(pa.array([whole.as_py()]) if isinstance(whole, pa.Scalar) else whole).as_py()
+    if ends["min"] is None or max(-ends["min"], ends["max"]) <= EXACT_MAX:
+        return found
+    tie = pc.equal(near, other)
+    inside = pc.and_(tie, pc.less(other, 2.0**63))
+    back = pc.if_else(inside, other, 0.0).cast(pa.int64())
+    exact = pc.call_function(_COMPARE[operator], [_widened(whole), back])
+    below = pa.scalar(operator in ("<", "<=", "<>"))
+    return pc.if_else(tie, pc.if_else(inside, exact, below), found)
+
+
+def _compare_decimals(operator: str, a: Value, b: Value) -> Value:
+    """Compare decimals with numbers, digit by digit."""
+    sides: list[Any] = []
+    valid = pc.and_(pc.is_valid(a), pc.is_valid(b))
+    for value in (a, b):
+        array = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else value
+        filled = array.fill_null(pa.scalar(0, array.type)) if array.null_count else array
+        decimal = pa.types.is_decimal(array.type)
+        if decimal and array.type.scale < 0:
+            filled = filled.cast(pa.string()).cast(pa.decimal256(76, 0))
+        sides.append(Decimals(filled, "") if decimal else _widened(filled).to_numpy())
+    found = pa.array(compare_decimals(operator, *sides))
+    if isinstance(a, pa.Scalar) and isinstance(b, pa.Scalar):
+        found = found[0]
+    return pc.if_else(valid, found, pa.scalar(None, pa.bool_()))
 
 
 def compare(operator: str, a: Value, b: Value) -> Value:
@@ -181,7 +237,15 @@ def _widened(value: Value) -> Value:
 
 
 def as_double(value: Value) -> Value:
-    """Return a number as the nearest double."""
+    """Return a number as the nearest double; a decimal is refused if it would lose digits."""
+    if pa.types.is_decimal(value.type):
+        if isinstance(value, pa.Scalar):
+            return as_double(pa.array([value.as_py()], value.type))[0]
+        data, _ = read_decimals(value)
+        if isinstance(data, Decimals):
+            data.refuse()
+        missing = value.is_null().to_numpy(zero_copy_only=False)
+        return pa.array(data.astype(float), mask=missing)
     return value if pa.types.is_float64(value.type) else value.cast(pa.float64(), safe=False)
 
 

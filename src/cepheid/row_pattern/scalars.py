@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 from cepheid.row_pattern import tree
-from cepheid.row_pattern.aggregates import collector
+from cepheid.row_pattern.aggregates import collector, exact_sum
 from cepheid.row_pattern.arrange import ArrangedRows
 from cepheid.row_pattern.arrow import Value, pa
 from cepheid.row_pattern.operators import binary
-from cepheid.row_pattern.values import evaluate
+from cepheid.row_pattern.values import as_written, evaluate
 
 Scalar = Callable[["PartialMatch"], Any]
 RowScalar = Callable[["PartialMatch", int], Any]
@@ -146,8 +147,8 @@ class Tally:
 # NaN, which alone differs from itself, is the largest number.
 _FOLDS: dict[str, Callable[[Any, Any], Any]] = {
     "COUNT": lambda total, _: total,
-    "SUM": operator.add,
-    "AVG": operator.add,
+    "SUM": lambda a, b: exact_sum((a, b)) if isinstance(a, Decimal) else a + b,
+    "AVG": lambda a, b: exact_sum((a, b)) if isinstance(a, Decimal) else a + b,
     "MIN": lambda a, b: b if b < a or a != a else a,
     "MAX": lambda a, b: b if b > a or b != b else a,
     "BOOL_OR": lambda a, b: a or b,
@@ -291,8 +292,8 @@ class ScalarCompiler:
                 return lambda x: None if x is None else -x
             case tree.IsNull(negated=negated):
                 return lambda x: (x is not None) == negated
-            case tree.Binary(operator=sign) if sign in _COMPARE:
-                return _comparison(sign)
+            case tree.Binary(operator=sign, left=left, right=right) if sign in _COMPARE:
+                return _comparison(sign, left, right)
             case tree.Binary(operator=sign) if sign in _ARITHMETIC:
                 return _sum(sign)
         return self._slow(node)
@@ -341,19 +342,30 @@ def _or(a: Any, b: Any) -> Any:
     return None if a is None or b is None else False
 
 
-def _comparison(sign: str) -> Callable[[Any, Any], Any]:
+def _parts(sides: Sequence[tree.Expression]) -> list[tree.Expression]:
+    """Return expressions, and what stands behind a sign."""
+    return [side.operand if isinstance(side, tree.Unary) else side for side in sides]
+
+
+def _comparison(
+    sign: str, left: tree.Expression, right: tree.Expression
+) -> Callable[[Any, Any], Any]:
     compare = _COMPARE[sign]
+
+    # A constant with more digits than a double has goes the slow way.
+    long = any(isinstance(part, tree.Literal) and part.digits for part in _parts((left, right)))
 
     def compared(a: Any, b: Any) -> Any:
         if a is None or b is None:
             return None
-        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
+        if not long and isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
             if a == a and b == b:  # NaN alone differs from itself.
                 return compare(a, b)
             return compare(a != a, b != b)
         if isinstance(a, str) and isinstance(b, str):
             return compare(a, b)
-        return binary(sign, pa.scalar(a), pa.scalar(b)).as_py()
+        one, two = pa.scalar(a), pa.scalar(b)
+        return binary(sign, as_written(left, one, two), as_written(right, two, one)).as_py()
 
     return compared
 
