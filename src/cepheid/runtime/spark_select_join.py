@@ -15,7 +15,7 @@ from cepheid.planner.plan import Plan
 from cepheid.planner.select_plan import Extent
 from cepheid.runtime.spark_expressions import Expressions, Typed
 from cepheid.runtime.spark_select_rows import project, stream_of
-from cepheid.runtime.spark_select_windows import Clock, floor_divided, interval_of
+from cepheid.runtime.spark_select_windows import Clock, floor_divided, interval_of, with_time
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -142,7 +142,7 @@ def _numbered(sides: Sides) -> DataFrame:
         row = sf.struct(*(sf.col(f"`{name}`") for name in frame.columns)).alias(f"row{place}")
         parts.append(
             frame.select(
-                sides.time(place).column.alias("time"),
+                with_time(sides.time(place)).column.alias("time"),
                 sf.lit(place).alias("side"),
                 *ties,
                 sf.monotonically_increasing_id().alias("arrival"),

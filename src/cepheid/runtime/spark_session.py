@@ -162,7 +162,7 @@ def collect(frame: DataFrame, plan: Plan) -> pa.Table:
 
 
 _MESSAGE = re.compile(r"error\[(E\d{3})\]: (.*)")
-_HELP = re.compile(r"= help: (.*)")
+_HELP = re.compile(r"= help: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 
 
 def clear_error(error: Exception) -> DataError:
