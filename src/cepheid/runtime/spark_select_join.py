@@ -50,7 +50,11 @@ class Sides:
                 renamed = typed._replace(column=sf.col(f"`{shown}`"))
                 self._typed[stream.alias, name] = renamed
             clock = Clock.of(own.typed(plan.time), select.window)
-            clock = clock if watermark is None else clock.watched()
+            if watermark is not None:
+                # A join leaves out what is not after the watermark, which begins at 1970: a
+                # microsecond later, the events of this moment are.
+                watched = clock.watched()
+                clock = watched._replace(moment=watched.later(watched.moment, 1))
             name = f"cepheid_moment_{place}"
             chosen = frame.select(*columns, clock.moment.alias(name))
             if watermark is not None:
