@@ -11,6 +11,8 @@ import datetime as dt
 import re
 from typing import Any
 
+import numpy as np
+
 from cepheid.events.decimals import Decimals, compare_decimals, read_decimals
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.arrow import Value, pa, pc
@@ -110,7 +112,11 @@ def is_text(kind: Any) -> bool:
 
 def _parse_times(value: Value, kind: Any) -> Value:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
-        naive = value.cast(pa.timestamp("us"))
+        try:
+            naive = value.cast(pa.timestamp("us"))
+        except pa.ArrowInvalid:
+            # Arrow reads texts that name a zone as such only.
+            return value.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us", kind.tz))
         return pc.assume_timezone(naive, kind.tz)
     return value.cast(kind)
 
@@ -210,21 +216,28 @@ def _arithmetic(operator: str, a: Value, b: Value) -> Value:
         raise TypeError(message)
     a, b = _widened(a), _widened(b)
     if operator in _CHECKED:
+        if types.is_decimal(a.type) or types.is_decimal(b.type):
+            return _decimal_arithmetic(operator, a, b)
         if types.is_date(a.type) and types.is_duration(b.type):
             a = a.cast(pa.timestamp("us"))
         return pc.call_function(_CHECKED[operator], [a, b])
     if operator == "DIV":
         safe = _without_zero(b)
         whole = types.is_integer(a.type) and types.is_integer(b.type)
-        found = (
-            pc.divide_checked(a, safe)
-            if whole
-            else pc.trunc(pc.divide(as_double(a), as_double(safe)))
-        )
-        return found.cast(pa.int64())
+        if whole:
+            return pc.divide_checked(a, safe).cast(pa.int64())
+        return to_whole(pc.trunc(pc.divide(as_double(a), as_double(safe))))
     if operator == "%":
         return _remainder(a, b)
     return pc.divide(as_double(a), as_double(_without_zero(b)))
+
+
+def _decimal_arithmetic(operator: str, a: Value, b: Value) -> Value:
+    """Return a sum or product of decimals, as doubles if no type of decimals has room for it."""
+    try:
+        return pc.call_function(_CHECKED[operator], [a, b])
+    except pa.ArrowInvalid:
+        return pc.call_function(_CHECKED[operator], [as_double(a), as_double(b)])
 
 
 def _widened(value: Value) -> Value:
@@ -254,12 +267,43 @@ def _without_zero(value: Value) -> Value:
     return pc.if_else(zero, pa.scalar(None, value.type), value)
 
 
+def _filled(value: Value) -> Any:
+    """Return a number, or numbers, with 1 in the place of NULL."""
+    filled = pc.fill_null(value, pa.scalar(1, value.type))
+    return filled.as_py() if isinstance(value, pa.Scalar) else filled
+
+
+def to_whole(value: Value) -> Value:
+    """Return doubles that are whole as whole numbers of 64 bits.
+
+    Raises
+    ------
+    OverflowError
+        If one of them does not fit; Arrow takes 2^63 for a number that does.
+    """
+    fits = pc.and_(pc.greater_equal(value, -(2.0**63)), pc.less(value, 2.0**63))
+    known = fits.as_py() if isinstance(value, pa.Scalar) else pc.all(fits, min_count=0).as_py()
+    if known is False:
+        message = "a double does not fit 64 bits"
+        raise OverflowError(message)
+    return value.cast(pa.int64())
+
+
 def _remainder(a: Value, b: Value) -> Value:
-    safe = _without_zero(b)
-    if pa.types.is_integer(a.type) and pa.types.is_integer(b.type):
-        return pc.subtract(a, pc.multiply(pc.divide(a, safe), safe))
-    x, y = as_double(a), as_double(safe)
-    return pc.subtract(x, pc.multiply(pc.trunc(pc.divide(x, y)), y))
+    """Return the remainder, which has the sign of the dividend; NULL where the divisor is zero."""
+    whole = pa.types.is_integer(a.type) and pa.types.is_integer(b.type)
+    x, y = (a, b) if whole else (as_double(a), as_double(b))
+    safe = _without_zero(y)
+    kind = pa.int64() if whole else pa.float64()
+    dividends, divisors = (
+        np.atleast_1d(np.asarray(_filled(side.cast(kind)))) for side in (x, safe)
+    )
+    with np.errstate(invalid="ignore"):
+        found = pa.array(np.fmod(dividends, divisors), kind)
+    if isinstance(a, pa.Scalar) and isinstance(b, pa.Scalar):
+        found = found[0]
+    valid = pc.and_(pc.is_valid(x), pc.is_valid(safe))
+    return pc.if_else(valid, found, pa.scalar(None, kind))
 
 
 # ---------------------------------------------------------------------------------------
@@ -296,6 +340,9 @@ def unify(a: Value, b: Value) -> tuple[Value, Value]:
         return a.cast(pa.string()), b.cast(pa.string())
     if all(pa.types.is_integer(v.type) for v in (a, b)):
         return a.cast(pa.int64()), b.cast(pa.int64())
+    if pa.types.is_temporal(a.type) and pa.types.is_temporal(b.type):
+        one, two = agree(a, b)
+        return one, two.cast(one.type)
     return as_double(a), as_double(b)
 
 
@@ -332,7 +379,7 @@ def cast(value: Value, node: tree.Cast) -> Value:
         message = f"CAST knows no type {node.type_name}"
         raise TypeError(message)
     if pa.types.is_floating(value.type) and pa.types.is_integer(target):
-        value = pc.trunc(value)
+        value = pc.trunc(value) if node.lenient else to_whole(pc.trunc(value))
     if pa.types.is_integer(value.type) and pa.types.is_timestamp(target):
         value = value.cast(pa.timestamp("s"))
     if node.lenient:

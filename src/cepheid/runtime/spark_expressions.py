@@ -310,7 +310,8 @@ def _place(number: Column) -> Column:
     """Return a place in a text as Spark wants it; no text is longer than its numbers reach."""
     far = 2**31 - 1
     clamped = sf.greatest(sf.least(number, sf.lit(far)), sf.lit(-far))
-    return clamped.cast("int")
+    # The least and the greatest leave NULL out.
+    return sf.when(number.isNotNull(), clamped.cast("int"))
 
 
 def _micros(text: str) -> int:
