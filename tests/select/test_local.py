@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
-from tests.select.cases import aggregations, filters, joins, plain, rows, table_of
+from tests.select.cases import (
+    REPRESENTATIONS,
+    aggregations,
+    agree,
+    filters,
+    joins,
+    plain,
+    rows,
+    table_of,
+)
 
 import cepheid
 from cepheid.engine import select_join, select_windows
@@ -59,6 +68,29 @@ def test_batches_and_order_do_not_matter_to_windows_of_time(text: str, events: E
     reader = pa.RecordBatchReader.from_batches(table.schema, batches)
     expected = evaluate_select(text, {"s": events})
     assert plain(cepheid.query(text).run(reader).to_pylist()) == plain(expected)
+
+
+@given(filters() | aggregations(), rows(8, wild=True))
+def test_wild_values_are_right_or_refused(text: str, events: Events) -> None:
+    agree(lambda: run(text, events), lambda: evaluate_select(text, {"s": events}))
+
+
+@given(joins(), rows(6, wild=True), rows(6, wild=True))
+def test_wild_values_of_joins_are_right_or_refused(
+    text: str, events: Events, others: Events
+) -> None:
+    streams = {"s": events, "r": others}
+    agree(lambda: run(text, events, others), lambda: evaluate_select(text, streams))
+
+
+@settings(max_examples=60)
+@given(filters() | aggregations(), rows(), st.sampled_from(sorted(REPRESENTATIONS)))
+def test_how_keys_come_does_not_matter(text: str, events: Events, how: str) -> None:
+    table = table_of(events)
+    for place, name in ((1, "k"), (2, "g")):
+        table = table.set_column(place, name, REPRESENTATIONS[how](table.column(name)))
+    found = cepheid.query(text).run(table).to_pylist()
+    assert plain(found) == plain(evaluate_select(text, {"s": events}))
 
 
 # ---------------------------------------------------------------------------------------

@@ -13,10 +13,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from pyarrow import csv, parquet
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from tests.select.cases import aggregations, joins, rows, table_of, unordered
+from tests.select.cases import aggregations, agree, joins, rows, table_of, unordered
 
 import cepheid
+from cepheid.runtime.spark_session import clear_error
 from cepheid.testing.oracle_select import evaluate_select
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -30,7 +32,7 @@ few = settings(
 )
 
 EVENTS: Events = [
-    {"ts": ts, "k": k, "g": g, "x": x, "y": y}
+    {"ts": ts, "k": k, "g": g, "x": x, "y": y, "d": None}
     for ts, k, g, x, y in [
         (-6, "p", 1, 1, 1.0),
         (-2, None, 2, None, float("nan")),
@@ -53,6 +55,21 @@ def found(text: str, streams: Any) -> list[str]:
 def test_aggregations_are_as_defined(spark: SparkSession, text: str, events: Events) -> None:
     frame = spark.createDataFrame(table_of(events))
     assert found(text, frame) == unordered(evaluate_select(text, {"s": events}))
+
+
+def collected(text: str, streams: Any) -> Events:
+    """Return the rows of a run; what Spark raises is what the process would."""
+    try:
+        return list(cepheid.query(text).run(streams).toArrow().to_pylist())
+    except PySparkException as error:
+        raise clear_error(error) from None
+
+
+@few
+@given(aggregations(), rows(8, wild=True))
+def test_wild_values_are_right_or_refused(spark: SparkSession, text: str, events: Events) -> None:
+    frame = spark.createDataFrame(table_of(events))
+    agree(lambda: collected(text, frame), lambda: evaluate_select(text, {"s": events}))
 
 
 @few
@@ -161,7 +178,7 @@ LIVE: Events = [{**event, "ts": event["ts"] + 1_000} for event in EVENTS]
 """Spark takes what is before 1970 for late."""
 
 
-LAST = {"ts": 10**9, "k": "last", "g": 1, "x": 100, "y": 1.0}
+LAST = {"ts": 10**9, "k": "last", "g": 1, "x": 100, "y": 1.0, "d": None}
 
 
 def live(spark: SparkSession, folder: Path, events: Events, kind: pa.DataType | None = None) -> Any:
