@@ -30,11 +30,15 @@ NAMES_LISTED_MAX = 8
 """A help lists all names when there are at most this many."""
 
 
-class Span(msgspec.Struct, frozen=True, order=True):
-    """A half-open range of characters in a query text."""
+class Span(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
+    """A half-open range of characters in a query text, and what stands there if it is short.
+
+    Messages about data quote ``text``, since the query has long been rewritten when data comes.
+    """
 
     start: int
     end: int
+    text: str = ""
 
     def to(self, other: Span) -> Span:
         """Return the smallest span that covers both."""

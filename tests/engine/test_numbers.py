@@ -193,3 +193,25 @@ def test_logarithms_of_averages_and_extremes_are_theirs() -> None:
     text += "LOG2(MAX(A.ts)) AS d, LOG2(MAX(A.y)) AS e, LOG2(AVG(A.y)) AS f PATTERN A"
     (row,) = query(text).run(table).to_pylist()
     assert row == {"a": math.log2(5), "b": 1.0, "c": 3.0, "d": 1.0, "e": None, "f": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("RETURN COUNT(*) PATTERN A WHERE A.x*4 > 0", "A.x*4"),
+        ("RETURN COUNT(*) PATTERN SEQ(A a, A b) WHERE a.x  *  4 > NEXT(b).x", "a.x * 4"),
+        ("RETURN COUNT(*) PATTERN A+ WHERE NEXT(A).x*4 > A.x", "NEXT(A).x*4"),
+        ("RETURN COUNT(*) PATTERN SEQ(A a, A b) WHERE FIRST(a).x*4 > LAST(b).x", "FIRST(a).x*4"),
+        ("RETURN COUNT(*) PATTERN A WHERE SUM(A.x)*5 > 4", "SUM(A.x)*5"),
+        ("DEFINE A AS x*4 > 1 SITUATIONS A", "x*4"),
+        ("SELECT x FROM s WHERE  -x*4>1", "-x*4"),
+        ("SELECT a.x*4 AS y FROM s a JOIN s b ON a.x = b.x WINDOW 5 us", "a.x*4"),
+    ],
+)
+def test_a_number_that_left_64_bits_is_quoted_as_it_was_written(text: str, part: str) -> None:
+    events = pa.table({"ts": [1, 2], "type": ["A", "A"], "x": [2**61 + 1, 2**61 + 1]})
+    with pytest.raises(DataError) as caught:
+        query(text).run(events)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.code == "E504"
+    assert diagnostic.message == f"a whole number left 64 bits in `{part}`"

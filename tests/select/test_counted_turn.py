@@ -38,9 +38,13 @@ def work_of(plan: Plan, *, delay: int = 0, schema: pa.Schema | None = None) -> W
     return Work.of(plan, schema, empty_rows(CountedJob.of(plan, schema)).schema, 1, delay=delay)
 
 
-def stretched(events: Events) -> Events:
-    """Return events milliseconds apart, as the watermark goes, and after 1970."""
-    return [{**event, "ts": LATER + 1_000 * event["ts"]} for event in events]
+ORIGINS = st.sampled_from([LATER, 0, -3_000, 6_000])
+"""Where streams begin, around 1970 too, before which no watermark drops anything."""
+
+
+def stretched(events: Events, origin: int = LATER) -> Events:
+    """Return events milliseconds apart, as the watermark goes."""
+    return [{**event, "ts": origin + 1_000 * event["ts"]} for event in events]
 
 
 def full(text: str, events: Events) -> Events:
@@ -81,11 +85,11 @@ def cut(data: st.DataObject, events: Events) -> list[Events]:
     return [events[a:b] for a, b in zip([0, *edges], [*edges, len(events)], strict=True)]
 
 
-@given(aggregations(counted=True, windowed=True), rows(24), st.data())
+@given(aggregations(counted=True, windowed=True), rows(24), st.data(), ORIGINS)
 def test_any_micro_batches_give_the_full_windows(
-    text: str, events: Events, data: st.DataObject
+    text: str, events: Events, data: st.DataObject, origin: int
 ) -> None:
-    events = stretched(events)
+    events = stretched(events, origin)
     expected = full(text, events)
     # Events of one time stay in their order; times may come late, as long as the watermark waits.
     times = sorted({event["ts"] for event in events})
@@ -152,8 +156,10 @@ def test_sums_that_leave_64_bits_are_refused_in_a_window_and_not_over_the_stream
     large = [{"ts": LATER + 1_000 * n, "k": "p", "g": 1, "x": 2**60, "y": 0.0} for n in range(20)]
     found, _, _ = turns(work, [large])
     assert [row["sum_x"] for row in found] == [2**61] * 10
+    found, _, _ = turns(work, [[{**event, "x": -(2**62)} for event in large]])
+    assert [row["sum_x"] for row in found] == [-(2**63)] * 10
     with pytest.raises(DataError, match="E504"):
-        turns(work, [[{**event, "x": -(2**61)} for event in large]])
+        turns(work, [[{**event, "x": -(2**62) - 1} for event in large]])
 
 
 def test_other_queries_and_columns_do_not_go_on_with_a_state() -> None:

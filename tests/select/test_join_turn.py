@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.select.cases import joins, rows, table_of, unordered
-from tests.select.test_counted_turn import COLUMNS, LATER, cut, stretched
+from tests.select.test_counted_turn import COLUMNS, LATER, ORIGINS, cut, stretched
 
 import cepheid
 from cepheid.errors import DataError
@@ -60,11 +60,11 @@ def mixed(data: st.DataObject, events: Events) -> Events:
     return sorted(events, key=lambda event: arrival[event["ts"]])
 
 
-@given(joins(counted=True), rows(12), rows(12), st.data())
+@given(joins(counted=True), rows(12), rows(12), st.data(), ORIGINS)
 def test_any_micro_batches_give_the_pairs(
-    text: str, events: Events, others: Events, data: st.DataObject
+    text: str, events: Events, others: Events, data: st.DataObject, origin: int
 ) -> None:
-    events, others = stretched(events), stretched(others)
+    events, others = stretched(events, origin), stretched(others, origin)
     expected = evaluate_select(text, {"s": events, "r": others})
     # The streams are cut each on its own, so one may be far behind the other.
     left, right = (cut(data, mixed(data, stream)) for stream in (events, others))

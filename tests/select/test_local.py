@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
-from tests.select.cases import aggregations, filters, joins, plain, rows, table_of
+from tests.select.cases import (
+    REPRESENTATIONS,
+    aggregations,
+    agree,
+    filters,
+    joins,
+    plain,
+    rows,
+    table_of,
+)
 
 import cepheid
 from cepheid.engine import select_join, select_windows
@@ -59,6 +68,29 @@ def test_batches_and_order_do_not_matter_to_windows_of_time(text: str, events: E
     reader = pa.RecordBatchReader.from_batches(table.schema, batches)
     expected = evaluate_select(text, {"s": events})
     assert plain(cepheid.query(text).run(reader).to_pylist()) == plain(expected)
+
+
+@given(filters() | aggregations(), rows(8, wild=True))
+def test_wild_values_are_right_or_refused(text: str, events: Events) -> None:
+    agree(lambda: run(text, events), lambda: evaluate_select(text, {"s": events}))
+
+
+@given(joins(), rows(6, wild=True), rows(6, wild=True))
+def test_wild_values_of_joins_are_right_or_refused(
+    text: str, events: Events, others: Events
+) -> None:
+    streams = {"s": events, "r": others}
+    agree(lambda: run(text, events, others), lambda: evaluate_select(text, streams))
+
+
+@settings(max_examples=60)
+@given(filters() | aggregations(), rows(), st.sampled_from(sorted(REPRESENTATIONS)))
+def test_how_keys_come_does_not_matter(text: str, events: Events, how: str) -> None:
+    table = table_of(events)
+    for place, name in ((1, "k"), (2, "g")):
+        table = table.set_column(place, name, REPRESENTATIONS[how](table.column(name)))
+    found = cepheid.query(text).run(table).to_pylist()
+    assert plain(found) == plain(evaluate_select(text, {"s": events}))
 
 
 # ---------------------------------------------------------------------------------------
@@ -295,6 +327,23 @@ def test_a_sum_that_leaves_64_bits_is_an_error() -> None:
     with pytest.raises(cepheid.DataError, match="E504"):
         run("SELECT SUM(x) FROM s WINDOW 5 s", table)
     assert run("SELECT MAX(x), COUNT(x) FROM s", table) == [{"max_x": 2**62, "count_x": 2}]
+
+
+def test_a_sum_is_right_whatever_is_added_first() -> None:
+    values = [2**63 - 1, 2**63 - 1, -(2**63), -(2**62), 1]
+    tables = [pa.table({"ts": [n], "g": [n % 2], "x": [x]}) for n, x in enumerate(values)]
+    whole = pa.concat_tables(tables)
+    text = "SELECT SUM(x) AS s, AVG(x) AS m FROM s"
+    assert run(text, whole) == [{"s": sum(values), "m": sum(values) / 5}]
+    for window in ("9 us", "9 EVENTS"):
+        found = run(f"{text} GROUP BY g WINDOW {window}", whole.slice(1))
+        assert [row["s"] for row in found] == [values[2] + values[4], values[1] + values[3]]
+    large = [2**62, 2**61, -(2**63), 2**62, 2**61]
+    sums = [sum(large[max(n - 2, 0) : n + 1]) for n in range(7)]
+    table = pa.table({"ts": range(5), "x": large})
+    assert [row["s"] for row in run(f"{text} WINDOW 3 us SLIDE 1 us", table)] == sums
+    with pytest.raises(cepheid.DataError, match=r"E504.*a sum of `x` left 64 bits"):
+        run(f"{text} WINDOW 2 us", whole)
 
 
 def test_too_many_windows_are_an_error() -> None:

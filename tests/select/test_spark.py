@@ -13,10 +13,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from pyarrow import csv, parquet
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from tests.select.cases import aggregations, joins, rows, table_of, unordered
+from tests.select.cases import aggregations, agree, joins, rows, table_of, unordered
 
 import cepheid
+from cepheid.runtime.spark_failures import clear_error
 from cepheid.testing.oracle_select import evaluate_select
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -30,7 +32,7 @@ few = settings(
 )
 
 EVENTS: Events = [
-    {"ts": ts, "k": k, "g": g, "x": x, "y": y}
+    {"ts": ts, "k": k, "g": g, "x": x, "y": y, "d": None}
     for ts, k, g, x, y in [
         (-6, "p", 1, 1, 1.0),
         (-2, None, 2, None, float("nan")),
@@ -53,6 +55,21 @@ def found(text: str, streams: Any) -> list[str]:
 def test_aggregations_are_as_defined(spark: SparkSession, text: str, events: Events) -> None:
     frame = spark.createDataFrame(table_of(events))
     assert found(text, frame) == unordered(evaluate_select(text, {"s": events}))
+
+
+def collected(text: str, streams: Any) -> Events:
+    """Return the rows of a run; what Spark raises is what the process would."""
+    try:
+        return list(cepheid.query(text).run(streams).toArrow().to_pylist())
+    except PySparkException as error:
+        raise clear_error(error) from None
+
+
+@few
+@given(aggregations(), rows(8, wild=True))
+def test_wild_values_are_right_or_refused(spark: SparkSession, text: str, events: Events) -> None:
+    frame = spark.createDataFrame(table_of(events))
+    agree(lambda: collected(text, frame), lambda: evaluate_select(text, {"s": events}))
 
 
 @few
@@ -161,12 +178,14 @@ LIVE: Events = [{**event, "ts": event["ts"] + 1_000} for event in EVENTS]
 """Spark takes what is before 1970 for late."""
 
 
+LAST = {"ts": 10**9, "k": "last", "g": 1, "x": 100, "y": 1.0, "d": None}
+
+
 def live(spark: SparkSession, folder: Path, events: Events, kind: pa.DataType | None = None) -> Any:
     """Return a stream of files, the last of which has an event that is later than all windows."""
     folder.mkdir()
-    last = {"ts": 10**9, "k": "last", "g": 1, "x": 100, "y": 1.0}
     middle = len(events) // 2
-    for number, part in enumerate([events[:middle], events[middle:], [last]]):
+    for number, part in enumerate([events[:middle], events[middle:], [LAST]]):
         path = folder / f"{number:03}.parquet"
         parquet.write_table(table_of(part, kind), path)
         os.utime(path, (1000 + number, 1000 + number))
@@ -206,6 +225,38 @@ def test_streams_give_the_rows_of_tables(spark: SparkSession, tmp_path: Path, te
         streams = {"s": streams, "r": live(spark, tmp_path / "r", LIVE[::-1], kind)}
     result = cepheid.query(text).stream(streams, watermark="1 minute")
     assert drained(result) == unordered(evaluate_select(text, {"s": LIVE, "r": LIVE}))
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("us"), None])
+def test_a_live_join_pairs_events_at_the_epoch(
+    spark: SparkSession, tmp_path: Path, kind: pa.DataType | None
+) -> None:
+    events = [{**EVENTS[0], "ts": ts, "x": ts} for ts in (0, 0, 1, 2)]
+    text = "SELECT a.x, b.x AS y FROM s a JOIN r b ON a.k = b.k AND b.x < 50 WINDOW 2 us"
+    streams = {name: live(spark, tmp_path / name, events, kind) for name in ("s", "r")}
+    result = cepheid.query(text).stream(streams, watermark="1 minute")
+    assert drained(result) == unordered(evaluate_select(text, {"s": events, "r": events}))
+
+
+@settings(few, max_examples=2)
+@given(joins(counted=False), rows(8), rows(8))
+def test_live_joins_are_as_defined_from_the_epoch_on(
+    spark: SparkSession, text: str, events: Events, others: Events
+) -> None:
+    # Spark takes what is before 1970 for late.
+    kept = {
+        name: [event for event in stream if event["ts"] >= 0]
+        for name, stream in (("s", events), ("r", others))
+    }
+    folder = Path(tempfile.mkdtemp())
+    kind = pa.timestamp("us", "UTC")
+    streams = {
+        "s": live(spark, folder / "s", events, kind),
+        "r": live(spark, folder / "r", others, kind),
+    }
+    ended = {name: [*stream, dict(LAST)] for name, stream in kept.items()}
+    result = cepheid.query(text).stream(streams, watermark="1 minute")
+    assert drained(result) == unordered(evaluate_select(text, ended))
 
 
 def test_what_cannot_be_live_is_refused(spark: SparkSession, tmp_path: Path) -> None:

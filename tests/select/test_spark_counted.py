@@ -104,7 +104,7 @@ def test_a_restart_goes_on_and_gives_each_row_once(spark: SparkSession, tmp_path
 
 def test_late_events_are_counted_and_returned(spark: SparkSession, tmp_path: Path) -> None:
     events = events_of(60, 5)
-    late = [{**event, "k": "p", "x": 4} for event in events[:3]]
+    late = [{**event, "k": "p", "x": 4, "d": None} for event in events[:3]]
     dropped = [{**event, "k": "p", "x": 99} for event in events[:2]]
     parts = [events, late + dropped, LAST]
     folder = write_files(tmp_path / "s", [table_of(part, UTC) for part in parts])

@@ -37,9 +37,10 @@ from cepheid.engine.vectors import (
     truth_of,
 )
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.decimals import Decimals
 from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
+from cepheid.language.formatter import as_written
 from cepheid.planner.value_types import FUNCTIONS
 
 if TYPE_CHECKING:
@@ -113,15 +114,15 @@ def _value(expression: tree.Expression, lookup: Lookup) -> Vector:
     try:
         return _value_of(expression, lookup)
     except LeftRangeError:
-        message = f"a whole number left 64 bits in `{format_expression(expression)}`"
+        message = f"a whole number left 64 bits in `{as_written(expression)}`"
         helps = ("make one number of it a double: `1.0 * S.volume`",)
         raise DataError([Diagnostic("E504", message, helps=helps)]) from None
 
 
 def _value_of(expression: tree.Expression, lookup: Lookup) -> Vector:
     match expression:
-        case tree.Literal(value=value):
-            return constant(value)
+        case tree.Literal(value=value, digits=digits):
+            return constant(value, digits)
         case tree.Duration(microseconds=microseconds):
             return constant(microseconds)._replace(kind=ValueKind.DURATION)
         case tree.Attribute():
@@ -175,9 +176,14 @@ def _number(expression: tree.Expression, lookup: Lookup) -> Vector:
 
 def _whole_number(expression: tree.Expression, lookup: Lookup) -> Vector:
     value = _number(expression, lookup)
-    if value.numbers.dtype == np.float64:
+    if value.numbers.dtype != np.float64:
+        return value
+    # FLOOR and CEIL give doubles that are whole numbers, where they are any.
+    doubles = value.numbers if value.valid is None else np.where(value.valid, value.numbers, 0.0)
+    whole = np.clip(doubles, -(2.0**62), 2.0**62).astype(np.int64)
+    if (whole != doubles).any():
         _refuse(expression, value, "a whole number")
-    return value
+    return value._replace(data=whole, kind=_INTEGER)
 
 
 def _text(expression: tree.Expression, lookup: Lookup) -> Vector:
@@ -214,7 +220,7 @@ def _call(call: tree.Call, lookup: Lookup) -> Vector:
 
 def _refuse(expression: tree.Expression, value: Vector, what: str) -> NoReturn:
     """Report what the binder could not see, because it had no schema."""
-    message = f"`{format_expression(expression)}` is of kind {value.kind.value}, not {what}"
+    message = f"`{as_written(expression)}` is of kind {value.kind.value}, not {what}"
     raise DataError([Diagnostic("E507", message)])
 
 
@@ -246,12 +252,16 @@ def _in_list(one: Vector, items: Sequence[Vector]) -> Vector:
     constants = all(len(item.data) == 1 and item.valid is None for item in present)
     if constants and kinds == {_TEXT}:
         data = _in_texts(one.texts, [plain_texts(item.texts)[0].as_py() for item in present])
-    elif constants and kinds <= NUMERIC:
+    elif constants and kinds <= NUMERIC and not any(map(_is_decimal, (one, *present))):
         data = _in_numbers(one.numbers, [item.numbers[0].item() for item in present])
     else:
         return _combined("OR", [compare("=", one, item) for item in items])
     some_null = len(present) < len(items)
     return Vector(data, both_valid(one.valid, data) if some_null else one.valid, _BOOLEAN)
+
+
+def _is_decimal(vector: Vector) -> bool:
+    return isinstance(vector.data, Decimals)
 
 
 def _in_texts(texts: Texts, wanted: list[str]) -> Mask:
@@ -295,7 +305,7 @@ def _like(one: Vector, pattern: Vector) -> Vector:
     patterns = encoded.dictionary.to_pylist() or [""]
     codes = Vector(encoded.indices.to_numpy(), pattern.valid, _INTEGER)
     data = piecewise(
-        one.data, [codes], lambda texts, code: map_texts(texts, _matcher(str(patterns[code])))
+        one.texts, [codes], lambda texts, code: map_texts(texts, _matcher(str(patterns[code])))
     )
     return Vector(data, both_valid(one.valid, pattern.valid), _BOOLEAN)
 

@@ -17,7 +17,7 @@ from cepheid.engine.vectors import Vector
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
+from cepheid.language.formatter import as_written
 from cepheid.planner.plan import GlobalPredicate
 
 CHOICES_MAX = 1 << 20
@@ -163,7 +163,7 @@ def _aggregate(
         return Vector(np.zeros(length, np.int64), np.zeros(length, np.bool_), ValueKind.INTEGER)
     extreme = node.function in (tree.AggregateFunction.MIN, tree.AggregateFunction.MAX)
     if vector.kind in (ValueKind.TEXT, ValueKind.BOOLEAN):
-        message = f"`{format_expression(node)}` is of kind {vector.kind.value}, not a number"
+        message = f"`{as_written(node)}` is of kind {vector.kind.value}, not a number"
         raise DataError([Diagnostic("E506", message)])
     if extreme:
         return _extreme(node, vector, owner, length)
@@ -186,7 +186,7 @@ def _totals(
     if numbers.dtype == np.float64:
         return totals
     if len(totals) and np.abs(totals).max() >= 2.0**62:
-        message = f"a whole number left 64 bits in `{format_expression(node)}`"
+        message = f"a whole number left 64 bits in `{as_written(node)}`"
         raise DataError([Diagnostic("E504", message)])
     exact = np.zeros(len(counts), np.int64)
     np.add.at(exact, owner, numbers)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cepheid.engine.vectors import Vector, plain_texts, times_of
+from cepheid.events.decimals import Decimals, decimal_keys
 from cepheid.events.schema import ValueKind
 from cepheid.kernels.columns import order_keys
 
@@ -21,8 +22,12 @@ EXACT_DOUBLE = 2**53
 def common_keys(left: Vector, right: Vector) -> Keys | None:
     """Return keys of two vectors that compare as the values do (§4.6), NULL left aside.
 
-    None means that there are no such keys: whole numbers beyond 2^53 beside doubles.
+    None means that there are no such keys: whole numbers beyond 2^53 beside doubles, or decimals
+    that are no numbers of the machine beside others.
     """
+    decimal = [isinstance(side.data, Decimals) for side in (left, right)]
+    if any(decimal) and ValueKind.UNKNOWN not in (left.kind, right.kind):
+        return _decimal_keys(left, right) if all(decimal) else None
     if left is right and left.kind not in (ValueKind.UNKNOWN, ValueKind.TEXT):
         keys = _double_keys(left.numbers) if left.numbers.dtype == np.float64 else left.numbers
         whole = keys.astype(np.int64, copy=False)
@@ -41,6 +46,12 @@ def common_keys(left: Vector, right: Vector) -> Keys | None:
                 return None
         return _double_keys(a), _double_keys(b)
     return a.astype(np.int64, copy=False), b.astype(np.int64, copy=False)
+
+
+def _decimal_keys(left: Vector, right: Vector) -> Keys:
+    assert isinstance(left.data, Decimals), "the caller has looked"
+    assert isinstance(right.data, Decimals), "the caller has looked"
+    return decimal_keys(left.data, right.data)
 
 
 def _largest(vector: Vector) -> int:

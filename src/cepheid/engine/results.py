@@ -20,6 +20,7 @@ from cepheid.engine.job import Job
 from cepheid.engine.runs import Rows
 from cepheid.engine.vectors import Vector, vector_of
 from cepheid.engine.wide import count_pairs, steps, to_double
+from cepheid.events.decimals import is_whole
 from cepheid.kernels.compose import add_rows
 from cepheid.language import tree
 from cepheid.planner.parts import Extreme, Part
@@ -210,7 +211,7 @@ def _aggregate(
 
 def _extreme(keys: NDArray[np.int64], kind: pa.DataType, *, largest: bool) -> Any:
     none = keys == NO_VALUE
-    double = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    double = pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and not is_whole(kind))
     plain = values_of_keys(np.where(none, 0, keys), largest=largest, double=double)
     array = pa.array(plain, mask=none)
     if pa.types.is_timestamp(kind):

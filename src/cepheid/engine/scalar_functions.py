@@ -158,10 +158,8 @@ def _power(base: Vector, exponent: Vector) -> Vector:
     x, y = np.broadcast_arrays(_doubles(base), _doubles(exponent))
     # The C library tells the sign of zero apart here, and the language does not.
     data = np.where((x == 0) & (y < 0), np.inf, _arrow(pc.power, x, y))
-    if exponent.numbers.dtype == np.int64:
-        # An odd whole number beyond 2**53 is even as a double.
-        odd = exponent.numbers & 1 == 1
-        data[odd & (x < 0) & np.isfinite(x) & np.isinf(data)] = -np.inf
+    # Nor does one stay one whatever the exponent is, as in Spark.
+    data[(np.abs(x) == 1) & np.isinf(y) | (x == 1) & np.isnan(y)] = np.nan
     return Vector(data, both_valid(base.valid, exponent.valid), ValueKind.DOUBLE)
 
 
@@ -172,16 +170,12 @@ def _absolute(number: Vector) -> Vector:
 
 
 def _to_whole(function: np.ufunc) -> Callable[[Vector], Vector]:
-    """Return FLOOR or CEIL: a whole number, or a double if some value has no int64."""
+    """Return FLOOR or CEIL, of a double a double: not every one has an int64."""
 
     def to_whole(number: Vector) -> Vector:
         if number.numbers.dtype == np.int64:
             return number
-        data: Doubles = function(number.numbers)
-        fits = (data >= INT64_MIN) & (data < INT64_MAX + 1)
-        if not (fits if number.valid is None else fits | ~number.valid).all():
-            return Vector(data, number.valid, ValueKind.DOUBLE)
-        return Vector(data.astype(np.int64), number.valid, ValueKind.INTEGER)
+        return Vector(function(number.numbers), number.valid, ValueKind.DOUBLE)
 
     return to_whole
 
@@ -315,7 +309,7 @@ def _concat(*texts: Vector) -> Vector:
 
 def _substring(text: Vector, *extent: Vector) -> Vector:
     data = piecewise(
-        text.data, extent, lambda texts, *key: map_texts(texts, lambda t: _sliced(t, *key))
+        text.texts, extent, lambda texts, *key: map_texts(texts, lambda t: _sliced(t, *key))
     )
     valid = reduce(both_valid, [v.valid for v in extent], text.valid)
     return Vector(data, valid, ValueKind.TEXT)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from cepheid.engine.events import Columns
 from cepheid.engine.expression_code import evaluate_vector
 from cepheid.engine.select_groups import Codes, group_codes, plain_array
-from cepheid.engine.select_moments import Moments, check_sum, moments_of
+from cepheid.engine.select_moments import Moments, moments_of
 from cepheid.engine.select_rows import lookup_in
 from cepheid.engine.select_windows import (
     Found,
@@ -31,7 +31,6 @@ from cepheid.engine.select_windows import (
     window_rows,
     windows_of_places,
 )
-from cepheid.events.schema import ValueKind
 from cepheid.language import tree
 from cepheid.planner.plan import Plan
 from cepheid.planner.select_plan import SelectPlan, SelectWindow
@@ -44,25 +43,18 @@ class CountedJob(NamedTuple):
     select: SelectPlan
     schema: pa.Schema
     arguments: dict[tree.Expression, frozenset[str]]
-    bounded: tuple[tree.Expression, ...]
-    """Arguments that are summed and whole numbers, whose sums might leave 64 bits."""
 
     @staticmethod
     def of(plan: Plan, schema: pa.Schema) -> CountedJob:
         """Return the job of a windowed aggregation."""
         assert plan.select is not None, "a SELECT"
-        arguments = arguments_of(plan.select)
-        moments = _moments(arguments, Columns(schema.empty_table()))
-        totals = {expression: moment.parts[0] for expression, moment in moments.items()}
-        whole = [e for e, total in totals.items() if total is not None and total.dtype.kind == "i"]
-        return CountedJob(plan, plan.select, schema, arguments, tuple(whole))
+        return CountedJob(plan, plan.select, schema, arguments_of(plan.select))
 
 
 class CountedState(NamedTuple):
     """Groups, how many events each has had, and the stretches of windows that are not full.
 
-    ``groups`` are those of the stretches, which have no keys of their own. Behind the moments of
-    all arguments are the sums of absolute values of those that are bounded.
+    ``groups`` are those of the stretches, which have no keys of their own.
     """
 
     keys: list[pa.Array[Any]]
@@ -89,7 +81,7 @@ def step_counted(
     Raises
     ------
     DataError
-        E504 if a sum may leave 64 bits, E511 if there are too many windows.
+        E504 if a sum leaves 64 bits, E511 if there are too many windows.
     """
     window = job.select.window
     columns, known = Columns(events), len(state.seen)
@@ -139,27 +131,17 @@ def count_open(job: CountedJob, state: CountedState) -> int:
 def _moments(
     arguments: dict[tree.Expression, frozenset[str]], columns: Columns
 ) -> dict[tree.Expression, Moments]:
-    """Return the moments of single events."""
+    """Return the moments of single events; the sums of a stream may leave 64 bits."""
     length = len(columns.batch)
-    return {
-        expression: moments_of(evaluate_vector(expression, lookup_in(columns), length), functions)
-        for expression, functions in arguments.items()
-    }
+    vectors = {e: evaluate_vector(e, lookup_in(columns), length) for e in arguments}
+    return {e: moments_of(vectors[e], arguments[e]).widened() for e in arguments}
 
 
 def _measured(job: CountedJob, columns: Columns, places: Codes) -> Stretches:
     """Return single events as stretches."""
     moments = _moments(job.arguments, columns)
-    bounds = [_bound(moments[expression]) for expression in job.bounded]
     first, last = windows_of_places(places, job.select.window)
-    return Stretches([], first, last, np.ones_like(places), [*moments.values(), *bounds])
-
-
-def _bound(moments: Moments) -> Moments:
-    total = moments.parts[0]
-    assert total is not None, "there are sums"
-    sizes = np.abs(total.astype(np.float64))
-    return Moments(moments.known, (sizes, None, None), ValueKind.DOUBLE)
+    return Stretches([], first, last, np.ones_like(places), list(moments.values()))
 
 
 def _rows(
@@ -167,22 +149,11 @@ def _rows(
 ) -> pa.Table:
     """Return the rows of windows; ``full`` are the windows of every group before them."""
     folded = [m.folded(found.low, found.high) for m in stretches.moments]
-    count = len(job.arguments)
-    _check_sums(job, stretches.moments[count:])
-    _check_sums(job, folded[count:])
     rows = Moments.counts(stretches.rows).folded(found.low, found.high).known
     shown = [key.take(found.groups) for key in keys]
-    named = dict(zip(job.arguments, folded[:count], strict=True))
+    named = dict(zip(job.arguments, folded, strict=True))
     windows = full[found.groups] + found.windows
     return window_rows(job.select, job.plan.time, job.schema, shown, windows, rows, named)
-
-
-def _check_sums(job: CountedJob, bounds: list[Moments]) -> None:
-    """Look at the sums of absolute values, before those of values are believed."""
-    for expression, bound in zip(job.bounded, bounds, strict=True):
-        sizes = bound.parts[0]
-        assert sizes is not None, "a bound is a sum"
-        check_sum(expression, float(sizes.max(initial=0.0)))
 
 
 def _taken(stretches: Stretches, rows: Codes) -> Stretches:

@@ -14,6 +14,7 @@ from cepheid.engine.select_windows import Stretches
 from cepheid.engine.tables import pack_table, unpack_table
 from cepheid.engine.versions import Format, Meant, meaning_of, read_own, write_state
 from cepheid.events.schema import ValueKind
+from cepheid.kernels.window_folds import SUM
 
 FORMAT = Format("counted", 2, "a SELECT")
 _NUMBERS = ("first", "last", "rows")
@@ -57,7 +58,9 @@ def counted_from_bytes(job: CountedJob, data: bytes) -> CountedState:
     if snapshot.stretches is None:
         return state
     table = unpack_table(snapshot.stretches)
-    moments = [_moments_of(table, n, kind) for n, kind in enumerate(snapshot.kinds)]
+    # Behind the moments of arguments, older states have bounds of their sums.
+    kinds = snapshot.kinds[: len(job.arguments)]
+    moments = [_moments_of(table, n, kind) for n, kind in enumerate(kinds)]
     first, last, rows = (np.array(table[name]) for name in _NUMBERS)
     return state._replace(
         groups=np.array(table["group"]), stretches=Stretches([], first, last, rows, moments)
@@ -71,7 +74,10 @@ def _table_of(groups: Any, stretches: Stretches) -> pa.Table:
         columns[f"known{n}"] = pa.array(moment.known)
         for operation, part in zip(OPERATIONS, moment.parts, strict=True):
             if part is not None:
-                columns[f"part{n} {operation}"] = pa.array(part)
+                whole = part if part.ndim == 1 else part[:, 0]
+                columns[f"part{n} {operation}"] = pa.array(whole)
+                if part.ndim == 2:
+                    columns[f"low{n} {operation}"] = pa.array(part[:, 1])
     return pa.table(columns)
 
 
@@ -80,4 +86,8 @@ def _moments_of(table: pa.Table, number: int, kind: ValueKind) -> Moments:
     total, least, largest = (
         np.array(table[name]) if name in table.column_names else None for name in names
     )
-    return Moments(np.array(table[f"known{number}"]), (total, least, largest), kind)
+    low = f"low{number} {SUM}"
+    if total is not None and low in table.column_names:
+        total = np.stack([total, np.array(table[low])], axis=1)
+    moments = Moments(np.array(table[f"known{number}"]), (total, least, largest), kind)
+    return moments.widened()

@@ -1,4 +1,8 @@
-"""What aggregates need to know of some events: how many values, their sum, least and largest."""
+"""What aggregates need to know of some events: how many values, their sum, least and largest.
+
+Sums of whole numbers that may leave 64 bits are kept as two: those of the upper and of the lower 32
+bits of the values. So a sum is right whatever the order in which it is added up, or refused.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
 from cepheid.kernels.window_folds import MAX, MIN, SUM, fold_into, fold_windows
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
+from cepheid.language.formatter import as_written
 
 Numbers = NDArray[Any]
 Parts = tuple[Numbers | None, Numbers | None, Numbers | None]
@@ -25,6 +29,8 @@ Parts = tuple[Numbers | None, Numbers | None, Numbers | None]
 OPERATIONS = (SUM, MIN, MAX)
 SUM_MAX = 2.0**62
 """As long as the sum of all absolute values is less, no sum of some can leave 64 bits."""
+_HALF = 32
+_LOW = 2**_HALF - 1
 
 _UFUNCS: dict[int, np.ufunc] = {SUM: np.add, MIN: np.fmin, MAX: np.maximum}
 
@@ -60,7 +66,7 @@ class Moments(NamedTuple):
 
     def nothing(self) -> Moments:
         """Return the moments of no event."""
-        return self._mapped(lambda part, _: np.zeros(1, part.dtype))
+        return self._mapped(lambda part, _: np.zeros((1, *part.shape[1:]), part.dtype))
 
     def reduced(self, begins: Codes) -> Moments:
         """Return the moments of stretches of rows, which begin at some of them."""
@@ -72,6 +78,11 @@ class Moments(NamedTuple):
     def gathered(self, slots: Codes, size: int) -> Moments:
         """Return the moments of slots, into which rows go."""
         return self._mapped(lambda part, operation: _gathered(part, slots, size, operation))
+
+    def widened(self) -> Moments:
+        """Return moments whose sums of whole numbers are kept in two halves."""
+        total, least, largest = self.parts
+        return self._replace(parts=(None if total is None else _halves(total), least, largest))
 
     def folded(self, low: Codes, high: Codes) -> Moments:
         """Return the moments of windows, which are stretches low to high - 1."""
@@ -88,8 +99,17 @@ class Moments(NamedTuple):
 NO_PARTS: Parts = (None, None, None)
 
 
+def _halves(total: Numbers) -> Numbers:
+    """Return whole numbers as their upper and lower bits; doubles, and what is so, stay so."""
+    if total.dtype.kind != "i" or total.ndim == 2:
+        return total
+    return np.stack([total >> _HALF, total & _LOW], axis=1)
+
+
 def _concatenated(parts: list[Numbers | None]) -> Numbers | None:
     present = [part for part in parts if part is not None]
+    if any(part.ndim == 2 for part in present):
+        present = [_halves(part) for part in present]
     return np.concatenate(present) if present else None
 
 
@@ -115,31 +135,53 @@ def moments_of(vector: Vector, functions: frozenset[str]) -> Moments:
     return Moments(known, parts, vector.kind)
 
 
-class SumCheck:
+class SumBounds:
     """Sees all values of whole numbers that are summed up, before they are."""
 
     def __init__(self) -> None:
         self._bounds: dict[tree.Expression, float] = {}
 
-    def add(self, expression: tree.Expression, moments: Moments) -> None:
-        """Add values; raise E504 if a sum of some may leave 64 bits."""
+    def added(self, expression: tree.Expression, moments: Moments) -> Moments:
+        """Return moments in which no sum can leave its type, alone or with those before."""
         total = moments.parts[0]
         if total is None or total.dtype == np.float64:
-            return
+            return moments
         more = float(np.abs(total.astype(np.float64)).sum())
-        self._bounds[expression] = self._bounds.get(expression, 0.0) + more
-        check_sum(expression, self._bounds[expression])
+        bound = self._bounds[expression] = self._bounds.get(expression, 0.0) + more
+        return moments.widened() if bound >= SUM_MAX else moments
 
 
-def check_sum(expression: tree.Expression, bound: float) -> None:
-    """Raise E504 if a sum whose absolute values add up to so much may leave 64 bits."""
-    if bound >= SUM_MAX:
-        message = f"a sum of `{format_expression(expression)}` may leave 64 bits"
+def _whole_sums(halves: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+    """Return sums that were kept in halves, and which of them fit 64 bits."""
+    high = halves[:, 0] + (halves[:, 1] >> _HALF)
+    fits = (high >= -(2 ** (_HALF - 1))) & (high < 2 ** (_HALF - 1))
+    return (high << _HALF) | (halves[:, 1] & _LOW), fits
+
+
+def _sums(total: Numbers, valid: NDArray[np.bool_], written: str) -> Numbers:
+    if total.ndim == 1:
+        return total
+    sums, fits = _whole_sums(total)
+    if not (fits | ~valid).all():
+        message = f"a sum of `{written}` left 64 bits"
         helps = ("make one number of it a double: `SUM(1.0 * x)`",)
         raise DataError([Diagnostic("E504", message, helps=helps)])
+    return sums
+
+
+def _doubles(total: Numbers) -> Numbers:
+    """Return sums as doubles, for a mean."""
+    if total.ndim == 1:
+        return total
+    sums, fits = _whole_sums(total)
+    wide = total[:, 0] * 2.0**_HALF + total[:, 1]
+    return np.where(fits, sums.astype(np.float64), wide)
 
 
 def _gathered(values: Numbers, slots: Codes, size: int, operation: int) -> Numbers:
+    if values.ndim == 2:
+        columns = [_gathered(column, slots, size, operation) for column in values.T.copy()]
+        return np.stack(columns, axis=1)
     out = np.full(size, _neutral(operation, values), values.dtype)
     fold_into(slots, values, operation, out)
     return out
@@ -148,6 +190,8 @@ def _gathered(values: Numbers, slots: Codes, size: int, operation: int) -> Numbe
 def _folded(values: Numbers, low: Codes, high: Codes, operation: int) -> Numbers:
     if (high - low == 1).all():
         return values[low]
+    if values.ndim == 2:
+        return np.stack([_folded(c, low, high, operation) for c in values.T.copy()], axis=1)
     out = np.empty(len(low), values.dtype)
     back = np.empty_like(values)
     fold_windows(values, low, high, operation, _neutral(operation, values), back, out)
@@ -164,8 +208,16 @@ def _neutral(operation: int, numbers: Numbers) -> Any:
     return np.int64(limits.max if operation == MIN else limits.min)
 
 
-def aggregate_column(function: tree.AggregateFunction, moments: Moments) -> pa.Array[Any]:
-    """Return an aggregate of every window; of no value it is NULL, but for COUNT."""
+def aggregate_column(
+    function: tree.AggregateFunction, moments: Moments, argument: tree.Expression
+) -> pa.Array[Any]:
+    """Return an aggregate of every window; of no value it is NULL, but for COUNT.
+
+    Raises
+    ------
+    DataError
+        E504 if a sum leaves 64 bits.
+    """
     known = moments.known
     if function is tree.AggregateFunction.COUNT:
         return pa.array(known)
@@ -175,11 +227,13 @@ def aggregate_column(function: tree.AggregateFunction, moments: Moments) -> pa.A
     assert values is not None, "moments are there for the functions that need them"
     if function is tree.AggregateFunction.AVG:
         with np.errstate(invalid="ignore"):
-            values = values / np.maximum(known, 1)
+            values = _doubles(values) / np.maximum(known, 1)
         if kind is ValueKind.DURATION:
             values = np.round(values).astype(np.int64)
         else:
             kind = ValueKind.DOUBLE
+    elif function is tree.AggregateFunction.SUM:
+        values = _sums(values, valid, as_written(argument))
     if kind is ValueKind.UNKNOWN:
         kind = ValueKind.INTEGER
     if kind is ValueKind.DECIMAL:

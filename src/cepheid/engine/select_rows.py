@@ -92,6 +92,6 @@ def arrow_of(vector: Vector) -> pa.Array[Any]:
 def take_vector(vector: Vector, rows: Rows) -> Vector:
     """Return some rows of a vector."""
     valid = None if vector.valid is None else vector.valid[rows]
-    if vector.kind is ValueKind.TEXT:
-        return Vector(vector.texts.take(rows), valid, vector.kind)
-    return Vector(vector.numbers[rows], valid, vector.kind)
+    if isinstance(vector.data, np.ndarray):
+        return Vector(vector.data[rows], valid, vector.kind)
+    return Vector(vector.data.take(rows), valid, vector.kind)

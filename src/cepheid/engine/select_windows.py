@@ -19,7 +19,7 @@ from cepheid.engine.expression_code import evaluate_vector
 from cepheid.engine.select_groups import DENSE_MAX, Codes, group_codes, plain_array, stable_order
 from cepheid.engine.select_moments import (
     Moments,
-    SumCheck,
+    SumBounds,
     aggregate_column,
     moments_of,
 )
@@ -54,7 +54,7 @@ class Aggregation:
         self._time = time
         self._arguments = arguments_of(select)
         self._parts: list[Stretches] = []
-        self._sums = SumCheck()
+        self._sums = SumBounds()
         self._schema: pa.Schema | None = None
 
     def add(self, table: pa.Table) -> None:
@@ -76,8 +76,7 @@ class Aggregation:
         moments = []
         for expression, functions in self._arguments.items():
             vector = evaluate_vector(expression, lookup_in(columns), length)
-            moments.append(moments_of(vector, functions))
-            self._sums.add(expression, moments[-1])
+            moments.append(self._sums.added(expression, moments_of(vector, functions)))
         first, last = windows_of_places(places, select.window)
         part = Stretches([], first, last, np.ones(length, np.int64), moments)
         reduced, groups = reduce_stretches(part, codes)
@@ -135,8 +134,9 @@ def window_rows(
         if aggregate.argument is None:
             columns[aggregate.name] = pa.array(rows)
         else:
-            column = aggregate_column(aggregate.function, moments[aggregate.argument])
-            columns[aggregate.name] = _in_zone(column, aggregate.argument, schema)
+            argument = aggregate.argument
+            column = aggregate_column(aggregate.function, moments[argument], argument)
+            columns[aggregate.name] = _in_zone(column, argument, schema)
     return pa.table(columns)
 
 

@@ -13,6 +13,7 @@ from cepheid.engine.events import NO_VALUE, KeyTable, values_of_keys
 from cepheid.engine.situation_job import Accumulator, KeptValue, SituationJob
 from cepheid.engine.situation_runs import Derived, Step
 from cepheid.engine.situation_stretches import kind_of
+from cepheid.events.decimals import is_whole
 from cepheid.kernels.derive import FOREVER, last_places
 from cepheid.planner.situation_plan import SituationColumn
 
@@ -91,7 +92,7 @@ def _column_type(column: SituationColumn, schema: pa.Schema, time: pa.DataType) 
 
 def _extreme_type(kind: pa.DataType) -> pa.DataType:
     types = pa.types
-    if types.is_floating(kind) or types.is_decimal(kind):
+    if types.is_floating(kind) or (types.is_decimal(kind) and not is_whole(kind)):
         return pa.float64()
     if types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz)

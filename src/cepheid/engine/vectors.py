@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.decimals import Decimals, compare_decimals, read_decimals
 from cepheid.events.schema import ValueKind
 
 if TYPE_CHECKING:
@@ -38,21 +39,24 @@ class Vector(NamedTuple):
     ----------
     data
         BOOLEAN and UNKNOWN: bool; INTEGER: int64; TIMESTAMP, DATE, DURATION: int64 microseconds;
-        DOUBLE: float64; TEXT: an Arrow array of strings without nulls, plain or dictionary-encoded.
-        Arrays may be read-only, and what stands where a value is NULL means nothing.
+        DOUBLE: float64; DECIMAL: float64, or decimals that compare and no more (§4.10); TEXT: an
+        Arrow array of strings without nulls, plain or dictionary-encoded. Arrays may be read-only,
+        and what stands where a value is NULL means nothing.
     valid
         False where the value is NULL; None if no value is. NaN is a value.
     kind
         What the values are. UNKNOWN only where all of them are NULL.
     """
 
-    data: Numbers | Texts
+    data: Numbers | Texts | Decimals
     valid: Mask | None
     kind: ValueKind
 
     @property
     def numbers(self) -> Numbers:
-        """Return the data of a vector that is not text."""
+        """Return the data of a vector that is not text; E570 for decimals that would be rounded."""
+        if isinstance(self.data, Decimals):
+            return self.data.numbers
         assert isinstance(self.data, np.ndarray), "text is no number"
         return self.data
 
@@ -67,8 +71,10 @@ NULL = Vector(np.zeros(1, np.bool_), np.zeros(1, np.bool_), ValueKind.UNKNOWN)
 """One NULL."""
 
 
-def constant(value: bool | float | str | None) -> Vector:  # noqa: FBT001  # it is the value
-    """Return a vector of one value."""
+def constant(value: bool | float | str | None, digits: str = "") -> Vector:  # noqa: FBT001  # it is the value
+    """Return a vector of one value, with digits that a double has not."""
+    if digits:
+        return Vector(Decimals.constant(digits), None, ValueKind.DOUBLE)
     if value is None:
         return NULL
     if isinstance(value, str):
@@ -84,6 +90,8 @@ def full_length(vector: Vector, length: int) -> Vector:
         zeros = np.zeros(length, np.int32)
         if isinstance(data, np.ndarray):
             data = data[zeros]
+        elif isinstance(data, Decimals):
+            data = data.take(zeros)
         else:
             data = pa.DictionaryArray.from_arrays(zeros, plain_texts(data))
     if valid is not None and len(valid) != length:
@@ -106,9 +114,9 @@ def vector_of(column: pa.Array[Any] | pa.ChunkedArray[Any], *, name: str = "") -
     """Return a column of Arrow as a vector, without a copy where the layouts agree.
 
     Whole numbers of every width become int64 and floating-point numbers float64. Decimals become
-    the nearest doubles, of kind DOUBLE. Times of every unit and zone become microseconds since
-    1970 in UTC, nanoseconds rounded down; dates become the microseconds of their midnight in UTC.
-    Dictionary-encoded text stays so.
+    whole numbers or the doubles with the same digits, or stay what they are (§4.10). Times of every
+    unit and zone become microseconds since 1970 in UTC, nanoseconds rounded down; dates become the
+    microseconds of their midnight in UTC. Dictionary-encoded text stays so.
 
     Parameters
     ----------
@@ -145,9 +153,8 @@ def vector_of(column: pa.Array[Any] | pa.ChunkedArray[Any], *, name: str = "") -
     if types.is_floating(kind):
         return Vector(_values(array).astype(np.float64, copy=False), valid, ValueKind.DOUBLE)
     if types.is_decimal(kind):
-        # By way of text, because Arrow's own conversion is often one bit off.
-        doubles = array.cast(pa.string()).cast(pa.float64())
-        return Vector(_values(doubles), valid, ValueKind.DOUBLE)
+        data, value_kind = read_decimals(array, name)
+        return Vector(data, valid, value_kind)
     called = f"column `{name}`" if name else "a column"
     try:
         found = _whole_numbers(array, valid)
@@ -320,6 +327,11 @@ def compare(operator: str, left: Vector, right: Vector) -> Vector:
         return Vector(texts, valid, ValueKind.BOOLEAN)
     left = times_of(left) if left.kind is ValueKind.TEXT else left
     right = times_of(right) if right.kind is ValueKind.TEXT else right
+    decimal = [isinstance(side.data, Decimals) for side in (left, right)]
+    # Beside a double, a constant is one too.
+    if any(decimal) and {left.kind, right.kind} != {ValueKind.DOUBLE}:
+        sides = [v.data if isinstance(v.data, Decimals) else v.numbers for v in (left, right)]
+        return Vector(compare_decimals(operator, *sides), valid, ValueKind.BOOLEAN)
     a, b = left.numbers, right.numbers
     match a.dtype == np.float64, b.dtype == np.float64:
         case True, True:

@@ -81,6 +81,7 @@ An interval of months or years has no fixed length, so it is no duration.
 """
 
 _ENCODED = re.compile(r"(?:dictionary<values=|run_end_encoded<run_ends: \w+, values: )(.*)")
+_WHOLE_DECIMAL = re.compile(r"(?:decimal\d*|numeric)\(\s*\d+\s*(?:,\s*0\s*)?\)")
 _FIRST_WORD = re.compile(r"(interval \w+|[a-z_]+)\d*(?![\w<]|\[\d*\])")
 
 
@@ -91,10 +92,18 @@ def kind_of(type_name: str) -> ValueKind:
     --------
     >>> kind_of("timestamp[us, tz=UTC]").value, kind_of("bigint").value, kind_of("list<int>").value
     ('timestamp', 'integer', 'other')
+
+    Decimals without digits behind the point are whole numbers (docs/semantics.md §4.10).
+
+    >>> kind_of("decimal(18,0)").value, kind_of("decimal128(10, 2)").value
+    ('integer', 'decimal')
     """
     name = type_name.strip().lower()
     encoded = _ENCODED.match(name)
-    word = _FIRST_WORD.match(encoded.group(1) if encoded else name)
+    inner = encoded.group(1) if encoded else name
+    if _WHOLE_DECIMAL.match(inner):
+        return ValueKind.INTEGER
+    word = _FIRST_WORD.match(inner)
     return _KINDS.get(word.group(1), ValueKind.OTHER) if word else ValueKind.OTHER
 
 

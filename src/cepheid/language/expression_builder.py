@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from lark.lexer import Token
 
 from cepheid.errors import Diagnostic, Span, suggest_names
+from cepheid.events.constants import loses_digits
 from cepheid.events.temporal import UNIT_MICROSECONDS, duration_us
 from cepheid.language import tree
 from cepheid.language.lexer import MistakeFoundError
@@ -134,7 +135,8 @@ class ExpressionBuilder:
         if isinstance(operand, tree.Literal) and type(operand.value) in (int, float):
             assert isinstance(operand.value, int | float)
             if not (operand.value < 0 or str(operand.value).startswith("-")):
-                return tree.Literal(span=span_of(c), value=-operand.value)
+                digits = f"-{operand.digits}" if operand.digits else ""
+                return tree.Literal(span=span_of(c), value=-operand.value, digits=digits)
         return tree.Unary(span=span_of(c), operator="-", operand=operand)
 
     def is_null(self, c: Children[Child]) -> tree.IsNull:
@@ -177,7 +179,8 @@ class ExpressionBuilder:
         value = float(token) if len(token) <= NUMBER_LENGTH_MAX else float("inf")
         if value == float("inf"):
             reject("E107", "this number is too large or too long", token_span(token))
-        return tree.Literal(span=token_span(token), value=value)
+        digits = str(token) if loses_digits(str(token)) else ""
+        return tree.Literal(span=token_span(token), value=value, digits=digits)
 
     def string(self, c: Children[Child]) -> tree.Literal:
         return tree.Literal(span=token_span(c[0]), value=str(c[0]))

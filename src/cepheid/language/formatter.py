@@ -334,10 +334,22 @@ def _format_test(test: tree.IsNull | tree.InList | tree.Between | tree.Like) -> 
             return f"{operand} {no}LIKE {format_expression(pattern, _SUM)}"
 
 
+def as_written(expression: tree.Expression) -> str:
+    """Return an expression as the query has it, or else as the language writes it.
+
+    Examples
+    --------
+    >>> from cepheid.language.parser import parse
+    >>> as_written(parse("PATTERN A WHERE  A.x*2 > 5").where)
+    'A.x*2 > 5'
+    """
+    return expression.span.text or format_expression(expression)
+
+
 def _format_primary(expression: tree.Expression) -> str:
     match expression:
-        case tree.Literal(value=value):
-            return format_literal(value)
+        case tree.Literal(value=value, digits=digits):
+            return digits or format_literal(value)
         case tree.Duration(microseconds=microseconds):
             return format_duration(microseconds)
         case tree.Word(text=text):

@@ -72,7 +72,7 @@ def parse(text: str) -> tree.Query:
         raise QuerySyntaxError([explain_unexpected(error, text)], text) from None
     assert isinstance(query, tree.Query), "the start rule builds a query"
     _check_tree(query, text)
-    return query
+    return tree.with_texts(query, text)
 
 
 def start_of(text: str) -> str:

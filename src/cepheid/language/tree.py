@@ -54,10 +54,14 @@ class Name(Node, frozen=True, eq=False):
     text: str
 
 
-class Literal(Node, frozen=True, eq=False):
-    """A constant: TRUE, 5, 1.05, 'text' or NULL."""
+class Literal(Node, frozen=True, eq=False, omit_defaults=True):
+    """A constant: TRUE, 5, 1.05, 'text' or NULL.
+
+    ``digits`` is a number with a point as it was written, where a double has not all its digits.
+    """
 
     value: bool | int | float | str | None
+    digits: str = ""
 
 
 class Duration(Node, frozen=True, eq=False):
@@ -449,6 +453,24 @@ def transform(expression: Expression, change: Change) -> Expression:
     changed = _transform(expression, change)
     assert isinstance(changed, Expression), "an expression stays an expression"
     return changed
+
+
+TEXT_QUOTED_MAX = 200
+"""A longer expression is not quoted, so that trees stay small."""
+
+
+def with_texts(query: Query, text: str) -> Query:
+    """Return a query whose expressions know how they were written."""
+
+    def place(node: Node) -> Node:
+        start, end = node.span.start, node.span.end
+        if not isinstance(node, Expression) or end - start > TEXT_QUOTED_MAX:
+            return node
+        return replace_span(node, Span(start, end, " ".join(text[start:end].split())))
+
+    placed = _transform(query, place)
+    assert isinstance(placed, Query), "a query stays a query"
+    return placed
 
 
 def _transform(node: Node, change: Change) -> Node:

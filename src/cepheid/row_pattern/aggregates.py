@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from decimal import localcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.decimals import DIGITS_MAX
 from cepheid.kernels.segments import running_count, running_extreme, running_sum
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.arrange import Rows, as_whole
@@ -295,8 +297,15 @@ def _join(rows: Collected) -> str | None:
     return str(mark).join(str(row[0]) for row in present)
 
 
+def exact_sum(values: Sequence[Any]) -> Any:
+    """Return a sum of which no digit of a decimal is lost, None of no values."""
+    # Python's own decimals end at 28 digits, Arrow's at 76.
+    with localcontext(prec=DIGITS_MAX):
+        return sum(values) if values else None
+
+
 def _mean(values: list[Any]) -> float | None:
-    return float(sum(values)) / len(values) if values else None
+    return float(exact_sum(values)) / len(values) if values else None
 
 
 def _variance(values: list[Any], spare: int) -> float | None:
@@ -315,7 +324,7 @@ def _deviation(values: list[Any], spare: int) -> float | None:
 _SIMPLE: dict[str, tuple[Callable[[list[Any]], object], Any]] = {
     "COUNT": (len, pa.int64()),
     "COUNT_IF": (lambda values: sum(map(bool, values)), pa.int64()),
-    "SUM": (lambda values: sum(values) if values else None, "same"),
+    "SUM": (exact_sum, "same"),
     "AVG": (_mean, pa.float64()),
     "MIN": (lambda values: min(values, default=None), "same"),
     "MAX": (lambda values: max(values, default=None), "same"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cepheid.errors import Diagnostic, QuerySyntaxError, Span
+from cepheid.events.constants import loses_digits
 from cepheid.events.temporal import UNIT_MICROSECONDS, duration_us
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.lexer import Token, TokenKind
@@ -198,7 +199,9 @@ def _parse_subscripts(reader: Reader) -> tree.Expression:
 def _parse_primary(reader: Reader) -> tree.Expression:
     token = reader.token
     if token.kind is TokenKind.NUMBER:
-        return tree.Literal(reader.number(reader.take()), span=token.span)
+        value = reader.number(reader.take())
+        lost = isinstance(value, float) and loses_digits(token.value)
+        return tree.Literal(value, token.value if lost else "", span=token.span)
     if token.kind is TokenKind.TEXT:
         return tree.Literal(reader.take().value, span=token.span)
     if reader.take_mark("("):

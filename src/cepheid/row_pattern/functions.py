@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from functools import reduce
 from typing import Any
-
-import numpy as np
 
 from cepheid.row_pattern.arrow import Value, pa, pc
 from cepheid.row_pattern.operators import (
@@ -16,8 +16,12 @@ from cepheid.row_pattern.operators import (
     binary,
     concat,
     is_text,
+    to_whole,
     unify,
 )
+
+PLACES_MAX = 400
+"""No double has a digit so far from its point."""
 
 
 def _elementwise(
@@ -180,8 +184,24 @@ def _round(value: Value, digits: Value | None = None) -> Value:
     _number(value)
     if pa.types.is_integer(value.type) and places >= 0:
         return value
-    rounded = pc.round(value, ndigits=places, round_mode="half_towards_infinity")
-    return rounded.cast(value.type) if pa.types.is_integer(value.type) else rounded
+    if pa.types.is_decimal(value.type):
+        return pc.round(value, ndigits=places, round_mode="half_towards_infinity")
+    if isinstance(value, pa.Scalar):
+        return _round(pa.array([value.as_py()], value.type), digits)[0]
+    encoded = value.dictionary_encode()
+    rounded = [None if x is None else _rounded(x, places) for x in encoded.dictionary.to_pylist()]
+    return pa.array(rounded, value.type).take(encoded.indices)
+
+
+def _rounded(number: float, places: int) -> float:
+    """Return a number rounded by way of its decimal text; ties go away from zero."""
+    if not math.isfinite(number):
+        return number
+    places = max(-PLACES_MAX, min(places, PLACES_MAX))
+    with localcontext(prec=2 * PLACES_MAX):
+        scaled = Decimal(repr(number)).scaleb(places).to_integral_value(ROUND_HALF_UP)
+        found = scaled.scaleb(-places)
+    return int(found) if isinstance(number, int) else math.copysign(float(found), number)
 
 
 def _constant(value: Value) -> int:
@@ -192,11 +212,14 @@ def _constant(value: Value) -> int:
 
 
 def _to_whole(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    def to_whole(value: Value) -> Value:
+    def rounded(value: Value) -> Value:
         _number(value)
-        return value if pa.types.is_integer(value.type) else function(value).cast(pa.int64())
+        if pa.types.is_integer(value.type):
+            return value
+        found = function(value)
+        return to_whole(found) if pa.types.is_floating(value.type) else found.cast(pa.int64())
 
-    return to_whole
+    return rounded
 
 
 def _analytic(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
@@ -208,8 +231,8 @@ def _logarithm(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
 
     def logarithm(value: Value) -> Value:
         number = as_double(_number(value))
-        positive = pc.greater(number, 0.0)
-        return function(pc.if_else(positive, number, pa.scalar(None, pa.float64())))
+        none = pc.less_equal(number, 0.0)  # Which NaN is not.
+        return function(pc.if_else(none, pa.scalar(None, pa.float64()), number))
 
     return logarithm
 
@@ -219,8 +242,26 @@ def _sign(value: Value) -> Value:
 
 
 def _power(base: Value, exponent: Value) -> Value:
-    with np.errstate(all="ignore"):
-        return pc.power(as_double(_number(base)), as_double(_number(exponent)))
+    """Return a power as Spark has it: neither one nor the sign of zero is an exception."""
+    x, y = as_double(_number(base)), as_double(_number(exponent))
+    one = pc.equal(pc.abs(x), 1.0)
+    none = pc.or_(pc.and_(one, pc.is_inf(y)), pc.and_(pc.equal(x, 1.0), pc.is_nan(y)))
+    pole = pc.and_(pc.equal(x, 0.0), pc.less(y, 0.0))
+    found = pc.if_else(pole, pa.scalar(math.inf), pc.power(x, y))
+    return pc.if_else(none, pa.scalar(math.nan), found)
+
+
+def _cased(function: Callable[[str], str]) -> Callable[[Value], Value]:
+    """Return UPPER or LOWER; Arrow's own change every letter for one letter only."""
+
+    def change(text: Value) -> Value:
+        if isinstance(text, pa.Scalar):
+            return change(pa.array([text.as_py()], pa.string()))[0]
+        encoded = text.dictionary_encode()
+        changed = [None if one is None else function(one) for one in encoded.dictionary.to_pylist()]
+        return pa.array(changed, text.type).take(encoded.indices)
+
+    return _textual(change)
 
 
 def _textual(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
@@ -231,8 +272,9 @@ def _substring(value: Value, start: Value, length: Value | None = None) -> Value
     """Return part of a text; the first character is 1, and negative places count from the end."""
 
     def cut(text: str, place: int, count: int | None = None) -> str:
-        begin = place - 1 if place > 0 else max(len(text) + place, 0) if place < 0 else 0
-        return text[begin:] if count is None else text[begin : begin + max(count, 0)]
+        begin = place - 1 if place > 0 else len(text) + place if place < 0 else 0
+        end = len(text) if count is None else begin + count
+        return text[max(begin, 0) : max(end, 0)]
 
     parts: Sequence[Value] = (start,) if length is None else (start, length)
     return _elementwise(cut, pa.string(), as_text(value), *parts)
@@ -279,8 +321,8 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "COALESCE": _coalesce,
     "NULLIF": _null_if,
     "IF": _if,
-    "UPPER": _textual(pc.utf8_upper),
-    "LOWER": _textual(pc.utf8_lower),
+    "UPPER": _cased(str.upper),
+    "LOWER": _cased(str.lower),
     "TRIM": _textual(lambda text: pc.utf8_trim(text, " ")),
     "LTRIM": _textual(lambda text: pc.utf8_ltrim(text, " ")),
     "RTRIM": _textual(lambda text: pc.utf8_rtrim(text, " ")),

@@ -1,7 +1,8 @@
 """SQL's operators over Arrow values: comparison, arithmetic, logic, casts.
 
 Integers have 64 bits and do not wrap; ``/`` gives a double, and NULL where the divisor is zero.
-NaN equals itself and is greater than every other number, as in Spark SQL.
+NaN equals itself and is greater than every other number, as in Spark SQL. Numbers of different
+types compare by value: neither side is rounded.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import datetime as dt
 import re
 from typing import Any
 
+import numpy as np
+
+from cepheid.events.decimals import Decimals, compare_decimals, read_decimals
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.arrow import Value, pa, pc
 
@@ -22,6 +26,9 @@ _COMPARE = {
     ">=": "greater_equal",
 }
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+COMPARISONS = frozenset(_COMPARE) | {"DISTINCT"}
+EXACT_MAX = 2**53
+"""Up to here whole numbers are doubles."""
 _CHECKED = {"+": "add_checked", "-": "subtract_checked", "*": "multiply_checked"}
 
 
@@ -52,9 +59,11 @@ def binary(operator: str, a: Value, b: Value) -> Value:
         return pc.or_(both, pc.xor(pc.is_null(a), pc.is_null(b)))
     if pa.types.is_null(a.type) or pa.types.is_null(b.type):
         return null_like(operator, a, b)
-    a, b = agree(a, b)
     if operator in _COMPARE:
-        return compare(operator, a, b)
+        if _is_number(a.type) and _is_number(b.type):
+            return _compare_numbers(operator, a, b)
+        return compare(operator, *agree(a, b))
+    a, b = agree(a, b)
     return _arithmetic(operator, a, b)
 
 
@@ -85,10 +94,10 @@ def agree(a: Value, b: Value) -> tuple[Value, Value]:
         return agree(a.cast(pa.timestamp("us")), b)
     if types.is_date(b.type) and types.is_timestamp(a.type):
         return agree(a, b.cast(pa.timestamp("us")))
-    if types.is_integer(a.type) and types.is_floating(b.type):
-        return as_double(a), b
-    if types.is_floating(a.type) and types.is_integer(b.type):
-        return a, as_double(b)
+    if _is_number(a.type) and _is_number(b.type):
+        if types.is_floating(a.type) or types.is_floating(b.type):
+            return as_double(a), as_double(b)
+        return a, b
     if is_text(a.type) != is_text(b.type):
         message = f"{a.type} and {b.type}"
         raise TypeError(message)
@@ -103,9 +112,62 @@ def is_text(kind: Any) -> bool:
 
 def _parse_times(value: Value, kind: Any) -> Value:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
-        naive = value.cast(pa.timestamp("us"))
+        try:
+            naive = value.cast(pa.timestamp("us"))
+        except pa.ArrowInvalid:
+            # Arrow reads texts that name a zone as such only.
+            return value.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us", kind.tz))
         return pc.assume_timezone(naive, kind.tz)
     return value.cast(kind)
+
+
+def _is_number(kind: Any) -> bool:
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _compare_numbers(operator: str, a: Value, b: Value) -> Value:
+    """Return a comparison of two numbers of any types."""
+    types = pa.types
+    if types.is_decimal(a.type) or types.is_decimal(b.type):
+        return _compare_decimals(operator, a, b)
+    if types.is_floating(a.type) and types.is_integer(b.type):
+        return _compare_mixed(_MIRRORED[operator], b, a)
+    if types.is_integer(a.type) and types.is_floating(b.type):
+        return _compare_mixed(operator, a, b)
+    return compare(operator, _widened(a), _widened(b))
+
+
+def _compare_mixed(operator: str, whole: Value, doubles: Value) -> Value:
+    """Compare whole numbers with doubles; where the nearest ones are equal, the rest decides."""
+    near, other = as_double(whole), as_double(doubles)
+    found = compare(operator, near, other)
+    ends = pc.min_max(pa.array([whole.as_py()]) if isinstance(whole, pa.Scalar) else whole).as_py()
+    if ends["min"] is None or max(-ends["min"], ends["max"]) <= EXACT_MAX:
+        return found
+    tie = pc.equal(near, other)
+    inside = pc.and_(tie, pc.less(other, 2.0**63))
+    back = pc.if_else(inside, other, 0.0).cast(pa.int64())
+    exact = pc.call_function(_COMPARE[operator], [_widened(whole), back])
+    below = pa.scalar(operator in ("<", "<=", "<>"))
+    return pc.if_else(tie, pc.if_else(inside, exact, below), found)
+
+
+def _compare_decimals(operator: str, a: Value, b: Value) -> Value:
+    """Compare decimals with numbers, digit by digit."""
+    sides: list[Any] = []
+    valid = pc.and_(pc.is_valid(a), pc.is_valid(b))
+    for value in (a, b):
+        array = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else value
+        filled = array.fill_null(pa.scalar(0, array.type)) if array.null_count else array
+        decimal = pa.types.is_decimal(array.type)
+        if decimal and array.type.scale < 0:
+            filled = filled.cast(pa.string()).cast(pa.decimal256(76, 0))
+        sides.append(Decimals(filled, "") if decimal else _widened(filled).to_numpy())
+    found = pa.array(compare_decimals(operator, *sides))
+    if isinstance(a, pa.Scalar) and isinstance(b, pa.Scalar):
+        found = found[0]
+    return pc.if_else(valid, found, pa.scalar(None, pa.bool_()))
 
 
 def compare(operator: str, a: Value, b: Value) -> Value:
@@ -154,21 +216,28 @@ def _arithmetic(operator: str, a: Value, b: Value) -> Value:
         raise TypeError(message)
     a, b = _widened(a), _widened(b)
     if operator in _CHECKED:
+        if types.is_decimal(a.type) or types.is_decimal(b.type):
+            return _decimal_arithmetic(operator, a, b)
         if types.is_date(a.type) and types.is_duration(b.type):
             a = a.cast(pa.timestamp("us"))
         return pc.call_function(_CHECKED[operator], [a, b])
     if operator == "DIV":
         safe = _without_zero(b)
         whole = types.is_integer(a.type) and types.is_integer(b.type)
-        found = (
-            pc.divide_checked(a, safe)
-            if whole
-            else pc.trunc(pc.divide(as_double(a), as_double(safe)))
-        )
-        return found.cast(pa.int64())
+        if whole:
+            return pc.divide_checked(a, safe).cast(pa.int64())
+        return to_whole(pc.trunc(pc.divide(as_double(a), as_double(safe))))
     if operator == "%":
         return _remainder(a, b)
     return pc.divide(as_double(a), as_double(_without_zero(b)))
+
+
+def _decimal_arithmetic(operator: str, a: Value, b: Value) -> Value:
+    """Return a sum or product of decimals, as doubles if no type of decimals has room for it."""
+    try:
+        return pc.call_function(_CHECKED[operator], [a, b])
+    except pa.ArrowInvalid:
+        return pc.call_function(_CHECKED[operator], [as_double(a), as_double(b)])
 
 
 def _widened(value: Value) -> Value:
@@ -181,7 +250,15 @@ def _widened(value: Value) -> Value:
 
 
 def as_double(value: Value) -> Value:
-    """Return a number as the nearest double."""
+    """Return a number as the nearest double; a decimal is refused if it would lose digits."""
+    if pa.types.is_decimal(value.type):
+        if isinstance(value, pa.Scalar):
+            return as_double(pa.array([value.as_py()], value.type))[0]
+        data, _ = read_decimals(value)
+        if isinstance(data, Decimals):
+            data.refuse()
+        missing = value.is_null().to_numpy(zero_copy_only=False)
+        return pa.array(data.astype(float), mask=missing)
     return value if pa.types.is_float64(value.type) else value.cast(pa.float64(), safe=False)
 
 
@@ -190,12 +267,43 @@ def _without_zero(value: Value) -> Value:
     return pc.if_else(zero, pa.scalar(None, value.type), value)
 
 
+def _filled(value: Value) -> Any:
+    """Return a number, or numbers, with 1 in the place of NULL."""
+    filled = pc.fill_null(value, pa.scalar(1, value.type))
+    return filled.as_py() if isinstance(value, pa.Scalar) else filled
+
+
+def to_whole(value: Value) -> Value:
+    """Return doubles that are whole as whole numbers of 64 bits.
+
+    Raises
+    ------
+    OverflowError
+        If one of them does not fit; Arrow takes 2^63 for a number that does.
+    """
+    fits = pc.and_(pc.greater_equal(value, -(2.0**63)), pc.less(value, 2.0**63))
+    known = fits.as_py() if isinstance(value, pa.Scalar) else pc.all(fits, min_count=0).as_py()
+    if known is False:
+        message = "a double does not fit 64 bits"
+        raise OverflowError(message)
+    return value.cast(pa.int64())
+
+
 def _remainder(a: Value, b: Value) -> Value:
-    safe = _without_zero(b)
-    if pa.types.is_integer(a.type) and pa.types.is_integer(b.type):
-        return pc.subtract(a, pc.multiply(pc.divide(a, safe), safe))
-    x, y = as_double(a), as_double(safe)
-    return pc.subtract(x, pc.multiply(pc.trunc(pc.divide(x, y)), y))
+    """Return the remainder, which has the sign of the dividend; NULL where the divisor is zero."""
+    whole = pa.types.is_integer(a.type) and pa.types.is_integer(b.type)
+    x, y = (a, b) if whole else (as_double(a), as_double(b))
+    safe = _without_zero(y)
+    kind = pa.int64() if whole else pa.float64()
+    dividends, divisors = (
+        np.atleast_1d(np.asarray(_filled(side.cast(kind)))) for side in (x, safe)
+    )
+    with np.errstate(invalid="ignore"):
+        found = pa.array(np.fmod(dividends, divisors), kind)
+    if isinstance(a, pa.Scalar) and isinstance(b, pa.Scalar):
+        found = found[0]
+    valid = pc.and_(pc.is_valid(x), pc.is_valid(safe))
+    return pc.if_else(valid, found, pa.scalar(None, kind))
 
 
 # ---------------------------------------------------------------------------------------
@@ -232,6 +340,9 @@ def unify(a: Value, b: Value) -> tuple[Value, Value]:
         return a.cast(pa.string()), b.cast(pa.string())
     if all(pa.types.is_integer(v.type) for v in (a, b)):
         return a.cast(pa.int64()), b.cast(pa.int64())
+    if pa.types.is_temporal(a.type) and pa.types.is_temporal(b.type):
+        one, two = agree(a, b)
+        return one, two.cast(one.type)
     return as_double(a), as_double(b)
 
 
@@ -268,7 +379,7 @@ def cast(value: Value, node: tree.Cast) -> Value:
         message = f"CAST knows no type {node.type_name}"
         raise TypeError(message)
     if pa.types.is_floating(value.type) and pa.types.is_integer(target):
-        value = pc.trunc(value)
+        value = pc.trunc(value) if node.lenient else to_whole(pc.trunc(value))
     if pa.types.is_integer(value.type) and pa.types.is_timestamp(target):
         value = value.cast(pa.timestamp("s"))
     if node.lenient:

@@ -187,6 +187,8 @@ class _Writer:
                 self._shared = False
                 self._code.append((kernel.NUMBER, 0))
                 return Kind("number", float(self._rows.row_count))
+            case tree.Literal(digits=str(digits)) if digits:
+                raise NoProgramError  # A double would not do.
             case tree.Literal(value=value):
                 return self._write_constant(value)
             case tree.Interval(microseconds=microseconds):

@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 from cepheid.row_pattern import tree
-from cepheid.row_pattern.aggregates import collector
+from cepheid.row_pattern.aggregates import collector, exact_sum
 from cepheid.row_pattern.arrange import ArrangedRows
 from cepheid.row_pattern.arrow import Value, pa
-from cepheid.row_pattern.values import evaluate
+from cepheid.row_pattern.operators import binary
+from cepheid.row_pattern.values import as_written, evaluate
 
 Scalar = Callable[["PartialMatch"], Any]
 RowScalar = Callable[["PartialMatch", int], Any]
@@ -194,13 +196,17 @@ def _kept(fold: Callable[[Any, Any], Any]) -> Callable[[State, Any], State]:
     return lambda state, value: (1, value if state[0] == 0 else fold(state[1], value))
 
 
+def _plus(a: Any, b: Any) -> Any:
+    return exact_sum((a, b)) if isinstance(a, Decimal) else a + b
+
+
 # A state has no more than its aggregate needs: what has equal states fails alike. NaN, which alone
 # differs from itself, is the largest number.
 _FOLDS: dict[str, Callable[[State, Any], State]] = {
     "COUNT": lambda state, _: (state[0] + 1, None),
     "COUNT_IF": lambda state, value: (state[0] + (value is True), None),
-    "AVG": lambda state, value: (state[0] + 1, value if state[0] == 0 else state[1] + value),
-    "SUM": _kept(operator.add),
+    "AVG": lambda state, value: (state[0] + 1, value if state[0] == 0 else _plus(state[1], value)),
+    "SUM": _kept(_plus),
     "MIN": _kept(lambda a, b: b if b < a or a != a else a),
     "MAX": _kept(lambda a, b: b if b > a or b != b else a),
     "BOOL_OR": _kept(lambda a, b: a or b),
@@ -341,8 +347,8 @@ class ScalarCompiler:
                 return lambda x: None if x is None else -x
             case tree.IsNull(negated=negated):
                 return lambda x: (x is not None) == negated
-            case tree.Binary(operator=sign) if sign in _COMPARE:
-                return _comparison(sign, self._slow(node))
+            case tree.Binary(operator=sign, left=left, right=right) if sign in _COMPARE:
+                return _comparison(sign, left, right, self._slow(node))
             case tree.Binary(operator=sign) if sign in _ARITHMETIC:
                 return _sum(sign, self._slow(node))
         return self._slow(node)
@@ -391,19 +397,32 @@ def _or(a: Any, b: Any) -> Any:
     return None if a is None or b is None else False
 
 
-def _comparison(sign: str, slow: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def _parts(sides: Sequence[tree.Expression]) -> list[tree.Expression]:
+    """Return expressions, and what stands behind a sign."""
+    return [side.operand if isinstance(side, tree.Unary) else side for side in sides]
+
+
+def _comparison(
+    sign: str, left: tree.Expression, right: tree.Expression, slow: Callable[..., Any]
+) -> Callable[[Any, Any], Any]:
     compare = _COMPARE[sign]
+
+    # A constant with more digits than a double has goes the slow way.
+    long = any(isinstance(part, tree.Literal) and part.digits for part in _parts((left, right)))
 
     def compared(a: Any, b: Any) -> Any:
         if a is None or b is None:
             return None
-        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
+        if not long and isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
             if a == a and b == b:  # NaN alone differs from itself.
                 return compare(a, b)
             return compare(a != a, b != b)
         if isinstance(a, str) and isinstance(b, str):
             return compare(a, b)
-        return slow(a, b)
+        if not long:
+            return slow(a, b)
+        one, two = pa.scalar(a), pa.scalar(b)
+        return binary(sign, as_written(left, one, two), as_written(right, two, one)).as_py()
 
     return compared
 

@@ -20,9 +20,13 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Literal(Node, frozen=True):
-    """A number, text, truth value or NULL."""
+    """A number, text, truth value or NULL.
+
+    ``digits`` is a number with a point as it was written, where a double has not all its digits.
+    """
 
     value: bool | int | float | str | None
+    digits: str = ""
 
 
 class Moment(Node, frozen=True):

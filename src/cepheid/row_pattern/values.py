@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from decimal import Decimal
 from typing import TypeAlias
 
 from cepheid.errors import BindError, CepheidError, DataError, Diagnostic
@@ -14,6 +15,7 @@ from cepheid.row_pattern import tree
 from cepheid.row_pattern.arrow import Value, pa, pc
 from cepheid.row_pattern.functions import FUNCTIONS
 from cepheid.row_pattern.operators import (
+    COMPARISONS,
     as_truth,
     binary,
     cast,
@@ -96,6 +98,8 @@ def _evaluate(node: tree.Expression, leaf: Leaf, text: str) -> Value:
             return moment(kind, written)
         case tree.Binary(operator=operator, left=left, right=right):
             a, b = evaluate(left, leaf, text), evaluate(right, leaf, text)
+            if operator in COMPARISONS:
+                a, b = as_written(left, a, b), as_written(right, b, a)
             return binary(operator, a, b)
         case tree.Unary(operator="NOT", operand=operand):
             return pc.invert(as_truth(evaluate(operand, leaf, text)))
@@ -112,7 +116,7 @@ def _evaluate(node: tree.Expression, leaf: Leaf, text: str) -> Value:
             one = evaluate(operand, leaf, text)
             found = pa.scalar(value=False)
             for item in items:
-                equal = binary("=", one, evaluate(item, leaf, text))
+                equal = binary("=", one, as_written(item, evaluate(item, leaf, text), one))
                 found = pc.or_kleene(found, as_truth(equal))
             return pc.invert(found) if negated else found
         case tree.Like():
@@ -123,6 +127,17 @@ def _evaluate(node: tree.Expression, leaf: Leaf, text: str) -> Value:
         case tree.Cast():
             return cast(evaluate(node.operand, leaf, text), node)
     return _call(node, leaf, text)
+
+
+def as_written(node: tree.Expression, value: Value, other: Value) -> Value:
+    """Return a constant with all its digits, if it is compared with decimals or whole numbers."""
+    sign = ""
+    if isinstance(node, tree.Unary) and node.operator == "-":
+        sign, node = "-", node.operand
+    if not isinstance(node, tree.Literal) or not node.digits:
+        return value
+    exact = pa.types.is_decimal(other.type) or pa.types.is_integer(other.type)
+    return pa.scalar(Decimal(sign + node.digits)) if exact else value
 
 
 def _call(node: tree.Expression, leaf: Leaf, text: str) -> Value:

@@ -15,7 +15,7 @@ FAILURES = (PySparkException, Py4JError)
 """What Spark raises, with its own words and without."""
 
 _OURS = re.compile(r"error\[(E\d{3})\]: (.*)")
-_HELP = re.compile(r"= help: (.*)")
+_HELP = re.compile(r"= help: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _PLAN = re.compile(r"\n=== Streaming Query ===|\n== \w+ (?:Logical|Physical) Plan ==")
 _FILE = re.compile(
     r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+)\. (.*?) ?SQLSTATE"

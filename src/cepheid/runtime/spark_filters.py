@@ -17,7 +17,7 @@ from cepheid.events.schema import ValueKind
 from cepheid.language import tree
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.planner.template import Template
-from cepheid.runtime.spark_expressions import COMPARE
+from cepheid.runtime.spark_numbers import COMPARE
 
 Lookup = Mapping[str, tuple[Column, ValueKind]]
 """Columns of a DataFrame by their names in the query."""
@@ -73,6 +73,9 @@ def _condition(expression: tree.Expression, columns: Lookup) -> Column | None:
             if sides[0] is None or sides[1] is None:
                 return None
             kinds = {kind for _, kind in (sides[0], sides[1])}
+            if kinds == set(_NUMBERS) and not isinstance(left, tree.Literal):
+                # Spark rounds whole numbers to doubles; beside a small one this decides nothing.
+                kinds = kinds if isinstance(right, tree.Literal) else {ValueKind.OTHER}
             if kinds <= set(_NUMBERS) or kinds == {ValueKind.TEXT}:
                 return COMPARE[operator](sides[0][0], sides[1][0])  # type: ignore[no-any-return]
             return None
@@ -101,6 +104,6 @@ def _value(expression: tree.Expression, columns: Lookup) -> tuple[Column, ValueK
             return None
         case tree.Literal(value=int() as number) if abs(number) < 2**53:
             return sf.lit(number), ValueKind.INTEGER
-        case tree.Literal(value=float() as number):
+        case tree.Literal(value=float() as number) if abs(number) < 2**53:
             return sf.lit(number), ValueKind.DOUBLE
     return None

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from cepheid.language import tree
+from cepheid.language.formatter import as_written
 from cepheid.planner.plan import Plan
 from cepheid.planner.select_plan import Extent, SelectKind
 from cepheid.runtime.files import find_files
@@ -20,9 +21,10 @@ from cepheid.runtime.select_run import is_frame, with_schemas
 from cepheid.runtime.select_sources import EventSource, source_of
 from cepheid.runtime.select_store import IndexPlan, limit_stores, plan_index, run_index
 from cepheid.runtime.spark_expressions import Expressions
+from cepheid.runtime.spark_numbers import mean_whole, sum_whole
 from cepheid.runtime.spark_select_join import join_frames
 from cepheid.runtime.spark_select_rows import Stream, filtered, project, stream_of
-from cepheid.runtime.spark_select_windows import Clock, counted_windows, time_windows
+from cepheid.runtime.spark_select_windows import Clock, counted_windows, time_windows, with_time
 from cepheid.runtime.spark_store import store_frame
 from cepheid.runtime.whole_frames import refuse_stream_of_query
 from cepheid.store.snapshot import Snapshot
@@ -134,8 +136,7 @@ def aggregate_stream(
     assert select is not None, "a SELECT"
     keys = [stream.typed(key.attribute).column.alias(key.name) for key in select.keys]
     aggregates = [
-        _aggregate(a.function, None if a.argument is None else expressions.column(a.argument))
-        .alias(a.name)
+        _aggregate(a.function, a.argument, expressions).alias(a.name)
         for a in select.aggregates
     ]  # fmt: skip
     if select.window.extent is Extent.NONE:
@@ -145,14 +146,22 @@ def aggregate_stream(
     if select.window.extent is Extent.EVENTS:
         assert arrival is not None, "events are numbered by it"
         ties = [stream.typed(name).column for name in plan.tiebreak]
-        order = [stream.typed(plan.time).column, *ties, sf.col(f"`{arrival}`")]
+        order = [with_time(stream.typed(plan.time)).column, *ties, sf.col(f"`{arrival}`")]
         return counted_windows(stream.frame, select.window, keys, order, aggregates, names)
     clock = clock or Clock.of(stream.typed(plan.time), select.window)
     return time_windows(stream.frame, clock, select.window, keys, aggregates, names)
 
 
-def _aggregate(function: tree.AggregateFunction, value: Column | None) -> Column:
-    if value is None:
+def _aggregate(
+    function: tree.AggregateFunction, argument: tree.Expression | None, expressions: Expressions
+) -> Column:
+    if argument is None:
         return sf.count(sf.lit(1))
+    value = expressions.column(argument)
+    if expressions.is_whole(argument):
+        if function is tree.AggregateFunction.SUM:
+            return sum_whole(value, as_written(argument))
+        if function is tree.AggregateFunction.AVG:
+            return mean_whole(value)
     functions = {"COUNT": sf.count, "SUM": sf.sum, "AVG": sf.avg, "MIN": sf.min, "MAX": sf.max}
     return functions[function.value](value)

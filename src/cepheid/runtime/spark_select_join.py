@@ -15,7 +15,7 @@ from cepheid.planner.plan import Plan
 from cepheid.planner.select_plan import Extent
 from cepheid.runtime.spark_expressions import Expressions, Typed
 from cepheid.runtime.spark_select_rows import project, stream_of
-from cepheid.runtime.spark_select_windows import Clock, floor_divided, interval_of
+from cepheid.runtime.spark_select_windows import Clock, floor_divided, interval_of, with_time
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -50,7 +50,11 @@ class Sides:
                 renamed = typed._replace(column=sf.col(f"`{shown}`"))
                 self._typed[stream.alias, name] = renamed
             clock = Clock.of(own.typed(plan.time), select.window)
-            clock = clock if watermark is None else clock.watched()
+            if watermark is not None:
+                # A join leaves out what is not after the watermark, which begins at 1970: a
+                # microsecond later, the events of this moment are.
+                watched = clock.watched()
+                clock = watched._replace(moment=watched.later(watched.moment, 1))
             name = f"cepheid_moment_{place}"
             chosen = frame.select(*columns, clock.moment.alias(name))
             if watermark is not None:
@@ -142,7 +146,7 @@ def _numbered(sides: Sides) -> DataFrame:
         row = sf.struct(*(sf.col(f"`{name}`") for name in frame.columns)).alias(f"row{place}")
         parts.append(
             frame.select(
-                sides.time(place).column.alias("time"),
+                with_time(sides.time(place)).column.alias("time"),
                 sf.lit(place).alias("side"),
                 *ties,
                 sf.monotonically_increasing_id().alias("arrival"),

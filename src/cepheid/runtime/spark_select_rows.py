@@ -30,7 +30,8 @@ class Stream(NamedTuple):
         column = sf.col(".".join(f"`{part.replace('`', '``')}`" for part in path))
         found = dict(self.frame.dtypes).get(name)
         type_name = self.frame.select(column).dtypes[0][1] if found is None else found
-        return Typed(column, self.schema.kind(name) or ValueKind.UNKNOWN, type_name)
+        kind = self.schema.kind(name) or ValueKind.UNKNOWN
+        return Typed(column, kind, type_name, name)
 
 
 def stream_of(alias: str, frame: DataFrame) -> Stream:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 from cepheid.events.schema import ValueKind
 from cepheid.planner.select_plan import SelectWindow
 from cepheid.runtime.spark_expressions import Typed, instant_of
+from cepheid.runtime.spark_numbers import refused
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,6 +35,7 @@ class Clock(NamedTuple):
     @staticmethod
     def of(time: Typed, window: SelectWindow) -> Clock:
         """Return the clock of a time column."""
+        time = with_time(time)
         if time.kind is ValueKind.INTEGER:
             whole = time.column.cast("long")
             if window.tick_ns >= 1_000:
@@ -82,6 +84,13 @@ class Clock(NamedTuple):
         if self.tick_ns < 1_000:
             return micros * sf.lit(1_000)
         return (micros / sf.lit(self.tick_ns // 1_000)).cast("long")
+
+
+def with_time(time: Typed) -> Typed:
+    """Return a time column that refuses events without a time, which Spark would leave out."""
+    message = f"the time column `{time.name}` is NULL"
+    wrong = refused("E506", message, "leave out events without a time")
+    return time._replace(column=sf.when(time.column.isNull(), wrong).otherwise(time.column))
 
 
 def lengths_us(window: SelectWindow) -> tuple[int, int]:

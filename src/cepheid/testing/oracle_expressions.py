@@ -15,7 +15,7 @@ from functools import cmp_to_key
 
 from cepheid.language import tree
 
-Value = bool | int | float | str | None
+Value = bool | int | float | Decimal | str | None
 Leaf = tree.Attribute | tree.Aggregate | tree.Word
 Lookup = Callable[[Leaf], Value]
 
@@ -28,18 +28,21 @@ def evaluate_expression(expression: tree.Expression, lookup: Lookup) -> Value:
 
     match expression:
         case tree.Literal(value=value):
-            return value
+            return Written.of(expression) if expression.digits else value
         case tree.Duration(microseconds=microseconds):
             return microseconds
         case tree.Attribute() | tree.Aggregate() | tree.Word():
-            return lookup(expression)
+            found = lookup(expression)
+            if isinstance(found, Decimal) and found.as_tuple().exponent == 0:
+                return int(found)
+            return found
         case tree.Call(function=function, arguments=arguments):
             return call_function(function, [value_of(a) for a in arguments])
         case tree.Unary(operator="NOT", operand=operand):
             return negate(value_of(operand))
         case tree.Unary(operator="-", operand=operand):
-            number = value_of(operand)
-            assert not isinstance(number, str), "text has no sign"
+            number = as_number(value_of(operand))
+            assert not isinstance(number, str | Decimal), "text has no sign"
             return None if number is None else -number
         case tree.Binary(operator=operator, left=left, right=right):
             return compute(operator, value_of(left), value_of(right))
@@ -61,6 +64,50 @@ def evaluate_expression(expression: tree.Expression, lookup: Lookup) -> Value:
             return negate(alike) if negated else alike
     message = f"{type(expression).__name__} has no value: it is not an expression of one match"
     raise ValueError(message)
+
+
+# ---------------------------------------------------------------------------------------
+# Decimals (§4.10)
+
+
+class Written(float):
+    """A number with a point that has more digits than a double."""
+
+    digits: str
+
+    @staticmethod
+    def of(literal: tree.Literal) -> Written:
+        """Return a constant of the query."""
+        assert isinstance(literal.value, float)
+        found = Written(literal.value)
+        found.digits = literal.digits
+        return found
+
+
+def _beside(value: Value, other: Value) -> Value:
+    """Return a double as it counts beside another number: as the decimal for which it stands."""
+    if isinstance(value, Written) and isinstance(other, int | Decimal):
+        return Decimal(value.digits)
+    if isinstance(value, float) and isinstance(other, Decimal) and math.isfinite(value):
+        return Decimal(int(value)) if value.is_integer() else Decimal(repr(value))
+    return value
+
+
+def as_number(value: Value) -> bool | int | float | str | None:
+    """Return a decimal as the double that stands for it.
+
+    Raises
+    ------
+    ValueError
+        If there is none (E570).
+    """
+    if not isinstance(value, Decimal):
+        return value
+    double = float(value)
+    if _beside(double, value) != value:
+        message = f"no double stands for {value}"
+        raise ValueError(message)
+    return double
 
 
 # ---------------------------------------------------------------------------------------
@@ -86,6 +133,7 @@ def compare(left: Value, right: Value) -> int:
     Numbers compare by value whatever their type, NaN equals itself and exceeds every other
     number (§4.6); Python already says that 0.0 equals -0.0.
     """
+    left, right = _beside(left, right), _beside(right, left)
     left_is_nan, right_is_nan = left != left, right != right  # True for NaN alone.
     if left_is_nan or right_is_nan:
         return left_is_nan - right_is_nan
@@ -115,8 +163,9 @@ def compute(operator: str, left: Value, right: Value) -> Value:
             return compare(left, right) > 0
         case ">=":
             return compare(left, right) >= 0
-    assert not isinstance(left, str), "text has no arithmetic"
-    assert not isinstance(right, str), "text has no arithmetic"
+    left, right = as_number(left), as_number(right)
+    assert isinstance(left, int | float), "text has no arithmetic"
+    assert isinstance(right, int | float), "text has no arithmetic"
     match operator:
         case "+":
             return left + right
@@ -132,7 +181,7 @@ def compute(operator: str, left: Value, right: Value) -> Value:
     raise ValueError(message)
 
 
-def _time_of_text(value: float | str) -> float:
+def _time_of_text(value: float | Decimal | str) -> float | Decimal:
     """Return a text that is compared with a time as a time: ISO 8601, UTC if it names no zone."""
     if not isinstance(value, str):
         return value
@@ -172,19 +221,19 @@ def like(text: Value, pattern: Value) -> Value:
 
 def call_function(name: str, arguments: Sequence[Value]) -> Value:
     """Return the value of a scalar function; most give NULL for a NULL argument."""
-    present = [a for a in arguments if a is not None]
+    present = [as_number(a) for a in arguments if a is not None]
     match name.upper():
         case "COALESCE":
             return present[0] if present else None
         case "NULLIF":
-            return None if compute("=", arguments[0], arguments[1]) else arguments[0]
+            return None if compute("=", arguments[0], arguments[1]) else as_number(arguments[0])
         case "GREATEST":
             return max(present, key=order) if present else None
         case "LEAST":
             return min(present, key=order) if present else None
     if len(present) < len(arguments):
         return None
-    return FUNCTIONS[name.upper()](*arguments)
+    return FUNCTIONS[name.upper()](*map(as_number, arguments))
 
 
 def _logarithm(function: Callable[[float], float]) -> Callable[[float], Value]:
@@ -205,6 +254,10 @@ def round_half_up(x: int | float, digits: int = 0) -> int | float:
 
 def power(base: float, exponent: float) -> float:
     """Return base to the power of exponent as a double, infinite or NaN instead of an error."""
+    base, exponent = _double(base), _double(exponent)
+    # Spark knows no exception for one, where the C library has two.
+    if (abs(base) == 1 and math.isinf(exponent)) or (base == 1 and exponent != exponent):
+        return math.nan
     try:
         return math.pow(base, exponent)
     except OverflowError:
@@ -229,7 +282,8 @@ def substring(text: str, start: int, length: int | None = None) -> str:
 
 
 def _whole(function: Callable[[float], int]) -> Callable[[float], Value]:
-    return lambda x: function(x) if math.isfinite(x) else x
+    """Return FLOOR or CEIL: of a double a double."""
+    return lambda x: x if isinstance(x, int) or not math.isfinite(x) else float(function(x))
 
 
 FUNCTIONS: dict[str, Callable[..., Value]] = {

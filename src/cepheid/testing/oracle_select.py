@@ -12,7 +12,7 @@ from typing import Any
 
 from cepheid.language import tree
 from cepheid.language.parser import parse
-from cepheid.testing.oracle_expressions import evaluate_expression
+from cepheid.testing.oracle_expressions import as_number, evaluate_expression
 
 Row = Mapping[str, Any]
 Aliased = Mapping[str, Row]
@@ -175,11 +175,12 @@ def _computed(function: str, values: list[Any]) -> Any:
         return len(known)
     if not known:
         return None
+    known = [as_number(value) for value in known]
+    numbers = [value for value in known if value == value]
     if function == "SUM":
         return sum(known)
     if function == "AVG":
         return sum(known) / len(known)
-    numbers = [value for value in known if value == value]
     if function == "MIN":
         return min(numbers) if numbers else math.nan
     return max(known) if len(numbers) == len(known) else math.nan

@@ -169,7 +169,7 @@ def attribute(name: str) -> tree.Attribute:
     return tree.Attribute(span=HERE, variable=variable, attribute=own)
 
 
-def literal(value: Value) -> tree.Literal:
+def literal(value: bool | float | str | None) -> tree.Literal:  # noqa: FBT001  # it is the value
     return tree.Literal(span=HERE, value=value)
 
 

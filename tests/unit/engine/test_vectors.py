@@ -59,10 +59,10 @@ def test_doubles_keep_nan_apart_from_null(kind: pa.DataType) -> None:
     [pa.decimal32(9, 2), pa.decimal64(18, 4), pa.decimal128(38, 10), pa.decimal256(70, 20)],
     ids=str,
 )
-def test_decimals_become_the_nearest_doubles(kind: pa.DataType) -> None:
+def test_decimals_become_the_doubles_with_their_digits(kind: pa.DataType) -> None:
     texts = ["0.1", "-1234567.89", None, "0.07"]
     vector = vector_of(pa.array([t and Decimal(t) for t in texts], kind))
-    assert vector.kind is ValueKind.DOUBLE
+    assert vector.kind is ValueKind.DECIMAL
     assert values_of(vector) == [t and float(t) for t in texts]
 
 

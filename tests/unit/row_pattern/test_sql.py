@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import tracemalloc
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 import pandas as pd
@@ -485,3 +485,14 @@ def test_an_alias_before_the_clause_may_name_columns(table: str) -> None:
     for other in ("range(5)", "s.f(x, y)", "TABLE(f(x))"):
         statement = read_statement(f"SELECT * FROM {other} MATCH_RECOGNIZE (PATTERN (A)) AS m")
         assert statement.source_query(statement.sites[0], []) == f"SELECT * FROM {other}"
+
+
+def test_decimals_of_any_length_compare_and_add_up() -> None:
+    values = [Decimal(f"{10**29 + n}.25") for n in range(3)]
+    table = pa.table({"i": [1, 2, 3], "x": pa.array(values, pa.decimal128(38, 2))})
+    text = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i
+        MEASURES SUM(x) AS s, MIN(x) AS a, MAX(x) AS b, COUNT(*) AS n PATTERN (A B+)
+        DEFINE B AS x > PREV(x) AND x > A.x AND SUM(x) > MAX(x))"""
+    (row,) = cepheid.sql(text, tables={"t": table}).to_pylist()
+    with localcontext(prec=60):
+        assert row == {"s": sum(values), "a": values[0], "b": values[2], "n": 3}

@@ -19,6 +19,7 @@ from cepheid.row_pattern.values import evaluate
 NAN = float("nan")
 MOMENT = dt.datetime(2026, 1, 31, 13, 30, 15)
 QUARTER = dt.timedelta(seconds=15)
+LONG = ("12345678901234567890.10", "12345678901234567890.11")
 TABLE = {
     "i": pa.array([1, None, -3], pa.int32()),
     "b": pa.array([2**62, 5, 0], pa.int64()),
@@ -29,6 +30,7 @@ TABLE = {
     "z": pa.array([MOMENT, None, MOMENT], pa.timestamp("us", "Europe/Berlin")),
     "day": pa.array([MOMENT.date(), None, dt.date(2026, 2, 1)], pa.date32()),
     "m": pa.array([Decimal("1.50"), None, Decimal("2.25")], pa.decimal128(10, 2)),
+    "w": pa.array([*map(Decimal, LONG), None], pa.decimal128(38, 2)),
     "l": pa.array([["x", None, "y"], None, []], pa.list_(pa.string())),
 }
 
@@ -158,6 +160,16 @@ CASES = [
     ("m + m", [Decimal("3.00"), None, Decimal("4.50")]),
     ("m > 2", [False, None, True]),
     ("m = 1.5", [True, None, False]),
+    ("m < d", [False, None, None]),
+    ("b > 4611686018427387903.5", [True, False, False]),
+    ("b = 4611686018427387904.0", [True, False, False]),
+    ("b - 1 = 4611686018427387904.0", [False, False, False]),
+    ("w = 12345678901234567890.11", [False, True, None]),
+    ("w > -12345678901234567890.11", [True, True, None]),
+    ("w IN (1, 12345678901234567890.10)", [True, False, None]),
+    ("w IS DISTINCT FROM 12345678901234567890.10", [False, True, True]),
+    ("w > m AND w > b", [True, None, None]),
+    ("m = CAST(1.5 AS DECIMAL(30, 20))", [True, None, False]),
     ("(" * 40 + "1" + ")" * 40, 1),
     (" OR ".join(["i = 1"] * 3000), [True, None, False]),
     ("1" + " + 1" * 99, 100),
@@ -173,6 +185,8 @@ def test_values(text: str, expected: Any) -> None:
     ("text", "error", "code"),
     [
         ("b + b", DataError, "E614"),
+        ("w * 1.5", DataError, "E570"),
+        ("SQRT(w)", DataError, "E570"),
         ("b * 4", DataError, "E614"),
         ("CAST('x' AS INT)", DataError, "E614"),
         ("DATE 'tomorrow' = day", DataError, "E614"),

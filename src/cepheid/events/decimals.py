@@ -1,0 +1,204 @@
+"""Decimal columns in, numbers of a machine out where no digit is lost, else decimals.
+
+Decimals without digits behind the point are whole numbers. Others are the doubles with the same
+digits. Where a value has more digits than these hold, the column stays as it is: it compares
+exactly, and whatever would compute with it is refused (docs/semantics.md §4.10).
+"""
+
+from __future__ import annotations
+
+import operator as py
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.events.constants import decimal_of
+from cepheid.events.schema import ValueKind
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+DIGITS_MAX = 76
+"""Digits of the widest decimals of Arrow."""
+SAFE_DIGITS = 15
+"""Every decimal with so many digits has a double of its own, which has the same digits."""
+EXACT_MAX = 2.0**53
+"""Up to here doubles lie closer than whole numbers."""
+_WHOLE_DIGITS = 18
+
+_ORDER: dict[str, Callable[[Any, Any], Any]] = {
+    "=": py.eq, "<>": py.ne, "<": py.lt, "<=": py.le, ">": py.gt, ">=": py.ge,
+}  # fmt: skip
+_NAMES = {
+    "=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
+    ">=": "greater_equal",
+}  # fmt: skip
+
+
+class Decimals:
+    """Decimals with more digits than a double or a whole number of 64 bits holds.
+
+    They have a length and can be taken from, as other data of vectors, and compare. ``rounded`` are
+    the doubles next to a constant, which may be rounded: the query says a number with a point.
+    """
+
+    __slots__ = ("array", "name", "rounded")
+
+    def __init__(
+        self, array: pa.Array[Any], name: str, rounded: NDArray[np.float64] | None = None
+    ) -> None:
+        self.array = array
+        self.name = name
+        self.rounded = rounded
+
+    @staticmethod
+    def constant(digits: str) -> Decimals:
+        """Return a constant as it is written."""
+        return Decimals(pa.array([Decimal(digits)]), "", np.array([float(digits)]))
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def tolist(self) -> list[Any]:
+        """Return the decimals as Python has them."""
+        return list(self.array.to_pylist())
+
+    def take(self, rows: Any) -> Decimals:
+        """Return some of the rows."""
+        rounded = None if self.rounded is None else self.rounded[rows]
+        return Decimals(self.array.take(rows), self.name, rounded)
+
+    @property
+    def numbers(self) -> NDArray[np.float64]:
+        """Return doubles to compute with, or say that this would round the decimals."""
+        if self.rounded is None:
+            self.refuse()
+        return self.rounded
+
+    def refuse(self) -> NoReturn:
+        """Say that nothing but comparison is done with these decimals."""
+        called = f"column `{self.name}`" if self.name else "a column"
+        message = (
+            f"a decimal in {called} of type {self.array.type} has more digits than a number that "
+            "the query can compute with"
+        )
+        helps = ("cast the column to DOUBLE if rounding is fine; comparisons take it as it is",)
+        raise DataError([Diagnostic("E570", message, helps=helps)])
+
+
+def is_whole(kind: pa.DataType) -> bool:
+    """Return whether a type of decimals holds whole numbers only."""
+    return bool(pa.types.is_decimal(kind) and kind.scale == 0)
+
+
+def read_decimals(
+    array: pa.Array[Any], name: str = ""
+) -> tuple[NDArray[Any] | Decimals, ValueKind]:
+    """Return a column of decimals in the form in which it loses nothing, and the kind of that.
+
+    Examples
+    --------
+    >>> read_decimals(pa.array([Decimal("1.25")]))
+    (array([1.25]), <ValueKind.DECIMAL: 'decimal'>)
+    """
+    kind = array.type
+    if kind.scale < 0:
+        # Few functions of Arrow take them.
+        array = array.cast(pa.string()).cast(pa.decimal256(DIGITS_MAX, 0))
+    filled = array.fill_null(pa.scalar(0, array.type)) if array.null_count else array
+    if array.type.scale == 0:
+        if kind.precision <= _WHOLE_DIGITS or _fit_whole(filled):
+            return filled.cast(pa.int64()).to_numpy(), ValueKind.INTEGER
+        return Decimals(filled, name), ValueKind.DECIMAL
+    # By way of text, because Arrow's own conversion is often one bit off.
+    doubles = filled.cast(pa.string()).cast(pa.float64())
+    if kind.precision <= SAFE_DIGITS or _same_digits(doubles, filled):
+        return doubles.to_numpy(), ValueKind.DECIMAL
+    return Decimals(filled, name), ValueKind.DECIMAL
+
+
+def _fit_whole(array: pa.Array[Any]) -> bool:
+    ends: Any = pc.min_max(array).as_py()
+    return ends["min"] is None or bool(ends["min"] >= INT64_MIN and ends["max"] <= INT64_MAX)
+
+
+def _same_digits(doubles: pa.Array[Any], decimals: pa.Array[Any]) -> bool:
+    """Return whether doubles stand for the decimals from which they came (§4.10)."""
+    numbers = doubles.to_numpy()
+    if not (np.abs(numbers) < 2.0**63).all():
+        return False
+    # The texts of large doubles are shorter than their values.
+    large = np.abs(numbers) >= EXACT_MAX
+    whole = pa.array(np.where(large, numbers, 0).astype(np.int64))
+    texts = pc.if_else(pa.array(large), whole.cast(pa.string()), doubles.cast(pa.string()))
+    try:
+        back = texts.cast(decimals.type)
+    except pa.ArrowInvalid:
+        return False  # A text has more digits behind the point than the decimals.
+    return bool(pc.all(pc.equal(back, decimals), min_count=0).as_py())
+
+
+def compare_decimals(
+    operator: str, left: NDArray[Any] | Decimals, right: NDArray[Any] | Decimals
+) -> NDArray[np.bool_]:
+    """Return a comparison of which at least one side is decimals; no side is rounded.
+
+    A double stands for a decimal (``constants.decimal_of``): 0.1 is 0.1.
+    """
+    if isinstance(left, np.ndarray):
+        mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(operator, operator)
+        return compare_decimals(mirrored, right, left)
+    if isinstance(right, np.ndarray) and right.dtype == np.float64:
+        return _compare_doubles(operator, left, right)
+    other = right if isinstance(right, Decimals) else _as_decimals(right)
+    a, b = _of_one_type(left, other)
+    found = pc.call_function(_NAMES[operator], [_one_or_all(a), _one_or_all(b)])
+    if isinstance(found, pa.Scalar):
+        return np.array([found.as_py()])
+    mask: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _one_or_all(array: pa.Array[Any]) -> Any:
+    """Return one value as that, which stands for a column of any length."""
+    return array[0] if len(array) == 1 else array
+
+
+def _as_decimals(whole: NDArray[Any]) -> Decimals:
+    numbers = pa.array(np.ascontiguousarray(whole, np.int64))
+    return Decimals(numbers.cast(pa.decimal128(19, 0)), "")
+
+
+def _of_one_type(left: Decimals, right: Decimals) -> tuple[pa.Array[Any], pa.Array[Any]]:
+    types = (left.array.type, right.array.type)
+    if types[0] == types[1]:
+        return left.array, right.array
+    scale = max(kind.scale for kind in types)
+    if max(kind.precision - kind.scale for kind in types) + scale > DIGITS_MAX:
+        left.refuse()
+    wide = pa.decimal256(DIGITS_MAX, scale)
+    return left.array.cast(wide), right.array.cast(wide)
+
+
+def _compare_doubles(operator: str, left: Decimals, doubles: NDArray[Any]) -> NDArray[np.bool_]:
+    """Compare with doubles: the nearest doubles decide, and where they are equal, the digits."""
+    near = left.array.cast(pa.string()).cast(pa.float64()).to_numpy()
+    near, other = np.broadcast_arrays(near, doubles)
+    sign = np.where(np.isnan(other) | (near < other), -1, np.where(near > other, 1, 0))
+    for row in np.flatnonzero(sign == 0).tolist():
+        cell = left.array[row if len(left) > 1 else 0].as_py()
+        digits = decimal_of(float(other[row]))
+        sign[row] = (cell > digits) - (cell < digits)
+    mask: NDArray[np.bool_] = _ORDER[operator](sign, 0)
+    return mask
+
+
+def decimal_keys(left: Decimals, right: Decimals) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return whole numbers that compare as the decimals of both sides do."""
+    both: Any = pa.concat_arrays(_of_one_type(left, right))
+    ranks = np.asarray(pc.rank(both, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
+    return ranks[: len(left)], ranks[len(left) :]
