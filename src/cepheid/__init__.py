@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         QuerySyntaxError,
         UnsupportedError,
     )
+    from cepheid.memory_limits import limits
     from cepheid.planner.plan import Plan
     from cepheid.runtime.spark_sql import register
     from cepheid.runtime.stored_events import EventStore
@@ -35,6 +36,7 @@ _HOME = {
     "query": "cepheid.api",
     "sql": "cepheid.api",
     "CompiledQuery": "cepheid.api",
+    "limits": "cepheid.memory_limits",
     "Plan": "cepheid.planner.plan",
     "Diagnostic": "cepheid.errors",
     "CepheidError": "cepheid.errors",
@@ -61,6 +63,7 @@ __all__ = [
     "QuerySyntaxError",
     "UnsupportedError",
     "Workload",
+    "limits",
     "query",
     "register",
     "sql",

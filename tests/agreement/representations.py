@@ -45,6 +45,10 @@ DAYS: dict[str, Any] = {
     "timestamp[ns]": pa.timestamp("ns"),
 }
 FLAGS: dict[str, Any] = {"bool": pa.bool_()}
+DECIMALS: dict[str, Any] = {
+    "decimal(20,2)": pa.decimal128(20, 2),
+    "decimal(30,4)": pa.decimal128(30, 4),
+}
 
 
 def _encoded(plain: dict[str, Any]) -> dict[str, Any]:
@@ -66,6 +70,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "string": _encoded(TEXTS),
     "day": _encoded(DAYS),
     "bool": _encoded(FLAGS),
+    "decimal": _encoded(DECIMALS),
 }
 """The representations of each kind of values."""
 
@@ -114,6 +119,8 @@ def fitted(value: Any, kind: Any) -> Any:
         with np.errstate(over="ignore"):
             return float(np.float32(value))
     if isinstance(kind, pa.Decimal128Type):
+        if isinstance(value, Decimal):
+            return value.quantize(Decimal(1).scaleb(-kind.scale))
         return _decimal(float(value), kind)
     if pa.types.is_timestamp(kind):
         return int(value) * (DAY_NS // TICK_NS[kind.unit])

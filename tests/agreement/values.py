@@ -213,7 +213,7 @@ def pools(
     """
     found = dict(bases)
     for name, kind in kinds.items() if wild else ():
-        if extreme := EXTREME_VALUES[kind]:
+        if extreme := EXTREME_VALUES.get(kind):
             some = draw(st.lists(st.sampled_from(extreme), max_size=3))
             found[name] = (*bases[name], *some, *some)
     return found
@@ -384,7 +384,7 @@ def listings() -> st.SearchStrategy[str]:
     )
 
 
-SELECT_KINDS = {"k": "string", "g": "int", "x": "int", "y": "double"}
+SELECT_KINDS = {"k": "string", "g": "int", "x": "int", "y": "double", "d": "decimal"}
 
 
 @st.composite

@@ -148,7 +148,9 @@ def test_the_window_and_the_group_are_those_of_the_query(
 
 
 def test_times_that_python_has_not_are_told_too() -> None:
-    times = pa.array([-(10**17)] * 1 + [(1 << 62) + n for n in range(150)], pa.timestamp("us"))
+    times = pa.array(
+        [-(10**17)] * 1 + [(1 << 62) - 151 + n for n in range(150)], pa.timestamp("us")
+    )
     table = pa.table({"ts": times, "type": ["A"] * 151})
     with pytest.raises(DataError, match="in the window from"):
         query("RETURN COUNT(*) PATTERN A+ WITHIN 1 hour SLIDE 1 hour NUMBERS exact").run(table)

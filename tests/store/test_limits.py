@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import cepheid
+from cepheid.events.temporal import TIME_MAX
 from cepheid.framing import frame
 from cepheid.store.event_store import EventStore
 from cepheid.store.manifest import FORMAT, NAME, Manifest, load_manifest, path_of
 
-LATEST = 2**62
+LATEST = TIME_MAX
 ENDS = (-LATEST, -LATEST + 1, -1, 0, 1, LATEST - 1, LATEST)
 
 

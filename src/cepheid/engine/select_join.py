@@ -21,6 +21,7 @@ from cepheid.engine.vectors import Vector
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
+from cepheid.memory_limits import current, too_much_state
 from cepheid.planner.select_plan import Extent, SelectPlan, aliases_in
 
 BLOCK_PAIRS = 1 << 20
@@ -40,6 +41,10 @@ class Side(NamedTuple):
     times: Rows
     kept: NDArray[np.bool_]
     codes: Codes
+
+
+PAIR_BYTES = 64
+"""About what a pair takes: two numbers, their order, and a row of a few columns."""
 
 
 class Pairs(NamedTuple):
@@ -68,10 +73,12 @@ def join_tables(
     """
     (left, right), rest = _sides(select, time, tables)
     blocks = []
-    count = 0
+    count, bound = 0, current().state // PAIR_BYTES
     for block in _candidates(select, left, right, begins):
         blocks.append(_asked(left, right, block, rest))
         count += len(blocks[-1].left)
+        if most is None and count > bound:
+            too_much_state("pairs", bound)
         if most is not None and count > most:
             message = f"more than {most:,} pairs are complete in one micro-batch"
             helps = ("make the window shorter, or ask for more in ON or WHERE",)

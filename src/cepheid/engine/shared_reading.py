@@ -56,7 +56,8 @@ def read_kinds(kinds: Kinds, columns: Columns, type_column: str | None) -> NDArr
     # Numbers of types and sums of shifts stay below the number of kinds.
     numbers = np.zeros(length, kinds.dtype)
     if type_column is None:
-        numbers[:] = kinds.types[None]
+        # Of queries that can never match, no event is of any kind.
+        numbers[:] = kinds.types.get(None, 0)
     elif not kinds.conditions:
         # Nothing but the type is asked for: one look into a table.
         def kind_of(name: str) -> int:

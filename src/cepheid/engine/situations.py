@@ -22,6 +22,10 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import scan_times
 from cepheid.kernels.derive import FOREVER
 from cepheid.kernels.temporal_join import join, next_partners
+from cepheid.memory_limits import current, too_much_state
+
+LOOKS_A_SITUATION = 1 << 14
+"""Looks at other situations for one that may complete a match, beside one for 8 bytes of state."""
 
 SITUATIONS_MAX = 20_000_000
 """Situations that are kept, of all definitions and partitions together; some gigabytes."""
@@ -176,16 +180,26 @@ def _match(
     if state.tuning.prunes:
         following = next_partners(job.partners, ts, te, bounds)
     found: list[Any] = []
+    # A match is a number for every definition and a time, and later as much again for its row.
+    bound = current().state // (16 * (len(derived) + 1))
+    most = bound + 1
     for number, here in enumerate(derived):
         rows, times = _triggers(job, number, here)
         if not len(rows):
             continue
         arrays = job.join_arrays(number, state.tuning.orders[number])
-        found.append(
+        looks = current().state // 8 + LOOKS_A_SITUATION * len(rows)
+        *matches, looked = (
             join(number, rows + sizes[number], times, here.key, arrays.steps, arrays.ranges,
                  job.constraints, job.alone, job.known_counts, ts, te, known, bounds,
-                 following, job.within, job.waits)
+                 following, job.within, job.waits, most, looks)
         )  # fmt: skip
+        found.append(matches)
+        most -= len(matches[1])
+        if not most:
+            too_much_state("matches of situations", bound)
+        if looked == looks:
+            too_much_state("situations that may be part of a match", looks, verb="looks at")
     tuning = observe(job, state.tuning, bounds, ts, te)
     if not found:
         return tuning, empty_rows(job, schema)

@@ -35,6 +35,7 @@ from cepheid.errors import CepheidError
 from cepheid.events.temporal import FOREVER
 from cepheid.kernels.columns import scan_times
 from cepheid.language import tree
+from cepheid.memory_limits import collect
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.planner.sharing import SharedPlan
 
@@ -152,7 +153,7 @@ def feed(job: WorkloadJob, state: WorkloadState, batch: pa.Table, *, listing: bo
     for n in job.listing if listing else ():
         if not is_enough(job.jobs[n], state.listing[n]):
             state.listing[n], tables = step_matches(job.jobs[n], state.listing[n], batch)
-            found.matches[n] += list(tables)
+            found.matches[n] += collect(tables)
     return found
 
 
@@ -204,7 +205,7 @@ def finish_workload(job: WorkloadJob, state: WorkloadState) -> Found:
         _add(found.rows[n], rows)
     for n in job.listing:
         state.listing[n], tables = finish_matches(job.jobs[n], state.listing[n])
-        found.matches[n] += list(tables)
+        found.matches[n] += collect(tables)
     return found
 
 

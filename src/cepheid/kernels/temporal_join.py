@@ -224,7 +224,7 @@ def _work(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts, 
 
 @kernel(work=_work)
 def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
-         ts, te, known, bounds, following, within, waits):  # fmt: skip
+         ts, te, known, bounds, following, within, waits, most, looks):  # fmt: skip
     """Return the matches that situations of one definition make certain.
 
     Parameters
@@ -247,14 +247,16 @@ def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
         From ``next_partners``, or empty: all situations are tried.
     within, waits
         The window, -1 for none; whether every end must be known.
+    most, looks
+        After so many matches, or looks at a candidate, nobody looks for others.
 
     Returns
     -------
     tuple
-        For each match the situations, one column for each definition; and its time.
+        For each match the situations, one column for each definition; its time; and the looks.
     """
     count = bounds.shape[0]
-    room = max(16, rows.shape[0])
+    room = min(max(16, rows.shape[0]), most)
     found = np.empty((room, count), np.int64)
     when = np.empty(room, np.int64)
     n = 0
@@ -274,6 +276,8 @@ def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
                                       ts, te, bounds, now, within, waits)  # fmt: skip
         while level >= 0:
             rounds = let_signals_in(rounds)
+            if rounds == looks:
+                return found[:n], when[:n], rounds
             if prunes and here[level] < end[level]:
                 here[level] = following[here[level]]
             if here[level] >= end[level]:
@@ -298,13 +302,15 @@ def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
                      else _owner(sel, cons, alone, known_counts, ts, te, known, now))  # fmt: skip
             if owner != trigger:
                 continue
+            if n == most:
+                return found[:n], when[:n], rounds
             if n == room:
-                room *= 2
+                room = min(2 * room, most)
                 found, when = _grown(found, room), _grown_times(when, room)
             found[n] = sel
             when[n] = now
             n += 1
-    return found[:n], when[:n]
+    return found[:n], when[:n], rounds
 
 
 @kernel()

@@ -8,6 +8,7 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from functools import reduce
 from typing import Any
 
+from cepheid.memory_limits import current, too_much_state
 from cepheid.row_pattern.arrow import Value, pa, pc
 from cepheid.row_pattern.operators import (
     as_double,
@@ -282,7 +283,16 @@ def _substring(value: Value, start: Value, length: Value | None = None) -> Value
 
 def _replace(value: Value, old: Value, new: Value | None = None) -> Value:
     spare = pa.scalar("") if new is None else new
-    replace = lambda text, a, b: text.replace(a, b) if a else text  # noqa: E731  # one use
+    room = bound = current().state
+
+    def replace(text: str, a: str, b: str) -> str:
+        nonlocal room
+        # A text within a text within a text grows beyond every memory.
+        room -= len(text) + text.count(a) * (len(b) - len(a)) if a else 0
+        if room < 0:
+            too_much_state("characters", bound, verb="makes")
+        return text.replace(a, b) if a else text
+
     return _elementwise(replace, pa.string(), as_text(value), as_text(old), as_text(spare))
 
 

@@ -31,6 +31,7 @@ from cepheid.runtime.local import (
     run_table,
     sort_events,
 )
+from cepheid.runtime.ordering import with_ties_ordered
 
 Progress = Callable[[int], None]
 """Told how many events were read, again and again."""
@@ -72,7 +73,8 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
     schema = next(read_all(files[:1])).schema
     planned = compiled.with_schema(schema)
     try:
-        return run_batches(planned.plan, _counted(read_all(files), progress), schema)
+        batches = with_ties_ordered(_counted(read_all(files), progress), planned.plan)
+        return run_batches(planned.plan, batches, schema)
     except DataError as error:
         unordered = error.diagnostics[0].code == "E509"
         if not unordered or count_events(files) > SORT_ROWS_MAX:
@@ -99,7 +101,7 @@ def list_files(
     schema = next(read_all(files[:1])).schema
     plan = compiled.with_schema(schema).plan
     job = lower(plan)
-    batches: Iterator[pa.Table] = _counted(read_all(files), progress)
+    batches = with_ties_ordered(_counted(read_all(files), progress), plan)
     if not _in_order(files, plan.time):
         if count_events(files) > SORT_ROWS_MAX:
             message = f"the events are not in the order of `{plan.time}`"

@@ -27,9 +27,10 @@ from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.arriving import as_table, is_pandas, plain_reader
 from cepheid.kernels.columns import scan_times
+from cepheid.memory_limits import collect
 from cepheid.options import refuse
 from cepheid.planner.plan import Plan, WindowKind
-from cepheid.runtime.ordering import order_of
+from cepheid.runtime.ordering import order_of, with_ties_ordered
 
 
 class CompiledQueryLike(Protocol):
@@ -67,7 +68,8 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
     if isinstance(events, pa.RecordBatchReader):
         reader = plain_reader(events)
         plan = compiled.with_schema(reader.schema).plan
-        return run_batches(plan, tables_of(reader, _batch_rows(plan)), reader.schema)
+        batches = with_ties_ordered(tables_of(reader, _batch_rows(plan)), plan)
+        return run_batches(plan, batches, reader.schema)
     table = as_table(events)
     result = run_table(compiled.with_schema(table.schema).plan, table)
     return like(events, result)
@@ -109,7 +111,7 @@ def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> p
     job = lower(plan)
     if lists_matches(plan):
         tables = list_batches(job, batches)
-        return pa.concat_tables([empty_matches(job, schema), *tables])
+        return pa.concat_tables([empty_matches(job, schema), *collect(tables)])
     state = PartitionState(job)
     found: list[list[Rows]] = [[] for _ in range(job.outputs)]
     for batch in batches:
@@ -126,12 +128,15 @@ def run_situations(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -
     """Return the rows of a query about situations over batches in the order of time."""
     job = SituationJob(plan)
     state = SituationState.start(job)
-    found = [empty_rows(job, schema)]
-    for batch in batches:
-        state, rows = step_situations(job, state, batch)
-        found.append(rows)
-    state, rows = finish_situations(job, state, schema)
-    return pa.concat_tables([*found, rows])
+
+    def found() -> Iterator[pa.Table]:
+        nonlocal state
+        for batch in batches:
+            state, rows = step_situations(job, state, batch)
+            yield rows
+        yield finish_situations(job, state, schema)[1]
+
+    return pa.concat_tables([empty_rows(job, schema), *collect(found())])
 
 
 def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReader:
@@ -148,10 +153,11 @@ def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReade
     events = plain_reader(events) if reader else as_table(events)
     plan = compiled.with_schema(events.schema).plan
     check_lists(plan)
+    batches: Iterable[pa.Table]
     if isinstance(events, pa.Table):
         batches = _slices(plan, sort_events(events, plan), LOOK_BACK_ROWS)
     else:
-        batches = tables_of(events, LOOK_BACK_ROWS)
+        batches = with_ties_ordered(tables_of(events, LOOK_BACK_ROWS), plan)
     job = lower(plan)
     schema = empty_matches(job, events.schema).schema
     return reader_of(schema, list_batches(job, batches))

@@ -31,6 +31,7 @@ from cepheid.runtime.local import (
     sort_events,
     tables_of,
 )
+from cepheid.runtime.ordering import with_ties_ordered
 
 Tables = dict[str, pa.Table]
 
@@ -54,8 +55,13 @@ def run_workload_table(shared: SharedPlan, table: pa.Table) -> Tables:
 
 def run_workload_reader(shared: SharedPlan, reader: pa.RecordBatchReader) -> Tables:
     """Return the results of a workload over batches of a reader."""
-    tables = tables_of(reader, batch_rows(shared))
+    tables = _ordered(shared, tables_of(reader, batch_rows(shared)))
     return run_workload_batches(shared, tables, reader.schema)
+
+
+def _ordered(shared: SharedPlan, batches: Iterable[pa.Table]) -> Iterable[pa.Table]:
+    """Return batches in the order of the queries, which all have the same tie-breakers."""
+    return with_ties_ordered(batches, shared.plans[0])
 
 
 def batch_rows(shared: SharedPlan) -> int:
@@ -125,7 +131,7 @@ def run_workload_files(workload: WorkloadLike, files: list[Path]) -> Tables:
     schema = next(read_all(files[:1])).schema
     shared = workload.shared(schema)
     try:
-        return run_workload_batches(shared, read_all(files), schema)
+        return run_workload_batches(shared, _ordered(shared, read_all(files)), schema)
     except DataError as error:
         if error.diagnostics[0].code != "E509" or count_events(files) > SORT_ROWS_MAX:
             raise

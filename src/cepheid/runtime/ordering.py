@@ -6,7 +6,7 @@ the next piece can no longer change its place. So memory holds the overlap of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +40,30 @@ def ordered(table: pa.Table, plan: Plan) -> pa.Table:
     """Return a table in the order of time; tie-breakers count, then the order of arrival."""
     rows = order_of(table, plan)
     return table if rows is None else table.take(rows)
+
+
+def with_ties_ordered(batches: Iterable[pa.Table], plan: Plan) -> Iterable[pa.Table]:
+    """Return batches in which tie-breakers order the events of equal time, across batches too."""
+    return _with_ties_ordered(batches, plan) if plan.tiebreak else batches
+
+
+def _with_ties_ordered(batches: Iterable[pa.Table], plan: Plan) -> Iterator[pa.Table]:
+    held: pa.Table | None = None
+    for batch in batches:
+        # The next batch may have more events of the last time.
+        whole = batch if held is None else pa.concat_tables([held, batch])
+        times = read_times(Columns(whole), plan.time)
+        if scan_times(times)[0] >= 0:
+            # Whoever takes them says that they are not in the order of time.
+            yield whole
+            held = whole.slice(0, 0)
+            continue
+        cut = int(np.searchsorted(times, times[-1])) if len(times) else 0
+        if cut:
+            yield ordered(whole.slice(0, cut), plan)
+        held = whole.slice(cut)
+    if held is not None:
+        yield ordered(held, plan)
 
 
 def ranks(column: pa.ChunkedArray[Any]) -> Any:

@@ -9,14 +9,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.errors import DataError, Diagnostic, suggest_names
+from cepheid.events.temporal import TIME_MAX
 
 _UNIT_US = {"s": 1_000_000, "ms": 1_000}
 _DAY_US = 86_400_000_000
 
 Times = NDArray[np.int64]
-
-LATEST = 2**62
-"""The last time of an event, and as far before 0 the first: windows reach beyond their events."""
 
 
 def is_time(kind: pa.DataType) -> bool:
@@ -108,8 +106,8 @@ def read_ticks(table: pa.Table, name: str) -> Times:
         message = f"the time column `{name}` is NULL in row {row}"
         raise DataError([Diagnostic("E506", message, helps=("leave out events without a time",))])
     times = ticks_of(array)
-    if len(times) and (times.max() > LATEST or times.min() < -LATEST):
-        raise _beyond(int(times.max() if times.max() > LATEST else times.min()), array.type)
+    if len(times) and (times.max() > TIME_MAX or times.min() < -TIME_MAX):
+        raise _beyond(int(times.max() if times.max() > TIME_MAX else times.min()), array.type)
     return times
 
 

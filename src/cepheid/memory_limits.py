@@ -1,0 +1,148 @@
+"""How much a run may gather in memory before it stops and says so.
+
+A pattern of a few words can have more matches than there are atoms. What goes to a file or to a
+stream is written as it is found and has no limit; what is collected, or kept to find the rest, has.
+Limits count rows and bytes and never seconds, so a run stops at the same place on every machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Never
+
+import msgspec
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.options import refuse
+
+VARIABLE = "CEPHEID_LIMITS"
+"""The environment variable that sets limits for a whole process: ``bytes=8000000000,rows=1000``."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a run may gather.
+
+    Attributes
+    ----------
+    rows, bytes
+        Of a result that is collected.
+    state
+        Bytes of matches that a single step finds, or must remember to find others.
+    """
+
+    rows: int = 100_000_000
+    bytes: int = 1 << 30
+    state: int = 1 << 30
+
+
+_CURRENT: ContextVar[Limits | None] = ContextVar("cepheid_limits", default=None)
+
+
+def current() -> Limits:
+    """Return the limits that are in force."""
+    found = _CURRENT.get()
+    return found if found is not None else _from_environment(os.environ.get(VARIABLE, ""))
+
+
+@contextmanager
+def limits(**changed: int) -> Iterator[Limits]:
+    """Set limits for the runs inside a ``with`` block.
+
+    Parameters
+    ----------
+    rows, bytes
+        Of a result that is collected: 100 million rows and 1 GiB if nothing is said.
+    state
+        Bytes of matches that a single step finds: 1 GiB if nothing is said.
+
+    Raises
+    ------
+    OptionError
+        E590 if there is no such limit, E592 if it is no positive number.
+
+    Examples
+    --------
+    >>> import cepheid, pyarrow as pa
+    >>> events = pa.table({"ts": range(100), "type": ["A"] * 100})
+    >>> with cepheid.limits(rows=1_000):
+    ...     cepheid.query("RETURN MATCHES PATTERN A+").run(events)  # 2^100 - 1 matches
+    Traceback (most recent call last):
+    cepheid.errors.DataError: error[E518]: the result has more than 1,000 rows
+      = help: `matches` and `--output` have no limit, LIMIT asks for fewer rows, and `with cepheid.limits(rows=...)` raises it
+    """  # noqa: E501  # a line of a message
+    before = _CURRENT.set(_checked(current(), changed))
+    try:
+        yield current()
+    finally:
+        _CURRENT.reset(before)
+
+
+def _from_environment(text: str) -> Limits:
+    changed: dict[str, Any] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, _, number = part.partition("=")
+        changed[name.strip()] = int(number) if number.strip().isdigit() else number
+    return _checked(Limits(), changed)
+
+
+def _checked(base: Limits, changed: dict[str, Any]) -> Limits:
+    for name, value in changed.items():
+        if name not in Limits.__struct_fields__:
+            known = ", ".join(Limits.__struct_fields__)
+            refuse("E590", f"there is no limit `{name}`", f"limits are {known}")
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            refuse("E592", f"the limit `{name}` is a positive whole number, not {value!r}")
+    return msgspec.structs.replace(base, **changed)
+
+
+def collect(tables: Iterable[Any]) -> list[Any]:
+    """Return Arrow tables as they come, as long as they are within the limits.
+
+    Raises
+    ------
+    DataError
+        E518
+    """
+    found: list[Any] = []
+    rows = size = 0
+    bound = current()
+    for table in tables:
+        found.append(table)
+        rows, size = rows + len(table), size + table.nbytes
+        if rows > bound.rows:
+            too_many("rows", f"{bound.rows:,} rows")
+        if size > bound.bytes:
+            too_many("bytes", f"{bound.bytes / 2**30:,.2g} GiB")
+    return found
+
+
+def too_many(name: str, amount: str) -> Never:
+    """Stop a run whose result is too large to collect.
+
+    Raises
+    ------
+    DataError
+        E518
+    """
+    help_ = "`matches` and `--output` have no limit, LIMIT asks for fewer rows, and "
+    help_ += f"`with cepheid.limits({name}=...)` raises it"
+    raise DataError([Diagnostic("E518", f"the result has more than {amount}", helps=(help_,))])
+
+
+def too_much_state(what: str, number: int, *, verb: str = "finds") -> Never:
+    """Stop a run that would have to remember too much.
+
+    Raises
+    ------
+    DataError
+        E519
+    """
+    message = f"a single step {verb} more than {number:,} {what}"
+    helps = (
+        "make the window shorter, or ask for more of each part",
+        "`with cepheid.limits(state=...)` raises the limit, in bytes",
+    )
+    raise DataError([Diagnostic("E519", message, helps=helps)])
