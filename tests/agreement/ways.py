@@ -29,6 +29,7 @@ from cepheid.engine.situations import SituationState, finish_situations, step_si
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
 from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import CepheidError
+from cepheid.events.arriving import plain_table
 from cepheid.planner.granularity import legal_evaluators
 from cepheid.runtime import files, local, local_workload
 from cepheid.runtime.ordering import ordered
@@ -313,8 +314,9 @@ for _name in ("linear", "indexed", "previous", "pairwise"):
 @way("steps with restarts", ("trends", "situations"))
 def run_steps(trial: Trial) -> Any:
     """Step through the pieces; between two of them everything but the state is made anew."""
-    plan = compiled(trial).with_schema(trial.table.schema).plan
-    table = ordered(trial.table, plan)
+    plain = plain_table(trial.table)
+    plan = compiled(trial).with_schema(plain.schema).plan
+    table = ordered(plain, plan)
     if trial.kind == "situations":
         return _situation_steps(trial, plan, table)
     job = lower(plan)
@@ -354,7 +356,8 @@ def can_be_live(trial: Trial) -> bool:
 @way("live", (*PATTERNS, "situations"), takes=can_be_live)
 def run_live(trial: Trial) -> Any:
     """Feed the pieces as micro-batches; the state is bytes between them."""
-    table = ordered(trial.table, compiled(trial).with_schema(trial.table.schema).plan)
+    plain = plain_table(trial.table)
+    table = ordered(plain, compiled(trial).with_schema(plain.schema).plan)
     live = Live(compiled(trial), table.schema, delay=0, buckets=len(trial.cuts))
     for piece in pieces(trial, table):
         live.feed(piece)
