@@ -53,10 +53,6 @@ _DICTIONARY = re.compile(r"dictionary<(?!(int8, )?(large_)?string)")
 
 KNOWN: list[Known] = [
     Known(
-        "times of nanoseconds lose their last digits",
-        lambda t: _has_form("ns")(t) and any(v % 1000 for v in _times(t)),
-    ),
-    Known(
         "live queries of Spark close nothing before 1970",
         lambda t: any(year < 1970 for year in _years(t)),
         ("Spark stream",),

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.decimals import Decimals, compare_decimals, read_decimals
+from cepheid.events.nanoseconds import whole_microseconds
 from cepheid.events.schema import ValueKind
 
 if TYPE_CHECKING:
@@ -115,8 +116,8 @@ def vector_of(column: pa.Array[Any] | pa.ChunkedArray[Any], *, name: str = "") -
 
     Whole numbers of every width become int64 and floating-point numbers float64. Decimals become
     whole numbers or the doubles with the same digits, or stay what they are (§4.10). Times of every
-    unit and zone become microseconds since 1970 in UTC, nanoseconds rounded down; dates become the
-    microseconds of their midnight in UTC. Dictionary-encoded text stays so.
+    unit and zone become microseconds since 1970 in UTC, none of them rounded (E514); dates become
+    the microseconds of their midnight in UTC. Dictionary-encoded text stays so.
 
     Parameters
     ----------
@@ -135,8 +136,8 @@ def vector_of(column: pa.Array[Any] | pa.ChunkedArray[Any], *, name: str = "") -
     --------
     >>> vector_of(pa.array([3, None], pa.uint8())).kind.value
     'integer'
-    >>> vector_of(pa.array([1_500], pa.timestamp("ns"))).data
-    array([1])
+    >>> vector_of(pa.array([2_000], pa.timestamp("ns"))).data
+    array([2])
     """
     array = _one_array(column)
     valid = truth_of(array.is_valid()) if array.null_count else None
@@ -157,7 +158,7 @@ def vector_of(column: pa.Array[Any] | pa.ChunkedArray[Any], *, name: str = "") -
         return Vector(data, valid, value_kind)
     called = f"column `{name}`" if name else "a column"
     try:
-        found = _whole_numbers(array, valid)
+        found = _whole_numbers(array, valid, name)
     except OverflowError:
         message = f"a whole number left 64 bits in {called} of type {kind}"
         raise DataError([Diagnostic("E504", message)]) from None
@@ -169,7 +170,7 @@ def vector_of(column: pa.Array[Any] | pa.ChunkedArray[Any], *, name: str = "") -
 
 
 def _whole_numbers(
-    array: pa.Array[Any], valid: Mask | None
+    array: pa.Array[Any], valid: Mask | None, name: str
 ) -> tuple[NDArray[np.int64], ValueKind] | None:
     """Return what is kept as int64, or None if the type is none of those."""
     types, kind = pa.types, array.type
@@ -187,7 +188,7 @@ def _whole_numbers(
         value_kind = ValueKind.TIMESTAMP if types.is_timestamp(kind) else ValueKind.DURATION
         steps = _values(array.view(pa.int64()))
         if kind.unit == "ns":
-            steps = steps // 1_000
+            steps = whole_microseconds(steps, valid, name)
         elif kind.unit != "us":
             steps = _scaled(steps, valid, _UNIT_US[kind.unit])
         return steps, value_kind

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.errors import DataError, Diagnostic, suggest_names
+from cepheid.events.nanoseconds import whole_microseconds
 from cepheid.events.temporal import TIME_MAX
 
 _UNIT_US = {"s": 1_000_000, "ms": 1_000}
@@ -55,7 +56,7 @@ def ticks_of(array: pa.Array[Any]) -> Times:
         return _in_us(_values(array.view(pa.int64())), 1_000, kind)
     if types.is_timestamp(kind) or types.is_duration(kind):
         steps = _values(array.view(pa.int64()))
-        # Nanoseconds are rounded down, as by the engine.
+        # Nanoseconds are rounded down: `read_ticks` refuses them, and a query that reads others.
         if kind.unit == "us":
             return steps
         return steps // 1_000 if kind.unit == "ns" else _in_us(steps, _UNIT_US[kind.unit], kind)
@@ -105,6 +106,8 @@ def read_ticks(table: pa.Table, name: str) -> Times:
         row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
         message = f"the time column `{name}` is NULL in row {row}"
         raise DataError([Diagnostic("E506", message, helps=("leave out events without a time",))])
+    if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
+        whole_microseconds(_values(array.view(pa.int64())), None, name)
     times = ticks_of(array)
     if len(times) and (times.max() > TIME_MAX or times.min() < -TIME_MAX):
         raise _beyond(int(times.max() if times.max() > TIME_MAX else times.min()), array.type)

@@ -78,7 +78,7 @@ def test_truth_values() -> None:
         ("s", [-1, None, 7], [-1_000_000, None, 7_000_000]),
         ("ms", [-1, None, 7], [-1_000, None, 7_000]),
         ("us", [-1, None, 7], [-1, None, 7]),
-        ("ns", [-1, None, 7_999, -2_000], [-1, None, 7, -2]),
+        ("ns", [-1_000, None, 7_000, -2_000], [-1, None, 7, -2]),
     ],
 )
 def test_times_of_every_unit_and_zone_become_microseconds(
