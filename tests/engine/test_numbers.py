@@ -217,3 +217,26 @@ def test_a_number_that_left_64_bits_is_quoted_as_it_was_written(text: str, part:
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == "E504"
     assert diagnostic.message == f"a whole number left 64 bits in `{part}`"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RETURN {f}(A.x) AS y PATTERN A",
+        "RETURN {f}(A.x) AS y PATTERN A+ WHERE A.n < NEXT(A).n",
+        "FROM s DEFINE S AS n > 0 SITUATIONS S RETURN {f}(S.x) AS y",
+    ],
+)
+@pytest.mark.parametrize(("function", "edge"), [("MIN", 2**63 - 1), ("MAX", -(2**63))])
+def test_the_ends_of_64_bits_are_not_taken_for_null(text: str, function: str, edge: int) -> None:
+    def found(x: list[int | None]) -> pa.Table:
+        columns = ([1, 2, 3], ["A", "B", "B"], [1, 0, 0], x)
+        table = pa.table([pa.array(c) for c in columns], names=["ts", "type", "n", "x"])
+        result: pa.Table = query(text.format(f=function)).run(table)
+        return result
+
+    with pytest.raises(DataError, match=r"E504.*from NULL"):
+        found([edge, 0, 0])
+    near = edge - 1 if edge > 0 else edge + 1
+    assert found([near, None, None])["y"].to_pylist() == [near]
+    assert found([None, None, 0])["y"].to_pylist() == [None]

@@ -246,6 +246,11 @@ def value_keys(vector: Vector, *, largest: bool) -> NDArray[np.int64]:
     """Return whole numbers in the order of a vector's values, NO_VALUE for NULL.
 
     For the largest value the order is turned round, so that a kernel looks for the least only.
+
+    Raises
+    ------
+    DataError
+        E504 if a whole number would be taken for NULL.
     """
     if vector.numbers.dtype == np.float64:
         keys = np.empty(len(vector.numbers), np.int64)
@@ -253,7 +258,16 @@ def value_keys(vector: Vector, *, largest: bool) -> NDArray[np.int64]:
     else:
         keys = np.asarray(vector.numbers, np.int64)
         keys = ~keys if largest else keys
+        _refuse_no_value(keys if vector.valid is None else keys[vector.valid], largest=largest)
     return keys if vector.valid is None else np.where(vector.valid, keys, np.int64(NO_VALUE))
+
+
+def _refuse_no_value(keys: NDArray[np.int64], *, largest: bool) -> None:
+    if len(keys) and keys.max() == NO_VALUE:
+        name, number = ("MAX", "-2^63") if largest else ("MIN", "2^63 - 1")
+        message = f"{name} cannot tell {number} from NULL, and a value is {number}"
+        helps = ("leave such events out, or cast the column to DOUBLE",)
+        raise DataError([Diagnostic("E504", message, helps=helps)])
 
 
 def values_of_keys(keys: NDArray[np.int64], *, largest: bool, double: bool) -> NDArray[Any]:
