@@ -9,6 +9,8 @@ from typing import NamedTuple
 from tests.agreement.representations import TICK_NS, plain_rows
 from tests.agreement.values import YEAR_S, Trial
 
+from cepheid.events.temporal import TIME_MAX
+
 GAP_MAX = 100_000
 """Windows that a test can wait for."""
 YEAR_NS = YEAR_S * 10**9
@@ -36,7 +38,7 @@ def _years(trial: Trial) -> list[float]:
 
 def _is_far(trial: Trial) -> bool:
     return trial.forms.get("ts", "").startswith("int") and any(
-        not -(2**61) <= time < 2**62 for time in _times(trial)
+        not -TIME_MAX <= time <= TIME_MAX for time in _times(trial)
     )
 
 
@@ -52,6 +54,11 @@ def _is_huge(trial: Trial) -> bool:
 _DICTIONARY = re.compile(r"dictionary<(?!(int8, )?(large_)?string)")
 
 KNOWN: list[Known] = [
+    Known(
+        "a store refuses far times at the door, a query where it reads them (decided)",
+        _is_far,
+        ("store by index", "store by replay", "Spark store"),
+    ),
     Known(
         "live queries of Spark close nothing before 1970",
         lambda t: any(year < 1970 for year in _years(t)),

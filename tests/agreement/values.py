@@ -131,7 +131,11 @@ class Clock:
             return pa.array(ticks, pa.int32()).cast(self.kind)
         if self.form.startswith("timestamp"):
             return pa.array(ticks, pa.int64()).cast(self.kind)
-        return pa.array([t % 2**31 if self.form == "int32 s" else t for t in ticks], self.kind)
+        if self.form == "int32 s":
+            ticks = [t % 2**31 for t in ticks]
+        if self.form.startswith("uint"):
+            ticks = [max(t, 0) for t in ticks]
+        return pa.array(ticks, self.kind)
 
     @property
     def oracle_ns(self) -> int:
