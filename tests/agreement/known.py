@@ -1,8 +1,7 @@
-"""Disagreements that are known and not mended yet; an entry goes when its mending lands."""
+"""Where ways differ by decision, or are known to and not mended yet: such an entry goes with it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -11,8 +10,6 @@ from tests.agreement.values import YEAR_S, Trial
 
 from cepheid.events.temporal import TIME_MAX
 
-GAP_MAX = 100_000
-"""Windows that a test can wait for."""
 YEAR_NS = YEAR_S * 10**9
 
 
@@ -37,21 +34,10 @@ def _years(trial: Trial) -> list[float]:
 
 
 def _is_far(trial: Trial) -> bool:
-    return trial.forms.get("ts", "").startswith("int") and any(
+    return trial.forms.get("ts", "").startswith(("int", "uint")) and any(
         not -TIME_MAX <= time <= TIME_MAX for time in _times(trial)
     )
 
-
-def _has_form(*parts: str) -> Callable[[Trial], bool]:
-    return lambda trial: any(part in form for form in trial.forms.values() for part in parts)
-
-
-def _is_huge(trial: Trial) -> bool:
-    rows = [row for table in trial.tables.values() for row in plain_rows(table)]
-    return any(isinstance(v, float) and abs(v) > 1e290 for row in rows for v in row.values())
-
-
-_DICTIONARY = re.compile(r"dictionary<(?!(int8, )?(large_)?string)")
 
 KNOWN: list[Known] = [
     Known(
