@@ -269,7 +269,17 @@ def reset_key(T, V, M, stamp, exponent, k, unit, zero):
         stamp[k, q] = stamp[k, -1]
 
 
-@kernel()
+def _events(T, V, M, stamp, exponent, limit, ts, *_):
+    """Return the work of a run: events, and not the room for rows that may come."""
+    return float(ts.shape[0])
+
+
+def _keys(T, V, *_):
+    """Return the work of a flush."""
+    return float(V.shape[0])
+
+
+@kernel(work=_events)
 def run_shared_windows(
     T, V, M, stamp, exponent, limit, ts, key, codes, W, X, begin, width, grouped, semantics,
     room, unit, zero, p, out, R, RM,
@@ -346,7 +356,7 @@ def count_until(V, limit, ts, key, codes, begin, width, counts, inc):
     return OK, n
 
 
-@kernel()
+@kernel(work=_events)
 def count_shared_windows(
     T, V, M, stamp, exponent, limit, ts, key, codes, begin, width, counts, out, R, RM
 ):
@@ -378,7 +388,7 @@ def count_shared_windows(
             return status, i, rows
 
 
-@kernel()
+@kernel(work=_keys)
 def flush_shared_windows(
     T, V, M, stamp, exponent, limit, first, until, width, unit, zero, p, out, R, RM
 ):

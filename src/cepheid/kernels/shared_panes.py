@@ -169,7 +169,17 @@ def seal_shared(
     return True, rows
 
 
-@kernel()
+def _events(T, V, M, stamp, exponent, limit, B, ts, *_):
+    """Return the work of a run: events, and not the room for rows that may come."""
+    return float(ts.shape[0])
+
+
+def _keys(T, V, *_):
+    """Return the work of a flush."""
+    return float(V.shape[0])
+
+
+@kernel(work=_events)
 def run_shared_panes(
     T, V, M, stamp, exponent, limit, B, ts, key, codes, W, X, begin, width, slide, grouped,
     semantics, room, unit, zero, p, out, R, RM,
@@ -211,7 +221,7 @@ def run_shared_panes(
         limit[k] = (pane + 1) * width
 
 
-@kernel()
+@kernel(work=_keys)
 def flush_shared_panes(
     T, V, M, stamp, exponent, limit, B, first, upto, width, slide, unit, zero, p, out, R, RM
 ):
