@@ -31,7 +31,8 @@ def bits(table: pa.Table) -> list[tuple[str, Any]]:
             values = [None if x is None else np.float64(x).tobytes() for x in column.to_pylist()]
             columns_.append((name, values))
         else:
-            columns_.append((name, column.to_pylist()))
+            # A NaN inside of a list differs from itself, and its text does not.
+            columns_.append((name, list(map(repr, column.to_pylist()))))
     return columns_
 
 
