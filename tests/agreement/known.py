@@ -39,10 +39,14 @@ def _is_far(trial: Trial) -> bool:
     )
 
 
+def _has_nanoseconds(trial: Trial) -> bool:
+    return "timestamp[ns]" in trial.forms.get("ts", "") and any(t % 1000 for t in _times(trial))
+
+
 KNOWN: list[Known] = [
     Known(
-        "a store refuses far times at the door, a query where it reads them (decided)",
-        _is_far,
+        "a store refuses far times and nanoseconds at the door, a query where it reads them",
+        lambda t: _is_far(t) or _has_nanoseconds(t),
         ("store by index", "store by replay", "Spark store"),
     ),
     Known(

@@ -132,7 +132,7 @@ class Clock:
         if self.form.startswith("timestamp"):
             return pa.array(ticks, pa.int64()).cast(self.kind)
         if self.form == "int32 s":
-            ticks = [t % 2**31 for t in ticks]
+            ticks = [min(max(t, -(2**31)), 2**31 - 1) for t in ticks]
         if self.form.startswith("uint"):
             ticks = [max(t, 0) for t in ticks]
         return pa.array(ticks, self.kind)

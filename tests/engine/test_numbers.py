@@ -195,6 +195,10 @@ def test_logarithms_of_averages_and_extremes_are_theirs() -> None:
     text += "LOG2(MAX(A.ts)) AS d, LOG2(MAX(A.y)) AS e, LOG2(AVG(A.y)) AS f PATTERN A"
     (row,) = query(text).run(table).to_pylist()
     assert row == {"a": math.log2(5), "b": 1.0, "c": 3.0, "d": 1.0, "e": None, "f": None}
+    undefined = pa.table({"ts": [1], "type": ["A"], "x": [math.nan]})
+    text = "RETURN LOG2(AVG(A.x)) AS a, LOG2(MIN(A.x)) AS b, LOG2(SUM(A.x)) AS c PATTERN A"
+    (row,) = query(text).run(undefined).to_pylist()
+    assert all(math.isnan(value) for value in row.values())
 
 
 @pytest.mark.parametrize(

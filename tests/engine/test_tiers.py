@@ -23,16 +23,16 @@ from cepheid.testing.query_strategies import Case, cases
 pytestmark = pytest.mark.timeout(900)  # Compiles every kernel that a query may need.
 
 
-def bits(table: pa.Table) -> list[tuple[str, Any]]:
+def bits(table: pa.Table) -> list[tuple[str, list[Any]]]:
     """Return a result in a form in which only equal bits are equal."""
-    columns_ = []
+    columns_: list[tuple[str, list[Any]]] = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_float64(column.type):
             values = [None if x is None else np.float64(x).tobytes() for x in column.to_pylist()]
             columns_.append((name, values))
         else:
             # A NaN inside of a list differs from itself, and its text does not.
-            columns_.append((name, list(map(repr, column.to_pylist()))))
+            columns_.append((name, [repr(x) for x in column.to_pylist()]))
     return columns_
 
 

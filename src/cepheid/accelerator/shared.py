@@ -67,7 +67,7 @@ class GroupOnDevice:
         order = by_key(events.key)
         events = events if order is None else events.take(order)
         # Ties of a key are side by side now.
-        plain = not self._tied(events) and fit_doubles(events.weights)
+        plain = not self._tied(events) and fit_doubles(events.weights, finite=True)
         place = self.scheduler.choose(length) if plain else Place.CPU
         if place is Place.CPU:
             self._on_cpu(range(len(self.jobs)), batch)

@@ -40,7 +40,9 @@ class DeviceSummariser(Summariser):
 
     def _feed_run(self, run: LinearRun, events: Events, found: list[Summary]) -> None:
         # What doubles do not hold is for the CPU, as events of one time are.
-        plain = not events.grouped and run.dtype == DOUBLE and fit_doubles(events.weights)
+        plain = (
+            not events.grouped and run.dtype == DOUBLE and fit_doubles(events.weights, finite=True)
+        )
         device = self._system(run) if plain else None
         place = self.scheduler.choose(len(events.ts)) if device is not None else Place.CPU
         begun = time.perf_counter()

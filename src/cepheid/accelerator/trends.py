@@ -79,7 +79,7 @@ def read_trends(job: Job, keys: KeyTable, table: pa.Table) -> Trends | None:
     arrays = read_arrays(job, keys, columns)
     if len(arrays.ts) != len(table):
         return None  # An event belongs to no partition.
-    if not fit_doubles(arrays.weights):
+    if not fit_doubles(arrays.weights, finite=True):
         return None
     earlier, later = comparison.prev_keys, comparison.next_keys
     rows = _rows(arrays)

@@ -227,7 +227,7 @@ def _log2(job: Job, column: AggregateColumn, numbers: NDArray[Any], values: Any)
     if what is None:
         plain = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return pa.array(np.log2(plain), mask=~(plain > 0))
+            return pa.array(np.log2(plain), mask=plain <= 0)
     part = Part(what, column.variable, column.attribute) if column.variable else Part("count")
     wide = numbers[:, job.parts.index(part)]
     with np.errstate(divide="ignore", invalid="ignore"):

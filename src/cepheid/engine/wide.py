@@ -42,11 +42,12 @@ def numbers_of(weights: NDArray[Any], dtype: np.dtype[Any], modulus: int = 0) ->
     return wide_of(weights)
 
 
-def fit_doubles(weights: NDArray[Any]) -> bool:
+def fit_doubles(weights: NDArray[Any], *, finite: bool = False) -> bool:
     """Return whether doubles with a shared exponent hold these values times any number.
 
     Such a product is a double if the value is between 2^-400 and 2^400, and then a number of
-    matches is never lost beside a sum of values.
+    matches is never lost beside a sum of values. Infinite and undefined values need no exponent;
+    with ``finite`` they do not fit either, since nought times infinity is no number.
     """
     if weights.dtype.kind != "f":
         return True
@@ -56,7 +57,7 @@ def fit_doubles(weights: NDArray[Any]) -> bool:
             # Without its sign a double has the order of its bits; zero becomes the largest.
             size = row[begin : begin + _BLOCK] << _ONE
             if size.max() > _LARGE or (size - _ONE).min() < _SMALL:
-                return _fit_slowly(weights)
+                return _fit_slowly(weights, finite=finite)
     return True
 
 
@@ -66,8 +67,9 @@ _ONE = np.uint64(1)
 _LARGE, _SMALL = (np.float64(2.0**n).view(np.uint64) << _ONE for n in (400, -400))
 
 
-def _fit_slowly(weights: NDArray[np.float64]) -> bool:
-    """Judge values of which some may be infinite, or no numbers: those need no exponent."""
+def _fit_slowly(weights: NDArray[np.float64], *, finite: bool) -> bool:
+    if finite and not np.isfinite(weights).all():
+        return False
     size = np.abs(weights[np.isfinite(weights) & (weights != 0)])
     return not len(size) or bool(size.max() <= 2.0**400 and size.min() >= 2.0**-400)
 
