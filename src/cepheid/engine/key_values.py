@@ -6,6 +6,7 @@ every micro-batch of a stream, than all its events.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ class KeyValues:
         return numbers
 
     def _fit(self, values: Any) -> Any:
-        """Return values in the type of those before them; whole numbers may turn to doubles."""
+        """Return values in the type of those before them, or all in one that holds them exactly."""
         if values.type == self.known.type:
             return values
         if not len(self.known):
@@ -119,8 +120,12 @@ class KeyValues:
             return values
         numeric = (pa.int64(), pa.uint64(), pa.float64())
         if values.type in numeric and self.known.type in numeric:
-            self.known = self.known.cast(pa.float64(), safe=False)
-            return values.cast(pa.float64(), safe=False)
+            whole = pa.float64() not in (values.type, self.known.type)
+            for kind in [pa.int64(), pa.uint64()] if whole else [pa.float64()]:
+                # A key that another type cannot hold would meet one that is not the same.
+                with contextlib.suppress(pa.ArrowInvalid):
+                    self.known, values = self.known.cast(kind), values.cast(kind)
+                    return values
         message = f"the column `{self.name}` was of type {self.known.type}, and now {values.type}"
         raise DataError([Diagnostic("E506", message)])
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cepheid.engine.events import Columns, KeyTable
+from cepheid.engine.key_values import KeyValues
 from cepheid.engine.tables import table_from_bytes, table_to_bytes
 from cepheid.errors import DataError
 
@@ -93,3 +94,25 @@ def test_whole_numbers_and_doubles_are_compared_by_value() -> None:
     assert keys.number(Columns(pa.table({"k": [2.0, 2.5]}))).tolist() == [1, 2]
     with pytest.raises(DataError, match="was of type double, and now string"):
         keys.number(Columns(pa.table({"k": ["2"]})))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "numbers"),
+    [
+        (pa.array([1, 2**53 + 1]), pa.array([2**53, 2**53 + 1], pa.uint64()), [2, 1]),
+        (pa.array([2**63], pa.uint64()), pa.array([5]), [1]),
+        (pa.array([1, 2]), pa.array([2.0, 2.5]), [1, 2]),
+        (pa.array([-1]), pa.array([2**63], pa.uint64()), None),
+        (pa.array([2**53 + 1]), pa.array([1.0]), None),
+    ],
+)
+def test_keys_of_another_type_are_the_same_or_refused(
+    first: Any, then: Any, numbers: list[int] | None
+) -> None:
+    keys = KeyValues("g")
+    keys.add(first)
+    if numbers is None:
+        with pytest.raises(DataError, match=r"E506.*`g` was of type"):
+            keys.add(then)
+    else:
+        assert keys.add(then).tolist() == numbers
