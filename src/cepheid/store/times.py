@@ -47,7 +47,7 @@ def ticks_of(array: pa.Array[Any]) -> Times:
     Raises
     ------
     DataError
-        E548 if one of them leaves 64 bits.
+        E517 if one of them leaves 64 bits.
     """
     types, kind = pa.types, array.type
     if types.is_date32(kind):
@@ -75,9 +75,9 @@ def _in_us(steps: Times, unit_us: int, kind: pa.DataType) -> Times:
 
 
 def _beyond(value: int, kind: pa.DataType) -> DataError:
-    message = f"the time {value} of type {kind} is beyond what a store holds"
-    helps = ("times are whole numbers, or microseconds, from -2^62 to 2^62; leave it out",)
-    return DataError([Diagnostic("E548", message, helps=helps)])
+    message = f"the time {value} of type {kind} is too far from 1970"
+    helps = ("use a coarser unit of time, or leave such events out",)
+    return DataError([Diagnostic("E517", message, helps=helps)])
 
 
 def _values(array: pa.Array[Any]) -> NDArray[Any]:
@@ -91,7 +91,7 @@ def read_ticks(table: pa.Table, name: str) -> Times:
     Raises
     ------
     DataError
-        E505 if there is no such column, E506 if it holds no times or a NULL, E548 if a time is
+        E505 if there is no such column, E506 if it holds no times or a NULL, E517 if a time is
         beyond what a store holds.
     """
     if name not in table.column_names:
