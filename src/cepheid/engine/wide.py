@@ -51,11 +51,13 @@ def fit_doubles(weights: NDArray[Any], *, finite: bool = False) -> bool:
     """
     if weights.dtype.kind != "f":
         return True
-    bits = weights.view(np.uint64)
-    for row in bits:
+    for row in weights:
         for begin in range(0, len(row), _BLOCK):
+            block = row[begin : begin + _BLOCK]
+            if block.min() >= 2.0**-400 and block.max() <= 2.0**400:
+                continue
             # Without its sign a double has the order of its bits; zero becomes the largest.
-            size = row[begin : begin + _BLOCK] << _ONE
+            size = block.view(np.uint64) << _ONE
             if size.max() > _LARGE or (size - _ONE).min() < _SMALL:
                 return _fit_slowly(weights, finite=finite)
     return True
