@@ -5,14 +5,13 @@ An alarm plays the part of the key: its handler raises where Python looks for si
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.alarm import alarm
 
 import cepheid
 from cepheid.kernels.tiers import Tier, forced
@@ -22,20 +21,6 @@ ROWS = 400_000
 
 class Pressed(BaseException):
     """What the handler raises: as little an Exception as KeyboardInterrupt."""
-
-
-@contextmanager
-def pressed_after(seconds: float) -> Iterator[None]:
-    def press(*_: object) -> None:
-        raise Pressed
-
-    before = signal.signal(signal.SIGALRM, press)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def events(rows: int = ROWS) -> pa.Table:
@@ -63,7 +48,7 @@ def test_a_signal_ends_a_run(name: str, tier: Tier) -> None:
         small = work(events(20))  # Compiles or loads what is needed.
         table = events()
         begun = time.monotonic()
-        with pytest.raises(Pressed), pressed_after(1.0):
+        with pytest.raises(Pressed), alarm(1.0, Pressed):
             work(table)
         assert time.monotonic() - begun < 30  # It would take many minutes.
         assert work(events(20)) == small

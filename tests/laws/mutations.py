@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import random
 import re
-import signal
 import warnings
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from tests.alarm import alarm
 
 import cepheid
 
@@ -165,26 +163,10 @@ class SlowError(Exception):
     """The limit has passed."""
 
 
-@contextmanager
-def limit(seconds: int) -> Iterator[None]:
-    """Raise in the body when it takes too long."""
-
-    def stop(*_: object) -> None:
-        raise SlowError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def judge(text: str, events: pa.Table) -> str:
     """Run a query; return "result", its code or "slow". Whatever else is raised is a defect."""
     try:
-        with limit(LIMIT_S), warnings.catch_warnings():
+        with alarm(LIMIT_S, SlowError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             q = cepheid.query(text)
             str(q.explain())

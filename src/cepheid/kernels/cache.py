@@ -47,7 +47,7 @@ _NO_CODE = {"build_signatures.py", "cache.py", "costs.py", "signature.py", "tier
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError
 )  # fmt: skip
-"""What reading an archive raises where a bit of it is wrong; NotImplementedError is among them."""
+"""What reading an archive raises where a bit of it is wrong: also that it knows no such method."""
 _DAY_S = 86_400.0
 _UNUSED_DAYS = 60
 

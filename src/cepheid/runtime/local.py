@@ -127,16 +127,19 @@ def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> p
 def run_situations(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
     """Return the rows of a query about situations over batches in the order of time."""
     job = SituationJob(plan)
+    found = collect(_list_situations(job, batches, schema))
+    return pa.concat_tables([empty_rows(job, schema), *found])
+
+
+def _list_situations(
+    job: SituationJob, batches: Iterable[pa.Table], schema: pa.Schema
+) -> Iterator[pa.Table]:
+    """Yield the rows of each batch, and what the end of the stream brings."""
     state = SituationState.start(job)
-
-    def found() -> Iterator[pa.Table]:
-        nonlocal state
-        for batch in batches:
-            state, rows = step_situations(job, state, batch)
-            yield rows
-        yield finish_situations(job, state, schema)[1]
-
-    return pa.concat_tables([empty_rows(job, schema), *collect(found())])
+    for batch in batches:
+        state, rows = step_situations(job, state, batch)
+        yield rows
+    yield finish_situations(job, state, schema)[1]
 
 
 def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReader:
