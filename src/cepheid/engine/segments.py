@@ -143,11 +143,11 @@ def share_windows(
         # A window in which nobody lies ends the stretch, as does one row too many.
         gaps = np.flatnonzero(low[1:] > high[:-1])
         many = np.flatnonzero(np.cumsum(high - low) > EXPANDED_ROWS)
-        ends = [int(high[gaps[0]])] if len(gaps) else []
+        ends = [int(high[gaps[0] if len(gaps) else -1])]
         ends += [max(int(low[many[0]]), first + 1)] if len(many) else []
         if len(times) == EXPANDED_ROWS:
             ends.append(max(int(low[-1]), first + 1))
-        end = min(ends, default=last)
+        end = min(ends)
         yield first, end
         first = end
 
