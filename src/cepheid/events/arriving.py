@@ -104,6 +104,8 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
         return pa.struct([field.with_type(plain_type(field.type)) for field in kind.fields])
     if kind == pa.string_view():
         return pa.large_string()
+    if kind == pa.float16():
+        return pa.float32()
     return pa.large_binary() if kind == pa.binary_view() else kind
 
 

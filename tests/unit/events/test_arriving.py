@@ -120,3 +120,13 @@ def test_two_columns_of_one_name_are_refused() -> None:
             text="SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A) DEFINE A AS x = 1)",
             tables={"t": table},
         )
+
+
+def test_halves_are_numbers() -> None:
+    halves = pa.array([1.5, None, 1.5], pa.float32()).cast(pa.float16())
+    table = pa.table({"ts": [1, 2, 3], "type": ["A"] * 3, "y": halves})
+    text = "SELECT y, COUNT(*) FROM s GROUP BY y"
+    assert cepheid.query(text).run(table).to_pylist() == [
+        {"y": 1.5, "count": 2},
+        {"y": None, "count": 1},
+    ]
