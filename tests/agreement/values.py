@@ -177,6 +177,9 @@ def clocks(draw: st.DrawFn, length: int) -> tuple[str, Clock]:
     places = st.lists(st.integers(0, max(length - 1, 0)), max_size=2)
     small = [clock.tick_ns, 7 * clock.tick_ns, YEAR_S * 10**9, 3 * YEAR_S * 10**9]
     gaps = {n: draw(st.sampled_from(small)) for n in draw(places)} if draw(st.booleans()) else {}
+    if clock.tick_ns == 1 and draw(st.booleans()):
+        # Events in one microsecond are still one after the other.
+        gaps = {n: draw(st.sampled_from([0, 1, 400, 999])) for n in range(length)}
     return unit, Clock(form, UNITS_US[unit] * 1000, origin, {} if far else gaps)
 
 

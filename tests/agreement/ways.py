@@ -141,12 +141,20 @@ def run_chunks(trial: Trial) -> Any:
         return run_over(trial, {n: chunked(trial, t) for n, t in trial.tables.items()})
 
 
+def tied(trial: Trial) -> pa.Table:
+    """Return the events in the order of tie-breakers as well."""
+    if not trial.tiebreak:
+        return trial.table
+    plain = plain_table(trial.table)
+    return ordered(plain, compiled(trial).with_schema(plain.schema).plan)
+
+
 @way("reader")
 def run_reader(trial: Trial) -> Any:
     # Readers come in the order of tie-breakers as well.
     tables = trial.tables
     if trial.tiebreak:
-        tables = {"s": ordered(trial.table, compiled(trial).with_schema(trial.table.schema).plan)}
+        tables = {"s": tied(trial)}
     readers = {
         n: pa.RecordBatchReader.from_batches(
             t.schema, [batch for piece in pieces(trial, t) for batch in piece.to_batches()]
@@ -284,7 +292,7 @@ def run_workload(trial: Trial) -> Any:
 
 @way("live rules", PATTERNS)
 def run_live_rules(trial: Trial) -> Any:
-    table = ordered(trial.table, compiled(trial).with_schema(trial.table.schema).plan)
+    table = tied(trial)
     rules = cepheid.workload({"one": trial.text}, **trial.options).live(table.schema)
     found = [rules.feed(piece) for piece in pieces(trial, table)]
     found.append(rules.close())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -116,26 +114,3 @@ def test_a_window_of_too_many_ticks_is_refused() -> None:
     with pytest.raises(BindError, match=r"E329.*more than 2\^61 ns"):
         cepheid.query(text, time_unit="ns", schema=schema)
     cepheid.query(text, schema=schema)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "RETURN COUNT(*) PATTERN SEQ(A, B)",
-        "RETURN MATCHES PATTERN SEQ(A, B)",
-        "SELECT COUNT(*) FROM s WINDOW 1 us",
-        "DEFINE X AS type = 'B' SITUATIONS X",
-    ],
-)
-def test_nanoseconds_are_never_rounded_in_silence(text: str, tmp_path: Path) -> None:
-    ticks = pa.array([0, 400, 999, 1000], pa.int64())
-    types = ["A", "B", "A", "B"]
-    table = pa.table({"ts": ticks.cast(pa.timestamp("ns")), "type": types})
-    with pytest.raises(DataError, match=r"E514.*400 ns in row 1 of column `ts`"):
-        cepheid.query(text).run(table)
-    with pytest.raises(DataError, match="E514"):
-        cepheid.EventStore(tmp_path / "store").append(table)
-    whole = pa.table({"ts": ticks, "type": types})
-    assert len(cepheid.query(text, time_unit="ns").run(whole))
-    micros = pa.table({"ts": pa.array([0, 1000, 2000, 3000], pa.timestamp("ns")), "type": types})
-    assert len(cepheid.query(text).run(micros))

@@ -16,6 +16,7 @@ from cepheid.engine.expression_code import true_mask
 from cepheid.engine.key_values import KeyValues, join, take_apart
 from cepheid.engine.vectors import Vector, vector_of
 from cepheid.errors import DataError, Diagnostic, suggest_names
+from cepheid.events.nanoseconds import is_nanoseconds
 from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import TIME_MAX
 from cepheid.kernels.columns import look_up, order_keys
@@ -55,6 +56,7 @@ class Columns:
     def __init__(self, batch: pa.Table) -> None:
         self.batch = batch
         self._vectors: dict[str, Vector] = {}
+        self._ticks: dict[str, Vector] = {}
         self._masks: dict[tree.Expression, NDArray[np.bool_]] = {}
         self._encoded: dict[str, Any] = {}
         self._numbers: dict[int, tuple[KeyTable, NDArray[np.int64]]] = {}
@@ -64,6 +66,17 @@ class Columns:
         if name not in self._vectors:
             self._vectors[name] = vector_of(self.arrow(name), name=name)
         return self._vectors[name]
+
+    def ticks(self, name: str) -> Vector:
+        """Return a column of times as a vector of whole numbers, nanoseconds as such."""
+        column = self.arrow(name)
+        if not is_nanoseconds(column.type):
+            return self.vector(name)
+        if name not in self._ticks:
+            self._ticks[name] = vector_of(column.cast(pa.int64()))._replace(
+                kind=ValueKind.TIMESTAMP
+            )
+        return self._ticks[name]
 
     def mask(self, expression: tree.Expression) -> NDArray[np.bool_]:
         """Return for which events a local predicate is true; queries that share columns ask once.
@@ -109,8 +122,8 @@ class Columns:
 
 
 def read_times(columns: Columns, name: str) -> NDArray[np.int64]:
-    """Return the times of a batch in microseconds; whole numbers are microseconds already."""
-    vector = columns.vector(name)
+    """Return the times of a batch: microseconds, or nanoseconds or whole numbers as they came."""
+    vector = columns.ticks(name)
     known = (ValueKind.TIMESTAMP, ValueKind.DATE, ValueKind.INTEGER)
     if vector.kind not in known and len(columns.batch):
         message = f"the time column `{name}` is of kind {vector.kind.value}, not a time"

@@ -21,6 +21,7 @@ from cepheid.engine.runs import Rows
 from cepheid.engine.vectors import Vector, vector_of
 from cepheid.engine.wide import count_pairs, steps, to_double
 from cepheid.events.decimals import is_whole
+from cepheid.events.nanoseconds import type_of_times
 from cepheid.kernels.compose import add_rows
 from cepheid.language import tree
 from cepheid.planner.parts import Extreme, Part
@@ -174,11 +175,9 @@ def _window_columns(job: Job, window: NDArray[np.int64], schema: pa.Schema) -> d
 
 
 def times_of_windows(values: NDArray[np.int64], job: Job, schema: pa.Schema) -> Any:
-    """Return times in the type of the time column, to the microsecond."""
+    """Return times in the type of the time column."""
     kind = schema.field(job.plan.time).type if job.plan.time in schema.names else pa.int64()
-    if pa.types.is_timestamp(kind):
-        return pa.array(values, pa.timestamp("us", kind.tz))
-    return pa.array(values, pa.timestamp("us")) if pa.types.is_date(kind) else pa.array(values)
+    return pa.array(values, type_of_times(kind))
 
 
 def _aggregate(

@@ -19,7 +19,9 @@ from cepheid.engine.select_groups import Codes, group_codes, stable_order
 from cepheid.engine.select_rows import Rows, holds, lookup_in, project, take_vector
 from cepheid.engine.vectors import Vector
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.nanoseconds import PER_MICROSECOND, is_nanoseconds
 from cepheid.events.schema import ValueKind
+from cepheid.events.temporal import TIME_MAX
 from cepheid.language import tree
 from cepheid.memory_limits import current, too_much_state
 from cepheid.planner.select_plan import Extent, SelectPlan, aliases_in
@@ -112,9 +114,24 @@ def _sides(
         length = len(tables[i])
         mask = holds(own[i], lookup_in(columns[i]), length)
         kept = np.ones(length, np.bool_) if mask is None else mask
-        times = read_times(columns[i], time)
+        times = _in_one_unit(read_times(columns[i], time), tables, i, time)
         sides.append(Side(aliases[i], columns[i], times, kept & (codes[i] >= 0), codes[i]))
     return (sides[0], sides[1]), rest
+
+
+def _in_one_unit(
+    times: NDArray[np.int64], tables: Sequence[pa.Table], place: int, name: str
+) -> NDArray[np.int64]:
+    """Return the times of a stream in nanoseconds if those of the other are."""
+    exact = [is_nanoseconds(table.schema.field(name).type) for table in tables]
+    if exact[place] or not any(exact):
+        return times
+    most = TIME_MAX // PER_MICROSECOND
+    if len(times) and max(-int(times.min()), int(times.max())) > most:
+        message = f"a time of `{name}` is too far from 1970 for the nanoseconds of the other stream"
+        helps = ("give the column the same type in both streams",)
+        raise DataError([Diagnostic("E517", message, helps=helps)])
+    return times * PER_MICROSECOND
 
 
 def _key_codes(

@@ -25,6 +25,7 @@ from cepheid.engine.select_moments import (
 )
 from cepheid.engine.select_rows import holds, lookup_in
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.nanoseconds import type_of_times
 from cepheid.kernels.window_folds import stretches_of_windows
 from cepheid.language import tree
 from cepheid.planner.select_plan import Extent, SelectPlan, SelectWindow, plain_attribute
@@ -155,11 +156,7 @@ def _edges(window: SelectWindow, schema: pa.Schema, time: str, windows: Codes) -
     starts = windows * window.slide
     kind: pa.DataType | None = None
     if window.extent is Extent.TIME:
-        own = schema.field(time).type
-        if pa.types.is_timestamp(own):
-            kind = pa.timestamp("us", own.tz)
-        elif pa.types.is_date(own):
-            kind = pa.timestamp("us")
+        kind = type_of_times(schema.field(time).type)
     return {
         "window_start": pa.array(starts, kind),
         "window_end": pa.array(starts + window.within, kind),

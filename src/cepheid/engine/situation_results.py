@@ -14,6 +14,7 @@ from cepheid.engine.situation_job import Accumulator, KeptValue, SituationJob
 from cepheid.engine.situation_runs import Derived, Step
 from cepheid.engine.situation_stretches import kind_of
 from cepheid.events.decimals import is_whole
+from cepheid.events.nanoseconds import type_of_times
 from cepheid.kernels.derive import FOREVER, last_places
 from cepheid.planner.situation_plan import SituationColumn
 
@@ -58,7 +59,7 @@ def empty_rows(job: SituationJob, schema: pa.Schema) -> pa.Table:
 
 def result_schema(job: SituationJob, schema: pa.Schema) -> pa.Schema:
     """Return the columns of a result over events of a schema."""
-    time = _time_type(kind_of(schema, job.plan.time))
+    time = type_of_times(kind_of(schema, job.plan.time))
     fields: list[tuple[str, pa.DataType]] = [
         (name, kind_of(schema, name)) for name in job.plan.partition.attributes
     ]
@@ -69,12 +70,6 @@ def result_schema(job: SituationJob, schema: pa.Schema) -> pa.Schema:
     for column in job.situations.columns:
         fields.append((column.name, _column_type(column, schema, time)))
     return pa.schema(fields)
-
-
-def _time_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", kind.tz)
-    return pa.timestamp("us") if pa.types.is_date(kind) else pa.int64()
 
 
 def _column_type(column: SituationColumn, schema: pa.Schema, time: pa.DataType) -> pa.DataType:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.decimals import Decimals, compare_decimals, read_decimals
-from cepheid.events.nanoseconds import whole_microseconds
+from cepheid.events.nanoseconds import read_nanoseconds
 from cepheid.events.schema import ValueKind
 
 if TYPE_CHECKING:
@@ -116,8 +116,9 @@ def vector_of(column: pa.Array[Any] | pa.ChunkedArray[Any], *, name: str = "") -
 
     Whole numbers of every width become int64 and floating-point numbers float64. Decimals become
     whole numbers or the doubles with the same digits, or stay what they are (§4.10). Times of every
-    unit and zone become microseconds since 1970 in UTC, none of them rounded (E514); dates become
-    the microseconds of their midnight in UTC. Dictionary-encoded text stays so.
+    unit and zone become microseconds since 1970 in UTC, or stay what they are where those would
+    round them (§4.11); dates become the microseconds of their midnight in UTC. Dictionary-encoded
+    text stays so.
 
     Parameters
     ----------
@@ -171,7 +172,7 @@ def vector_of(column: pa.Array[Any] | pa.ChunkedArray[Any], *, name: str = "") -
 
 def _whole_numbers(
     array: pa.Array[Any], valid: Mask | None, name: str
-) -> tuple[NDArray[np.int64], ValueKind] | None:
+) -> tuple[NDArray[np.int64] | Decimals, ValueKind] | None:
     """Return what is kept as int64, or None if the type is none of those."""
     types, kind = pa.types, array.type
     if types.is_integer(kind):
@@ -188,8 +189,8 @@ def _whole_numbers(
         value_kind = ValueKind.TIMESTAMP if types.is_timestamp(kind) else ValueKind.DURATION
         steps = _values(array.view(pa.int64()))
         if kind.unit == "ns":
-            steps = whole_microseconds(steps, valid, name)
-        elif kind.unit != "us":
+            return read_nanoseconds(steps, valid, name), value_kind
+        if kind.unit != "us":
             steps = _scaled(steps, valid, _UNIT_US[kind.unit])
         return steps, value_kind
     return None

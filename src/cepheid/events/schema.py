@@ -82,6 +82,7 @@ An interval of months or years has no fixed length, so it is no duration.
 
 _ENCODED = re.compile(r"(?:dictionary<values=|run_end_encoded<run_ends: \w+, values: )(.*)")
 _WHOLE_DECIMAL = re.compile(r"(?:decimal\d*|numeric)\(\s*\d+\s*(?:,\s*0\s*)?\)")
+_NANOSECONDS = re.compile(r"(?:timestamp|datetime64)\[ns\b")
 _FIRST_WORD = re.compile(r"(interval \w+|[a-z_]+)\d*(?![\w<]|\[\d*\])")
 
 
@@ -112,6 +113,15 @@ class Column(msgspec.Struct, frozen=True):
 
     name: str
     kind: ValueKind
+    nanoseconds: bool = False
+    """Whether times are counted in nanoseconds, which only Arrow and pandas do."""
+
+    @staticmethod
+    def of(name: str, type_name: str) -> Column:
+        """Return a column of a type with a printed name."""
+        kind = kind_of(type_name)
+        exact = kind is ValueKind.TIMESTAMP and bool(_NANOSECONDS.search(type_name.lower()))
+        return Column(name, kind, exact)
 
 
 class EventSchema(msgspec.Struct, frozen=True):
@@ -127,6 +137,10 @@ class EventSchema(msgspec.Struct, frozen=True):
     def kind(self, name: str) -> ValueKind | None:
         """Return the kind of a column, or None if there is no such column."""
         return next((c.kind for c in self.columns if c.name == name), None)
+
+    def in_nanoseconds(self, name: str) -> bool:
+        """Return whether a column holds times in nanoseconds."""
+        return any(c.nanoseconds for c in self.columns if c.name == name)
 
 
 def read_schema(source: object) -> EventSchema | None:
@@ -151,7 +165,7 @@ def read_schema(source: object) -> EventSchema | None:
     if source is None or isinstance(source, EventSchema):
         return source
     if isinstance(source, Mapping):
-        return EventSchema(tuple(Column(str(n), kind_of(str(t))) for n, t in source.items()))
+        return EventSchema(tuple(Column.of(str(n), str(t)) for n, t in source.items()))
     fields = _fields_of(source)
     if fields is None:
         helps = ("use a dict of type names by column, an Arrow schema or table, or a DataFrame",)
@@ -177,7 +191,7 @@ def _columns(fields: Iterable[Any], prefix: str = "") -> Iterator[Column]:
         spark_name = getattr(inner, "simpleString", None)
         type_name = spark_name() if spark_name is not None else str(inner)
         name = prefix + field.name
-        yield Column(name, kind_of(type_name))
+        yield Column.of(name, type_name)
         if type_name.startswith("struct<"):
             parts = getattr(inner, "fields", None)
             nested = (

@@ -151,8 +151,12 @@ def info(store: StoreArgument) -> None:
 def _time(tick: int, kind: Any) -> str:
     import pyarrow as pa
 
+    from cepheid.events.nanoseconds import is_nanoseconds
+
     if pa.types.is_integer(kind):
         return str(tick)
+    if is_nanoseconds(kind):
+        return str(pa.scalar(tick, pa.timestamp("ns")).cast(pa.string()))
     return str(pa.scalar(tick, pa.timestamp("us")).as_py())
 
 

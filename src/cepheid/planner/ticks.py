@@ -18,7 +18,12 @@ TICKS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 def tick_of(source: Source, schemas: Sequence[EventSchema | None]) -> int:
-    """Return the nanoseconds of a tick: whole numbers have a unit, other times microseconds."""
+    """Return the nanoseconds of a tick: whole numbers have a unit, other times microseconds.
+
+    Streams that are joined have one unit; nanoseconds of one of them make it theirs.
+    """
+    if any(schema.in_nanoseconds(source.time) for schema in schemas if schema is not None):
+        return TICKS_NS["ns"]
     kinds = {schema.kind(source.time) for schema in schemas if schema is not None}
     return TICKS_NS[source.time_unit if ValueKind.INTEGER in kinds else "us"]
 

@@ -381,10 +381,10 @@ class _Writer:
             if self._time_type not in (None, kind):
                 raise NoProgramError  # Zones, and dates beside times, need more care.
             self._time_type = kind
-            micros = value.cast(pa.timestamp("us", getattr(kind, "tz", None))).cast(pa.int64())
+            micros = _microseconds(value, pa.timestamp("us", getattr(kind, "tz", None)))
             return micros, self._checked(Kind("time", _largest(micros)))
         if types.is_duration(kind):
-            micros = value.cast(pa.duration("us")).cast(pa.int64())
+            micros = _microseconds(value, pa.duration("us"))
             return micros, self._checked(Kind("span", _largest(micros)))
         if is_text(kind):
             encoded = value.dictionary_encode()
@@ -407,6 +407,14 @@ class _Writer:
                 if is_text(value.type):
                     found |= {text for text in value.unique().to_pylist() if text is not None}
         return {name: rank for rank, name in enumerate(sorted(found))}
+
+
+def _microseconds(value: Value, kind: pa.DataType) -> Value:
+    """Return times or durations as whole microseconds; others are compared without a program."""
+    try:
+        return value.cast(kind).cast(pa.int64())
+    except pa.ArrowInvalid:
+        raise NoProgramError from None
 
 
 def _largest(value: Value) -> float:

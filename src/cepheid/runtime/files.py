@@ -19,6 +19,7 @@ from cepheid.engine.job import lower
 from cepheid.engine.listing import empty_matches
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.arriving import plain_table
+from cepheid.events.nanoseconds import in_units_of
 from cepheid.kernels.columns import scan_times
 from cepheid.runtime.local import (
     BATCH_ROWS,
@@ -157,9 +158,13 @@ def read_all(files: list[Path], columns: Sequence[str] | None = None) -> Iterato
 
     Of Parquet files only some columns are read, if they are named; others may come along.
     """
+    first: pa.Schema | None = None
     for file in files:
         try:
-            yield from _read_file(file, columns)
+            for table in _read_file(file, columns):
+                # The unit of times is that of the first file.
+                first = table.schema if first is None else first
+                yield in_units_of(table, first)
         except (pa.ArrowException, OSError, UnicodeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             message = f"could not read `{file}`: {reason}"

@@ -9,6 +9,7 @@ import pyarrow as pa
 from cepheid.engine.running import RunningRules
 from cepheid.engine.united import unite
 from cepheid.events.arriving import as_table, plain_schema
+from cepheid.events.nanoseconds import in_units_of
 from cepheid.runtime.local_workload import WorkloadLike
 
 
@@ -50,7 +51,7 @@ class LiveRules:
 
     def feed(self, events: Any) -> pa.Table:
         """Process a batch; return the rows of windows that are complete, as ``Workload.run``."""
-        return unite(self._running.feed(as_table(events)))
+        return unite(self._running.feed(in_units_of(as_table(events), self._running.schema)))
 
     def close(self) -> pa.Table:
         """Return the rows of all windows that are still open; the stream has ended."""

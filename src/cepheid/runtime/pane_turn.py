@@ -68,4 +68,4 @@ def rows_of_panes(work: Work, closed: list[pa.Table]) -> pa.Table:
     parts = [(row["events"], row["matrices"]) for row in given.to_pylist()]
     panes = LivePanes.of_parts(job, live_pane(job.plan), work.schema, parts)
     rows, keys = panes.rows(since, until)
-    return build_table(job, rows, keys, work.schema).cast(work.result_schema)
+    return work.shown(build_table(job, rows, keys, work.schema))

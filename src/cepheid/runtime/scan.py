@@ -19,6 +19,7 @@ from pyarrow import fs, parquet
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.errors import CepheidError, DataError, Diagnostic
+from cepheid.events.nanoseconds import is_nanoseconds
 from cepheid.runtime.files import find_files
 
 UNIT_ROWS_MAX = 8_000_000
@@ -151,13 +152,21 @@ def _groups_of(path: str, file: parquet.ParquetFile, time: str) -> list[RowGroup
         statistics = group.column(leaf).statistics
         if statistics is None or not statistics.has_min_max or statistics.null_count:
             return None
-        column = pa.array([statistics.min, statistics.max], field.type)
+        column = _extremes(statistics, field.type)
         try:
             times = read_times(Columns(pa.table({time: column})), time)
         except CepheidError:
             return None
         groups.append(RowGroup(path, number, group.num_rows, int(times[0]), int(times[1])))
     return groups
+
+
+def _extremes(statistics: Any, kind: pa.DataType) -> pa.Array[Any]:
+    if is_nanoseconds(kind):
+        # As objects of Python they would be microseconds.
+        raw: pa.Array[Any] = pa.array([statistics.min_raw, statistics.max_raw], pa.int64())
+        return raw.cast(kind)
+    return pa.array([statistics.min, statistics.max], kind)
 
 
 def _leaf_type(schema: pa.Schema, name: str) -> Any:

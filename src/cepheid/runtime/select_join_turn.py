@@ -88,7 +88,7 @@ def turn_joined(
         sum(numbers)
         for numbers in zip(*((c.events, c.late, len(c.waiting)) for c in came), strict=True)
     )
-    results = found.cast(works[0].result_schema)
+    results = works[0].shown(found)
     return write_state(PAIR, saved), Outcome(results, events, late, waiting, 1, 1, lag)
 
 

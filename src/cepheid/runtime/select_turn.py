@@ -43,7 +43,7 @@ def turn_counted(
     for part in slices(came.ready, STEP_ROWS):
         state, rows = step_counted(job, state, part)
         found.append(rows)
-    results = pa.concat_tables(found).cast(work.result_schema)
+    results = work.shown(pa.concat_tables(found))
     counts = (came.events, came.late, len(came.waiting), len(state.seen), count_open(job, state))
     saved = write_bucket(work, KIND, came, counted_to_bytes(job, state))
     return saved, Outcome(results, *counts, came.lag)

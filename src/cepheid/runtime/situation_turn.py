@@ -50,7 +50,7 @@ def turn_situations(
         found.append(rows)
         partitions = len(state.keys)
         state = forget_idle_partitions(state)
-    results = pa.concat_tables(found).cast(work.result_schema)
+    results = work.shown(pa.concat_tables(found))
     counts = (came.events, came.late, len(came.waiting), partitions, partitions, came.lag)
     saved = write_bucket(work, KIND, came, situations_to_bytes(job, state))
     return saved, Outcome(results, *counts)

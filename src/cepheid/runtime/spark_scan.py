@@ -39,7 +39,7 @@ from cepheid.runtime.spark_batch import (
     work_of,
 )
 from cepheid.runtime.spark_kernels import ship_kernels
-from cepheid.runtime.spark_schema import plain_schema
+from cepheid.runtime.spark_schema import file_schema
 from cepheid.runtime.spark_slices import reach, run_slice
 from cepheid.runtime.work import Work
 
@@ -91,7 +91,7 @@ def run_path(
         why = f"{largest:,} events in row groups overlap in time"
         return _fall_back(compiled, spark, paths, why, wanted)
     names = plan.columns if plan.columns is not None else footers.schema.names
-    schema = plain_schema(flat_schema(footers.schema, names))
+    schema = file_schema(flat_schema(footers.schema, names))
     result = _scan(spark, plan, units, schema)
     return result if plan.output.limit is None else result.limit(plan.output.limit)
 

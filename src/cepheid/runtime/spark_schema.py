@@ -16,6 +16,7 @@ from cepheid.engine.listing import empty_matches
 from cepheid.engine.results import build_table
 from cepheid.engine.situation_job import SituationJob
 from cepheid.engine.situation_results import result_schema as situation_schema
+from cepheid.events.nanoseconds import is_nanoseconds
 from cepheid.events.schema import ValueKind, read_schema
 
 if TYPE_CHECKING:
@@ -96,6 +97,13 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     if types.is_struct(kind):
         return pa.struct([(field.name, plain_type(field.type)) for field in kind])
     return kind
+
+
+def file_schema(schema: pa.Schema) -> pa.Schema:
+    """Return what tasks read from files: types that Spark has, and times in nanoseconds."""
+    return pa.schema(
+        [(f.name, f.type if is_nanoseconds(f.type) else plain_type(f.type)) for f in schema]
+    )
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

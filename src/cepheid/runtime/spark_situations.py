@@ -80,7 +80,7 @@ def compose_situations(work: Work, blobs: Iterable[Blob]) -> Batches:
 
 
 def _report(work: Work, rows: pa.Table) -> Batches:
-    yield from rows.cast(work.result_schema).combine_chunks().to_batches(REPORT_ROWS)
+    yield from work.shown(rows).combine_chunks().to_batches(REPORT_ROWS)
 
 
 def _buckets(job: SituationJob, table: pa.Table, count: int) -> NDArray[np.int64]:

@@ -133,7 +133,7 @@ def list_tables(
 ) -> Batches:
     """Yield the matches in events as they are found, numbered apart from those of other tasks."""
     for table in list_batches(job, _gathered(job, tables), owned):
-        yield from number_matches(table, number).cast(work.result_schema).to_batches()
+        yield from work.shown(number_matches(table, number)).to_batches()
 
 
 def number_matches(table: pa.Table, number: int) -> pa.Table:

@@ -33,7 +33,7 @@ from cepheid.planner.strategies import detects_by_time
 from cepheid.runtime.local import run_batches
 from cepheid.runtime.ordering import STEP_ROWS, ordered, slices
 from cepheid.runtime.scan import Slice, cut, find_paths, flat_schema, read_footers, units_of
-from cepheid.runtime.spark_schema import plain_schema, result_schema_of, spark_schema_of
+from cepheid.runtime.spark_schema import file_schema, result_schema_of, spark_schema_of
 from cepheid.runtime.spark_session import SETTINGS
 from cepheid.runtime.spark_slices import reach, run_slice
 from cepheid.runtime.work import Work
@@ -225,7 +225,7 @@ class TrendSource(DataSource):
             raise ValueError(message)
         names = plan.columns if plan.columns is not None else footers.schema.names
         units = units_of(footers.groups, apart=bool(plan.tiebreak))
-        return plan, plain_schema(flat_schema(footers.schema, names)), units
+        return plan, file_schema(flat_schema(footers.schema, names)), units
 
 
 class TrendReader(DataSourceReader):

@@ -18,12 +18,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from cepheid.engine.job import lower
 from cepheid.engine.listing import Owned
+from cepheid.events.nanoseconds import in_microseconds
 from cepheid.planner.plan import Plan, WindowKind
 from cepheid.runtime import spark_tasks as tasks
 from cepheid.runtime.spark_batch import parallelism, run_frame, work_of
 from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_scan import SLICES_PER_TASK
-from cepheid.runtime.spark_schema import plain_schema, spark_schema_of
+from cepheid.runtime.spark_schema import file_schema, plain_schema, spark_schema_of
 from cepheid.runtime.spark_slices import reach, run_range
 from cepheid.runtime.store_run import columns_of, events_of
 from cepheid.runtime.store_sql import STRETCH, by_stretch, in_stretches, plan_clause
@@ -83,7 +84,7 @@ def run_store(
     if plan.situations is not None or plan.window.kind not in TIME_WINDOWS:
         frame = _read_frame(numbers, version, slices, plain_schema(schema))
         return run_frame(compiled, frame)
-    shown = plain_schema(pa.schema([schema.field(n) for n in columns_of(plan, snapshot)]))
+    shown = file_schema(pa.schema([schema.field(n) for n in columns_of(plan, snapshot)]))
     work, results = work_of(plan, shown, 1)
     result = numbers.mapInArrow(_run_slices(work, version, slices), results)
     return result if plan.output.limit is None else result.limit(plan.output.limit)
@@ -164,9 +165,12 @@ def _read_frame(
         snapshot = version.snapshot()
         for number in _numbers(batches):
             for found in snapshot.scan(slices[number].cover, wanted.names):
-                table = complete(found, wanted, wanted.names)
+                whole = snapshot.manifest.schema
+                table = in_microseconds(complete(found, whole, wanted.names), wanted)
                 if stretches is not None:
-                    table = in_stretches(table, stretches, snapshot.manifest.time)
+                    # The ticks of the stretches are those of the store.
+                    own = in_stretches(found, stretches, snapshot.manifest.time)
+                    table = table.append_column(STRETCH, own.column(STRETCH))
                 yield from table.combine_chunks().to_batches()
 
     shown = schema if stretches is None else schema.append(pa.field(STRETCH, pa.int64()))

@@ -267,7 +267,7 @@ def merge_rows(work: Work) -> Callable[[Batches], Batches]:
 
 def result_batches(work: Work, job: Job, rows: RowsOfRuns, keys: KeyTable) -> Batches:
     """Yield the results of rows, in the types that the driver has promised."""
-    table = build_table(job, rows, keys, work.schema).cast(work.result_schema)
+    table = work.shown(build_table(job, rows, keys, work.schema))
     yield from table.combine_chunks().to_batches(REPORT_ROWS)
 
 

@@ -190,7 +190,7 @@ def run_bucket(shared: SharedWork) -> Callable[[tasks.Batches], tasks.Batches]:
         found.add(finish_workload(job, state))
         tables = build_tables(job, state, found, shared.work.schema)
         named = {name: tables[n] for n, name in enumerate(shared.names)}
-        rows = unite(named).cast(shared.work.result_schema)
+        rows = shared.work.shown(unite(named))
         yield from rows.combine_chunks().to_batches(tasks.REPORT_ROWS)
 
     return tasks.in_task(run)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cepheid.events.nanoseconds import is_nanoseconds
 from cepheid.options import METHODS, one_of
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.needs import needs_of
@@ -27,7 +28,8 @@ from cepheid.store.times import read_ticks
 STRETCH = "__cepheid_stretch"
 """The column that tells stretches apart, as if it stood in PARTITION BY."""
 
-_UNIT_US = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
+_TICKS = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1.0}
+"""Ticks of a store in a unit of its time column."""
 _DAY_US = 86_400_000_000
 
 
@@ -89,10 +91,11 @@ def _ticks(within: tree.Interval | tree.Literal | None, kind: pa.DataType) -> in
     whole = pa.types.is_integer(kind)
     if isinstance(within, tree.Interval):
         # A whole number counts seconds.
-        ticks = within.microseconds / 1e6 if whole else float(within.microseconds)
+        unit = 1e-6 if whole else 1e3 if is_nanoseconds(kind) else 1.0
+        ticks = within.microseconds * unit
     else:
         assert isinstance(within.value, int | float), "WITHIN takes an interval or a number"
-        unit = 1.0 if whole else _UNIT_US.get(getattr(kind, "unit", ""), float(_DAY_US))
+        unit = 1.0 if whole else _TICKS.get(getattr(kind, "unit", ""), float(_DAY_US))
         ticks = within.value * unit
     return math.ceil(ticks) + 1
 

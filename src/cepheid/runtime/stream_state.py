@@ -54,7 +54,7 @@ def turn(
     if came.until is not None:
         take = list_until if lists_matches(job.plan) else _answer_until
         state, found = take(job, state, came.ready, came.until, work.schema)
-        results = found.cast(work.result_schema)
+        results = work.shown(found)
         partitions = len(state.keys)
         state = forget_idle_keys(job, state, came.until)
     engine = state_to_bytes(job, state)
@@ -85,7 +85,7 @@ def _so_far(work: Work, engine: bytes, waiting: pa.Table, came: pa.Table) -> pa.
     groups.number(Columns(came))
     count = len(groups)
     changed = groups.number(Columns(table)) < count
-    return table.filter(pa.array(changed)).cast(work.result_schema)
+    return work.shown(table.filter(pa.array(changed)))
 
 
 def open_windows(window: WindowPlan, until: int | None, lag: int, partitions: int) -> int:

@@ -6,6 +6,7 @@ import msgspec
 import pyarrow as pa
 
 from cepheid.engine.job import Job, lower
+from cepheid.events.nanoseconds import in_microseconds
 from cepheid.planner.plan import Plan
 
 
@@ -49,6 +50,10 @@ class Work(msgspec.Struct, frozen=True):
     def schema(self) -> pa.Schema:
         """Return the columns of the events."""
         return pa.ipc.read_schema(pa.py_buffer(self.events))
+
+    def shown(self, rows: pa.Table) -> pa.Table:
+        """Return rows in the types of the result; E514 if a time is no whole microsecond."""
+        return in_microseconds(rows, self.result_schema)
 
     @property
     def result_schema(self) -> pa.Schema:

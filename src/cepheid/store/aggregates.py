@@ -80,6 +80,14 @@ class WindowSpec(NamedTuple):
     windows: Windows
     counted: bool
 
+    def scaled(self, factor: int) -> WindowSpec:
+        """Return the same windows in a unit that is so many times as small."""
+        within, slide = (length * factor for length in self.windows)
+        if max(within, slide) > LENGTH_MAX:
+            message = "a window is at most 2^60 ns long, the unit of the times of this store"
+            raise ValueError(message)
+        return WindowSpec(Windows(within, slide), self.counted)
+
 
 LENGTH_MAX = 2**60
 """With a longer one, windows of the first and the last times would leave 64 bits."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.nanoseconds import PER_MICROSECOND, type_of_times
 from cepheid.store.aggregates import Aggregate, WindowSpec
 from cepheid.store.blocks import Blocks, Summary, summarise, values_of
 from cepheid.store.manifest import Segment
@@ -359,10 +360,12 @@ def _column(function: str, partials: Partials, some: NDArray[np.int64], kind: pa
     if function == "COUNT":
         return pa.array(known)
     none = known == 0
+    # Sums and averages of times are numbers of microseconds.
+    unit = PER_MICROSECOND if getattr(kind, "unit", "") == "ns" else 1
     if function == "AVG":
-        return pa.array(partials.sum[some] / np.maximum(known, 1), mask=none)
+        return pa.array(partials.sum[some] / np.maximum(known, 1) / unit, mask=none)
     if function == "SUM":
-        return pa.array(partials.sum[some], mask=none)
+        return pa.array(partials.sum[some] / unit if unit > 1 else partials.sum[some], mask=none)
     values = (partials.least if function == "MIN" else partials.largest)[some]
     if pa.types.is_floating(kind):
         return pa.array(values, mask=none)
@@ -374,11 +377,7 @@ def _times(ticks: NDArray[np.int64], kind: pa.DataType, spec: WindowSpec) -> Any
 
 
 def _ticks(ticks: NDArray[np.int64], kind: pa.DataType, none: NDArray[np.bool_] | None) -> Any:
-    """Return ticks as whole numbers, durations or timestamps, in microseconds."""
-    if pa.types.is_timestamp(kind):
-        return pa.array(ticks, pa.timestamp("us", kind.tz), mask=none)
-    if pa.types.is_date(kind):
-        return pa.array(ticks, pa.timestamp("us"), mask=none)
+    """Return ticks as whole numbers, durations or timestamps."""
     if pa.types.is_duration(kind):
-        return pa.array(ticks, pa.duration("us"), mask=none)
-    return pa.array(ticks, mask=none)
+        return pa.array(ticks, pa.duration("ns" if kind.unit == "ns" else "us"), mask=none)
+    return pa.array(ticks, type_of_times(kind), mask=none)

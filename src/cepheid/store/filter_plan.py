@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from cepheid.events.nanoseconds import PER_MICROSECOND, is_nanoseconds
 from cepheid.language import tree
 from cepheid.planner.thresholds import Threshold, read_threshold
 from cepheid.store.candidates import SymbolSource
@@ -121,12 +122,12 @@ def time_bounds(
 ) -> tuple[Interval, tuple[tree.Expression, ...]]:
     """Return the range of time of some conditions, and the conditions that are about more."""
     time = snapshot.manifest.time
-    whole = pa.types.is_integer(snapshot.manifest.schema.field(time).type)
+    kind = snapshot.manifest.schema.field(time).type
     begin: int | None = None
     end: int | None = None
     rest = []
     for condition in conditions:
-        bounds = [_bound(part, time, whole=whole) for part in _comparisons(condition)]
+        bounds = [_bound(part, time, kind) for part in _comparisons(condition)]
         known = [bound for bound in bounds if bound is not None]
         if len(known) < len(bounds):
             rest.append(condition)
@@ -138,16 +139,19 @@ def time_bounds(
 
 
 def _bound(
-    part: tree.Expression, time: str, *, whole: bool
+    part: tree.Expression, time: str, kind: pa.DataType
 ) -> tuple[int | None, int | None] | None:
     """Return the range [begin, end) of one comparison of the time, or None if it is none."""
     threshold = read_threshold(part)
     if threshold is None or threshold.attribute != time or len(threshold.values) != 1:
         return None
     value = threshold.values[0]
+    whole = pa.types.is_integer(kind)
     tick = value if whole and isinstance(value, int) else None
     if not whole and isinstance(value, str):
         tick = _tick(value)
+        if tick is not None and is_nanoseconds(kind):
+            tick *= PER_MICROSECOND
     if tick is None or abs(tick) >= 2**62:
         return None
     ranges: dict[str, tuple[int | None, int | None]] = {

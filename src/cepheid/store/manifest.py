@@ -20,7 +20,7 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.framing import MAGIC, FrameError, OtherFrameError, digest_of, frame, unframe
 from cepheid.store.file_system import Data, Files, told
 
-NAME, FORMAT = "manifest", 3
+NAME, FORMAT = "manifest", 4
 """The version goes up whenever older versions of Cepheid can no longer read a store."""
 
 _NAME = re.compile(r"manifest-(\d{10})\.json")

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic, suggest_names
+from cepheid.events.nanoseconds import PER_MICROSECOND, is_nanoseconds
 from cepheid.store.aggregates import Aggregate, WindowSpec, read_aggregates, read_windows
 from cepheid.store.aggregation import attributes_of, plan_aggregate, run_aggregate
 from cepheid.store.file_system import Files, LocalFiles
@@ -200,7 +201,10 @@ class StoreReader:
         kind = schema.field(self._time).type
         begin, until = (None if t is None else tick_of(t, kind) for t in (start, end))
         wanted = read_aggregates(aggregates, schema)
-        return snapshot, read_windows(within, slide), Interval(begin, until), wanted
+        spec = read_windows(within, slide)
+        if is_nanoseconds(kind) and not spec.counted:
+            spec = spec.scaled(PER_MICROSECOND)
+        return snapshot, spec, Interval(begin, until), wanted
 
 
 def check_columns(schema: pa.Schema, names: Sequence[str]) -> None:

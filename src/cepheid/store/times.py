@@ -1,4 +1,4 @@
-"""A time column of Arrow in, whole ticks out: microseconds, or the whole numbers themselves."""
+"""A time column of Arrow in, whole ticks out: microseconds, nanoseconds, or whole numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.errors import DataError, Diagnostic, suggest_names
-from cepheid.events.nanoseconds import whole_microseconds
+from cepheid.events.nanoseconds import PER_MICROSECOND, is_nanoseconds
 from cepheid.events.temporal import TIME_MAX
 
 _UNIT_US = {"s": 1_000_000, "ms": 1_000}
@@ -56,10 +56,7 @@ def ticks_of(array: pa.Array[Any]) -> Times:
         return _in_us(_values(array.view(pa.int64())), 1_000, kind)
     if types.is_timestamp(kind) or types.is_duration(kind):
         steps = _values(array.view(pa.int64()))
-        # Nanoseconds are rounded down: `read_ticks` refuses them, and a query that reads others.
-        if kind.unit == "us":
-            return steps
-        return steps // 1_000 if kind.unit == "ns" else _in_us(steps, _UNIT_US[kind.unit], kind)
+        return _in_us(steps, _UNIT_US[kind.unit], kind) if kind.unit in _UNIT_US else steps
     values = _values(array)
     if values.dtype == np.uint64 and (values >= np.uint64(2**63)).any():
         raise _beyond(int(values.max()), kind)
@@ -106,8 +103,6 @@ def read_ticks(table: pa.Table, name: str) -> Times:
         row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
         message = f"the time column `{name}` is NULL in row {row}"
         raise DataError([Diagnostic("E506", message, helps=("leave out events without a time",))])
-    if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
-        whole_microseconds(_values(array.view(pa.int64())), None, name)
     times = ticks_of(array)
     if len(times) and (times.max() > TIME_MAX or times.min() < -TIME_MAX):
         raise _beyond(int(times.max() if times.max() > TIME_MAX else times.min()), array.type)
@@ -115,7 +110,7 @@ def read_ticks(table: pa.Table, name: str) -> Times:
 
 
 def tick_of(value: Any, kind: pa.DataType) -> int:
-    """Return one time as a tick: a whole number is one, others must be times of the column's type.
+    """Return one time as a tick: whole numbers are microseconds, others times of the column's type.
 
     Examples
     --------
@@ -123,10 +118,11 @@ def tick_of(value: Any, kind: pa.DataType) -> int:
     1000000
     """
     if isinstance(value, int | np.integer):
-        return int(value)
+        return int(value) * PER_MICROSECOND if is_nanoseconds(kind) else int(value)
     array: pa.Array[Any] = pa.array([value])
     if pa.types.is_string(array.type) or array.type != kind:
         wanted = kind if not pa.types.is_integer(kind) else pa.timestamp("us")
-        array = array.cast(pa.timestamp("us")) if pa.types.is_string(array.type) else array
+        if pa.types.is_string(array.type):
+            array = array.cast(pa.timestamp("ns" if is_nanoseconds(kind) else "us"))
         array = array.cast(wanted, safe=False)
     return int(ticks_of(array)[0])
