@@ -354,11 +354,12 @@ def _situation_steps(trial: Trial, plan: Any, table: pa.Table) -> Any:
 
 
 def can_be_live(trial: Trial) -> bool:
-    """Return whether all windows of a query close: by time, and not of the whole stream."""
+    """Return whether all windows of a query close, and Spark can have the times of a stream."""
     far = "int64" in trial.forms.get("ts", "") and any(
         abs(row[trial.time]) >= 2**60 for row in plain_rows(trial.table)
     )
-    return "WITHIN" in trial.text and not has_events_window(trial) and not far
+    exact = "[ns" in trial.forms.get("ts", "")
+    return "WITHIN" in trial.text and not has_events_window(trial) and not far and not exact
 
 
 @way("live", (*PATTERNS, "situations"), takes=can_be_live)
