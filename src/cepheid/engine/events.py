@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cepheid.engine.expression_code import true_mask
 from cepheid.engine.key_values import KeyValues, join, take_apart
-from cepheid.engine.vectors import Vector, vector_of
+from cepheid.engine.vectors import Vector, both_valid, vector_of
 from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.nanoseconds import is_nanoseconds
 from cepheid.events.schema import ValueKind
@@ -255,10 +255,13 @@ class KeyTable:
         return number
 
 
-def value_keys(vector: Vector, *, largest: bool) -> NDArray[np.int64]:
+def value_keys(
+    vector: Vector, *, largest: bool, used: NDArray[np.bool_] | None = None
+) -> NDArray[np.int64]:
     """Return whole numbers in the order of a vector's values, NO_VALUE for NULL.
 
     For the largest value the order is turned round, so that a kernel looks for the least only.
+    ``used`` says which events can be bound; the values of others do not matter.
 
     Raises
     ------
@@ -271,7 +274,8 @@ def value_keys(vector: Vector, *, largest: bool) -> NDArray[np.int64]:
     else:
         keys = np.asarray(vector.numbers, np.int64)
         keys = ~keys if largest else keys
-        _refuse_no_value(keys if vector.valid is None else keys[vector.valid], largest=largest)
+        matter = both_valid(vector.valid, used)
+        _refuse_no_value(keys if matter is None else keys[matter], largest=largest)
     return keys if vector.valid is None else np.where(vector.valid, keys, np.int64(NO_VALUE))
 
 

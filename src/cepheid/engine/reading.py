@@ -32,15 +32,13 @@ def read_arrays(job: Job, keys: KeyTable, columns: Columns) -> EventArrays:
         fill_weights(weights[row], columns, part.what, part.attribute)
     values = job.room("values", len(job.extremes) + 1 if rows else 0, len(batch), np.int64)
     values[len(job.extremes) :] = NO_VALUE
+    numbers, bits = columns.numbers(keys), job.bits_of(columns)
+    if job.extremes:
+        used = (bits != 0) & (numbers >= 0)
     for row, extreme in enumerate(job.extremes):
-        values[row] = value_keys(columns.vector(extreme.attribute), largest=extreme.largest)
-    arrays = EventArrays(
-        read_times(columns, plan.time),
-        columns.numbers(keys),
-        job.bits_of(columns),
-        weights,
-        values,
-    )
+        vector = columns.vector(extreme.attribute)
+        values[row] = value_keys(vector, largest=extreme.largest, used=used)
+    arrays = EventArrays(read_times(columns, plan.time), numbers, bits, weights, values)
     if keys.names and (arrays.key < 0).any():
         arrays = arrays.take(np.flatnonzero(arrays.key >= 0))
     return arrays
