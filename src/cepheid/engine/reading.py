@@ -33,8 +33,7 @@ def read_arrays(job: Job, keys: KeyTable, columns: Columns) -> EventArrays:
     values = job.room("values", len(job.extremes) + 1 if rows else 0, len(batch), np.int64)
     values[len(job.extremes) :] = NO_VALUE
     numbers, bits = columns.numbers(keys), job.bits_of(columns)
-    if job.extremes:
-        used = (bits != 0) & (numbers >= 0)
+    used = (bits != 0) & (numbers >= 0) if job.extremes else None
     for row, extreme in enumerate(job.extremes):
         vector = columns.vector(extreme.attribute)
         values[row] = value_keys(vector, largest=extreme.largest, used=used)

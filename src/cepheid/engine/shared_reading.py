@@ -43,6 +43,7 @@ def read_shared(program: SharedProgram, keys: KeyTable, columns: Columns) -> Sha
     times = read_times(columns, group.plan.time)
     kinds = read_kinds(program.kinds, columns, group.plan.type)
     numbers = columns.numbers(keys)
+    used: NDArray[np.bool_] | None = None
     if group.extremes:
         idle = [k for k in np.unique(kinds).tolist() if not program.kinds.symbols_of(k)]
         used = ~np.isin(kinds, idle) & (numbers >= 0)
