@@ -15,6 +15,7 @@ import numpy as np
 from benchmarks.store_queries import DEVIATIONS, random_query
 
 import cepheid
+from cepheid.planner.plan import pattern_plan, trend_plan
 from cepheid.row_pattern.bind import bind_clause
 from cepheid.row_pattern.statement import read_statement
 from cepheid.runtime.local import run_batches
@@ -103,14 +104,16 @@ class AskedTrends:
         self._plan = query.with_schema(store.schema).plan
 
     def costs(self) -> list[list[SymbolCost]]:
-        chain = best_chain(self._store.snapshot(), self._plan)
+        chain = best_chain(self._store.snapshot(), trend_plan(self._plan))
         return [] if chain is None else chain.costs
 
     def run(self, picked: Picked | None, method: str) -> Run:
         snapshot = self._store.snapshot()
-        replay = plan_replay(snapshot, self._plan, method, picked)
+        replay = plan_replay(snapshot, pattern_plan(self._plan), method, picked)
         events = events_of(snapshot, self._plan, replay)
-        return Run(replay, len(run_batches(self._plan, events, snapshot.manifest.schema)))
+        return Run(
+            replay, len(run_batches(pattern_plan(self._plan), events, snapshot.manifest.schema))
+        )
 
 
 def all_picks(costs: Sequence[Sequence[SymbolCost]]) -> list[Picked]:

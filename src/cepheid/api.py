@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
-from os import PathLike, fspath
 from typing import Any
 
 import msgspec
 
-from cepheid import options
+from cepheid import options, runtimes
 from cepheid.errors import Diagnostic
 from cepheid.events.schema import read_schema
 from cepheid.language import tree
@@ -19,7 +17,7 @@ from cepheid.planner.bind import Source
 from cepheid.planner.compile import compile_query
 from cepheid.planner.explain import explain_mermaid, explain_plan
 from cepheid.planner.granularity import force_evaluator
-from cepheid.planner.plan import Evaluator, Plan
+from cepheid.planner.plan import Evaluator, Plan, SelectsPlan, TrendPlan, trend_plan
 from cepheid.planner.ticks import TICKS_NS
 
 
@@ -78,26 +76,23 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         options.true_or_false(analyze=analyze)
         if store is not None:
             self._check_store(store, schema, format, engine)
-            if self.plan.select is not None:
-                select = importlib.import_module("cepheid.runtime.select_run")
-                return str(select.explain_select(self, store, analyze=analyze))
-            run = importlib.import_module("cepheid.runtime.store_run")
-            return str(run.explain_store(self, store, analyze=analyze))
+            is_select = isinstance(self.plan, SelectsPlan)
+            return runtimes.explain_store(self, store, analyze=analyze, is_select=is_select)
         if analyze:
             options.unused("analyze", "it tells what a query has read of a store", "pass `store`")
         if engine != "local" and format != "text":
             options.unused("engine", f"a plan as {format} does not tell of it", 'use format="text"')
-        plan = self.plan if schema is None else self.with_schema(schema).plan
-        formats = {
-            "text": lambda: explain_plan(plan, spark=engine == "spark") + _on_device(plan, engine),
-            "mermaid": lambda: explain_mermaid(plan),
-            "json": lambda: msgspec.json.format(plan.to_json(), indent=2).decode(),
-        }
-        return formats[format]()
+        planned = self if schema is None else self.with_schema(schema)
+        if format == "mermaid":
+            return explain_mermaid(planned.plan)
+        if format == "json":
+            return msgspec.json.format(planned.plan.to_json(), indent=2).decode()
+        text = explain_plan(planned.plan, spark=engine == "spark")
+        return f"{text}\n{runtimes.explain_device(planned)}" if engine == "gpu" else text
 
     def _check_store(self, store: object, schema: object, shown: str, engine: str) -> None:
         """Refuse what says nothing of how a store is read."""
-        held = options.holders_of(store, is_select=self.plan.select is not None)
+        held = options.holders_of(store, is_select=isinstance(self.plan, SelectsPlan))
         if held != {options.Held.STORE}:
             options.refuse("E592", f"store is an event store, not {', '.join(sorted(held))}")
         for name, is_given in (
@@ -167,34 +162,13 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             spark=spark,
             strategy=strategy,
             device=device,
-            is_select=self.plan.select is not None,
+            is_select=isinstance(self.plan, SelectsPlan),
             text=self.text,
         )
-        # Loaded on first use: reading and explaining a query needs neither numba nor Arrow.
-        if self.plan.select is not None:
-            select = importlib.import_module("cepheid.runtime.select_run")
-            return select.run_select(self, events, spark=spark, strategy=strategy)
-        if isinstance(events, str | PathLike):
-            path = fspath(events)
-            if spark is None:
-                return importlib.import_module("cepheid.runtime.files").run_path(self, path)
-            scan = importlib.import_module("cepheid.runtime.spark_scan")
-            return scan.run_path(self, path, spark, strategy=strategy)
-        held = options.holder_of(events)
-        if held is options.Held.STORE:
-            if spark is not None:
-                on_spark = importlib.import_module("cepheid.runtime.spark_store")
-                return on_spark.run_store(self, events, spark, strategy)
-            run = importlib.import_module("cepheid.runtime.store_run")
-            return run.run_store(self, events, strategy)
-        if held is options.Held.FRAME:
-            batch = importlib.import_module("cepheid.runtime.spark_batch")
-            return batch.run_frame(self, events, strategy=strategy)
-        if device != "cpu":
-            return importlib.import_module("cepheid.runtime.local_device").run_on(
-                self, events, device
-            )
-        return importlib.import_module("cepheid.runtime.local").run_events(self, events)
+        asked = runtimes.Request(self, events, spark, strategy, device)
+        if isinstance(self.plan, SelectsPlan):
+            return runtimes.run_select(asked)
+        return runtimes.run_pattern(asked)
 
     def matches(self, events: object) -> Any:
         """List the matches of the query, as they are read.
@@ -226,19 +200,13 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         >>> reader.read_next_batch().slice(2, 1).column("events").to_pylist()
         [[{'variable': 'A', 'ts': 0, 'type': 'A'}, {'variable': 'A', 'ts': 1, 'type': 'A'}]]
         """
-        if self.plan.select is not None:
+        if isinstance(self.plan, SelectsPlan):
             options.refuse("E592", "a SELECT has no matches: use `run`")
-        held = options.holder_of(events)
-        if held is options.Held.FRAME:
+        asked = runtimes.Request(self, events)
+        if asked.place is runtimes.Place.FRAME:
             message = "matches are listed in this process, and a DataFrame of Spark is not in it"
             options.refuse("E592", message, "use `run`, or pass `frame.toArrow()`")
-        if held is options.Held.STORE:
-            return importlib.import_module("cepheid.runtime.store_run").list_store(self, events)
-        if isinstance(events, str | PathLike):
-            files = importlib.import_module("cepheid.runtime.files")
-            return files.list_path(self, fspath(events))
-        local = importlib.import_module("cepheid.runtime.local")
-        return local.list_events(self, events)
+        return runtimes.MATCHES[asked.place](asked)
 
     def stream(self, events: object, *, watermark: str, late: str = "drop") -> Any:
         """Run the query over a live stream and return the rows of closed windows, each once.
@@ -267,18 +235,16 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         UnsupportedError
             E405 if the windows of the query never close.
         """
-        if self.plan.select is not None:
-            select = importlib.import_module("cepheid.runtime.spark_select_stream")
-            return select.stream_select(self, events, watermark=watermark, late=late)
-        live = importlib.import_module("cepheid.runtime.spark_stream")
-        return live.stream_frame(self, events, watermark=watermark, late=late)
+        if isinstance(self.plan, SelectsPlan):
+            return runtimes.stream_select(self, events, watermark, late)
+        return runtimes.stream_pattern(self, events, watermark, late)
 
     def with_schema(self, schema: object) -> CompiledQuery:
         """Return the query planned for events with these columns."""
         source = _with_schema(self.source, self.tree, schema)
         plan = compile_query(self.tree, self.text, source)
         if self.evaluator is not None:
-            plan = force_evaluator(plan, Evaluator(self.evaluator))
+            plan = force_evaluator(trend_plan(plan), Evaluator(self.evaluator))
         return CompiledQuery(self.tree, plan, source, self.evaluator)
 
     def with_evaluator(self, evaluator: str) -> CompiledQuery:
@@ -295,8 +261,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         ValueError
             If this evaluator cannot answer the query.
         """
-        if self.plan.select is not None:
-            options.unused("evaluator", "a SELECT has one evaluator")
+        if not isinstance(self.plan, TrendPlan):
+            what = "a SELECT has" if isinstance(self.plan, SelectsPlan) else "situations have"
+            options.unused("evaluator", f"{what} one evaluator")
         options.one_of("evaluator", evaluator, tuple(Evaluator))
         plan = force_evaluator(self.plan, Evaluator(evaluator))
         return CompiledQuery(self.tree, plan, self.source, evaluator)
@@ -316,14 +283,6 @@ def _with_schema(source: Source, query: tree.Query, schema: object) -> Source:
     read = ((str(name), read_schema(columns)) for name, columns in schema.items())
     known = tuple((name, columns) for name, columns in read if columns is not None)
     return msgspec.structs.replace(source, schemas=known)
-
-
-def _on_device(plan: Plan, engine: str) -> str:
-    if engine != "gpu":
-        return ""
-    # Looks for a GPU, which loads numba.
-    found = importlib.import_module("cepheid.runtime.local_device").explain_device(plan)
-    return f"\n{found}"
 
 
 def query(
@@ -455,14 +414,13 @@ def sql(
         spark, text = None, spark
     options.texts(text=text)
     options.check_sql(spark, tables, strategy=strategy, explain=explain, analyze=analyze)
-    bounds = importlib.import_module("cepheid.row_pattern.plan").SearchBounds(
-        options.whole("search_steps", search_steps), options.whole("search_states", search_states)
+    asked = runtimes.SqlRequest(
+        text,
+        tables,
+        strategy,
+        options.whole("search_steps", search_steps),
+        options.whole("search_states", search_states),
     )
-    if spark is None:
-        local = importlib.import_module("cepheid.runtime.local_sql")
-        if explain or analyze:
-            return local.explain_local_sql(text, tables or {}, strategy, bounds, analyze=analyze)
-        return local.run_local_sql(text, tables or {}, strategy, bounds)
-    return importlib.import_module("cepheid.runtime.spark_row_pattern").run_spark_sql(
-        spark, text, tables, bounds
-    )
+    if spark is None and (explain or analyze):
+        return runtimes.explain_sql(asked, analyze=analyze)
+    return runtimes.run_sql(spark, asked)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
-from os import PathLike, fspath
 from typing import Any
 
 import msgspec
 
-from cepheid import options
+from cepheid import options, runtimes
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.planner.explain_workload import explain_shared
+from cepheid.planner.plan import SituationsPlan, TrendPlan, trend_plan
 from cepheid.planner.sharing import SharedPlan, share
 from cepheid.planner.ticks import TICKS_NS
 
@@ -89,20 +88,8 @@ class Workload(msgspec.Struct, frozen=True):
         options.check_run(
             events, spark=spark, strategy=None, device=device, is_select=False, text=""
         )
-        # Loaded on first use: reading and explaining queries needs neither numba nor Arrow.
-        if isinstance(events, str | PathLike):
-            events = fspath(events)
-        stored = options.holder_of(events) is options.Held.STORE
-        module = "store_run" if stored else "local_workload"
-        if spark is not None and stored:
-            events = importlib.import_module("cepheid.runtime.spark_store").store_frame(
-                events, spark
-            )
-        if spark is not None or type(events).__module__.partition(".")[0] == "pyspark":
-            module = "spark_workload"
-        runtime = importlib.import_module(f"cepheid.runtime.{module}")
-        given = {} if module == "spark_workload" else {"device": device}
-        return runtime.run_workload(self, events, spark=spark, separate=separate, **given)
+        asked = runtimes.Request(self, events, spark, None, device, separate)
+        return runtimes.WORKLOADS[asked.place](asked)
 
     def stream(self, events: object, *, watermark: str, late: str = "drop") -> Any:
         """Run the queries over a live stream of Spark and return the rows of closed windows.
@@ -127,8 +114,7 @@ class Workload(msgspec.Struct, frozen=True):
         DataError
             E531 if columns of one name have different types.
         """
-        live = importlib.import_module("cepheid.runtime.spark_rules")
-        return live.stream_workload(self, events, watermark=watermark, late=late)
+        return runtimes.stream_workload(self, events, watermark, late)
 
     def live(self, schema: object) -> Any:
         """Run the queries over a stream in this process, batch by batch; rules come and go.
@@ -161,15 +147,15 @@ class Workload(msgspec.Struct, frozen=True):
         if not hasattr(columns, "empty_table"):
             message = f"schema is an Arrow schema or has one, not {type(schema).__name__}"
             options.refuse("E592", message)
-        runtime = importlib.import_module("cepheid.runtime.live_rules")
-        return runtime.LiveRules(self, columns)
+        return runtimes.live_workload(self, columns)
 
     def shared(self, schema: object = None) -> SharedPlan:
         """Return the plan of the workload for events with these columns."""
         plans = []
         for name, compiled in zip(self.names, self.queries, strict=True):
             try:
-                plans.append((compiled if schema is None else compiled.with_schema(schema)).plan)
+                planned = compiled if schema is None else compiled.with_schema(schema)
+                plans.append(trend_plan(planned.plan))
             except CepheidError as error:
                 error.file = name
                 raise
@@ -233,8 +219,9 @@ def workload(
             options.refuse("E592", message)
         compiled[name] = _compiled(name, one, time, type, tiebreakers, time_unit)
         plan = compiled[name].plan
-        if plan.situations is not None or plan.select is not None:
-            what = "a query about situations" if plan.situations is not None else "a SELECT"
+        if not isinstance(plan, TrendPlan):
+            situations = isinstance(plan, SituationsPlan)
+            what = "a query about situations" if situations else "a SELECT"
             message = f"{what} shares no pass with others"
             helps = ("run it on its own",)
             raise UnsupportedError([Diagnostic("E404", message, helps=helps)], compiled[name].text)

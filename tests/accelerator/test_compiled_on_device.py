@@ -10,6 +10,7 @@ from cepheid.accelerator import linear
 from cepheid.accelerator.systems import system_of
 from cepheid.api import query
 from cepheid.engine.job import lower
+from cepheid.planner.plan import trend_plan
 
 pytestmark = pytest.mark.timeout(300)
 SCHEMA = {"ts": "int", "type": "string", "price": "double"}
@@ -23,7 +24,7 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_compiled_systems_give_the_same_matrices(text: str) -> None:
-    job = lower(query(text, schema=SCHEMA).plan)
+    job = lower(trend_plan(query(text, schema=SCHEMA).plan))
     program = job.programs[0]
     system = system_of(program, *job.columns_of(program))
     assert system is not None
@@ -49,7 +50,7 @@ def test_compiled_systems_give_the_same_matrices(text: str) -> None:
 
 
 def test_long_chunks_share_an_exponent() -> None:
-    job = lower(query(TEXTS[0], schema=SCHEMA).plan)
+    job = lower(trend_plan(query(TEXTS[0], schema=SCHEMA).plan))
     system = system_of(job.programs[0], *job.columns_of(job.programs[0]))
     assert system is not None
     device = linear.DeviceSystem(system)

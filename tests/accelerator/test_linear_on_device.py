@@ -17,6 +17,7 @@ from cepheid.accelerator.systems import system_of
 from cepheid.api import query
 from cepheid.engine.job import lower
 from cepheid.errors import UnsupportedError
+from cepheid.planner.plan import pattern_plan, trend_plan
 from cepheid.planner.strategies import why_not_on_device
 from cepheid.runtime import local_device
 from cepheid.runtime.local import slices_of
@@ -50,14 +51,18 @@ def run(text: str, table: pa.Table, rows: int, scheduler: Scheduler) -> list[dic
     """Run a query on the device, the stream cut into batches."""
     plan = query(text, schema=SCHEMA).plan
     batches = slices_of(table, rows)
-    return local_device.run_batches(lower(plan), batches, table.schema, scheduler).to_pylist()
+    return local_device.run_batches(
+        lower(trend_plan(plan)), batches, table.schema, scheduler
+    ).to_pylist()
 
 
 @settings(max_examples=25)
 @given(st.data())
 def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
     pattern = data.draw(patterns())
-    variables = sorted(query(f"RETURN COUNT(*) PATTERN {pattern}").plan.patterns[0].variables())
+    variables = sorted(
+        trend_plan(query(f"RETURN COUNT(*) PATTERN {pattern}").plan).patterns[0].variables()
+    )
     parts = [f"{f}({v}.price)" for v in variables for f in ("SUM", "MIN", "MAX", "AVG")]
     chosen = data.draw(st.lists(st.sampled_from(parts), max_size=2, unique=True))
     keyed = data.draw(st.booleans())
@@ -72,7 +77,7 @@ def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
     )
     compiled = query(text, schema=SCHEMA)
     assume(supported(compiled))
-    assume(not why_not_on_device(compiled.plan))
+    assume(not why_not_on_device(pattern_plan(compiled.plan)))
     events = data.draw(streams(SCHEMA, events_max=7))
     rows = data.draw(st.integers(1, 8))
     scheduler = data.draw(st.sampled_from([Scheduler(Place.GPU), Alternating()]))
@@ -117,7 +122,7 @@ def test_counts_beyond_doubles_are_right_in_one_chunk_and_in_many() -> None:
     expected = compiled.run(events).to_pylist()
     assert expected[0]["log2_count"] > 1_024
     assert same_rows(compiled.run(events, device="gpu").to_pylist(), expected)
-    job = lower(compiled.with_schema(events.schema).plan)
+    job = lower(trend_plan(compiled.with_schema(events.schema).plan))
     program = job.programs[0]
     system = system_of(program, *job.columns_of(program))
     assert system is not None

@@ -31,6 +31,7 @@ from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import CepheidError
 from cepheid.events.arriving import plain_table
 from cepheid.planner.granularity import legal_evaluators
+from cepheid.planner.plan import trend_plan
 from cepheid.runtime import files, local, local_workload
 from cepheid.runtime.ordering import ordered
 from cepheid.store.secondary import can_index
@@ -303,7 +304,7 @@ def run_live_rules(trial: Trial) -> Any:
 def _evaluators(trial: Trial) -> list[str]:
     try:
         plan = compiled(trial).with_schema(trial.table.schema).plan
-        return sorted(str(e.value) for e in legal_evaluators(plan))
+        return sorted(str(e.value) for e in legal_evaluators(trend_plan(plan)))
     except CepheidError:
         return []
 
@@ -327,13 +328,13 @@ def run_steps(trial: Trial) -> Any:
     table = ordered(plain, plan)
     if trial.kind == "situations":
         return _situation_steps(trial, plan, table)
-    job = lower(plan)
+    job = lower(trend_plan(plan))
     state, rows = PartitionState(job), []
     for piece in pieces(trial, table):
         state, found = step(job, state, piece)
         rows.append(build_table(job, found, state.keys, table.schema))
         data = state_to_bytes(job, state)
-        job = lower(plan)
+        job = lower(trend_plan(plan))
         state = state_from_bytes(job, data)
     state, found = finish(job, state)
     rows.append(build_table(job, found, state.keys, table.schema))

@@ -15,11 +15,11 @@ from tests.engine.test_linear import SCHEMA, linear_queries
 from cepheid.api import CompiledQuery, query
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.idle import forget_idle_keys
-from cepheid.engine.job import Job, lists_matches
+from cepheid.engine.job import Job
 from cepheid.engine.results import build_table
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
 from cepheid.engine.step import PartitionState, advance, finish, step
-from cepheid.planner.plan import WindowKind
+from cepheid.planner.plan import WindowKind, trend_plan
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.query_strategies import Case, cases
@@ -36,7 +36,7 @@ def run_with_watermarks(
     """Run a query in steps of a few seconds; after each, time goes on and the state is restored."""
     table = table_of(events)
     times = read_times(Columns(table), compiled.plan.time)
-    job = Job(compiled.plan)
+    job = Job(trend_plan(compiled.plan))
     state = PartitionState(job)
     rows: list[dict[str, Any]] = []
     first_time, last_time = (int(times[0]), int(times[-1])) if len(times) else (0, 0)
@@ -48,7 +48,7 @@ def run_with_watermarks(
         state, found = advance(job, state, begin + pace)
         rows += build_table(job, found, state.keys, table.schema).to_pylist()
         data = state_to_bytes(job, forget_idle_keys(job, state, begin + pace))
-        job = Job(compiled.plan)
+        job = Job(trend_plan(compiled.plan))
         state = state_from_bytes(job, data)
     state, found = finish(job, state)
     return rows + build_table(job, found, state.keys, table.schema).to_pylist()
@@ -80,7 +80,7 @@ def test_linear_queries(text: str, events: Sequence[Mapping[str, object]], pace:
 @given(cases(), PACES)
 def test_queries_that_look_back(case: Case, pace: int) -> None:
     compiled = query(case.query, schema=case.schema)
-    assume(supported(compiled) and not lists_matches(compiled.plan))
+    assume(supported(compiled) and not compiled.plan.lists_matches)
     check(compiled, case.events, pace)
 
 
@@ -88,7 +88,11 @@ def test_queries_that_look_back(case: Case, pace: int) -> None:
 @pytest.mark.parametrize("predicate", ["", "AND A.price < NEXT(A).price"])
 def test_keys_that_come_no_more_are_forgotten(window: str, predicate: str) -> None:
     job = Job(
-        query(f"RETURN key, COUNT(*) PATTERN A+ WHERE [key] {predicate} GROUP-BY key {window}").plan
+        trend_plan(
+            query(
+                f"RETURN key, COUNT(*) PATTERN A+ WHERE [key] {predicate} GROUP-BY key {window}"
+            ).plan
+        )
     )
     assert job.plan.window.kind is not WindowKind.NONE
     state = PartitionState(job)

@@ -17,6 +17,7 @@ from cepheid.engine.step import PartitionState, finish, step
 from cepheid.engine.wide import count_pairs
 from cepheid.errors import BindError, DataError
 from cepheid.kernels.ring import MERSENNE
+from cepheid.planner.plan import trend_plan
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.workloads import workload
@@ -166,7 +167,7 @@ def test_counts_modulo_a_large_prime_equal_big_integers_on_100000_events() -> No
             a = (2 * a + b + 1) % MERSENNE
         elif kind == "B":
             b = (b + a) % MERSENNE
-    job = Job(query("RETURN COUNT(*) PATTERN (SEQ(A+, B))+").plan, moduli=(MERSENNE,))
+    job = Job(trend_plan(query("RETURN COUNT(*) PATTERN (SEQ(A+, B))+").plan), moduli=(MERSENNE,))
     table = pa.table({"ts": pa.array(np.arange(100_000)), "type": pa.array(types)})
     state, _ = step(job, PartitionState(job), table)
     _, rows = finish(job, state)

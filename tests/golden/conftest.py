@@ -28,10 +28,10 @@ from tests.engine.comparison import numbered, readable, same_rows
 from tests.row_pattern.ticks import run_on_ticks
 
 import cepheid
-from cepheid.engine.job import lists_matches
 from cepheid.errors import CepheidError, UnsupportedError, render_diagnostics
 from cepheid.kernels.tiers import Tier, forced
 from cepheid.language.tree import Duration
+from cepheid.planner.plan import pattern_plan
 from cepheid.runtime.local import run_table
 from cepheid.testing.harness import SECOND_US, stream
 from cepheid.testing.oracle import column_names, evaluate
@@ -196,12 +196,12 @@ def check_engine(
         try:
             table = numbered(events)
             plan = query.with_schema(table.schema).plan
-            actual = run_table(plan, table, batch_rows=size).to_pylist()
+            actual = run_table(pattern_plan(plan), table, batch_rows=size).to_pylist()
         except UnsupportedError as error:
             if error.diagnostics[0].code != "E404":
                 raise
             return
-        if lists_matches(plan):
+        if plan.lists_matches:
             # Matches come in an order of their own; with LIMIT, any of them may be listed.
             every = evaluate(msgspec.structs.replace(query.tree, limit=None), events)
             assert not readable(actual) - readable(every), f"the engine gives {actual}"

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tests.alarm import alarm
 
 import cepheid
+from cepheid.planner.plan import SelectsPlan
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 5
@@ -172,7 +173,7 @@ def judge(text: str, events: pa.Table) -> str:
             str(q.explain())
             q.explain(format="json")
             q.format()
-            streams = q.plan.select.streams if q.plan.select is not None else ()
+            streams = q.plan.select.streams if isinstance(q.plan, SelectsPlan) else ()
             names = {stream.name for stream in streams}
             q.run(dict.fromkeys(names, events) if len(names) > 1 else events)
     except cepheid.CepheidError as error:

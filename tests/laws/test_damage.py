@@ -39,6 +39,7 @@ from cepheid.engine.step import PartitionState, step
 from cepheid.engine.workload import WorkloadJob, WorkloadState, feed
 from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_bytes
 from cepheid.framing import frame, unframe
+from cepheid.planner.plan import select_plan, situations_plan, trend_plan
 from cepheid.planner.sharing import share
 from cepheid.planner.strategies import live_pane
 from cepheid.runtime import rules_turn, select_turn, situation_turn
@@ -80,7 +81,7 @@ def of_trends() -> dict[str, State]:
         ("matches", "RETURN MATCHES PATTERN SEQ(A, B) WHERE [key] WITHIN 3 s SLIDE 3 s"),
     ):
         compiled = cepheid.query(text)
-        job = Job(compiled.with_schema(EVENTS.schema).plan)
+        job = Job(trend_plan(compiled.with_schema(EVENTS.schema).plan))
         state, _ = step(job, PartitionState(job), EVENTS)
         data = state_to_bytes(job, state)
         found[name] = State(data, lambda data, job=job: state_from_bytes(job, data))  # type: ignore[misc]  # mypy has no type for a default
@@ -119,7 +120,7 @@ def of_situations() -> dict[str, State]:
     results = cepheid.query(text).run(table).schema
     work = Work.of(plan, table.schema, results, 1, delay=1_000_000)
     data, _ = turn_situations(work, None, [table], 8_000_000)
-    job = SituationJob(plan)
+    job = SituationJob(situations_plan(plan))
     engine = engine_of(work, data, situation_turn.KIND)
     return {
         "situations": State(engine, lambda data: situations_from_bytes(job, data)),
@@ -129,7 +130,8 @@ def of_situations() -> dict[str, State]:
 
 def of_workloads() -> dict[str, State]:
     texts = {f"q{n}": text for n, text in enumerate(MORE)}
-    plans = [cepheid.query(text).with_schema(EVENTS.schema).plan for text in texts.values()]
+    queries = [cepheid.query(text).with_schema(EVENTS.schema) for text in texts.values()]
+    plans = [trend_plan(one.plan) for one in queries]
     job = WorkloadJob(share(list(texts), plans))
     state = WorkloadState(job)
     feed(job, state, EVENTS)
@@ -157,7 +159,7 @@ def of_selects() -> dict[str, State]:
     work = counted.work_of(plan, delay=2_000)
     last = counted.LATER + 7_000
     data, _ = turn_counted(work, None, [rows_of(events)], last)
-    job = CountedJob.of(plan, work.schema)
+    job = CountedJob.of(select_plan(plan), work.schema)
     works = joined.works_of(joined.TEXT, delay=2_000)
     pair, _ = joined.turn(works, None, [events[:6], events[2:]])
     engine = engine_of(work, data, select_turn.KIND)

@@ -15,7 +15,7 @@ from tests.golden.conftest import content_lines, split_sections
 import cepheid
 from cepheid.errors import BindError, UnsupportedError
 from cepheid.language.formatter import format_query
-from cepheid.planner.plan import OutputKind, Plan
+from cepheid.planner.plan import Plan, pattern_plan, trend_plan
 from cepheid.runtime.local import run_table
 from cepheid.runtime.ordering import ordered
 from cepheid.testing.harness import stream
@@ -39,7 +39,7 @@ class Case(NamedTuple):
             ids = result.column("match_id").to_pylist()
             if len(set(ids)) < len(ids):
                 return False
-        if self.plan.output.limit is None:
+        if self.plan.limit is None:
             return same(result, self.rows)
         rows, known = plain(result.to_pylist()), plain(self.unlimited)
         return len(rows) == len(self.rows) and all(known.count(row) == 1 for row in rows)
@@ -65,25 +65,25 @@ def _case(name: str, inputs: dict[str, str]) -> Case | None:
     events = table_of(stream(" ".join(content_lines(inputs["stream"]))))
     plan = query.with_schema(events.schema).plan
     try:
-        rows = run_table(plan, ordered(events, plan)).to_pylist()
+        rows = run_table(pattern_plan(plan), ordered(events, plan)).to_pylist()
     except UnsupportedError:
         return None
     unlimited = rows
-    if plan.output.limit is not None:
-        output = msgspec.structs.replace(plan.output, limit=None)
+    if plan.limit is not None:
+        output = msgspec.structs.replace(trend_plan(plan).output, limit=None)
         more = msgspec.structs.replace(plan, output=output)
-        unlimited = run_table(more, ordered(events, plan)).to_pylist()
+        unlimited = run_table(pattern_plan(more), ordered(events, plan)).to_pylist()
     return Case(name, query, plan, ordered(events, plan), rows, unlimited)
 
 
 def aggregate_cases() -> list[Case]:
     """Return the cases whose results are aggregates."""
-    return [case for case in golden_cases() if case.plan.output.kind is OutputKind.AGGREGATES]
+    return [case for case in golden_cases() if not case.plan.lists_matches]
 
 
 def listing_cases() -> list[Case]:
     """Return the cases whose results are matches."""
-    return [case for case in golden_cases() if case.plan.output.kind is not OutputKind.AGGREGATES]
+    return [case for case in golden_cases() if case.plan.lists_matches]
 
 
 @functools.cache
@@ -100,7 +100,7 @@ def listed_cases() -> tuple[Case, ...]:
         except BindError:  # AND counts pairs, which are not listed.
             continue
         plan = query.with_schema(case.events.schema).plan
-        rows = run_table(plan, case.events).to_pylist()
+        rows = run_table(pattern_plan(plan), case.events).to_pylist()
         cases.append(Case(case.name, query, plan, case.events, rows, rows))
     return tuple(cases)
 

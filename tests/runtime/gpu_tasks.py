@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from tests.spark_options import options
 
 import cepheid
+from cepheid.planner.plan import trend_plan
 
 TEXT = (
     "RETURN key, COUNT(*), SUM(A.price) PATTERN SEQ(A+, B) WHERE [key] GROUP-BY key "
@@ -46,7 +47,9 @@ def observe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     list(batches)
     table = events()
-    summariser: Any = summariser_of(lower(cepheid.query(TEXT).with_schema(table.schema).plan))
+    summariser: Any = summariser_of(
+        lower(trend_plan(cepheid.query(TEXT).with_schema(table.schema).plan))
+    )
     summariser.feed(table, last=True)
     done = summariser.scheduler.done["gpu"] if hasattr(summariser, "scheduler") else 0
     yield pa.RecordBatch.from_pydict({"address": [task_address()], "done": [done]})

@@ -18,7 +18,7 @@ from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import Job
 from cepheid.engine.listing import Owned, advance_matches, step_matches
 from cepheid.engine.step import PartitionState
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import Plan, pattern_plan, trend_plan
 from cepheid.planner.strategies import why_not_by_time
 from cepheid.runtime.local import run_table
 from cepheid.runtime.spark_schema import result_schema_of
@@ -32,9 +32,11 @@ pytestmark = pytest.mark.timeout(900)  # kernels compile on first use
 
 def by_ranges(plan: Plan, events: pa.Table, edges: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     """Yield the rows of tasks that own the ranges between edges."""
-    work = Work.of(plan, events.schema, result_schema_of(plan, events.schema), len(edges) + 1)
+    work = Work.of(
+        plan, events.schema, result_schema_of(pattern_plan(plan), events.schema), len(edges) + 1
+    )
     times = read_times(Columns(events), plan.time)
-    rows, bucket = _ranges_of(times, edges, reach(plan))
+    rows, bucket = _ranges_of(times, edges, reach(pattern_plan(plan)))
     bounds = [None, *edges, None]
     for number in range(len(edges) + 1):
         mine = events.take(rows[bucket == number])
@@ -49,7 +51,7 @@ def in_any_order(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def check(plan: Plan, events: pa.Table, edges: tuple[int, ...]) -> None:
     found = list(by_ranges(plan, events, edges))
-    assert in_any_order(found) == in_any_order(run_table(plan, events).to_pylist())
+    assert in_any_order(found) == in_any_order(run_table(pattern_plan(plan), events).to_pylist())
     ids = [row["match_id"] for row in found if "match_id" in row]
     assert len(set(ids)) == len(ids)
 
@@ -58,7 +60,7 @@ def check(plan: Plan, events: pa.Table, edges: tuple[int, ...]) -> None:
 def test_golden_files(seed: int) -> None:
     tried = 0
     for case in [*listing_cases(), *listed_cases()]:
-        if why_not_by_time(case.plan) or case.plan.output.limit is not None:
+        if why_not_by_time(pattern_plan(case.plan)) or case.plan.limit is not None:
             continue
         times = np.unique(read_times(Columns(case.events), case.plan.time))
         chosen = np.random.default_rng(seed).choice(times, min(len(times), seed + 1), replace=False)
@@ -96,14 +98,18 @@ def test_random_queries(case: Case, window: str, edges: set[int]) -> None:
 @given(cases(), WINDOWS, st.integers(1, 4))
 def test_matches_leave_when_their_time_has_passed(case: Case, window: str, rows: int) -> None:
     plan, events = windowed(case, window)
-    job = Job(plan)
+    job = Job(trend_plan(plan))
     state, found = PartitionState(job), []
     times = read_times(Columns(events), plan.time)
     cuts = [0, *(n for n in range(rows, len(events), rows) if times[n] > times[n - 1])]
     for begin, end in zip(cuts, [*cuts[1:], len(events)], strict=True):
         state, tables = step_matches(job, state, events.slice(begin, end - begin))
         found += [row for table in tables for row in table.to_pylist()]
-        until = int(times[end]) if end < len(events) else int(times[-1]) + plan.window.within + 1
+        until = (
+            int(times[end])
+            if end < len(events)
+            else int(times[-1]) + trend_plan(plan).window.within + 1
+        )
         state, tables = advance_matches(job, state, until)
         found += [row for table in tables for row in table.to_pylist()]
-    assert repr(found) == repr(run_table(plan, events).to_pylist())
+    assert repr(found) == repr(run_table(pattern_plan(plan), events).to_pylist())

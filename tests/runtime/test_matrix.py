@@ -14,6 +14,7 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from tests.runtime.cases import Case, golden_cases, listed_cases, listing_cases
 
+from cepheid.planner.plan import pattern_plan
 from cepheid.planner.strategies import Strategy, choose_for_files, why_not_by_time, why_not_composed
 from cepheid.runtime import scan
 
@@ -43,7 +44,7 @@ def in_two_partitions(spark: SparkSession, events: pa.Table) -> DataFrame:
 
 
 def composed_cases() -> list[Case]:
-    return [case for case in golden_cases() if not why_not_composed(case.plan)]
+    return [case for case in golden_cases() if not why_not_composed(pattern_plan(case.plan))]
 
 
 def test_there_are_cases_for_everything() -> None:
@@ -83,7 +84,7 @@ def test_time_shuffle(spark: SparkSession) -> None:
         return case.query.run(frame, strategy="time shuffle").toArrow()
 
     cases = [*golden_cases(), *listed_cases()[::3]]
-    fitting = [case for case in cases if not why_not_by_time(case.plan)]
+    fitting = [case for case in cases if not why_not_by_time(pattern_plan(case.plan))]
     assert len(fitting) >= 30
     check_all(fitting, run)
 
@@ -101,7 +102,8 @@ def test_scan_slices(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Mo
     fitting = [
         case
         for case in [*golden_cases(), *listed_cases()[::3]]
-        if choose_for_files(case.plan).strategy is Strategy.SCAN_SLICES and len(case.events) > 1
+        if choose_for_files(pattern_plan(case.plan)).strategy is Strategy.SCAN_SLICES
+        and len(case.events) > 1
     ]
     assert len(fitting) >= 60
     check_all(fitting, run)

@@ -32,7 +32,7 @@ from cepheid.engine import live_panes
 from cepheid.engine.live_panes import closing
 from cepheid.errors import BindError, DataError
 from cepheid.planner import strategies
-from cepheid.planner.plan import WindowKind, WindowPlan
+from cepheid.planner.plan import WindowKind, WindowPlan, pattern_plan, trend_plan
 from cepheid.planner.strategies import cut_panes, why_no_panes
 from cepheid.runtime.pane_turn import turn_panes
 from cepheid.testing.harness import stream
@@ -78,7 +78,7 @@ def queries(draw: st.DrawFn) -> str:
         compiled = query(text, schema=SCHEMA)
     except BindError:
         assume(False)
-    assume(supported(compiled) and not why_no_panes(compiled.plan))
+    assume(supported(compiled) and not why_no_panes(pattern_plan(compiled.plan)))
     return text
 
 
@@ -227,7 +227,9 @@ def test_windows_that_a_watermark_closes() -> None:
     ],
 )
 def test_panes_are_cut_into_equal_parts(window: WindowPlan, tick_ns: int, length: int) -> None:
-    found = cut_panes(msgspec.structs.replace(window, tick_ns=tick_ns), 2048)
+    plan = trend_plan(query("RETURN COUNT(*) PATTERN A WITHIN 1 s").plan)
+    plan = msgspec.structs.replace(plan, window=window, tick_ns=tick_ns)
+    found = cut_panes(plan, 2048)
     assert found == length
 
 
@@ -249,7 +251,7 @@ def test_panes_are_cut_into_equal_parts(window: WindowPlan, tick_ns: int, length
 )
 def test_explain_tells_why_panes_are_kept_apart_or_not(text: str, why: str) -> None:
     compiled = query(text)
-    told = why_no_panes(compiled.plan)
+    told = why_no_panes(pattern_plan(compiled.plan))
     assert why in told
     assert bool(why) == bool(told)
     said = compiled.explain(engine="spark")

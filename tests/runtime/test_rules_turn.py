@@ -21,7 +21,7 @@ from cepheid.engine.events import Columns, read_times
 from cepheid.engine.running_snapshot import rules_from_bytes
 from cepheid.engine.united import united_schema
 from cepheid.errors import DataError, UnsupportedError
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import Plan, pattern_plan
 from cepheid.runtime.bucket import read_bucket
 from cepheid.runtime.ordering import ordered
 from cepheid.runtime.rules_turn import KIND, RulesWork, turn_rules
@@ -46,7 +46,9 @@ MORE = [
 def work_of(rules: Mapping[str, str], schema: pa.Schema, delay: int) -> RulesWork:
     """Return the work of rules over one bucket."""
     plans = {name: query(text).with_schema(schema).plan for name, text in rules.items()}
-    columns = united_schema({n: result_schema_of(plan, schema) for n, plan in plans.items()})
+    columns = united_schema(
+        {n: result_schema_of(pattern_plan(plan), schema) for n, plan in plans.items()}
+    )
     first = next(iter(plans.values()))
     work = Work.of(first, schema, columns, 1, delay=delay)
     named = tuple((n, plan.to_json()) for n, plan in plans.items())
@@ -83,7 +85,7 @@ def live(rules: Mapping[str, str], schema: pa.Schema) -> dict[str, Plan]:
     for name, text in rules.items():
         plan = query(text).with_schema(schema).plan
         try:
-            check_windows(plan)
+            check_windows(pattern_plan(plan))
         except UnsupportedError:
             continue
         plans[name] = plan
@@ -91,7 +93,7 @@ def live(rules: Mapping[str, str], schema: pa.Schema) -> dict[str, Plan]:
 
 
 def agree(rows: list[dict[str, Any]], plan: Plan, events: pa.Table, schema: pa.Schema) -> None:
-    names = result_schema_of(plan, schema).names
+    names = result_schema_of(pattern_plan(plan), schema).names
     own = [{name: row[name] for name in names} for row in rows]
     expected = expected_of(plan, ordered(events, plan)) if len(events) else []
     assert same(pa.Table.from_pylist(own), expected), (plan.text, own, expected)

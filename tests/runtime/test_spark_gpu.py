@@ -19,6 +19,7 @@ from cepheid.accelerator import device
 from cepheid.accelerator.summaries import DeviceSummariser
 from cepheid.engine.job import lower
 from cepheid.engine.summaries import Summariser
+from cepheid.planner.plan import trend_plan
 from cepheid.runtime import spark_gpu
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +35,9 @@ def in_a_task(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
 
 def kind(text: str) -> type[Summariser]:
     return type(
-        spark_gpu.summariser_of(lower(cepheid.query(text).with_schema(events().schema).plan))
+        spark_gpu.summariser_of(
+            lower(trend_plan(cepheid.query(text).with_schema(events().schema).plan))
+        )
     )
 
 
@@ -45,7 +48,11 @@ def test_a_task_with_a_gpu_uses_it_where_the_query_fits(monkeypatch: pytest.Monk
     in_a_task(monkeypatch, "1")
     assert spark_gpu.task_address() == "1"
     assert kind(TEXT) is DeviceSummariser
-    job = lower(cepheid.query("RETURN MATCHES PATTERN SEQ(A, B)").with_schema(events().schema).plan)
+    job = lower(
+        trend_plan(
+            cepheid.query("RETURN MATCHES PATTERN SEQ(A, B)").with_schema(events().schema).plan
+        )
+    )
     assert not spark_gpu.on_device(job)
 
 

@@ -19,15 +19,14 @@ from tests.runtime.cases import Case, golden_cases, listed_cases, same
 from cepheid.api import CompiledQuery, query
 from cepheid.engine import live_panes
 from cepheid.engine.events import Columns, KeyTable, read_times
-from cepheid.engine.job import lists_matches, lower
+from cepheid.engine.job import lower
 from cepheid.engine.listing import advance_matches, step_matches
 from cepheid.engine.live_panes import place_panes
 from cepheid.engine.results import build_table
 from cepheid.engine.step import PartitionState, advance, step
 from cepheid.errors import BindError, DataError, QuerySyntaxError, UnsupportedError
-from cepheid.language import tree
-from cepheid.planner.plan import Plan, WindowKind
-from cepheid.planner.strategies import live_pane, why_no_panes
+from cepheid.planner.plan import Plan, WindowKind, pattern_plan, trend_plan
+from cepheid.planner.strategies import is_one_window, live_pane, why_no_panes
 from cepheid.runtime import stream_matches
 from cepheid.runtime.local import run_table
 from cepheid.runtime.ordering import ordered
@@ -50,12 +49,12 @@ class Live:
 
     def __init__(self, compiled: CompiledQuery, schema: pa.Schema, *, delay: int, buckets: int = 1):
         self.plan = compiled.with_schema(schema).plan
-        check_windows(self.plan)
-        results = result_schema_of(self.plan, schema)
+        check_windows(pattern_plan(self.plan))
+        results = result_schema_of(pattern_plan(self.plan), schema)
         self.work = Work.of(self.plan, schema, results, buckets, delay=delay)
         self.groups = KeyTable(self.plan.partition.group_by)
         self.buckets = range(buckets)
-        self.by_panes = buckets > 1 and not why_no_panes(self.plan)
+        self.by_panes = buckets > 1 and not why_no_panes(pattern_plan(self.plan))
         self.data: dict[int, bytes] = {}
         self.tables: list[pa.Table] = []
         self.late = 0
@@ -72,7 +71,7 @@ class Live:
         if self.plan.partition.group_by:
             place = self.groups.number(Columns(batch)) % self.work.buckets
         elif self.by_panes:
-            place = place_panes(times, live_pane(self.plan), self.work.buckets)
+            place = place_panes(times, live_pane(trend_plan(self.plan)), self.work.buckets)
         latest = int(times.max()) if len(batch) else None
         self._turns([batch.take(np.flatnonzero(place == n)) for n in self.buckets], latest)
 
@@ -120,10 +119,10 @@ def streamed(
 
 def expected_of(plan: Plan, table: pa.Table) -> list[dict[str, Any]]:
     """Return what a query over all events gives, less windows that are not full at the end."""
-    if plan.window.kind is not WindowKind.COUNT:
-        return run_table(plan, table).to_pylist()
-    job = lower(plan)
-    if lists_matches(plan):
+    if trend_plan(plan).window.kind is not WindowKind.COUNT:
+        return run_table(pattern_plan(plan), table).to_pylist()
+    job = lower(trend_plan(plan))
+    if plan.lists_matches:
         state, tables = step_matches(job, PartitionState(job), table)
         listed = [row for part in tables for row in part.to_pylist()]
         state, tables = advance_matches(job, state, FOREVER)
@@ -136,20 +135,20 @@ def expected_of(plan: Plan, table: pa.Table) -> list[dict[str, Any]]:
 
 def disorder(plan: Plan, delay: int) -> int:
     """Return how far events may be moved: not at all where arrival decides among equal times."""
-    arrival = plan.ties is tree.Ties.ARRIVAL or plan.window.kind is WindowKind.COUNT
+    arrival = plan.orders_ties or trend_plan(plan).window.kind is WindowKind.COUNT
     return 0 if arrival else delay
 
 
 def windowed(case: Case) -> CompiledQuery | None:
     """Return a golden query with a window if it has none, since none would never close."""
     compiled = case.query
-    if case.plan.window.kind is WindowKind.NONE:
+    if is_one_window(pattern_plan(case.plan)):
         try:
             compiled = query(f"{compiled.text.rstrip()} WITHIN 1 day SLIDE 1 day")
         except (QuerySyntaxError, BindError):
             return None
     try:
-        check_windows(compiled.with_schema(case.events.schema).plan)
+        check_windows(pattern_plan(compiled.with_schema(case.events.schema).plan))
     except UnsupportedError:
         return None
     return compiled
@@ -171,14 +170,14 @@ def test_golden_files_out_of_order_in_any_micro_batches() -> None:
                 got = streamed(compiled, mixed, rows, delay=delay, buckets=2)
             assert same(pa.Table.from_pylist(got), expected), f"{case.name} {rows}: {got}"
         tried += 1
-        by_panes += not why_no_panes(plan)
+        by_panes += not why_no_panes(pattern_plan(plan))
     assert tried >= 80
     assert by_panes >= 20
 
 
 def check(compiled: CompiledQuery, events: Sequence[Mapping[str, object]], seed: int) -> None:
     try:
-        check_windows(compiled.plan)
+        check_windows(pattern_plan(compiled.plan))
     except UnsupportedError:
         assume(False)
     assume(len(events))
@@ -262,7 +261,7 @@ def test_a_micro_batch_of_too_many_matches_is_refused(monkeypatch: pytest.Monkey
 def test_a_limit_cannot_stop_a_live_query() -> None:
     compiled = query("RETURN MATCHES PATTERN A WITHIN 1 s LIMIT 3")
     with pytest.raises(UnsupportedError, match=r"error\[E405\]: `LIMIT` stops a listing"):
-        check_windows(compiled.plan)
+        check_windows(pattern_plan(compiled.plan))
 
 
 def test_the_state_stays_small_when_keys_come_and_go() -> None:
@@ -302,7 +301,7 @@ def test_early_rows_are_those_of_all_events_so_far() -> None:
         for count in range(1, len(events) + 1):
             live.feed(events.slice(count - 1, 1))
             known |= {(row["key"], row["window_start"]): row["count"] for row in live.rows}
-            so_far = run_table(compiled.plan, events.slice(0, count)).to_pylist()
+            so_far = run_table(pattern_plan(compiled.plan), events.slice(0, count)).to_pylist()
             assert known == {(r["key"], r["window_start"]): r["count"] for r in so_far}
             # Only groups of which events came are told again.
             live.rows.clear()

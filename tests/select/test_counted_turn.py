@@ -15,7 +15,7 @@ from tests.select.cases import aggregations, rows, table_of, unordered
 import cepheid
 from cepheid.engine.select_counted import CountedJob, empty_rows
 from cepheid.errors import DataError
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import Plan, select_plan
 from cepheid.runtime import select_turn
 from cepheid.runtime.bucket import Outcome
 from cepheid.runtime.select_turn import turn_counted
@@ -35,7 +35,9 @@ def plan_of(text: str, **options: Any) -> Plan:
 
 def work_of(plan: Plan, *, delay: int = 0, schema: pa.Schema | None = None) -> Work:
     schema = schema or COLUMNS
-    return Work.of(plan, schema, empty_rows(CountedJob.of(plan, schema)).schema, 1, delay=delay)
+    return Work.of(
+        plan, schema, empty_rows(CountedJob.of(select_plan(plan), schema)).schema, 1, delay=delay
+    )
 
 
 ORIGINS = st.sampled_from([LATER, 0, -3_000, 6_000])
@@ -50,7 +52,7 @@ def stretched(events: Events, origin: int = LATER) -> Events:
 def full(text: str, events: Events) -> Events:
     """Return the rows of windows that are full, by definition."""
     found = evaluate_select(text, {"s": events})
-    select = cepheid.query(text).plan.select
+    select = select_plan(cepheid.query(text).plan).select
     assert select is not None
     window = select.window
     slide = f"WINDOW {window.within} EVENTS SLIDE {window.slide} EVENTS"

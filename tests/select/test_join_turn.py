@@ -14,7 +14,7 @@ from tests.select.test_counted_turn import COLUMNS, LATER, ORIGINS, cut, stretch
 
 import cepheid
 from cepheid.errors import DataError
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import Plan, select_plan
 from cepheid.runtime import select_join_turn
 from cepheid.runtime.bucket import Outcome
 from cepheid.runtime.select_join_turn import empty_pairs, turn_joined
@@ -29,7 +29,7 @@ TEXT = "SELECT a.x, b.x AS z FROM s a JOIN r b ON a.k = b.k WINDOW 2 EVENTS"
 def works_of(text: str, *, delay: int = 0, tiebreak: tuple[str, ...] = ()) -> Works:
     schemas = {"s": COLUMNS, "r": COLUMNS}
     plan: Plan = cepheid.query(text, tiebreak=tiebreak).with_schema(schemas).plan
-    results = empty_pairs(plan, [COLUMNS, COLUMNS]).schema
+    results = empty_pairs(select_plan(plan), [COLUMNS, COLUMNS]).schema
     one = Work.of(plan, COLUMNS, results, 1, delay=delay)
     return one, one
 
@@ -85,7 +85,9 @@ def test_a_stream_meets_itself(text: str, events: Events) -> None:
     batches = [[events[n : n + 3]] * 2 for n in range(0, len(events), 3)]
     schemas = {"s": COLUMNS}
     plan: Plan = cepheid.query(text).with_schema(schemas).plan
-    one = Work.of(plan, COLUMNS, empty_pairs(plan, [COLUMNS, COLUMNS]).schema, 1, delay=1_000)
+    one = Work.of(
+        plan, COLUMNS, empty_pairs(select_plan(plan), [COLUMNS, COLUMNS]).schema, 1, delay=1_000
+    )
     found, _ = turns((one, one), batches)
     assert unordered(found) == unordered(expected)
 

@@ -14,7 +14,7 @@ from tests.situations.cases import Case, queries, streams
 from tests.situations.test_situations import SCHEMA, table_of
 
 import cepheid
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import Plan, pattern_plan
 from cepheid.planner.strategies import detects_by_time
 from cepheid.runtime import scan
 from cepheid.runtime.local import run_table
@@ -36,8 +36,8 @@ def cases(draw: st.DrawFn) -> Case:
 
 def in_ranges(plan: Plan, table: pa.Table, rows: int, count: int) -> list[dict[str, object]]:
     """Return the rows of all ranges of a file, one after the other."""
-    before, after = reach(plan)
-    work = Work.of(plan, table.schema, result_schema_of(plan, table.schema), 1)
+    before, after = reach(pattern_plan(plan))
+    work = Work.of(plan, table.schema, result_schema_of(pattern_plan(plan), table.schema), 1)
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "events.parquet")
         parquet.write_table(table, path, row_group_size=rows)
@@ -56,12 +56,12 @@ def test_ranges_of_time_have_the_rows_of_the_whole(case: Case, rows: int, count:
     if not len(table):
         return
     plan = cepheid.query(case.query).with_schema(SCHEMA).plan
-    assert detects_by_time(plan)
+    assert detects_by_time(pattern_plan(plan))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan, "SLICE_ROWS_MIN", 1)
         patch.setattr(scan, "SLICE_REACHES", 1e-6)
         found = in_ranges(plan, table, rows, count)
-    assert found == run_table(plan, table).to_pylist()
+    assert found == run_table(pattern_plan(plan), table).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_ranges_of_time_have_the_rows_of_the_whole(case: Case, rows: int, count:
     ],
 )
 def test_other_queries_are_put_together_by_one_task(text: str) -> None:
-    assert not detects_by_time(cepheid.query(text).with_schema(SCHEMA).plan)
+    assert not detects_by_time(pattern_plan(cepheid.query(text).with_schema(SCHEMA).plan))

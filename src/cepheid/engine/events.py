@@ -21,7 +21,7 @@ from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import TIME_MAX
 from cepheid.kernels.columns import look_up, order_keys
 from cepheid.language import tree
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import TrendPlan
 from cepheid.planner.symbols import without_variable
 
 NO_VALUE = np.iinfo(np.int64).max
@@ -143,7 +143,9 @@ def read_times(columns: Columns, name: str) -> NDArray[np.int64]:
     return times
 
 
-def read_bits(columns: Columns, plan: Plan, variables: list[str], types: list[str]) -> NDArray[Any]:
+def read_bits(
+    columns: Columns, plan: TrendPlan, variables: list[str], types: list[str]
+) -> NDArray[Any]:
     """Return for every event the set of variables that it may take, as bits (§2.4, §4.1)."""
     length = len(columns.batch)
     local: dict[str, list[tree.Expression]] = {name: [] for name in variables}

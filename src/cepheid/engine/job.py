@@ -1,4 +1,4 @@
-"""Plan in, job out: what a plan asks of the data, as lists of columns, parts and programs."""
+"""TrendPlan in, job out: what a plan asks of the data, as lists of columns, parts and programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cepheid.engine.program import Program
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.language import tree
 from cepheid.planner.parts import parts_of
-from cepheid.planner.plan import Evaluator, OutputKind, Plan
+from cepheid.planner.plan import Evaluator, Plan, TrendPlan
 from cepheid.planner.template import Template
 
 UNKNOWN_CODE = 255
@@ -41,7 +41,7 @@ class Job:
     """
 
     def __init__(
-        self, plan: Plan, *, moduli: tuple[int, ...] | None = None, reports_only: bool = False
+        self, plan: TrendPlan, *, moduli: tuple[int, ...] | None = None, reports_only: bool = False
     ) -> None:
         self.plan = plan
         _check_supported(plan)
@@ -148,17 +148,24 @@ class Job:
                 program.number_codes([(self.class_of(bits),) for bits in sorted(masks)])
 
 
-def lists_matches(plan: Plan) -> bool:
-    """Return whether rows are matches, and not aggregates."""
-    return plan.output.kind is not OutputKind.AGGREGATES
-
-
-def looks_back(plan: Plan) -> bool:
+def looks_back(plan: TrendPlan) -> bool:
     """Return whether events look at single events before them, so that these are kept."""
     return plan.choice.evaluator is not Evaluator.LINEAR or bool(plan.partition.partial)
 
 
-def lower(plan: Plan) -> Job:
+def check_runs(plan: Plan) -> None:
+    """Refuse a plan that cannot be run, before any task starts.
+
+    Raises
+    ------
+    UnsupportedError
+        E404.
+    """
+    if isinstance(plan, TrendPlan):
+        lower(plan)
+
+
+def lower(plan: TrendPlan) -> Job:
     """Return a plan as programs: arrays that the kernels run; ``dump`` of a program prints it.
 
     Raises
@@ -169,13 +176,13 @@ def lower(plan: Plan) -> Job:
     return Job(plan)
 
 
-def _check_supported(plan: Plan) -> None:
+def _check_supported(plan: TrendPlan) -> None:
     """Reject what cannot be run."""
     if plan.partition.partial:
         _check_partial(plan)
 
 
-def _check_partial(plan: Plan) -> None:
+def _check_partial(plan: TrendPlan) -> None:
     """Reject two uses of partial equivalence in which sub-partitions depend on each other."""
     partial = plan.partition.partial
     types = _types_of(plan.patterns)

@@ -33,7 +33,7 @@ from cepheid.engine.segments import (
     window_segments,
 )
 from cepheid.events.temporal import FOREVER
-from cepheid.planner.plan import Plan, WindowKind, WindowPlan
+from cepheid.planner.plan import TrendPlan, WindowKind, WindowPlan
 from cepheid.planner.template import Place, Template
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Stretch(NamedTuple):
     earlier: int = 0
 
 
-def judged_by_window(plan: Plan) -> bool:
+def judged_by_window(plan: TrendPlan) -> bool:
     """Return whether the same events can be a match in one window and none in another (§7.2).
 
     Also where negated patterns have edge predicates, which long segments would make slow.

@@ -16,7 +16,7 @@ from cepheid.engine.running import Generation, Rules, RunningRules
 from cepheid.engine.versions import Format, misfit, read_state, write_state
 from cepheid.engine.workload import WorkloadJob
 from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_bytes
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import TrendPlan
 from cepheid.planner.sharing import SharedPlan, share
 
 FORMAT = Format("rules", 2, "rules")
@@ -71,6 +71,6 @@ def rules_from_bytes(data: bytes, schema: pa.Schema) -> RunningRules:
 @lru_cache(maxsize=64)
 def plan_of(came: Rules, gone: tuple[str, ...], *, merge: bool) -> SharedPlan:
     """Return the plan of rules that came together, without those that went since."""
-    plans = [Plan.from_json(plan) for _, plan in came]
+    plans = [TrendPlan.from_json(plan) for _, plan in came]
     shared = share([name for name, _ in came], plans, merge=merge)
     return narrower(shared, {shared.names.index(name) for name in gone}) if gone else shared

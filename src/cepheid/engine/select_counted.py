@@ -32,22 +32,21 @@ from cepheid.engine.select_windows import (
     windows_of_places,
 )
 from cepheid.language import tree
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import SelectsPlan
 from cepheid.planner.select_plan import SelectPlan, SelectWindow
 
 
 class CountedJob(NamedTuple):
     """What never changes: the query, the columns of its events, and what is aggregated."""
 
-    plan: Plan
+    plan: SelectsPlan
     select: SelectPlan
     schema: pa.Schema
     arguments: dict[tree.Expression, frozenset[str]]
 
     @staticmethod
-    def of(plan: Plan, schema: pa.Schema) -> CountedJob:
+    def of(plan: SelectsPlan, schema: pa.Schema) -> CountedJob:
         """Return the job of a windowed aggregation."""
-        assert plan.select is not None, "a SELECT"
         return CountedJob(plan, plan.select, schema, arguments_of(plan.select))
 
 

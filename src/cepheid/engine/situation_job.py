@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.kernels.temporal_join import outer_ranges
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import SituationsPlan
 from cepheid.planner.situation_plan import SituationPlan, inverse_of
 
 _Item = TypeVar("_Item")
@@ -54,8 +54,7 @@ def _bits(numbers: Iterable[int]) -> int:
 class SituationJob:
     """A plan with everything that can be worked out before the data comes."""
 
-    def __init__(self, plan: Plan) -> None:
-        assert plan.situations is not None, "a query about situations"
+    def __init__(self, plan: SituationsPlan) -> None:
         self.plan = plan
         self.situations: SituationPlan = plan.situations
         self.definitions = plan.situations.definitions

@@ -37,7 +37,7 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kernels.columns import look_up, scan_times
 from cepheid.language import tree
-from cepheid.planner.plan import Plan, WindowKind
+from cepheid.planner.plan import TrendPlan, WindowKind
 
 
 class PartitionState:
@@ -103,7 +103,7 @@ def admit(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table | None:
     return ready
 
 
-def waits(plan: Plan) -> bool:
+def waits(plan: TrendPlan) -> bool:
     """Return whether the events of the last time wait for others of the same time."""
     return plan.ties is tree.Ties.STRICT or plan.window.kind is WindowKind.TRAILING
 

@@ -37,8 +37,7 @@ Own = TypeVar("Own", bound=Meant)
 
 def meaning_of(plan: Plan) -> tuple[str, ...]:
     """Return what makes a query another one, so that it cannot go on with a state."""
-    window = plan.window if plan.select is None else plan.select.window
-    return plan.text, plan.time, str(plan.type), str(window.tick_ns), *plan.tiebreak
+    return plan.text, plan.time, str(plan.type), str(plan.tick_ns), *plan.tiebreak
 
 
 def write_state(form: Format, state: Any) -> bytes:

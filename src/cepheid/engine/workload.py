@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.engine.events import Columns, KeyTable
-from cepheid.engine.job import Job, lists_matches
+from cepheid.engine.job import Job
 from cepheid.engine.listing import finish_matches, is_enough, step_matches
 from cepheid.engine.results import Groups, build_table, groups_of
 from cepheid.engine.runs import Rows
@@ -36,7 +36,7 @@ from cepheid.events.temporal import FOREVER
 from cepheid.kernels.columns import scan_times
 from cepheid.language import tree
 from cepheid.memory_limits import collect
-from cepheid.planner.plan import Plan, WindowKind
+from cepheid.planner.plan import TrendPlan, WindowKind
 from cepheid.planner.sharing import SharedPlan
 
 Admission = tuple[str, bool]
@@ -53,15 +53,15 @@ class WorkloadJob:
             _lowered(name, plan, reports_only=number not in shared.alone)
             for number, (name, plan) in enumerate(zip(shared.names, shared.plans, strict=True))
         ]
-        self.listing = [n for n in shared.alone if lists_matches(shared.plans[n])]
+        self.listing = [n for n in shared.alone if shared.plans[n].lists_matches]
         self.alone = [n for n in shared.alone if n not in self.listing]
 
-    def plans_of_units(self) -> list[Plan]:
+    def plans_of_units(self) -> list[TrendPlan]:
         """Return one plan for each thing that runs: groups, then queries that run alone."""
         return [p.group.plan for p in self.programs] + [self.shared.plans[n] for n in self.alone]
 
 
-def _lowered(name: str, plan: Plan, *, reports_only: bool) -> Job:
+def _lowered(name: str, plan: TrendPlan, *, reports_only: bool) -> Job:
     try:
         return Job(plan, reports_only=reports_only)
     except CepheidError as error:
@@ -251,7 +251,7 @@ class _Order:
         self._known: dict[tuple[str, ...], tuple[Any, bool]] = {}
 
     def together(
-        self, plan: Plan, keys: KeyTable, events: SharedEvents
+        self, plan: TrendPlan, keys: KeyTable, events: SharedEvents
     ) -> tuple[SharedEvents, bool]:
         """Return the events in order, and whether some of one key have one time."""
         if plan.ties is not tree.Ties.STRICT or len(events.ts) < 2:

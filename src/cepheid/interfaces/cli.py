@@ -40,7 +40,7 @@ from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.console import complain, console_of, say, show
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
-from cepheid.planner.plan import OutputKind
+from cepheid.planner.plan import trend_plan
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -213,7 +213,7 @@ def run(
         message = "--input comes once, but for a JOIN of two streams"
         raise WrongUseError(message)
     try:
-        if compiled.plan.output.kind is not OutputKind.AGGREGATES:
+        if compiled.plan.lists_matches:
             if engine == "spark":
                 write_matches_with_spark(compiled, events, master, kind, output)
             else:
@@ -364,7 +364,7 @@ def demo() -> None:
     compiled = {name: query(text) for name, text in bundled_queries()}
     for name, planned in compiled.items():
         choice = planned.plan.choice
-        semantics = planned.plan.semantics.value
+        semantics = trend_plan(planned.plan).semantics.value
         table.add_row(name, semantics, choice.evaluator, choice.granularity, choice.time)
     console = console_of(stderr=False)
     console.print(table)

@@ -21,6 +21,7 @@ from rich.table import Table
 from cepheid.api import CompiledQuery
 from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.interfaces.console import StandardOutput, cell, notify, say_data, show
+from cepheid.planner.plan import SelectsPlan
 from cepheid.runtime.files import find_files, list_files, run_files
 from cepheid.workloads import Workload
 
@@ -32,8 +33,11 @@ ROWS_SHOWN_MAX = 50
 
 def named_inputs(compiled: CompiledQuery, inputs: list[str]) -> str | dict[str, str]:
     """Return the files of a query, by the names of its streams if it reads two."""
-    select = compiled.plan.select
-    if select is None or len({stream.name for stream in select.streams}) == 1:
+    plan = compiled.plan
+    if not isinstance(plan, SelectsPlan):
+        return inputs[0]
+    select = plan.select
+    if len({stream.name for stream in select.streams}) == 1:
         return inputs[0]
     known = [stream.name for stream in select.streams]
     pairs = [text.partition("=") for text in inputs]
@@ -62,7 +66,7 @@ def _run_select(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Ta
 
 def run_query(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Table:
     """Run a query over the files that a pattern names, with progress on a terminal."""
-    if not isinstance(streams, str) or compiled.plan.select is not None:
+    if not isinstance(streams, str) or isinstance(compiled.plan, SelectsPlan):
         return _run_select(compiled, streams)
     files = find_files(streams)
     console = Console(stderr=True)
@@ -160,7 +164,7 @@ def write_matches_with_spark(
                 tables = spark_parts.tables_of(frame, Path(folder) / "matches")
                 _write_all(spark_parts.schema_of(frame), tables, kind, output)
             return
-    _print_matches(table, is_limited=compiled.plan.output.limit is not None)
+    _print_matches(table, is_limited=compiled.plan.limit is not None)
 
 
 def write_matches(compiled: CompiledQuery, pattern: str, kind: str, output: Path | None) -> None:
@@ -170,7 +174,7 @@ def write_matches(compiled: CompiledQuery, pattern: str, kind: str, output: Path
             _write_all(schema, tables, kind, output)
             return
         first = [schema.empty_table(), *_until(tables, ROWS_SHOWN_MAX + 1)]
-    _print_matches(pa.concat_tables(first), is_limited=compiled.plan.output.limit is not None)
+    _print_matches(pa.concat_tables(first), is_limited=compiled.plan.limit is not None)
 
 
 def _print_matches(table: pa.Table, *, is_limited: bool) -> None:

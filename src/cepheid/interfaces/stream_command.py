@@ -74,7 +74,7 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
     for source in sources:
         if wrong := _wrong_source(source, options):
             return wrong
-    if compiled is not None and compiled.plan.window.emit_early and options.sink != STANDARD_OUTPUT:
+    if compiled is not None and compiled.plan.emits_early and options.sink != STANDARD_OUTPUT:
         message = "rows of `EMIT EARLY` change until their window closes, and files do not: "
         return message + "use --sink -"
     return ""
@@ -132,7 +132,7 @@ def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) ->
     """Run a live query in a session."""
     with clear_failures():
         rows = compiled.stream(sources_of(spark, options), watermark=options.watermark)
-        mode = "update" if compiled.plan.window.emit_early else "append"
+        mode = "update" if compiled.plan.emits_early else "append"
         _watch(start(rows, options, mode), Console(stderr=True))
 
 

@@ -9,8 +9,7 @@ from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
 from cepheid.language import tree
 from cepheid.planner.bind import Source
 from cepheid.planner.findings import Findings
-from cepheid.planner.patternless import plan_without_pattern
-from cepheid.planner.plan import Choice, Evaluator, Granularity, Partition, Plan
+from cepheid.planner.plan import Choice, Evaluator, Granularity, Partition, SelectsPlan
 from cepheid.planner.select_items import SelectItems, is_aggregate
 from cepheid.planner.select_plan import (
     Extent,
@@ -26,7 +25,7 @@ from cepheid.planner.ticks import in_ticks, tick_of
 _TIMES = NUMERIC | TEMPORAL | {ValueKind.UNKNOWN}
 
 
-def compile_select(query: tree.SelectQuery, text: str, source: Source) -> Plan:
+def compile_select(query: tree.SelectQuery, text: str, source: Source) -> SelectsPlan:
     """Return the plan of a SELECT.
 
     Raises
@@ -63,7 +62,7 @@ def compile_select(query: tree.SelectQuery, text: str, source: Source) -> Plan:
         SelectStream(s.name.text, s.alias.text, _reads(select, s.alias.text, source))
         for s in query.streams
     )
-    return _plan_of(text, source, select, streams, findings)
+    return _plan_of(text, source, select, streams, scope, findings)
 
 
 def _schemas(query: tree.SelectQuery, source: Source) -> dict[str, EventSchema | None]:
@@ -204,8 +203,9 @@ def _plan_of(
     source: Source,
     select: SelectPlan,
     streams: tuple[SelectStream, ...],
+    scope: SelectScope,
     findings: Findings,
-) -> Plan:
+) -> SelectsPlan:
     choice = Choice(
         evaluator=Evaluator.SELECT,
         granularity=Granularity.EVENT,
@@ -216,12 +216,15 @@ def _plan_of(
     )
     names = tuple(key.attribute for key in select.keys)
     reason = f"GROUP BY {', '.join(names)}" if names else "no GROUP BY"
-    return plan_without_pattern(
-        text,
-        source,
-        Partition(names, (), names, reason),
-        choice,
-        streams[0].reads if len(streams) == 1 else None,
-        findings,
+    return SelectsPlan(
+        text=text,
+        time=source.time,
+        type=None,
+        tiebreak=source.tiebreak,
+        tick_ns=tick_of(source, list(scope.schemas.values())),
+        partition=Partition(names, (), names, reason),
+        choice=choice,
+        columns=streams[0].reads if len(streams) == 1 else None,
+        warnings=findings.warnings,
         select=msgspec.structs.replace(select, streams=streams),
     )

@@ -15,8 +15,7 @@ from cepheid.planner.detection import find_triggers
 from cepheid.planner.feasible import FINISHED_BY, FINISHES, Patience, is_possible
 from cepheid.planner.findings import Findings
 from cepheid.planner.join_order import INITIAL_SIZE, initial_selectivity, order_joins
-from cepheid.planner.patternless import plan_without_pattern
-from cepheid.planner.plan import Choice, Evaluator, Granularity, Partition, Plan
+from cepheid.planner.plan import Choice, Evaluator, Granularity, Partition, SituationsPlan
 from cepheid.planner.situation_plan import (
     SituationColumn,
     SituationConstraint,
@@ -56,7 +55,7 @@ class SituationScope(Scope):
         return None
 
 
-def compile_situations(query: tree.SituationQuery, text: str, source: Source) -> Plan:
+def compile_situations(query: tree.SituationQuery, text: str, source: Source) -> SituationsPlan:
     """Return the plan of a query about situations.
 
     Raises
@@ -102,7 +101,7 @@ def compile_situations(query: tree.SituationQuery, text: str, source: Source) ->
 
 def _plan_of(
     text: str, source: Source, partition: Partition, situations: SituationPlan, findings: Findings
-) -> Plan:
+) -> SituationsPlan:
     choice = Choice(
         evaluator=Evaluator.SITUATIONS,
         granularity=Granularity.EVENT,
@@ -112,14 +111,16 @@ def _plan_of(
         state="the situations of a window, and one that goes on for each definition and partition",
     )
     columns = _read_columns(source, partition, situations)
-    return plan_without_pattern(
-        text,
-        source,
-        partition,
-        choice,
-        columns,
-        findings,
+    return SituationsPlan(
+        text=text,
+        time=source.time,
+        type=None,
+        tiebreak=source.tiebreak,
         tick_ns=tick_of(source, [source.schema]),
+        partition=partition,
+        choice=choice,
+        columns=columns,
+        warnings=findings.warnings,
         situations=situations,
     )
 

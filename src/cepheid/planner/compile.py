@@ -22,6 +22,7 @@ from cepheid.planner.plan import (
     PartialEquivalence,
     Partition,
     Plan,
+    TrendPlan,
     WindowKind,
     WindowPlan,
 )
@@ -29,6 +30,7 @@ from cepheid.planner.positions import TooLargeError
 from cepheid.planner.predicates import Predicates, classify_predicates
 from cepheid.planner.rewrite import rewrite_pattern
 from cepheid.planner.template import Template
+from cepheid.planner.ticks import tick_of
 from cepheid.planner.windows import plan_window
 
 
@@ -64,11 +66,12 @@ def compile_query(query: tree.Query, text: str, source: Source) -> Plan:
     findings.raise_errors(text)
     choice = choose_evaluator(query, text, patterns, predicates, partition, window, output)
     _warn_unbounded(query, choice.evaluator, window, findings)
-    return Plan(
+    return TrendPlan(
         text=text,
         time=source.time,
         type=source.type if typed else None,
         tiebreak=source.tiebreak,
+        tick_ns=tick_of(source, [source.schema]),
         semantics=query.semantics.semantics if query.semantics else tree.Semantics.ANY_MATCH,
         ties=query.ties.ties if query.ties else tree.Ties.STRICT,
         numbers=query.numbers.numbers if query.numbers else tree.Numbers.DEFAULT,

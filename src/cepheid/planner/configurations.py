@@ -1,4 +1,4 @@
-"""Plan in, its linear system over symbols out, in a form in which systems can be merged.
+"""TrendPlan in, its linear system over symbols out, in a form in which systems can be merged.
 
 A configuration is a number that is kept: the partial matches that are in one state and wait for
 the same. It grows by events of one symbol, by the sum of its sources, and events of some symbols
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from cepheid.language import tree
 from cepheid.planner.parts import parts_of
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import TrendPlan
 from cepheid.planner.symbols import Symbol, symbols_of
 from cepheid.planner.template import START, Edge, Place, Template
 
@@ -41,7 +41,7 @@ class Configuration(NamedTuple):
 Guards = frozenset[int]
 
 
-def why_not_configured(plan: Plan) -> str:
+def why_not_configured(plan: TrendPlan) -> str:
     """Return why a linear plan has no such system, "" if it has one."""
     if len(plan.patterns) != 1:
         return "AND counts pairs of matches"
@@ -72,7 +72,7 @@ def _is_plain(template: Template, edge: Edge) -> bool:
     return not edge.hit and all(template.guards[g].place is place for g in edge.clear)
 
 
-def configurations_of(plan: Plan) -> list[Configuration]:
+def configurations_of(plan: TrendPlan) -> list[Configuration]:
     """Return the configurations of a plan for which ``why_not_configured`` says nothing."""
     return _Builder(plan).build()
 
@@ -80,7 +80,7 @@ def configurations_of(plan: Plan) -> list[Configuration]:
 class _Builder:
     """Numbers configurations: (state, guards) for matches that go on, finished ones beside them."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: TrendPlan) -> None:
         self.plan = plan
         (self.template,) = plan.patterns
         self.symbols = symbols_of(plan)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from cepheid.events.temporal import format_duration
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression
+from cepheid.planner.explain_parts import Section
 from cepheid.planner.select_plan import Extent, SelectKind, SelectPlan, SelectWindow
-
-Section = tuple[str, list[str]]
 
 
 def title_of_select(select: SelectPlan) -> str:

@@ -8,15 +8,14 @@ from cepheid.events.temporal import format_duration
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression
 from cepheid.planner.detection import explain_detection
-from cepheid.planner.plan import Plan
+from cepheid.planner.explain_parts import Section, describe_columns, describe_partition
+from cepheid.planner.plan import SituationsPlan
 from cepheid.planner.situation_plan import (
     SituationConstraint,
     SituationDefinition,
     SituationPlan,
     relations_of,
 )
-
-Section = tuple[str, list[str]]
 
 
 def title_of(situations: SituationPlan) -> str:
@@ -27,10 +26,14 @@ def title_of(situations: SituationPlan) -> str:
     return ", ".join(column.name for column in situations.columns) + " of every match"
 
 
-def describe_situations(plan: Plan) -> list[Section]:
-    """Return the sections of the plan's text that only situations have."""
-    assert plan.situations is not None, "a query about situations"
-    situations = _in_microseconds(plan.situations, plan.window.tick_ns)
+def describe_situations(plan: SituationsPlan) -> list[Section]:
+    """Return the sections of the plan's text."""
+    common = [("partition", describe_partition(plan)), ("reads", describe_columns(plan))]
+    return _describe_own(plan) + common
+
+
+def _describe_own(plan: SituationsPlan) -> list[Section]:
+    situations = _in_microseconds(plan.situations, plan.tick_ns)
     sections: list[Section] = [("situations", _definitions(situations))]
     if situations.where is not None:
         sections.append(("events", [f"where {_text(situations.where)}"]))

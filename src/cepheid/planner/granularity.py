@@ -27,7 +27,7 @@ from cepheid.planner.plan import (
     Output,
     OutputKind,
     Partition,
-    Plan,
+    TrendPlan,
     WindowKind,
     WindowPlan,
 )
@@ -71,10 +71,8 @@ _FITTING = "the events of open windows that fit a variable"
 """What evaluators keep that look at single events: windows are answered when they close."""
 
 
-def legal_evaluators(plan: Plan) -> tuple[Evaluator, ...]:
+def legal_evaluators(plan: TrendPlan) -> tuple[Evaluator, ...]:
     """Return the evaluators that can answer a query; all of them give the same answer."""
-    if plan.situations is not None:
-        return (Evaluator.SITUATIONS,)
     if plan.output.kind is not OutputKind.AGGREGATES or plan.globals:
         return (Evaluator.ENUMERATE,)
     found = []
@@ -87,7 +85,7 @@ def legal_evaluators(plan: Plan) -> tuple[Evaluator, ...]:
     return (*found, Evaluator.PAIRWISE)
 
 
-def force_evaluator(plan: Plan, evaluator: Evaluator) -> Plan:
+def force_evaluator(plan: TrendPlan, evaluator: Evaluator) -> TrendPlan:
     """Return a plan for another evaluator, for tests and measurements.
 
     Raises

@@ -1,4 +1,4 @@
-"""Plan in, parts out: the numbers that its aggregates are computed from.
+"""TrendPlan in, parts out: the numbers that its aggregates are computed from.
 
 A *part* is one number per configuration that the kernels keep: part 0 counts matches, others count
 bindings, sum values, or count the values that are not NULL.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cepheid.language import tree
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import TrendPlan
 
 
 class Part(NamedTuple):
@@ -28,7 +28,7 @@ class Extreme(NamedTuple):
     largest: bool
 
 
-def parts_of(plan: Plan) -> tuple[list[Part], list[Extreme]]:
+def parts_of(plan: TrendPlan) -> tuple[list[Part], list[Extreme]]:
     """Return the parts and the extremes that a plan's aggregates need, each once."""
     parts = [Part("count")]
     extremes: list[Extreme] = []

@@ -7,6 +7,7 @@ only thing that leaves the planner.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
 import msgspec
 
@@ -17,7 +18,7 @@ from cepheid.planner.select_plan import SelectPlan
 from cepheid.planner.situation_plan import SituationPlan
 from cepheid.planner.template import Template
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 """Goes up whenever old JSON no longer means the same."""
 
 
@@ -136,10 +137,7 @@ class Partition(msgspec.Struct, frozen=True):
 
 
 class WindowPlan(msgspec.Struct, frozen=True):
-    """The window: lengths in ticks of time or, for COUNT, in events.
-
-    A tick is a microsecond, unless times are whole numbers of another unit.
-    """
+    """The window: lengths in ticks of time or, for COUNT, in events."""
 
     kind: WindowKind
     within: int = 0
@@ -149,7 +147,6 @@ class WindowPlan(msgspec.Struct, frozen=True):
     emit_on_expiry: bool = False
     emit_early: bool = False
     reason: str = ""
-    tick_ns: int = 1000
 
 
 class AggregateColumn(msgspec.Struct, frozen=True):
@@ -194,18 +191,74 @@ class Choice(msgspec.Struct, frozen=True):
     state: str
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """Everything that the engine needs to know about a query.
+class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """What the plans of all kinds of query have, so that no kind can forget it.
 
     ``columns`` are those to be read; None means all, where matches are listed without a schema.
-    ``situations`` is what a query that defines some is about, ``select`` what SELECT asks for; then
-    there are no patterns.
+    ``tick_ns`` is the unit of times: a microsecond, unless they are nanoseconds or whole numbers.
     """
 
     text: str
     time: str
     type: str | None
     tiebreak: tuple[str, ...]
+    tick_ns: int = 1000
+    partition: Partition
+    choice: Choice
+    columns: tuple[str, ...] | None
+    warnings: tuple[Diagnostic, ...]
+    version: int = PLAN_VERSION
+
+    @property
+    def limit(self) -> int | None:
+        """Return how many rows are wanted; None is all of them."""
+        return None
+
+    @property
+    def lists_matches(self) -> bool:
+        """Return whether rows are matches of events, one by one."""
+        return False
+
+    @property
+    def emits_early(self) -> bool:
+        """Return whether rows of open windows leave too, and are replaced later."""
+        return False
+
+    @property
+    def orders_ties(self) -> bool:
+        """Return whether events of equal time come one after the other (§1.3)."""
+        return True
+
+    def to_json(self) -> bytes:
+        """Return the plan as JSON."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Self:
+        """Return the plan that ``to_json`` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the bytes are no plan of this kind, or one of another version.
+        """
+        try:
+            plan = msgspec.json.decode(data, type=TrendPlan | SituationsPlan | SelectsPlan)
+        except msgspec.MsgspecError as error:
+            message = f"this is no plan: {error}"
+            raise ValueError(message) from error
+        if plan.version != PLAN_VERSION:
+            message = f"the plan has version {plan.version}, this Cepheid reads {PLAN_VERSION}"
+            raise ValueError(message)
+        if not isinstance(plan, cls):
+            message = f"this is a {type(plan).__name__}, not a {cls.__name__}"
+            raise ValueError(message)  # noqa: TRY004  # bytes have no type
+        return plan
+
+
+class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
+    """The plan of a query with a pattern: aggregates of trends, or matches."""
+
     semantics: tree.Semantics
     ties: tree.Ties
     numbers: tree.Numbers
@@ -214,35 +267,65 @@ class Plan(msgspec.Struct, frozen=True):
     local: tuple[LocalPredicate, ...]
     edges: tuple[EdgePredicate, ...]
     globals: tuple[GlobalPredicate, ...]
-    partition: Partition
     window: WindowPlan
     output: Output
-    choice: Choice
-    columns: tuple[str, ...] | None
-    warnings: tuple[Diagnostic, ...]
-    situations: SituationPlan | None = None
-    select: SelectPlan | None = None
-    version: int = PLAN_VERSION
 
-    def to_json(self) -> bytes:
-        """Return the plan as JSON."""
-        return msgspec.json.encode(self)
+    @property
+    def limit(self) -> int | None:
+        """Return how many rows are wanted; None is all of them."""
+        return self.output.limit
 
-    @staticmethod
-    def from_json(data: bytes) -> Plan:
-        """Return the plan that ``to_json`` wrote.
+    @property
+    def lists_matches(self) -> bool:
+        """Return whether rows are matches of events, one by one."""
+        return self.output.kind is not OutputKind.AGGREGATES
 
-        Raises
-        ------
-        ValueError
-            If the bytes are no plan, or one of another version.
-        """
-        try:
-            plan = msgspec.json.decode(data, type=Plan)
-        except msgspec.MsgspecError as error:
-            message = f"this is no plan: {error}"
-            raise ValueError(message) from error
-        if plan.version != PLAN_VERSION:
-            message = f"the plan has version {plan.version}, this Cepheid reads {PLAN_VERSION}"
-            raise ValueError(message)
-        return plan
+    @property
+    def emits_early(self) -> bool:
+        """Return whether rows of open windows leave too, and are replaced later."""
+        return self.window.emit_early
+
+    @property
+    def orders_ties(self) -> bool:
+        """Return whether events of equal time come one after the other (§1.3)."""
+        return self.ties is tree.Ties.ARRIVAL
+
+
+class SituationsPlan(Plan, frozen=True, kw_only=True, tag="situations"):
+    """The plan of a query that defines situations."""
+
+    situations: SituationPlan
+
+
+class SelectsPlan(Plan, frozen=True, kw_only=True, tag="select"):
+    """The plan of a SELECT."""
+
+    select: SelectPlan
+
+
+PatternPlan = TrendPlan | SituationsPlan
+"""Plans of queries with a pattern, of events or of situations."""
+
+
+def pattern_plan(plan: Plan) -> PatternPlan:
+    """Return a plan that is none of a SELECT; whoever calls this has asked before."""
+    assert isinstance(plan, PatternPlan), "a SELECT goes another way"
+    return plan
+
+
+def trend_plan(plan: Plan) -> TrendPlan:
+    """Return a plan of events; whoever calls this has asked before."""
+    assert isinstance(plan, TrendPlan), "situations and SELECT go another way"
+    return plan
+
+
+def select_plan(plan: Plan) -> SelectsPlan:
+    """Return a plan of a SELECT; whoever calls this has asked before."""
+    assert isinstance(plan, SelectsPlan), "patterns go another way"
+    return plan
+
+
+def situations_plan(plan: Plan) -> SituationsPlan:
+    """Return a plan of situations; whoever calls this has asked before."""
+    assert isinstance(plan, SituationsPlan), "other queries go another way"
+    return plan

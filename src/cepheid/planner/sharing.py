@@ -17,7 +17,7 @@ import msgspec
 from cepheid.language import tree
 from cepheid.planner.configurations import Configuration, configurations_of, why_not_configured
 from cepheid.planner.parts import parts_of
-from cepheid.planner.plan import Evaluator, OutputKind, Plan, WindowKind
+from cepheid.planner.plan import Evaluator, OutputKind, TrendPlan, WindowKind
 from cepheid.planner.shared_system import Cell, SharedSystem, merge_matrices, merge_vectors
 from cepheid.planner.symbols import Symbol
 
@@ -63,7 +63,7 @@ class Group:
 
     method: Method
     members: tuple[int, ...]
-    plan: Plan
+    plan: TrendPlan
     symbols: tuple[Symbol, ...]
     parts: tuple[PartShape, ...]
     extremes: tuple[ExtremeShape, ...]
@@ -83,12 +83,12 @@ class SharedPlan:
     """The plans of a workload and how they run together."""
 
     names: tuple[str, ...]
-    plans: tuple[Plan, ...]
+    plans: tuple[TrendPlan, ...]
     groups: tuple[Group, ...]
     alone: dict[int, str]
 
 
-def share(names: Sequence[str], plans: Sequence[Plan], *, merge: bool = True) -> SharedPlan:
+def share(names: Sequence[str], plans: Sequence[TrendPlan], *, merge: bool = True) -> SharedPlan:
     """Return how queries run together; without ``merge`` they share reading only."""
     plans = tuple(_in_order(plan) for plan in plans)
     alone: dict[int, str] = {}
@@ -114,7 +114,7 @@ def share(names: Sequence[str], plans: Sequence[Plan], *, merge: bool = True) ->
     return SharedPlan(tuple(names), plans, tuple(groups), alone)
 
 
-def why_alone(plan: Plan) -> str:
+def why_alone(plan: TrendPlan) -> str:
     """Return why a plan cannot be merged with others, "" if it can."""
     if plan.output.kind is not OutputKind.AGGREGATES:
         return "it lists matches"
@@ -134,14 +134,14 @@ def why_alone(plan: Plan) -> str:
     return ""
 
 
-def _in_order(plan: Plan) -> Plan:
+def _in_order(plan: TrendPlan) -> TrendPlan:
     """Return a plan whose partition attributes are in an order that does not depend on its text."""
     attributes = tuple(sorted(plan.partition.attributes))
     partition = msgspec.structs.replace(plan.partition, attributes=attributes)
     return msgspec.structs.replace(plan, partition=partition)
 
 
-def _compatible(plan: Plan, member: _Member) -> tuple[object, ...]:
+def _compatible(plan: TrendPlan, member: _Member) -> tuple[object, ...]:
     """Return what queries of one group have in common."""
     window = plan.window
     return (
@@ -156,7 +156,7 @@ def _compatible(plan: Plan, member: _Member) -> tuple[object, ...]:
 class _Member:
     """A query on its way into a group."""
 
-    def __init__(self, number: int, plan: Plan) -> None:
+    def __init__(self, number: int, plan: TrendPlan) -> None:
         self.number, self.plan = number, plan
         self.configurations: list[Configuration] = configurations_of(plan)
         parts, extremes = parts_of(plan)

@@ -15,7 +15,14 @@ from enum import StrEnum
 import msgspec
 
 from cepheid.language import tree
-from cepheid.planner.plan import Evaluator, OutputKind, Plan, WindowKind, WindowPlan
+from cepheid.planner.plan import (
+    Evaluator,
+    OutputKind,
+    PatternPlan,
+    SituationsPlan,
+    TrendPlan,
+    WindowKind,
+)
 from cepheid.planner.template import Template
 
 CLASSES_MAX = 256
@@ -50,9 +57,20 @@ class StrategyChoice(msgspec.Struct, frozen=True):
     reason: str
 
 
-def why_not_composed(plan: Plan) -> str:
+def is_one_window(plan: PatternPlan) -> bool:
+    """Return whether the whole stream is one window."""
+    return isinstance(plan, SituationsPlan) or plan.window.kind is WindowKind.NONE
+
+
+def is_whole_stream(plan: PatternPlan) -> bool:
+    """Return whether windows begin where the stream begins, not at a time."""
+    counted = isinstance(plan, TrendPlan) and plan.window.kind is WindowKind.COUNT
+    return counted or is_one_window(plan)
+
+
+def why_not_composed(plan: PatternPlan) -> str:
     """Return why stretches of events cannot be summarised, or nothing if they can."""
-    if plan.situations is not None:
+    if isinstance(plan, SituationsPlan):
         return ""  # By stretches in which no condition turns.
     if plan.choice.evaluator is not Evaluator.LINEAR:
         return f"the {plan.choice.evaluator.value} evaluator keeps events"
@@ -73,21 +91,20 @@ def why_not_composed(plan: Plan) -> str:
     return ""
 
 
-def _matrix_numbers(plan: Plan) -> int:
+def _matrix_numbers(plan: TrendPlan) -> int:
     """Return how many numbers a matrix has, at most."""
     states = sum(len(template.states) for template in plan.patterns)
     return 2 * states * (2 * states + 1) * (1 + 2 * len(plan.output.aggregates))
 
 
-def why_not_on_device(plan: Plan) -> str:
+def why_not_on_device(plan: PatternPlan) -> str:
     """Return why a plan cannot run on a GPU, or nothing if it can."""
-    other = plan.situations is not None or plan.select is not None
-    if other or plan.output.kind is not OutputKind.AGGREGATES:
+    if isinstance(plan, SituationsPlan) or plan.output.kind is not OutputKind.AGGREGATES:
         return "only aggregates of matches run on a GPU"
     return why_not_composed(plan)
 
 
-def why_no_trends_on_device(plan: Plan) -> str:
+def why_no_trends_on_device(plan: TrendPlan) -> str:
     """Return why a plan with edge predicates cannot run on a GPU, or nothing if it can.
 
     There it can if one variable under Kleene plus is all of the pattern, and one comparison of
@@ -124,7 +141,7 @@ def _variables(template: Template) -> list[tuple[str, str]]:
     return names
 
 
-def _classes(plan: Plan, variables: dict[str, str]) -> int:
+def _classes(plan: TrendPlan, variables: dict[str, str]) -> int:
     """Return how many sets of variables an event may fit, at most."""
     conditional = {p.variable for p in plan.local}
     total = 1
@@ -135,13 +152,13 @@ def _classes(plan: Plan, variables: dict[str, str]) -> int:
     return total
 
 
-def choose_for_files(plan: Plan) -> StrategyChoice:
+def choose_for_files(plan: PatternPlan) -> StrategyChoice:
     """Choose how a plan runs over files whose events are in the order of time."""
     if detects_by_time(plan):
         reason = "a task reads a range of time, and a window before it, and owns what is certain "
         reason += "in it"
         return StrategyChoice(Strategy.SCAN_SLICES, reason)
-    if plan.situations is not None:
+    if isinstance(plan, SituationsPlan):
         reason = "a task reads a range of time and sends only where a condition turns"
         return StrategyChoice(Strategy.SCAN_SLICES, reason)
     if plan.window.kind is WindowKind.COUNT:
@@ -156,26 +173,23 @@ def choose_for_files(plan: Plan) -> StrategyChoice:
     return _shuffle(plan, f"the whole stream is one window, and {why}")
 
 
-def detects_by_time(plan: Plan) -> bool:
+def detects_by_time(plan: PatternPlan) -> bool:
     """Return whether what is certain in a range of time follows from it and a window before it.
 
     Situations that began before that window are in no match of the range, so it does not matter
     when. Of several partitions, or with WHERE, the first event that is read need not be the first
     one of a situation that began within the window.
     """
+    if not isinstance(plan, SituationsPlan):
+        return False
     situations = plan.situations
-    return (
-        situations is not None
-        and bool(situations.constraints)
-        and situations.within is not None
-        and situations.where is None
-        and not plan.partition.attributes
-    )
+    bounded = situations.within is not None and situations.where is None
+    return bool(situations.constraints) and bounded and not plan.partition.attributes
 
 
-def choose_for_frames(plan: Plan) -> StrategyChoice:
+def choose_for_frames(plan: PatternPlan) -> StrategyChoice:
     """Choose how a plan runs over any DataFrame, as long as nothing is known of its partitions."""
-    if plan.situations is not None:
+    if isinstance(plan, SituationsPlan):
         reason = "ranges of time are reduced, where they lie, to where a condition turns"
         return StrategyChoice(Strategy.COMBINE, reason)
     why = why_not_composed(plan)
@@ -188,16 +202,16 @@ def choose_for_frames(plan: Plan) -> StrategyChoice:
     return _shuffle(plan, why)
 
 
-def why_not_by_time(plan: Plan) -> str:
+def why_not_by_time(plan: PatternPlan) -> str:
     """Return why no range of time has windows of its own, or nothing if each has."""
-    if plan.window.kind is WindowKind.NONE:
+    if is_one_window(plan):
         return "the whole stream is one window"
-    if plan.window.kind is WindowKind.COUNT:
+    if is_whole_stream(plan):
         return "windows counted in events do not begin at a time"
     return ""
 
 
-def _shuffle(plan: Plan, why: str) -> StrategyChoice:
+def _shuffle(plan: TrendPlan, why: str) -> StrategyChoice:
     names = shuffle_attributes(plan)
     if names:
         return StrategyChoice(Strategy.KEY_SHUFFLE, f"{why}; events go by {', '.join(names)}")
@@ -207,49 +221,50 @@ def _shuffle(plan: Plan, why: str) -> StrategyChoice:
     return StrategyChoice(Strategy.ONE_TASK, f"{why}; {cause}")
 
 
-def shuffle_attributes(plan: Plan) -> tuple[str, ...]:
+def shuffle_attributes(plan: PatternPlan) -> tuple[str, ...]:
     """Return the attributes that events are shuffled by.
 
     Partitions of one group may be apart and are added up later, but for windows without SLIDE,
     whose rows depend on all partitions of a group. A match depends on its own partition only.
     """
-    if plan.window.kind is WindowKind.TRAILING and plan.output.kind is OutputKind.AGGREGATES:
-        return plan.partition.group_by
-    return plan.partition.attributes
+    if plan.lists_matches or isinstance(plan, SituationsPlan):
+        return plan.partition.attributes
+    trailing = plan.window.kind is WindowKind.TRAILING
+    return plan.partition.group_by if trailing else plan.partition.attributes
 
 
-def live_attributes(plan: Plan) -> tuple[str, ...]:
+def live_attributes(plan: PatternPlan) -> tuple[str, ...]:
     """Return the attributes by which the events of a live query go to buckets.
 
     Rows of a group are added up where they are made, so all its partitions share a bucket.
     A match has one partition.
     """
-    if plan.output.kind is OutputKind.AGGREGATES:
-        return plan.partition.group_by
-    return plan.partition.attributes
+    listed = isinstance(plan, SituationsPlan) or plan.lists_matches
+    return plan.partition.attributes if listed else plan.partition.group_by
 
 
-def describe_live(plan: Plan) -> tuple[str, str]:
+def describe_live(plan: PatternPlan) -> tuple[str, str]:
     """Return how the state of a live query is cut, and why."""
-    if plan.situations is None and plan.window.kind is WindowKind.NONE:
+    if isinstance(plan, TrendPlan) and plan.window.kind is WindowKind.NONE:
         return "not as it is", "without a window there is no result before the end"
     names = live_attributes(plan)
     if names:
         reason = "rows of a group are added up where they are made"
-        if plan.output.kind is not OutputKind.AGGREGATES:
+        if plan.lists_matches or isinstance(plan, SituationsPlan):
             reason = "a match has one partition"
         return f"buckets by {', '.join(names)}", reason
     why = why_no_panes(plan)
     if not why:
+        assert isinstance(plan, TrendPlan), "situations have no panes"
         reason = "tasks summarise panes of time side by side, and one multiplies what they made "
         reason += "when a window closes; there are as many buckets as partitions of the shuffle"
         return f"buckets by panes of {_length(plan, live_pane(plan))}", reason
     return "one bucket", f"{why}; tasks before it filter and sort"
 
 
-def why_no_panes(plan: Plan) -> str:
+def why_no_panes(plan: PatternPlan) -> str:
     """Return why the panes of a live query cannot be summarised apart, or nothing if they can."""
-    if plan.situations is not None:
+    if isinstance(plan, SituationsPlan):
         return "a situation is a run of events in their order"
     if plan.partition.attributes:
         return "rows of a group are added up where they are made, and there is one group"
@@ -266,29 +281,30 @@ def why_no_panes(plan: Plan) -> str:
     return ""
 
 
-def live_pane(plan: Plan) -> int:
+def live_pane(plan: TrendPlan) -> int:
     """Return the length of panes that tasks of a live query summarise, in the time of events.
 
     Panes of windows are cut further, so that all tasks have some of every micro-batch, but into
     no more than a window can be put together from: large matrices make few.
     """
     most = LIVE_BYTES // (16 * _matrix_numbers(plan))
-    return cut_panes(plan.window, min(max(most, LIVE_PANES_MIN), LIVE_PANES_MAX))
+    return cut_panes(plan, min(max(most, LIVE_PANES_MIN), LIVE_PANES_MAX))
 
 
-def cut_panes(window: WindowPlan, most: int) -> int:
+def cut_panes(plan: TrendPlan, most: int) -> int:
     """Return the length of equal parts of a pane, of which a window has at most so many.
 
     A window that has more panes than that keeps them as they are.
     """
+    window = plan.window
     whole = window.pane if window.kind is WindowKind.SLIDING else window.within
-    least = max(-(-window.within // most), LIVE_PANE_NS // window.tick_ns, 1)
+    least = max(-(-window.within // most), LIVE_PANE_NS // plan.tick_ns, 1)
     parts = max(whole // least, 1)
     while whole % parts:
         parts -= 1
     return whole // parts
 
 
-def _length(plan: Plan, ticks: int) -> str:
-    nanoseconds = ticks * plan.window.tick_ns
+def _length(plan: PatternPlan, ticks: int) -> str:
+    nanoseconds = ticks * plan.tick_ns
     return f"{nanoseconds / 1e6:,g} ms" if nanoseconds >= 1000 else f"{nanoseconds} ns"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from cepheid.language import tree
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import TrendPlan
 from cepheid.planner.template import Template
 
 
@@ -22,7 +22,7 @@ class Symbol(NamedTuple):
     conditions: frozenset[tree.Expression]
 
 
-def symbols_of(plan: Plan) -> dict[str, Symbol]:
+def symbols_of(plan: TrendPlan) -> dict[str, Symbol]:
     """Return the symbol of every variable, those of negated patterns too."""
     local: dict[str | None, set[tree.Expression]] = {}
     for predicate in plan.local:

@@ -1,4 +1,4 @@
-"""Plan in, what an event must be to be bound to a variable out: comparisons with constants.
+"""TrendPlan in, what an event must be to be bound to a variable out: comparisons with constants.
 
 An index can look these up. What it cannot is left out, so that more events may be found than fit,
 and never fewer (Körber, section 3.4: threshold predicates).
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cepheid.language import tree
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import TrendPlan
 from cepheid.planner.symbols import symbols_of
 
 Constant = int | float | str
@@ -31,7 +31,7 @@ class Threshold(NamedTuple):
         return f"{self.attribute} {self.operator} {shown}"
 
 
-def thresholds_of(plan: Plan) -> dict[str, tuple[Threshold, ...]]:
+def thresholds_of(plan: TrendPlan) -> dict[str, tuple[Threshold, ...]]:
     """Return for every variable the comparisons that hold for all of its events."""
     found = {}
     for variable, symbol in symbols_of(plan).items():

@@ -128,12 +128,12 @@ def _in_ticks(
     plan: WindowPlan, window: tree.Window, source: Source, findings: Findings
 ) -> WindowPlan:
     """Return the window in the unit of times that are whole numbers; others know their own."""
-    tick_ns = tick_of(source, [source.schema])
     if plan.kind is WindowKind.COUNT:
-        return msgspec.structs.replace(plan, tick_ns=tick_ns)
+        return plan
+    tick_ns = tick_of(source, [source.schema])
     lengths = (plan.within, plan.slide, plan.pane)
     ticks = in_ticks(lengths, tick_ns, source, window.span, findings)
     if ticks is None:
         return plan
     within, slide, pane = ticks
-    return msgspec.structs.replace(plan, within=within, slide=slide, pane=pane, tick_ns=tick_ns)
+    return msgspec.structs.replace(plan, within=within, slide=slide, pane=pane)

@@ -21,6 +21,7 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.events.arriving import plain_table
 from cepheid.events.nanoseconds import in_units_of
 from cepheid.kernels.columns import scan_times
+from cepheid.planner.plan import pattern_plan
 from cepheid.runtime.local import (
     BATCH_ROWS,
     SORT_ROWS_MAX,
@@ -72,10 +73,10 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
         E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
     """
     schema = next(read_all(files[:1])).schema
-    planned = compiled.with_schema(schema)
+    plan = pattern_plan(compiled.with_schema(schema).plan)
     try:
-        batches = with_ties_ordered(_counted(read_all(files), progress), planned.plan)
-        return run_batches(planned.plan, batches, schema)
+        batches = with_ties_ordered(_counted(read_all(files), progress), plan)
+        return run_batches(plan, batches, schema)
     except DataError as error:
         unordered = error.diagnostics[0].code == "E509"
         if not unordered or count_events(files) > SORT_ROWS_MAX:
@@ -83,7 +84,7 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
     table = pa.concat_tables(list(read_all(files)), promote_options="permissive")
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
-        result = run_table(planned.plan, table)
+        result = run_table(plan, table)
     for notice in notices:
         warnings.warn(str(notice.message), stacklevel=2)
     return result
@@ -100,7 +101,7 @@ def list_files(
         E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
     """
     schema = next(read_all(files[:1])).schema
-    plan = compiled.with_schema(schema).plan
+    plan = check_lists(compiled.with_schema(schema).plan)
     job = lower(plan)
     batches = with_ties_ordered(_counted(read_all(files), progress), plan)
     if not _in_order(files, plan.time):

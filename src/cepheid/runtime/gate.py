@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 
 from cepheid.engine.step import admit_events, waits
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import TrendPlan
 
 
 class Gate:
     """Lets batches in that are in order; events of the last time wait where ties matter."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: TrendPlan) -> None:
         self._plan = plan
         self._held: pa.Table | None = None
         self._last: int | None = None

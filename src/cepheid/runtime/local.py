@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.job import Job, lists_matches, looks_back, lower
+from cepheid.engine.job import Job, looks_back, lower
 from cepheid.engine.listing import (
     EVERYTHING,
     Owned,
@@ -29,7 +29,13 @@ from cepheid.events.arriving import as_table, is_pandas, plain_reader
 from cepheid.kernels.columns import scan_times
 from cepheid.memory_limits import collect
 from cepheid.options import refuse
-from cepheid.planner.plan import Plan, WindowKind
+from cepheid.planner.plan import (
+    PatternPlan,
+    Plan,
+    SituationsPlan,
+    TrendPlan,
+    pattern_plan,
+)
 from cepheid.runtime.ordering import order_of, with_ties_ordered
 
 
@@ -67,11 +73,11 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
     """
     if isinstance(events, pa.RecordBatchReader):
         reader = plain_reader(events)
-        plan = compiled.with_schema(reader.schema).plan
+        plan = pattern_plan(compiled.with_schema(reader.schema).plan)
         batches = with_ties_ordered(tables_of(reader, _batch_rows(plan)), plan)
         return run_batches(plan, batches, reader.schema)
     table = as_table(events)
-    result = run_table(compiled.with_schema(table.schema).plan, table)
+    result = run_table(pattern_plan(compiled.with_schema(table.schema).plan), table)
     return like(events, result)
 
 
@@ -92,24 +98,24 @@ def tables_of(reader: pa.RecordBatchReader, rows: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def run_table(plan: Plan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:
+def run_table(plan: PatternPlan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:
     """Return the result of a plan over a table; an unordered table is sorted first."""
     ordered = sort_events(table, plan)
     return run_batches(plan, _slices(plan, ordered, batch_rows or _batch_rows(plan)), table.schema)
 
 
-def _batch_rows(plan: Plan) -> int:
-    if plan.situations is not None:
+def _batch_rows(plan: PatternPlan) -> int:
+    if isinstance(plan, SituationsPlan):
         return SITUATION_ROWS
     return LOOK_BACK_ROWS if looks_back(plan) else BATCH_ROWS
 
 
-def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+def run_batches(plan: PatternPlan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
     """Return the result of a plan over batches in the order of time."""
-    if plan.situations is not None:
+    if isinstance(plan, SituationsPlan):
         return run_situations(plan, batches, schema)
     job = lower(plan)
-    if lists_matches(plan):
+    if plan.lists_matches:
         tables = list_batches(job, batches)
         return pa.concat_tables([empty_matches(job, schema), *collect(tables)])
     state = PartitionState(job)
@@ -124,7 +130,9 @@ def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> p
     return build_table(job, everything, state.keys, schema)
 
 
-def run_situations(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+def run_situations(
+    plan: SituationsPlan, batches: Iterable[pa.Table], schema: pa.Schema
+) -> pa.Table:
     """Return the rows of a query about situations over batches in the order of time."""
     job = SituationJob(plan)
     found = collect(_list_situations(job, batches, schema))
@@ -154,8 +162,7 @@ def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReade
     """
     reader = isinstance(events, pa.RecordBatchReader)
     events = plain_reader(events) if reader else as_table(events)
-    plan = compiled.with_schema(events.schema).plan
-    check_lists(plan)
+    plan = check_lists(compiled.with_schema(events.schema).plan)
     batches: Iterable[pa.Table]
     if isinstance(events, pa.Table):
         batches = _slices(plan, sort_events(events, plan), LOOK_BACK_ROWS)
@@ -166,18 +173,19 @@ def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReade
     return reader_of(schema, list_batches(job, batches))
 
 
-def check_lists(plan: Plan) -> None:
-    """Refuse to list the matches of a query that returns something else.
+def check_lists(plan: Plan) -> TrendPlan:
+    """Return the plan of a query that lists matches; refuse one that returns something else.
 
     Raises
     ------
     OptionError
         E592.
     """
-    if plan.situations is not None:
+    if not isinstance(plan, TrendPlan):
         refuse("E592", "matches of situations are not listed one by one: use `run`")
-    if not lists_matches(plan):
+    if not plan.lists_matches:
         refuse("E592", "this query returns aggregates, not matches: use `run`")
+    return plan
 
 
 def reader_of(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.RecordBatchReader:
@@ -220,9 +228,9 @@ def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
     return table.take(rows)
 
 
-def _slices(plan: Plan, table: pa.Table, rows: int) -> Iterator[pa.Table]:
+def _slices(plan: PatternPlan, table: pa.Table, rows: int) -> Iterator[pa.Table]:
     """Yield a table in pieces of so many rows, larger and larger ones where all events are kept."""
-    if plan.situations is None and lists_matches(plan) and plan.window.kind is WindowKind.NONE:
+    if isinstance(plan, TrendPlan) and plan.lists_matches and not plan.window.within:
         return _growing_slices(table, rows)
     return slices_of(table, rows)
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 from cepheid.accelerator.device import Device, Found, find_device, parse_device, require_device
 from cepheid.accelerator.schedule import MOST_ROWS, Pace, Place, Scheduler
 from cepheid.engine.events import KeyTable
-from cepheid.engine.job import Job, looks_back, lower
+from cepheid.engine.job import Job, lower
 from cepheid.engine.partials import key_table
 from cepheid.engine.results import build_table
 from cepheid.engine.summaries import Composer
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.events.arriving import as_table, plain_reader
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import Plan, TrendPlan, trend_plan
 from cepheid.planner.strategies import why_no_trends_on_device
 from cepheid.runtime import local
 from cepheid.runtime.gate import Gate
@@ -32,12 +32,18 @@ SMALL_ROWS = 1 << 20
 def explain_device(plan: Plan) -> str:
     """Return in a line where a plan runs with ``device="auto"``, and why."""
     found, name = find_device()
-    why = why_no_trends_on_device(plan)
+    why = _why_not(plan)
     if why:
         return f"device  cpu: {why}"
     if found is not Found.GPU:
         return f"device  cpu: {name}"
     return f"device  gpu: {name}; tables of fewer than {SMALL_ROWS:,} events stay on the cpu"
+
+
+def _why_not(plan: Plan) -> str:
+    if not isinstance(plan, TrendPlan):
+        return "only aggregates of matches run on a GPU"
+    return why_no_trends_on_device(plan)
 
 
 def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
@@ -61,7 +67,7 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
         events = plain_reader(events)
     reader = events if isinstance(events, pa.RecordBatchReader) else as_table(events)
     plan = compiled.with_schema(reader.schema).plan
-    why = why_no_trends_on_device(plan)
+    why = _why_not(plan)
     if why and device is Device.GPU:
         helps = ('use device="auto", which runs such queries on the CPU',)
         message = f"this query does not run on a GPU: {why}"
@@ -69,17 +75,17 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
     small = isinstance(reader, pa.Table) and len(reader) < SMALL_ROWS
     if why or (small and device is Device.AUTO):
         return local.run_events(compiled, events)
-    job = lower(plan)
-    if looks_back(plan):
+    job = lower(trend_plan(plan))
+    if job.looks_back:
         return local.like(events, run_trends(job, reader, forced=device is Device.GPU))
     if isinstance(reader, pa.Table):
         result = count_whole(job, reader)
         if result is not None:
             return local.like(events, result)
-    return local.like(events, _run_split(plan, reader, device))
+    return local.like(events, _run_split(job.plan, reader, device))
 
 
-def _run_split(plan: Plan, reader: Any, device: Device) -> pa.Table:
+def _run_split(plan: TrendPlan, reader: Any, device: Device) -> pa.Table:
     """Share batches out: between the lanes of the GPU, with ``auto`` also with the CPU."""
     from cepheid.runtime import local_split as split
 

@@ -23,7 +23,7 @@ from cepheid.engine.job import Job, lower
 from cepheid.engine.partials import key_table
 from cepheid.engine.results import build_table
 from cepheid.engine.summaries import Composer, Summariser, Summary
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import TrendPlan
 from cepheid.runtime.gate import Gate
 
 LANES = {Place.CPU: 1, Place.GPU: 2}
@@ -49,7 +49,7 @@ class Made(NamedTuple):
 class Lanes:
     """The threads of one place."""
 
-    def __init__(self, plan: Plan, schema: pa.Schema, place: Place, count: int) -> None:
+    def __init__(self, plan: TrendPlan, schema: pa.Schema, place: Place, count: int) -> None:
         self._plan, self._schema, self._place = plan, schema, place
         self._own = threading.local()
         self.pool = ThreadPoolExecutor(count, thread_name_prefix=f"cepheid-{place.value}")
@@ -166,7 +166,9 @@ class Turns:
             self._composer.add(made.names, made.summaries)
 
 
-def run_split(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema, pace: Pace) -> pa.Table:
+def run_split(
+    plan: TrendPlan, batches: Iterable[pa.Table], schema: pa.Schema, pace: Pace
+) -> pa.Table:
     """Return the result of a plan over batches in the order of time."""
     lanes = {place: Lanes(plan, schema, place, n) for place, n in pace.lanes.items()}
     composer, gate, feed = Composer(lower(plan)), Gate(plan), Feed(batches)

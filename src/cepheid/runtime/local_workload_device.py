@@ -15,7 +15,7 @@ from cepheid.engine.listing import empty_matches
 from cepheid.engine.results import build_table
 from cepheid.engine.shared_tables import SharedProgram
 from cepheid.errors import Diagnostic, UnsupportedError
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import TrendPlan
 from cepheid.planner.sharing import Group, SharedPlan, share
 from cepheid.planner.strategies import why_not_on_device
 from cepheid.runtime import local
@@ -148,7 +148,7 @@ class GroupUnit:
 class LoneUnit:
     """A query that goes with no other one, on the device."""
 
-    def __init__(self, name: str, plan: Plan, schema: pa.Schema, scheduler: Scheduler) -> None:
+    def __init__(self, name: str, plan: TrendPlan, schema: pa.Schema, scheduler: Scheduler) -> None:
         self._name = name
         self._run = DeviceRun(lower(plan), schema, Scheduler(scheduler.forced))
 

@@ -18,7 +18,7 @@ from cepheid.engine.running_snapshot import plan_of, rules_from_bytes, rules_to_
 from cepheid.engine.united import QUERY, unite
 from cepheid.engine.workload import Found, advance_workload, feed
 from cepheid.engine.workload_idle import forget_idle_keys_of_all
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import TrendPlan
 from cepheid.runtime.bucket import (
     Bucket,
     Outcome,
@@ -45,7 +45,7 @@ class RulesWork(msgspec.Struct, frozen=True):
     whole: tuple[str, ...] = ()
     """The columns of whole events, for rules that list them; other rules may read parts of them."""
 
-    def columns_of(self, plan: Plan) -> tuple[str, ...]:
+    def columns_of(self, plan: TrendPlan) -> tuple[str, ...]:
         """Return the columns that a rule is given."""
         names = self.work.schema.names
         return tuple(n for n in names if n in self.whole) if plan.columns is None else tuple(names)
@@ -70,7 +70,7 @@ def turn_rules(
         with the events.
     """
     work = shared.work
-    plan = Plan.from_json(work.plan)
+    plan = TrendPlan.from_json(work.plan)
     bucket = read_bucket(work, data, KIND, same_columns=False)
     if passed is not None and (bucket.until is None or bucket.until < passed):
         bucket = Bucket(passed, None, work.schema.empty_table())
@@ -108,14 +108,14 @@ def exchange_rules(rules: RunningRules, shared: RulesWork) -> None:
 
 
 @lru_cache(maxsize=4096)
-def plan_from(data: bytes) -> Plan:
+def plan_from(data: bytes) -> TrendPlan:
     """Return a plan; there may be hundreds, and they are the same in every micro-batch."""
-    return Plan.from_json(data)
+    return TrendPlan.from_json(data)
 
 
-def _meaning(plan: Plan) -> tuple[object, ...]:
+def _meaning(plan: TrendPlan) -> tuple[object, ...]:
     """Return what makes a rule another one; not its plan, which knows the columns of the events."""
-    return plan.text, plan.time, plan.type, plan.tiebreak, plan.window.tick_ns
+    return plan.text, plan.time, plan.type, plan.tiebreak, plan.tick_ns
 
 
 def _until(shared: RulesWork, rules: RunningRules, events: pa.Table, until: int) -> Tables:

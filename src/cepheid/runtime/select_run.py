@@ -13,7 +13,7 @@ from cepheid.engine.select_join import join_tables
 from cepheid.engine.select_rows import filter_rows
 from cepheid.engine.select_windows import Aggregation
 from cepheid.options import METHODS, one_of
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import SelectsPlan, select_plan
 from cepheid.planner.select_plan import Extent, SelectKind, SelectPlan
 from cepheid.runtime.local import CompiledQueryLike, like, sort_events
 from cepheid.runtime.select_sources import EventSource, named_streams, present, source_of
@@ -39,14 +39,13 @@ def run_select(
     TypeError
         If events are of no known kind.
     """
-    plan = compiled.plan
-    assert plan.select is not None, "a SELECT"
+    plan = select_plan(compiled.plan)
     streams = named_streams(plan.select, events, plan.text)
     if spark is not None or any(map(is_frame, streams)):
         on_spark = importlib.import_module("cepheid.runtime.spark_select")
         return on_spark.run_frames(compiled, streams, spark, strategy)
     sources = _sources(streams)
-    planned = with_schemas(compiled, [source.schema for source in sources]).plan
+    planned = with_schemas(compiled, [source.schema for source in sources])
     result = run_sources(planned, sources, strategy)
     values = list(events.values()) if isinstance(events, Mapping) else [events]
     return like(values[0], result) if len({type(v) for v in values}) == 1 else result
@@ -65,17 +64,17 @@ def is_frame(events: Any) -> bool:
     return type(events).__module__.partition(".")[0] == "pyspark"
 
 
-def with_schemas(compiled: CompiledQueryLike, schemas: list[Any]) -> CompiledQueryLike:
-    """Return a query planned for the columns of its streams."""
-    select = compiled.plan.select
-    assert select is not None, "a SELECT"
+def with_schemas(compiled: CompiledQueryLike, schemas: list[Any]) -> SelectsPlan:
+    """Return the plan of a query for the columns of its streams."""
     if len(schemas) == 1:
-        return compiled.with_schema(schemas[0])
-    names = [stream.name for stream in select.streams]
-    return compiled.with_schema(dict(zip(names, schemas, strict=True)))
+        return select_plan(compiled.with_schema(schemas[0]).plan)
+    names = [stream.name for stream in select_plan(compiled.plan).select.streams]
+    return select_plan(compiled.with_schema(dict(zip(names, schemas, strict=True))).plan)
 
 
-def run_sources(plan: Plan, sources: list[EventSource], strategy: str | None = None) -> pa.Table:
+def run_sources(
+    plan: SelectsPlan, sources: list[EventSource], strategy: str | None = None
+) -> pa.Table:
     """Return the result of a SELECT over sources in process.
 
     Raises
@@ -84,7 +83,6 @@ def run_sources(plan: Plan, sources: list[EventSource], strategy: str | None = N
         If there is no such strategy for stores.
     """
     select = plan.select
-    assert select is not None, "a SELECT"
     method = _method(strategy)
     reads = [
         list(stream.reads or source.schema.names)
@@ -125,10 +123,9 @@ def _loaded(source: EventSource, columns: list[str]) -> EventSource:
 
 def explain_select(compiled: CompiledQueryLike, stores: Any, *, analyze: bool = False) -> str:
     """Return what a SELECT reads of stores, in words; ``analyze`` runs it, to tell the cost."""
-    plan = compiled.plan
-    assert plan.select is not None, "a SELECT"
+    plan = select_plan(compiled.plan)
     sources = _sources(named_streams(plan.select, stores, plan.text))
-    planned = with_schemas(compiled, [source.schema for source in sources]).plan
+    planned = with_schemas(compiled, [source.schema for source in sources])
     limited, plans = limit_sources(planned, sources, "auto")
     index = None
     if plan.select.kind is SelectKind.AGGREGATE:
@@ -146,7 +143,9 @@ def explain_select(compiled: CompiledQueryLike, stores: Any, *, analyze: bool = 
     return "\n".join(lines)
 
 
-def _aggregate(plan: Plan, select: SelectPlan, source: EventSource, columns: list[str]) -> pa.Table:
+def _aggregate(
+    plan: SelectsPlan, select: SelectPlan, source: EventSource, columns: list[str]
+) -> pa.Table:
     aggregation = Aggregation(select, plan.time)
     if select.window.extent is Extent.EVENTS:
         aggregation.add(_in_order(source.whole(columns), plan, columns))
@@ -156,7 +155,7 @@ def _aggregate(plan: Plan, select: SelectPlan, source: EventSource, columns: lis
     return aggregation.result()
 
 
-def _in_order(table: pa.Table, plan: Plan, columns: list[str]) -> pa.Table:
+def _in_order(table: pa.Table, plan: SelectsPlan, columns: list[str]) -> pa.Table:
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         found = sort_events(table.select(present(table.column_names, columns)), plan)

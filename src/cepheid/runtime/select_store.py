@@ -11,7 +11,7 @@ from cepheid.engine.events import Columns, read_times
 from cepheid.engine.select_rows import holds, lookup_in
 from cepheid.language import tree
 from cepheid.planner.explain_select import why_not_indexed
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import SelectsPlan
 from cepheid.planner.select_plan import Extent, SelectKind, aliases_in, plain_attribute
 from cepheid.runtime.select_sources import EventSource
 from cepheid.store.aggregates import Aggregate, WindowSpec
@@ -38,9 +38,8 @@ class IndexPlan(NamedTuple):
     interval: Interval
 
 
-def conditions_of(plan: Plan, place: int) -> list[tree.Expression]:
+def conditions_of(plan: SelectsPlan, place: int) -> list[tree.Expression]:
     """Return the conditions that speak of one stream alone."""
-    assert plan.select is not None, "a SELECT"
     alias = plan.select.streams[place].alias
     return [part for part in plan.select.condition if aliases_in(part) == {alias}]
 
@@ -50,11 +49,10 @@ def conditions_of(plan: Plan, place: int) -> list[tree.Expression]:
 
 
 def limit_sources(
-    plan: Plan, sources: list[EventSource], method: str
+    plan: SelectsPlan, sources: list[EventSource], method: str
 ) -> tuple[list[EventSource], list[FilterPlan | None]]:
     """Return sources that read only what a query needs of stores, and why."""
     select = plan.select
-    assert select is not None, "a SELECT"
     counted = select.kind is not SelectKind.FILTER and select.window.extent is Extent.EVENTS
     plans: list[FilterPlan | None] = []
     limited = []
@@ -72,11 +70,10 @@ def limit_sources(
     return limited, plans
 
 
-def limit_stores(plan: Plan, inputs: list[Any], method: str) -> list[Any]:
+def limit_stores(plan: SelectsPlan, inputs: list[Any], method: str) -> list[Any]:
     """Return inputs of which stores read only what their own conditions leave."""
     places = [place for place, one in enumerate(inputs) if isinstance(one, EventSource)]
     found = list(inputs)
-    assert plan.select is not None, "a SELECT"
     counted = plan.select.window.extent is Extent.EVENTS
     if counted and plan.select.kind is SelectKind.JOIN:
         return found
@@ -86,7 +83,7 @@ def limit_stores(plan: Plan, inputs: list[Any], method: str) -> list[Any]:
     return found
 
 
-def _near(plan: Plan, sources: list[EventSource]) -> list[EventSource]:
+def _near(plan: SelectsPlan, sources: list[EventSource]) -> list[EventSource]:
     """Leave out of each stream what is too far from the other one."""
     found = list(sources)
     for place in (0, 1):
@@ -97,7 +94,6 @@ def _near(plan: Plan, sources: list[EventSource]) -> list[EventSource]:
         other = _times(plan, found[1 - place], 1 - place)
         if other is None:
             continue
-        assert plan.select is not None, "a SELECT"
         reach = plan.select.window.within - 1
         near = merged(other.begins - reach, other.ends + reach)
         cover = near if source.cover is None else common(source.cover, near)
@@ -105,7 +101,7 @@ def _near(plan: Plan, sources: list[EventSource]) -> list[EventSource]:
     return found
 
 
-def _times(plan: Plan, source: EventSource, place: int) -> Cover | None:
+def _times(plan: SelectsPlan, source: EventSource, place: int) -> Cover | None:
     """Return the times of a stream's events that meet its own conditions; None for all times."""
     if isinstance(source.events, Snapshot):
         manifest = source.events.manifest
@@ -128,10 +124,9 @@ def _times(plan: Plan, source: EventSource, place: int) -> Cover | None:
 # Aggregates from the index
 
 
-def plan_index(plan: Plan, source: EventSource, method: str) -> IndexPlan | str:
+def plan_index(plan: SelectsPlan, source: EventSource, method: str) -> IndexPlan | str:
     """Return how blocks answer the aggregates of a query, or why they cannot."""
     select, snapshot = plan.select, source.events
-    assert select is not None, "a SELECT"
     assert isinstance(snapshot, Snapshot), "a store"
     manifest = snapshot.manifest
     found = plan_filter(snapshot, conditions_of(plan, 0), plan.time, method)
@@ -172,10 +167,9 @@ def _is_known(schema: pa.Schema, name: str, function: tree.AggregateFunction) ->
     return is_summed(kind) and (number or not summed)
 
 
-def run_index(plan: Plan, source: EventSource, found: IndexPlan) -> pa.Table:
+def run_index(plan: SelectsPlan, source: EventSource, found: IndexPlan) -> pa.Table:
     """Return aggregates of windows, from the index or by a replay, as ``store.aggregate`` does."""
     select, snapshot = plan.select, source.events
-    assert select is not None, "a SELECT"
     table = run_aggregate(snapshot, found.spec, found.interval, found.aggregates, found.plan)
     if select.window.extent is Extent.NONE:
         table = table.drop_columns(["window_start", "window_end"])
@@ -199,14 +193,13 @@ def _with_days(table: pa.Table, aggregate: Aggregate, schema: pa.Schema) -> pa.T
 
 
 def explain_sources(
-    plan: Plan,
+    plan: SelectsPlan,
     plans: list[FilterPlan | None],
     index: IndexPlan | str | None,
     limited: list[EventSource],
 ) -> list[str]:
     """Return what is read of stores, and why."""
     select = plan.select
-    assert select is not None, "a SELECT"
     if isinstance(index, IndexPlan):
         how = "from the index" if index.plan.method == "index" else "by a replay"
         groups = f"planned {index.plan.groups:,} of {index.plan.total:,}"

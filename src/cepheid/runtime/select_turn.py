@@ -16,7 +16,7 @@ from cepheid.engine.select_counted import (
     step_counted,
 )
 from cepheid.engine.select_counted_snapshot import counted_from_bytes, counted_to_bytes
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import SelectsPlan
 from cepheid.runtime.bucket import Outcome, read_bucket, restored, take_in, write_bucket
 from cepheid.runtime.ordering import STEP_ROWS, slices
 from cepheid.runtime.work import Work
@@ -35,7 +35,7 @@ def turn_counted(
         E524 if the state was written by another query, or for other columns; E5xx for what is
         wrong with the events.
     """
-    job = CountedJob.of(Plan.from_json(work.plan), work.schema)
+    job = CountedJob.of(SelectsPlan.from_json(work.plan), work.schema)
     bucket = read_bucket(work, data, KIND)
     state = restored(job, bucket.engine, CountedState.start, counted_from_bytes)
     came = take_in(work, job.plan, bucket, arrived, latest)

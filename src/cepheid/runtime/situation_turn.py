@@ -16,7 +16,7 @@ from cepheid.engine.situations import (
     forget_idle_partitions,
     step_situations,
 )
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import SituationsPlan
 from cepheid.runtime.bucket import Outcome, read_bucket, restored, take_in, write_bucket
 from cepheid.runtime.ordering import STEP_ROWS, slices
 from cepheid.runtime.work import Work
@@ -35,7 +35,7 @@ def turn_situations(
         E524 if the state was written by another query, or for other columns; E5xx for what is
         wrong with the events.
     """
-    job = SituationJob(Plan.from_json(work.plan))
+    job = SituationJob(SituationsPlan.from_json(work.plan))
     bucket = read_bucket(work, data, KIND)
     state = restored(job, bucket.engine, SituationState.start, situations_from_bytes)
     came = take_in(work, job.plan, bucket, arrived, latest)

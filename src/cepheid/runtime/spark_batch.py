@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
-from cepheid.engine.job import lists_matches, lower
+from cepheid.engine.job import check_runs, lower
 from cepheid.options import FILE_STRATEGIES, one_of, refuse
+from cepheid.planner.plan import PatternPlan, SituationsPlan, pattern_plan
 from cepheid.planner.strategies import (
     Strategy,
     StrategyChoice,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from cepheid.planner.plan import Plan
     from cepheid.runtime.local import CompiledQueryLike
 
 SHUFFLE_PARTITIONS_DEFAULT = "200"
@@ -64,13 +64,13 @@ def run_frame(
         E405 if the DataFrame is a stream.
     """
     refuse_stream_of_query(frame, compiled.plan.text)
-    plan = compiled.with_schema(frame.schema).plan
+    plan = pattern_plan(compiled.with_schema(frame.schema).plan)
     result = _run_plan(plan, frame, strategy)
-    return result if plan.output.limit is None else result.limit(plan.output.limit)
+    return result if plan.limit is None else result.limit(plan.limit)
 
 
-def _run_plan(plan: Plan, frame: DataFrame, strategy: str | None) -> DataFrame:
-    lower(plan)  # Says what cannot be run now, and not by a task.
+def _run_plan(plan: PatternPlan, frame: DataFrame, strategy: str | None) -> DataFrame:
+    check_runs(plan)  # Now, and not by a task.
     choice = _choose(plan, strategy)
     projected = project(frame, plan)
     ship_kernels(frame.sparkSession)
@@ -90,7 +90,7 @@ def _run_plan(plan: Plan, frame: DataFrame, strategy: str | None) -> DataFrame:
     return run_key_shuffle(projected, plan, count)
 
 
-def _choose(plan: Plan, strategy: str | None) -> StrategyChoice:
+def _choose(plan: PatternPlan, strategy: str | None) -> StrategyChoice:
     if strategy is None:
         choice = choose_for_frames(plan)
         if choice.strategy is Strategy.ONE_TASK:
@@ -122,7 +122,7 @@ def parallelism(spark: SparkSession) -> int:
     return int(spark.sparkContext.defaultParallelism)
 
 
-def project(frame: DataFrame, plan: Plan) -> DataFrame:
+def project(frame: DataFrame, plan: PatternPlan) -> DataFrame:
     """Return the columns that a plan reads, without events of no consequence."""
     columns = columns_of(frame, plan)
     condition = event_filter(plan, columns)
@@ -131,13 +131,13 @@ def project(frame: DataFrame, plan: Plan) -> DataFrame:
     return kept.select(*(columns[name][0].alias(alias_of(name)) for name in names))
 
 
-def work_of(plan: Plan, schema: pa.Schema, buckets: int) -> tuple[Work, Any]:
+def work_of(plan: PatternPlan, schema: pa.Schema, buckets: int) -> tuple[Work, Any]:
     """Return what tasks need to know, and the Spark schema of their results."""
     results = result_schema_of(plan, schema)
     return Work.of(plan, schema, results, buckets), spark_schema_of(results)
 
 
-def _schema_of(projected: DataFrame, plan: Plan) -> pa.Schema:
+def _schema_of(projected: DataFrame, plan: PatternPlan) -> pa.Schema:
     return arrow_schema_of(projected, names_of(plan, projected.columns))
 
 
@@ -147,7 +147,7 @@ def exchange(blobs: DataFrame, buckets: int) -> DataFrame:
     return there.sortWithinPartitions("begin", "seq")
 
 
-def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
+def run_key_shuffle(projected: DataFrame, plan: PatternPlan, count: int) -> DataFrame:
     """Shuffle the events by key and run the query on every bucket."""
     names = shuffle_attributes(plan)
     buckets = count if names else 1
@@ -158,9 +158,9 @@ def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
         routed = projected.withColumn(tasks.BUCKET, number)
     sent = routed.mapInArrow(tasks.send_events(work), BLOB_DDL)
     arrived = exchange(sent, buckets)
-    if lists_matches(plan):
+    if plan.lists_matches:
         return arrived.mapInArrow(list_bucket(work), schema)
-    if plan.situations is not None or not tasks.needs_merge(lower(plan)):
+    if isinstance(plan, SituationsPlan) or not tasks.needs_merge(lower(plan)):
         return arrived.mapInArrow(tasks.run_events(work), schema)
     partial = arrived.mapInArrow(tasks.run_events(work), BLOB_DDL)
     return exchange(partial, buckets).mapInArrow(tasks.merge_rows(work), schema)
@@ -175,7 +175,7 @@ def canonical(frame: DataFrame, name: str) -> Column:
     return column
 
 
-def run_combine(projected: DataFrame, plan: Plan, profile: Profile, count: int) -> DataFrame:
+def run_combine(projected: DataFrame, plan: PatternPlan, profile: Profile, count: int) -> DataFrame:
     """Summarise every partition, which is a range of time, and multiply the summaries."""
     assert profile.ranges is not None, "partitions that are ranges of time"
     work, schema = work_of(plan, _schema_of(projected, plan), _composers(plan, count))
@@ -185,7 +185,9 @@ def run_combine(projected: DataFrame, plan: Plan, profile: Profile, count: int) 
     return arrived.mapInArrow(tasks.compose_stretches(work), schema)
 
 
-def run_time_shuffle(projected: DataFrame, plan: Plan, profile: Profile, count: int) -> DataFrame:
+def run_time_shuffle(
+    projected: DataFrame, plan: PatternPlan, profile: Profile, count: int
+) -> DataFrame:
     """Shuffle the events by time, summarise every range, and multiply the summaries."""
     edges = profile.edges
     work, schema = work_of(plan, _schema_of(projected, plan), len(edges) + 1)
@@ -196,7 +198,7 @@ def run_time_shuffle(projected: DataFrame, plan: Plan, profile: Profile, count: 
     return arrived.mapInArrow(tasks.compose_stretches(composing), schema)
 
 
-def run_window_shuffle(projected: DataFrame, plan: Plan, profile: Profile) -> DataFrame:
+def run_window_shuffle(projected: DataFrame, plan: PatternPlan, profile: Profile) -> DataFrame:
     """Shuffle the events by time; a task owns the windows that start in its range."""
     before, after = reach(plan)
     edges: list[int] = []
@@ -210,5 +212,5 @@ def run_window_shuffle(projected: DataFrame, plan: Plan, profile: Profile) -> Da
     return exchange(sent, work.buckets).mapInArrow(run_times(work, cuts), schema)
 
 
-def _composers(plan: Plan, count: int) -> int:
+def _composers(plan: PatternPlan, count: int) -> int:
     return count if plan.partition.group_by else 1

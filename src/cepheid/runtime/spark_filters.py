@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
-from cepheid.planner.plan import Plan, WindowKind
+from cepheid.planner.plan import PatternPlan, SituationsPlan, TrendPlan, WindowKind
 from cepheid.planner.template import Template
 from cepheid.runtime.spark_numbers import COMPARE
 
@@ -25,16 +25,18 @@ Lookup = Mapping[str, tuple[Column, ValueKind]]
 _NUMBERS = (ValueKind.INTEGER, ValueKind.DOUBLE)
 
 
-def drops_events(plan: Plan) -> bool:
+def drops_events(plan: PatternPlan) -> bool:
     """Return whether events that fit no variable may be left out (§3.3, §6.6)."""
+    if isinstance(plan, SituationsPlan):
+        return False
     contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
     return not contiguous and plan.window.kind is not WindowKind.COUNT
 
 
-def event_filter(plan: Plan, columns: Lookup) -> Column | None:
+def event_filter(plan: PatternPlan, columns: Lookup) -> Column | None:
     """Return a condition that every event of consequence meets, or None if there is none."""
     conditions = [columns[name][0].isNotNull() for name in plan.partition.attributes]
-    if drops_events(plan):
+    if isinstance(plan, TrendPlan) and drops_events(plan):
         fits = _fits_a_variable(plan, columns)
         conditions += [fits] if fits is not None else []
     return reduce(lambda a, b: a & b, conditions) if conditions else None
@@ -49,7 +51,7 @@ def variables_of(patterns: tuple[Template, ...]) -> dict[str, str]:
     return found
 
 
-def _fits_a_variable(plan: Plan, columns: Lookup) -> Column | None:
+def _fits_a_variable(plan: TrendPlan, columns: Lookup) -> Column | None:
     alternatives: list[Column] = []
     for variable, event_type in variables_of(plan.patterns).items():
         parts: list[Column] = []

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from pyspark.sql import functions as sf
 
-from cepheid.language import tree
 from cepheid.planner.strategies import shuffle_attributes
 from cepheid.runtime.spark_failures import clear_failures
 from cepheid.runtime.spark_schema import alias_of, projected_column
@@ -21,7 +20,7 @@ from cepheid.runtime.spark_tasks import Ranges
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from cepheid.planner.plan import Plan
+    from cepheid.planner.plan import PatternPlan
 
 BLOCK_BITS = 18
 BLOCK_ROWS = 1 << BLOCK_BITS
@@ -63,7 +62,7 @@ class Profile(NamedTuple):
     edges: tuple[int, ...]
 
 
-def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
+def profile_partitions(projected: DataFrame, plan: PatternPlan, count: int) -> Profile:
     """Return what the partitions of a DataFrame are, for ``count`` tasks."""
     names = shuffle_attributes(plan)
     keys = [projected_column(projected, name) for name in names]
@@ -115,7 +114,7 @@ def _microseconds(frame: DataFrame, name: str) -> Column:
     return column.cast("long")
 
 
-def _ranges(blocks: list[_Block], plan: Plan) -> Ranges | None:
+def _ranges(blocks: list[_Block], plan: PatternPlan) -> Ranges | None:
     """Return the ranges of partitions, or None if two of them overlap."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -129,7 +128,7 @@ def _ranges(blocks: list[_Block], plan: Plan) -> Ranges | None:
         first[here] = min(block.first, first.get(here, block.first))
         last[here] = max(block.last, last.get(here, block.last))
     # Events of one time in two partitions are in their order only where that order counts.
-    together = plan.ties is tree.Ties.ARRIVAL and not plan.tiebreak
+    together = plan.orders_ties and not plan.tiebreak
     parts = sorted(first, key=lambda p: (first[p], last[p], p))
     for before, after in itertools.pairwise(parts):
         tied = last[before] == first[after]

@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.united import united_schema
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import TrendPlan
 from cepheid.planner.strategies import live_attributes
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.blobs import split
@@ -94,9 +94,9 @@ def stream_workload(
     return rows, late_events(frame, next(iter(plans.values())), watermark)
 
 
-def _plan_of(name: str, query: Any, frame: DataFrame) -> Plan:
+def _plan_of(name: str, query: Any, frame: DataFrame) -> TrendPlan:
     try:
-        plan: Plan = query.with_schema(frame.schema).plan
+        plan: TrendPlan = query.with_schema(frame.schema).plan
         check_windows(plan)
         if plan.window.emit_early:
             message = "rows of `EMIT EARLY` change, and those of other rules do not"
@@ -108,7 +108,9 @@ def _plan_of(name: str, query: Any, frame: DataFrame) -> Plan:
     return plan
 
 
-def _rows(frame: DataFrame, plans: dict[str, Plan], watermark: str, *, merge: bool) -> DataFrame:
+def _rows(
+    frame: DataFrame, plans: dict[str, TrendPlan], watermark: str, *, merge: bool
+) -> DataFrame:
     spark = frame.sparkSession
     found = {name: c for plan in plans.values() for name, c in columns_of(frame, plan).items()}
     # In one order whatever rules there are: they keep events between micro-batches.
@@ -140,14 +142,14 @@ def _rows(frame: DataFrame, plans: dict[str, Plan], watermark: str, *, merge: bo
     return rows_of_turns(sent, watermark, turns, results)
 
 
-def _seen(plan: Plan, schema: pa.Schema, frame: DataFrame) -> pa.Schema:
+def _seen(plan: TrendPlan, schema: pa.Schema, frame: DataFrame) -> pa.Schema:
     """Return the columns that a rule is given; whole events have no parts of structures beside."""
     if plan.columns is not None:
         return schema
     return pa.schema([field for field in schema if field.name in frame.columns])
 
 
-def _classes(plans: dict[str, Plan]) -> dict[Attributes, list[str]]:
+def _classes(plans: dict[str, TrendPlan]) -> dict[Attributes, list[str]]:
     found: dict[Attributes, list[str]] = {}
     for name, plan in plans.items():
         found.setdefault(tuple(sorted(live_attributes(plan))), []).append(name)
@@ -175,7 +177,7 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
 
     def run(batches: Batches) -> Batches:
         first = classes[0].work.work
-        plan = Plan.from_json(first.plan)
+        plan = TrendPlan.from_json(first.plan)
         seq = partition_id() << 32
         for chunk in chunks(batches):
             table = with_names(chunk, first.schema)

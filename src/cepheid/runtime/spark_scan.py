@@ -10,13 +10,14 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cepheid.engine.job import lower
+from cepheid.engine.job import check_runs
 from cepheid.options import FILE_STRATEGIES, one_of, refuse
-from cepheid.planner.plan import Plan, WindowKind
+from cepheid.planner.plan import PatternPlan, pattern_plan
 from cepheid.planner.strategies import (
     Strategy,
     choose_for_files,
     detects_by_time,
+    is_one_window,
     why_not_composed,
 )
 from cepheid.runtime import spark_tasks as tasks
@@ -77,8 +78,8 @@ def run_path(
     if why:
         return _fall_back(compiled, spark, paths, why, wanted)
     footers = read_footers(paths, compiled.plan.time)
-    plan = compiled.with_schema(footers.schema).plan
-    lower(plan)  # Says what cannot be run now, and not by a task.
+    plan = pattern_plan(compiled.with_schema(footers.schema).plan)
+    check_runs(plan)  # Now, and not by a task.
     choice = choose_for_files(plan)
     if choice.strategy is not Strategy.SCAN_SLICES:
         return _fall_back(compiled, spark, paths, choice.reason, wanted, notice=False)
@@ -93,7 +94,7 @@ def run_path(
     names = plan.columns if plan.columns is not None else footers.schema.names
     schema = file_schema(flat_schema(footers.schema, names))
     result = _scan(spark, plan, units, schema)
-    return result if plan.output.limit is None else result.limit(plan.output.limit)
+    return result if plan.limit is None else result.limit(plan.limit)
 
 
 def read_frame(spark: SparkSession, paths: list[str]) -> DataFrame:
@@ -127,12 +128,12 @@ def _fall_back(
     return run_frame(compiled, read_frame(spark, paths))
 
 
-def _scan(spark: SparkSession, plan: Plan, units: list[Unit], schema: Any) -> DataFrame:
+def _scan(spark: SparkSession, plan: PatternPlan, units: list[Unit], schema: Any) -> DataFrame:
     ship_kernels(spark)
     count = parallelism(spark)
     before, after = reach(plan)
     span = units[-1].last - units[0].first + 1 if units else 0
-    whole = plan.window.kind is WindowKind.NONE and not detects_by_time(plan)
+    whole = is_one_window(plan) and not detects_by_time(plan)
     composed = whole or (
         # Windows as long as the files would make every task read everything.
         before + after > span // (2 * count) and not why_not_composed(plan)
@@ -169,9 +170,8 @@ def _run_slices(work: Work, slices: list[Slice]) -> Task:
 def _summarise_slice(work: Work, slices: list[Slice]) -> Task:
     def run(batches: tasks.Batches) -> tasks.Batches:
         for number in _numbers(batches):
-            job = work.job()
-            reader = Reader(job.plan, work.schema)
-            yield from tasks.summarise(work, job, reader.events(slices[number]), number)
+            reader = Reader(work.planned(), work.schema)
+            yield from tasks.summarise(work, reader.events(slices[number]), number)
 
     return tasks.in_task(run)
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.language import tree
 from cepheid.language.formatter import as_written
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import SelectsPlan
 from cepheid.planner.select_plan import Extent, SelectKind
 from cepheid.runtime.files import find_files
 from cepheid.runtime.select_run import is_frame, with_schemas
@@ -55,9 +55,8 @@ def run_frames(
         refuse_stream_of_query(stream, compiled.plan.text)
     session = spark or next(s.sparkSession for s in streams if is_frame(s))
     inputs = [_opened(stream, session) for stream in streams]
-    plan = with_schemas(compiled, [one.schema for one in inputs]).plan
+    plan = with_schemas(compiled, [one.schema for one in inputs])
     select = plan.select
-    assert select is not None, "a SELECT"
     if select.kind is SelectKind.AGGREGATE and isinstance(inputs[0], EventSource):
         index = plan_index(plan, inputs[0], strategy or "auto")
         if isinstance(index, IndexPlan) and index.plan.method == "index":
@@ -101,10 +100,9 @@ def _in_utc(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
-def select_frames(plan: Plan, frames: Sequence[DataFrame]) -> DataFrame:
+def select_frames(plan: SelectsPlan, frames: Sequence[DataFrame]) -> DataFrame:
     """Return the rows of a SELECT over DataFrames."""
     select = plan.select
-    assert select is not None, "a SELECT"
     if select.kind is SelectKind.JOIN:
         return join_frames(plan, frames)
     stream = stream_of(select.streams[0].alias, frames[0])
@@ -124,7 +122,7 @@ def select_frames(plan: Plan, frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def aggregate_stream(
-    plan: Plan,
+    plan: SelectsPlan,
     stream: Stream,
     expressions: Expressions,
     *,
@@ -133,7 +131,6 @@ def aggregate_stream(
 ) -> DataFrame:
     """Return the aggregates of windows and keys; a live stream has its clock already."""
     select = plan.select
-    assert select is not None, "a SELECT"
     keys = [stream.typed(key.attribute).column.alias(key.name) for key in select.keys]
     aggregates = [
         _aggregate(a.function, a.argument, expressions).alias(a.name)

@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.engine.select_counted import CountedJob, empty_rows
 from cepheid.language import tree
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import SelectsPlan
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.bucket import Outcome
 from cepheid.runtime.select_join_turn import empty_pairs, turn_joined
@@ -41,11 +41,10 @@ if TYPE_CHECKING:
 
 
 def stream_counted(
-    plan: Plan, frame: DataFrame, *, watermark: str, late: str
+    plan: SelectsPlan, frame: DataFrame, *, watermark: str, late: str
 ) -> DataFrame | tuple[DataFrame, DataFrame]:
     """Return the rows of full windows of a stream and, if asked, its late events."""
     select = plan.select
-    assert select is not None, "a SELECT"
     stream = stream_of(select.streams[0].alias, frame)
     expressions = Expressions(lambda node: stream.typed(node.attribute.text))
     # What WHERE drops does not exist, so it moves no watermark either.
@@ -54,7 +53,7 @@ def stream_counted(
     return rows if late == "drop" else (rows, late_events(kept.frame, plan, watermark))
 
 
-def _counted(plan: Plan, stream: Stream, watermark: str) -> DataFrame:
+def _counted(plan: SelectsPlan, stream: Stream, watermark: str) -> DataFrame:
     names = _needed(plan)
     projected = _projected(stream, names)
     schema = arrow_schema_of(projected, names)
@@ -70,10 +69,9 @@ def _counted(plan: Plan, stream: Stream, watermark: str) -> DataFrame:
     return rows_of_turns(sent, watermark, take_counted(work), results)
 
 
-def _needed(plan: Plan) -> list[str]:
+def _needed(plan: SelectsPlan) -> list[str]:
     """Return the columns that windows need; WHERE has been asked."""
     select = plan.select
-    assert select is not None, "a SELECT"
     names = {plan.time, *plan.tiebreak, *(key.attribute for key in select.keys)}
     for argument in (a.argument for a in select.aggregates if a.argument is not None):
         nodes = tree.walk(argument)
@@ -98,10 +96,11 @@ def take_counted(work: Work) -> tasks.Turns:
     return tasks.turns_of(one)
 
 
-def stream_counted_join(plan: Plan, frames: Sequence[DataFrame], watermark: str) -> DataFrame:
+def stream_counted_join(
+    plan: SelectsPlan, frames: Sequence[DataFrame], watermark: str
+) -> DataFrame:
     """Return the pairs of two streams."""
     select = plan.select
-    assert select is not None, "a SELECT"
     projected, schemas = [], []
     for stream, frame in zip(select.streams, frames, strict=True):
         names = stream.reads if stream.reads is not None else tuple(frame.columns)

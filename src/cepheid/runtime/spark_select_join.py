@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import SelectsPlan
 from cepheid.planner.select_plan import Extent
 from cepheid.runtime.spark_expressions import Expressions, Typed
 from cepheid.runtime.spark_select_rows import project, stream_of
@@ -32,9 +32,10 @@ class Sides:
     Every column of stream n is called ``cepheid n name``; the time is there as a moment too.
     """
 
-    def __init__(self, plan: Plan, frames: Sequence[DataFrame], watermark: str | None) -> None:
+    def __init__(
+        self, plan: SelectsPlan, frames: Sequence[DataFrame], watermark: str | None
+    ) -> None:
         select = plan.select
-        assert select is not None, "a SELECT"
         self.select = select
         self.frames: list[DataFrame] = []
         self.clocks: list[Clock] = []
@@ -87,7 +88,9 @@ class Sides:
         return self._typed[node.variable.text, node.attribute.text]
 
 
-def join_frames(plan: Plan, frames: Sequence[DataFrame], watermark: str | None = None) -> DataFrame:
+def join_frames(
+    plan: SelectsPlan, frames: Sequence[DataFrame], watermark: str | None = None
+) -> DataFrame:
     """Return the pairs of two DataFrames; with a watermark, of two streams."""
     sides = Sides(plan, frames, watermark)
     if sides.select.window.extent is Extent.EVENTS:

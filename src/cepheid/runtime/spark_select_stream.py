@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.planner.explain_select import why_not_live
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import SelectsPlan, select_plan
 from cepheid.planner.select_plan import Extent, SelectKind, SelectPlan
 from cepheid.runtime.select_run import with_schemas
 from cepheid.runtime.select_sources import named_streams
@@ -44,8 +44,7 @@ def stream_select(
     UnsupportedError
         E405 if the query cannot be a live one.
     """
-    plan = compiled.plan
-    assert plan.select is not None, "a SELECT"
+    plan = select_plan(compiled.plan)
     frames = named_streams(plan.select, events, plan.text)
     for frame in frames:
         check_stream(frame, late)
@@ -56,7 +55,7 @@ def stream_select(
     if late == "side" and (why := why_no_late(plan.select)):
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
-    planned = with_schemas(compiled, [frame.schema for frame in frames]).plan
+    planned = with_schemas(compiled, [frame.schema for frame in frames])
     delay_of(frames[0].sparkSession, watermark)  # Says what is wrong with it, and Spark a page.
     return _stream(planned, frames, watermark, late)
 
@@ -71,10 +70,9 @@ def why_no_late(select: SelectPlan) -> str:
 
 
 def _stream(
-    plan: Plan, frames: Sequence[DataFrame], watermark: str, late: str
+    plan: SelectsPlan, frames: Sequence[DataFrame], watermark: str, late: str
 ) -> DataFrame | tuple[DataFrame, DataFrame]:
     select = plan.select
-    assert select is not None, "a SELECT"
     if select.kind is SelectKind.FILTER:
         return select_frames(plan, frames)
     set_up(frames[0].sparkSession)

@@ -16,7 +16,7 @@ from cepheid.engine.situation_job import SituationJob
 from cepheid.engine.situation_stretches import KEY, TIME
 from cepheid.engine.situations import SituationState, finish_situations, step_situations
 from cepheid.engine.tables import table_from_bytes, table_to_bytes
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import SituationsPlan
 from cepheid.runtime.blobs import (
     STRETCH,
     Blob,
@@ -38,7 +38,7 @@ def run_situations(
     work: Work, tables: Iterable[pa.Table], begin: int | None = None, end: int | None = None
 ) -> Batches:
     """Yield the rows of events in the order of time, as they are certain, within a range."""
-    job = SituationJob(Plan.from_json(work.plan))
+    job = SituationJob(SituationsPlan.from_json(work.plan))
     state = SituationState.start(job)
     for table in tables:
         state, rows = step_situations(job, state, table)
@@ -59,7 +59,7 @@ def _between(rows: pa.Table, begin: int | None, end: int | None) -> pa.Table:
 
 def summarise_situations(work: Work, tables: Iterable[pa.Table], seq: int) -> Batches:
     """Yield the stretches of events in the order of time, for the tasks of their partitions."""
-    job = SituationJob(Plan.from_json(work.plan))
+    job = SituationJob(SituationsPlan.from_json(work.plan))
     for place, events in enumerate(tables):
         table = summarise_events(job, events)
         bucket = _buckets(job, table, work.buckets)
@@ -73,7 +73,7 @@ def summarise_situations(work: Work, tables: Iterable[pa.Table], seq: int) -> Ba
 
 def compose_situations(work: Work, blobs: Iterable[Blob]) -> Batches:
     """Yield the rows of stretches, which come in the order of time."""
-    job = SituationJob(Plan.from_json(work.plan))
+    job = SituationJob(SituationsPlan.from_json(work.plan))
     tables = (table_from_bytes(blob.payload) for blob in blobs)
     for rows in compose(job, tables, work.schema):
         yield from _report(work, rows)

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cepheid.engine.job import Job, lists_matches
+from cepheid.engine.job import Job
 from cepheid.engine.listing import EVERYTHING, Owned
 from cepheid.engine.match_tables import MATCH_ID
 from cepheid.engine.match_windows import judged_by_window
 from cepheid.engine.partials import RowsOfRuns
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState, finish, step
-from cepheid.planner.plan import Plan, WindowKind
+from cepheid.planner.plan import PatternPlan, Plan, SituationsPlan, WindowKind
 from cepheid.planner.strategies import detects_by_time
 from cepheid.runtime import spark_gpu
 from cepheid.runtime.blobs import blobs_of
@@ -33,16 +33,16 @@ ID_BITS = 40
 """Matches of a task are numbered in so many bits, with the task above them."""
 
 
-def reach(plan: Plan) -> tuple[int, int]:
+def reach(plan: PatternPlan) -> tuple[int, int]:
     """Return how far a task reads before and after its range, to own windows as a whole."""
-    window = plan.window
-    if plan.situations is not None:
+    if isinstance(plan, SituationsPlan):
         return (plan.situations.within or 0) if detects_by_time(plan) else 0, 0
+    window = plan.window
     if window.kind in (WindowKind.NONE, WindowKind.COUNT):
         return 0, 0
     if window.kind is WindowKind.TRAILING:
         return window.within, 0
-    if lists_matches(plan) and judged_by_window(plan):
+    if plan.lists_matches and judged_by_window(plan):
         # Whether an earlier window has had a match, that window must tell (§7.2).
         return (window.overlap - 1) * window.slide, window.within
     return 0, window.within
@@ -50,7 +50,7 @@ def reach(plan: Plan) -> tuple[int, int]:
 
 def run_slice(work: Work, piece: Slice, number: int) -> Batches:
     """Yield the results of the windows that start in a slice or, without SLIDE, end in it."""
-    plan = Plan.from_json(work.plan)
+    plan = work.planned()
     before, after = reach(plan)
     reader = Reader(plan, work.schema)
     tables = reader.events(piece, before=before, after=after, event_before=detects_by_time(plan))
@@ -85,11 +85,11 @@ def run_range(work: Work, tables: Iterable[pa.Table], owned: Owned, number: int)
 
     ``number`` tells ranges of one query apart.
     """
-    job = work.job()
-    if job.plan.situations is not None:
+    if isinstance(work.planned(), SituationsPlan):
         yield from run_situations(work, tables, owned.begin, owned.end)
         return
-    if lists_matches(job.plan):
+    job = work.job()
+    if job.plan.lists_matches:
         yield from list_tables(work, job, tables, owned, number)
         return
     report = Report(work, job, final=True)

@@ -22,14 +22,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import Row, StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, PartitioningColumn, SelectedColumn
 
-from cepheid.engine.job import lists_matches
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.events.schema import EventSchema, read_schema
 from cepheid.language.parser import parse
 from cepheid.planner.bind import Source
 from cepheid.planner.compile import compile_query
-from cepheid.planner.plan import Plan, WindowKind
-from cepheid.planner.strategies import detects_by_time
+from cepheid.planner.plan import PatternPlan, Plan, SelectsPlan, pattern_plan
+from cepheid.planner.strategies import detects_by_time, is_whole_stream
 from cepheid.runtime.local import run_batches
 from cepheid.runtime.ordering import STEP_ROWS, ordered, slices
 from cepheid.runtime.scan import Slice, cut, find_paths, flat_schema, read_footers, units_of
@@ -57,13 +56,13 @@ def register(spark: Any) -> None:
         spark.conf.set(name, value)
 
 
-def _plan(text: str, time: str, type_: str, schema: EventSchema | None) -> Plan:
+def _plan(text: str, time: str, type_: str, schema: EventSchema | None) -> PatternPlan:
     parsed = parse(text)
     plan = compile_query(parsed, text, Source(time, type_, (), schema))
-    if plan.select is not None:
+    if isinstance(plan, SelectsPlan):
         message = "a SELECT has no pattern: write it as SQL of Spark"
         raise UnsupportedError([Diagnostic("E404", message)], text)
-    return plan
+    return pattern_plan(plan)
 
 
 @dataclass
@@ -79,7 +78,7 @@ class TrendFunction:
     """``cepheid(TABLE(events), 'RETURN ...', time => 'ts', type => 'type')``."""
 
     def __init__(self, planned: PlannedFunction) -> None:
-        self._plan = Plan.from_json(planned.plan)
+        self._plan = pattern_plan(Plan.from_json(planned.plan))
         _refuse_micro_batch(self._plan.text)
         self._schema = pa.ipc.read_schema(pa.py_buffer(planned.events))
         self._stamps = planned.stamps
@@ -107,7 +106,7 @@ class TrendFunction:
         whole = to_arrow_schema(table, timezone="UTC")
         schema = flat_schema(whole, columns)
         # Matches are numbered, and limited, in one place.
-        groups = () if lists_matches(plan) else plan.partition.group_by
+        groups = () if plan.lists_matches else plan.partition.group_by
         stamps = tuple(
             n for n, f in enumerate(schema) if pa.types.is_timestamp(f.type) and f.type.tz
         )
@@ -206,7 +205,7 @@ class TrendSource(DataSource):
         del schema
         return TrendReader(*self._planned())
 
-    def _planned(self) -> tuple[Plan, pa.Schema, Any]:
+    def _planned(self) -> tuple[PatternPlan, pa.Schema, Any]:
         options = self.options
         for name in ("path", "query"):
             if name not in options:
@@ -231,19 +230,19 @@ class TrendSource(DataSource):
 class TrendReader(DataSourceReader):
     """Runs the query where the files are read."""
 
-    def __init__(self, plan: Plan, schema: pa.Schema, units: Any) -> None:
+    def __init__(self, plan: PatternPlan, schema: pa.Schema, units: Any) -> None:
         self._plan = plan.to_json()
         self._schema = schema.serialize().to_pybytes()
         self._units = units
 
     def partitions(self) -> list[InputPartition]:
         """Return the slices of time that can be worked off on their own."""
-        plan = Plan.from_json(self._plan)
+        plan = pattern_plan(Plan.from_json(self._plan))
         before, after = reach(plan)
         by_time = detects_by_time(plan)
-        whole = plan.window.kind in (WindowKind.NONE, WindowKind.COUNT) and not by_time
+        whole = is_whole_stream(plan) and not by_time
         # A source cannot count the rows of all its tasks.
-        if whole or plan.output.limit is not None or not self._units:
+        if whole or plan.limit is not None or not self._units:
             return [SlicePartition(Slice(None, None, tuple(self._units)), 0)]
         pieces = cut(self._units, SLICES_MAX, before=before, after=after, event_before=by_time)
         return [SlicePartition(piece, number) for number, piece in enumerate(pieces)]
@@ -251,7 +250,7 @@ class TrendReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the results of a slice."""
         assert isinstance(partition, SlicePartition), "the source's own partition"
-        plan = Plan.from_json(self._plan)
+        plan = pattern_plan(Plan.from_json(self._plan))
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
         work = Work.of(plan, schema, result_schema_of(plan, schema), 1)
         yield from run_slice(work, partition.piece, partition.number)

@@ -16,10 +16,18 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from cepheid.engine.job import lower
+from cepheid.engine.job import check_runs
 from cepheid.engine.listing import Owned
 from cepheid.events.nanoseconds import in_microseconds
-from cepheid.planner.plan import Plan, WindowKind
+from cepheid.planner.plan import (
+    PatternPlan,
+    Plan,
+    SituationsPlan,
+    TrendPlan,
+    WindowKind,
+    pattern_plan,
+)
+from cepheid.planner.strategies import is_whole_stream
 from cepheid.runtime import spark_tasks as tasks
 from cepheid.runtime.spark_batch import parallelism, run_frame, work_of
 from cepheid.runtime.spark_kernels import ship_kernels
@@ -74,20 +82,20 @@ def run_store(
     """Run a query over a store with Spark and return its result."""
     snapshot = store.snapshot()
     schema = snapshot.manifest.schema
-    plan = compiled.with_schema(schema).plan
-    lower(plan)  # Says what cannot be run now, and not by a task.
+    plan = pattern_plan(compiled.with_schema(schema).plan)
+    check_runs(plan)  # Now, and not by a task.
     replay = plan_replay(snapshot, plan, method or "auto")
     version = Version(str(store.path.resolve()), snapshot.manifest.version)
     ship_kernels(spark)
     slices = slices_of(snapshot, plan, replay, SLICES_PER_TASK * parallelism(spark))
     numbers = spark.range(0, len(slices), 1, len(slices))
-    if plan.situations is not None or plan.window.kind not in TIME_WINDOWS:
+    if isinstance(plan, SituationsPlan) or is_whole_stream(plan):
         frame = _read_frame(numbers, version, slices, plain_schema(schema))
         return run_frame(compiled, frame)
     shown = file_schema(pa.schema([schema.field(n) for n in columns_of(plan, snapshot)]))
     work, results = work_of(plan, shown, 1)
     result = numbers.mapInArrow(_run_slices(work, version, slices), results)
-    return result if plan.output.limit is None else result.limit(plan.output.limit)
+    return result if plan.limit is None else result.limit(plan.limit)
 
 
 def store_frame(store: EventStore, spark: SparkSession, cover: Cover | None = None) -> DataFrame:
@@ -101,10 +109,12 @@ def store_frame(store: EventStore, spark: SparkSession, cover: Cover | None = No
     return _read_frame(numbers, version, slices, plain_schema(snapshot.manifest.schema))
 
 
-def slices_of(snapshot: Snapshot, plan: Plan, replay: ReplayPlan, count: int) -> list[StoreSlice]:
+def slices_of(
+    snapshot: Snapshot, plan: PatternPlan, replay: ReplayPlan, count: int
+) -> list[StoreSlice]:
     """Cut what is replayed into slices of about equal numbers of row groups."""
     cover = snapshot.clip_cover(replay.cover or Cover.of(Interval()))
-    before, after = reach(plan) if plan.situations is None else (0, 0)
+    before, after = reach(plan) if isinstance(plan, TrendPlan) else (0, 0)
     return _cut(cover, edges_of(snapshot, cover, count), before, after)
 
 

@@ -15,11 +15,18 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from cepheid.engine.job import lists_matches, lower
+from cepheid.engine.job import lower
 from cepheid.engine.partials import is_whole
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.options import Held, holder_of, one_of, refuse, texts
-from cepheid.planner.plan import Plan, WindowKind
+from cepheid.planner.plan import (
+    PatternPlan,
+    Plan,
+    SituationsPlan,
+    WindowKind,
+    pattern_plan,
+    trend_plan,
+)
 from cepheid.planner.strategies import live_attributes, live_pane, why_no_panes
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.spark_batch import (
@@ -65,7 +72,7 @@ def stream_frame(
         E405 if the windows of the query never close.
     """
     check_stream(frame, late)
-    plan = compiled.with_schema(frame.schema).plan
+    plan = pattern_plan(compiled.with_schema(frame.schema).plan)
     check_windows(plan)
     set_up(frame.sparkSession)
     results = _results(frame, plan, watermark)
@@ -87,7 +94,7 @@ def check_stream(frame: DataFrame, late: str) -> None:
         refuse("E592", "this DataFrame is no stream: `run` answers queries over it")
 
 
-def check_windows(plan: Plan) -> None:
+def check_windows(plan: PatternPlan) -> None:
     """Reject queries whose windows never close on a stream.
 
     Raises
@@ -95,10 +102,10 @@ def check_windows(plan: Plan) -> None:
     UnsupportedError
         E405, or E404 if the query cannot be run at all.
     """
-    if plan.situations is not None:
+    if isinstance(plan, SituationsPlan):
         return  # Matches are certain sooner or later; windows bound what is kept for them.
     lower(plan)
-    if plan.output.limit is not None:
+    if plan.limit is not None:
         message = "`LIMIT` stops a listing, and a live query goes on"
         helps = ("leave LIMIT out, and stop the query when there is enough",)
         raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
@@ -106,7 +113,7 @@ def check_windows(plan: Plan) -> None:
         message = "without a window, a query over a stream has no result before its end"
         helps = ("add `WITHIN 10 minutes SLIDE 10 minutes`",)
         raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
-    apart = lists_matches(plan) or is_whole(lower(plan))
+    apart = plan.lists_matches or is_whole(lower(plan))
     if plan.window.kind is WindowKind.COUNT and not apart:
         message = "windows counted in events close for each partition at its own time, so a group "
         message += "of several partitions is never complete"
@@ -161,7 +168,7 @@ def partitions_of(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.sql.shuffle.partitions") or parallelism(spark))
 
 
-def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
+def _results(frame: DataFrame, plan: PatternPlan, watermark: str) -> DataFrame:
     columns = columns_of(frame, plan)
     names = names_of(plan, frame.columns)
     projected = frame.select(*(columns[name][0].alias(alias_of(name)) for name in names))
@@ -177,7 +184,7 @@ def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
         number = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
         projected = projected.withColumn(BUCKET, number)
     if by_panes:
-        send = tasks.send_stream(work, buckets, pane=live_pane(plan))
+        send = tasks.send_stream(work, buckets, pane=live_pane(trend_plan(plan)))
         sent = projected.mapInArrow(send, tasks.SENT_DDL)
         blobs = sent.withWatermark("latest", watermark)
         closed = _payloads(blobs, tasks.take_pane_turns(work, buckets), "append")
@@ -186,7 +193,7 @@ def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
         return ours.mapInArrow(tasks.compose_panes(work), spark_schema_of(results))
     sent = projected.mapInArrow(tasks.send_stream(work, buckets), tasks.SENT_DDL)
     # Rows of open windows take the place of those that left before.
-    mode = "update" if plan.window.emit_early else "append"
+    mode = "update" if plan.emits_early else "append"
     return rows_of_turns(sent, watermark, tasks.take_turns(work), results, mode)
 
 

@@ -35,7 +35,7 @@ from cepheid.engine.summaries import (
 from cepheid.engine.tables import table_from_bytes, table_to_bytes
 from cepheid.errors import CepheidError, DataError, Diagnostic
 from cepheid.language import tree
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import Plan, SituationsPlan
 from cepheid.planner.strategies import shuffle_attributes
 from cepheid.runtime import spark_gpu
 from cepheid.runtime.blobs import (
@@ -179,7 +179,7 @@ def run_events(work: Work) -> Callable[[Batches], Batches]:
 
     def run(batches: Batches) -> Batches:
         plan = Plan.from_json(work.plan)
-        if plan.situations is not None:
+        if isinstance(plan, SituationsPlan):
             yield from run_situations(work, merged_events(plan, blobs_of(batches)))
             return
         job = work.job()
@@ -300,7 +300,7 @@ def summarise_partition(work: Work, ranges: Ranges, block: int) -> Callable[[Bat
                     times.extend((int(found[0]), int(found[-1])))
                     yield table
 
-        yield from summarise(work, work.job(), checked(), here)
+        yield from summarise(work, checked(), here)
         if times and (min(times), max(times)) != (ranges.first.get(here), ranges.last.get(here)):
             message = "the partitions of the DataFrame were not the same when it was read again"
             helps = ("cache it, or pass strategy='key shuffle'",)
@@ -330,8 +330,8 @@ def summarise_bucket(work: Work) -> Callable[[Batches], Batches]:
     """Return a task that summarises the events of its range of time, which come as blobs."""
 
     def run(batches: Batches) -> Batches:
-        job = work.job()
-        yield from summarise(work, job, merged_events(job.plan, blobs_of(batches)), partition_id())
+        tables = merged_events(work.planned(), blobs_of(batches))
+        yield from summarise(work, tables, partition_id())
 
     return in_task(run)
 
@@ -340,11 +340,12 @@ RAW_RATIO = 4
 """With fewer events for each matrix, the events themselves travel."""
 
 
-def summarise(work: Work, job: Job, tables: Iterable[pa.Table], seq: int) -> Batches:
+def summarise(work: Work, tables: Iterable[pa.Table], seq: int) -> Batches:
     """Yield the summaries of events in order, or the events where these are fewer numbers."""
-    if job.plan.situations is not None:
+    if isinstance(work.planned(), SituationsPlan):
         yield from summarise_situations(work, tables, seq)
         return
+    job = work.job()
     iterator = iter(tables)
     first = next(iterator, None)
     if first is None:
@@ -419,10 +420,10 @@ def compose_stretches(work: Work) -> Callable[[Batches], Batches]:
     """Return a task that multiplies the summaries of its groups, which come in order of time."""
 
     def run(batches: Batches) -> Batches:
-        job = work.job()
-        if job.plan.situations is not None:
+        if isinstance(work.planned(), SituationsPlan):
             yield from compose_situations(work, blobs_of(batches))
             return
+        job = work.job()
         composer = Composer(job)
         for blob in blobs_of(batches):
             if blob.kind == STRETCH:

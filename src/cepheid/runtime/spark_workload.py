@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from cepheid.engine.job import lists_matches, lower
+from cepheid.engine.job import lower
 from cepheid.engine.united import QUERY, unite, united_schema
 from cepheid.engine.workload import (
     Found,
@@ -26,7 +26,7 @@ from cepheid.engine.workload import (
     finish_workload,
 )
 from cepheid.errors import CepheidError, DataError
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import TrendPlan, trend_plan
 from cepheid.planner.sharing import share
 from cepheid.planner.strategies import shuffle_attributes
 from cepheid.runtime import spark_tasks as tasks
@@ -91,10 +91,10 @@ def run_workload(
     """
     frame = read_frame(spark, find_paths(events)) if isinstance(events, str) else events
     refuse_stream_of_query(frame, "")
-    plans: dict[str, Plan] = {}
+    plans: dict[str, TrendPlan] = {}
     for name, query in zip(workload.names, workload.queries, strict=True):
         try:
-            plans[name] = query.with_schema(frame.schema).plan
+            plans[name] = trend_plan(query.with_schema(frame.schema).plan)
             lower(plans[name])
         except CepheidError as error:
             error.file = name
@@ -128,19 +128,19 @@ def run_workload(
     return united.select(*(sf.col(f"`{name}`") for name in schema.names))
 
 
-def _schema(frame: DataFrame, plan: Plan) -> pa.Schema:
+def _schema(frame: DataFrame, plan: TrendPlan) -> pa.Schema:
     columns = columns_of(frame, plan)
     projected = frame.select(*(column.alias(alias_of(n)) for n, (column, _) in columns.items()))
     return arrow_schema_of(projected, columns)
 
 
-def _shuffles(plans: dict[str, Plan]) -> tuple[list[list[str]], list[str]]:
+def _shuffles(plans: dict[str, TrendPlan]) -> tuple[list[list[str]], list[str]]:
     """Return the queries of each shuffle, and those that run as they do alone."""
     found: dict[tuple[str, ...], list[str]] = {}
     alone: list[str] = []
     for name, plan in plans.items():
         keys = tuple(sorted(shuffle_attributes(plan)))
-        if not keys or lists_matches(plan) or tasks.needs_merge(lower(plan)):
+        if not keys or plan.lists_matches or tasks.needs_merge(lower(plan)):
             alone.append(name)
         else:
             found.setdefault(keys, []).append(name)
@@ -149,7 +149,7 @@ def _shuffles(plans: dict[str, Plan]) -> tuple[list[list[str]], list[str]]:
 
 
 def _run_together(
-    workload: SparkWorkloadLike, plans: dict[str, Plan], frame: DataFrame
+    workload: SparkWorkloadLike, plans: dict[str, TrendPlan], frame: DataFrame
 ) -> DataFrame:
     """Shuffle the events of several queries once, and run all of them on every bucket."""
     first = next(iter(plans.values()))
@@ -181,7 +181,7 @@ def run_bucket(shared: SharedWork) -> Callable[[tasks.Batches], tasks.Batches]:
     """Return a task that runs a workload over the events of its bucket."""
 
     def run(batches: tasks.Batches) -> tasks.Batches:
-        plans = [Plan.from_json(data) for data in shared.plans]
+        plans = [TrendPlan.from_json(data) for data in shared.plans]
         job = WorkloadJob(share(shared.names, plans, merge=shared.merge))
         state = WorkloadState(job)
         found = Found.nothing(job)

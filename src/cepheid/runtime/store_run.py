@@ -17,7 +17,7 @@ from cepheid.engine.job import lower
 from cepheid.engine.listing import empty_matches
 from cepheid.engine.united import unite
 from cepheid.options import METHODS, one_of
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import Plan, pattern_plan
 from cepheid.runtime.explained import explain_replay
 from cepheid.runtime.local import (
     CompiledQueryLike,
@@ -62,7 +62,7 @@ def measure_store(compiled: CompiledQueryLike, store: EventStore, method: str = 
     one_of("strategy", method, METHODS)
     snapshot = store.snapshot()
     schema = snapshot.manifest.schema
-    plan = compiled.with_schema(schema).plan
+    plan = pattern_plan(compiled.with_schema(schema).plan)
     replay = plan_replay(snapshot, plan, method)
     table = run_batches(plan, events_of(snapshot, plan, replay), schema)
     return StoreRun(table, replay, snapshot.effort)
@@ -77,8 +77,7 @@ def list_store(compiled: CompiledQueryLike, store: EventStore) -> pa.RecordBatch
         If the query returns aggregates.
     """
     snapshot = store.snapshot()
-    plan = compiled.with_schema(snapshot.manifest.schema).plan
-    check_lists(plan)
+    plan = check_lists(compiled.with_schema(snapshot.manifest.schema).plan)
     job = lower(plan)
     tables = list_batches(job, events_of(snapshot, plan, plan_replay(snapshot, plan)))
     return reader_of(empty_matches(job, snapshot.manifest.schema).schema, tables)
@@ -91,7 +90,8 @@ def explain_store(compiled: CompiledQueryLike, store: EventStore, *, analyze: bo
         replay, effort = run.replay, run.effort
     else:
         snapshot = store.snapshot()
-        replay = plan_replay(snapshot, compiled.with_schema(snapshot.manifest.schema).plan)
+        plan = pattern_plan(compiled.with_schema(snapshot.manifest.schema).plan)
+        replay = plan_replay(snapshot, plan)
         effort = None
     return explain_replay(replay, effort)
 

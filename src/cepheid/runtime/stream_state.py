@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from cepheid.engine.events import Columns, KeyTable
 from cepheid.engine.idle import forget_idle_keys
-from cepheid.engine.job import Job, lists_matches
+from cepheid.engine.job import Job
 from cepheid.engine.partials import RowsOfRuns
 from cepheid.engine.results import build_table
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
 from cepheid.engine.step import PartitionState, advance, finish, step
-from cepheid.planner.plan import Plan, WindowKind, WindowPlan
+from cepheid.planner.plan import SituationsPlan, WindowKind, WindowPlan
 from cepheid.runtime.bucket import Outcome, read_bucket, restored, take_in, write_bucket
 from cepheid.runtime.local import LOOK_BACK_ROWS
 from cepheid.runtime.ordering import STEP_ROWS, slices
@@ -43,7 +43,7 @@ def turn(
     DataError
         E524 if the state was written by another query; E5xx for what is wrong with the events.
     """
-    if Plan.from_json(work.plan).situations is not None:
+    if isinstance(work.planned(), SituationsPlan):
         return turn_situations(work, data, arrived, latest)
     job = work.job()
     bucket = read_bucket(work, data, KIND)
@@ -52,7 +52,7 @@ def turn(
     results = work.result_schema.empty_table()
     partitions = len(state.keys)
     if came.until is not None:
-        take = list_until if lists_matches(job.plan) else _answer_until
+        take = list_until if job.plan.lists_matches else _answer_until
         state, found = take(job, state, came.ready, came.until, work.schema)
         results = work.shown(found)
         partitions = len(state.keys)

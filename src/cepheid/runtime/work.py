@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from cepheid.engine.job import Job, lower
 from cepheid.events.nanoseconds import in_microseconds
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import PatternPlan, Plan, TrendPlan, pattern_plan
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -27,19 +27,22 @@ class Work(msgspec.Struct, frozen=True):
         plan: Plan, schema: pa.Schema, results: pa.Schema, buckets: int, *, delay: int = 0
     ) -> Work:
         """Return the work of a plan over events of a schema."""
-        window = plan.window if plan.select is None else plan.select.window
         return Work(
             plan.to_json(),
             schema.serialize().to_pybytes(),
             results.serialize().to_pybytes(),
             buckets,
             delay,
-            window.tick_ns,
+            plan.tick_ns,
         )
+
+    def planned(self) -> PatternPlan:
+        """Return the plan of a query with a pattern."""
+        return pattern_plan(Plan.from_json(self.plan))
 
     def job(self) -> Job:
         """Return the job of the plan."""
-        return lower(Plan.from_json(self.plan))
+        return lower(TrendPlan.from_json(self.plan))
 
     @property
     def time(self) -> str:

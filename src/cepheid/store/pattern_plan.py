@@ -6,10 +6,9 @@ import numpy as np
 
 from cepheid.language import tree
 from cepheid.planner.contiguous import shape_of
-from cepheid.planner.plan import Plan, WindowKind
+from cepheid.planner.plan import PatternPlan, SituationsPlan, TrendPlan, WindowKind
 from cepheid.planner.required import required_chain
 from cepheid.planner.select_plan import conjuncts_of
-from cepheid.planner.situation_plan import SituationPlan
 from cepheid.planner.thresholds import thresholds_of
 from cepheid.store.candidates import Axis, SymbolSource
 from cepheid.store.chains import Chain, costs_of, fewest, find_symbol
@@ -37,7 +36,7 @@ from cepheid.store.snapshot import Cover, Snapshot
 
 
 def plan_replay(
-    snapshot: Snapshot, plan: Plan, method: str = "auto", forced: Picked | None = None
+    snapshot: Snapshot, plan: PatternPlan, method: str = "auto", forced: Picked | None = None
 ) -> ReplayPlan:
     """Find out which part of a store a query must read.
 
@@ -55,8 +54,8 @@ def plan_replay(
     """
     if method == "replay":
         return full_replay(snapshot, "a full replay is asked for")
-    if plan.situations is not None:
-        return _plan_situations(snapshot, plan, plan.situations, method)
+    if isinstance(plan, SituationsPlan):
+        return _plan_situations(snapshot, plan, method)
     chain = best_chain(snapshot, plan)
     if chain is None:
         why = "no variable that every match binds has a condition that an index can answer"
@@ -76,13 +75,12 @@ def plan_replay(
     return found
 
 
-def _plan_situations(
-    snapshot: Snapshot, plan: Plan, situations: SituationPlan, method: str
-) -> ReplayPlan:
+def _plan_situations(snapshot: Snapshot, plan: SituationsPlan, method: str) -> ReplayPlan:
     """Return nothing if a definition that every match needs has no event, else everything.
 
     A match takes a situation of each definition (§9.4); listed ones are rows of their own (§9.9).
     """
+    situations = plan.situations
     where = [] if situations.where is None else list(conjuncts_of(situations.where))
     numbers = situations.listed or range(len(situations.definitions))
     needed = [situations.definitions[number] for number in numbers]
@@ -103,7 +101,7 @@ TRAILING_WEIGHT = 3.0
 """How much longer an event runs if every event ends a window."""
 
 
-def _window(snapshot: Snapshot, plan: Plan) -> Window:
+def _window(snapshot: Snapshot, plan: TrendPlan) -> Window:
     """Return what the cost depends on: an event is run for every window and state."""
     columns = len(snapshot.manifest.schema if plan.columns is None else plan.columns)
     within, slide = plan.window.within, plan.window.slide
@@ -115,7 +113,7 @@ def _window(snapshot: Snapshot, plan: Plan) -> Window:
     return Window(within, slide, columns, weight=weight)
 
 
-def best_chain(snapshot: Snapshot, plan: Plan) -> Chain | None:
+def best_chain(snapshot: Snapshot, plan: TrendPlan) -> Chain | None:
     """Return the chain of the pattern that finds the fewest events; AND needs both patterns."""
     thresholds = thresholds_of(plan)
     best: Chain | None = None
@@ -133,7 +131,7 @@ def best_chain(snapshot: Snapshot, plan: Plan) -> Chain | None:
     return best
 
 
-def _cover(snapshot: Snapshot, plan: Plan, chain: Chain, chosen: Chosen) -> Cover:
+def _cover(snapshot: Snapshot, plan: TrendPlan, chain: Chain, chosen: Chosen) -> Cover:
     """Return the cover of some symbols, each looked up in so many indexes."""
     symbols = [chain.symbols[place] for place, _ in chosen]
     found = [find_symbol(chain, place, depth) for place, depth in chosen]
@@ -149,7 +147,9 @@ def _cover(snapshot: Snapshot, plan: Plan, chain: Chain, chosen: Chosen) -> Cove
     return cover if beside is None else common(cover, beside)
 
 
-def _cover_adjacent(snapshot: Snapshot, plan: Plan, chain: Chain, chosen: Chosen) -> Cover | None:
+def _cover_adjacent(
+    snapshot: Snapshot, plan: TrendPlan, chain: Chain, chosen: Chosen
+) -> Cover | None:
     """Return the windows of contiguous matches, by how many events their symbols are apart.
 
     Events must have one order: those of equal time would else not break a match.

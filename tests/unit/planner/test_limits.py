@@ -7,7 +7,7 @@ import pytest
 from cepheid.api import query
 from cepheid.errors import DIAGNOSTICS_MAX, BindError
 from cepheid.language.parser import parse
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import Plan, trend_plan
 from cepheid.planner.rewrite import rewrite_pattern
 
 
@@ -37,7 +37,9 @@ def test_ten_warnings_are_kept_of_many() -> None:
 
 
 def test_many_optional_parts_between_negations() -> None:
-    template = plan(f"RETURN COUNT(*) PATTERN SEQ({numbered('A#?, NOT N#', 30)}, Z)").patterns[0]
+    template = trend_plan(
+        plan(f"RETURN COUNT(*) PATTERN SEQ({numbered('A#?, NOT N#', 30)}, Z)")
+    ).patterns[0]
     # Each NOT leads, when nothing stood before it, or stands between.
     assert (len(template.states), len(template.guards)) == (31, 60)
 
@@ -49,14 +51,16 @@ def test_the_number_of_negations_has_a_limit() -> None:
 
 
 def test_negations_that_decide_nothing_have_no_limit_of_their_own() -> None:
-    template = plan(f"RETURN COUNT(*) PATTERN SEQ(A, {numbered('NOT N#', 20)}, B)").patterns[0]
+    template = trend_plan(
+        plan(f"RETURN COUNT(*) PATTERN SEQ(A, {numbered('NOT N#', 20)}, B)")
+    ).patterns[0]
     assert [(edge.clear, edge.hit) for edge in template.edges] == [((), ()), (tuple(range(20)), ())]
 
 
 def test_negations_that_all_derivations_ask_for_decide_nothing() -> None:
     text = f"RETURN COUNT(*) PATTERN SEQ(A, {numbered('NOT N#', 9)}, B OR SEQ(NOT M, B))"
     # Only M tells the two ways to B apart.
-    assert {len(edge.hit) for edge in plan(text).patterns[0].edges} == {0, 1}
+    assert {len(edge.hit) for edge in trend_plan(plan(text)).patterns[0].edges} == {0, 1}
 
 
 def test_the_number_of_edges_has_a_limit() -> None:
@@ -75,7 +79,7 @@ def test_loops_around_loops_with_negation_are_built() -> None:
     pattern = "A?"
     for number in range(20):
         pattern = f"(SEQ({pattern}, NOT N{number}, B{number}?))+"
-    assert plan(f"RETURN COUNT(*) PATTERN {pattern}").patterns[0].recursive
+    assert trend_plan(plan(f"RETURN COUNT(*) PATTERN {pattern}")).patterns[0].recursive
 
 
 def test_min_length_is_blamed_if_the_pattern_fits_without() -> None:
@@ -88,13 +92,15 @@ def test_min_length_is_blamed_if_the_pattern_fits_without() -> None:
 
 
 def test_repeated_variables_of_many_states() -> None:
-    columns = plan("RETURN A.x, B.x PATTERN SEQ(A+, B) MIN LENGTH 1000 WITHIN 5 s").output.columns
+    columns = trend_plan(
+        plan("RETURN A.x, B.x PATTERN SEQ(A+, B) MIN LENGTH 1000 WITHIN 5 s")
+    ).output.columns
     assert [column.repeated for column in columns] == [True, False]
 
 
 def test_a_variable_in_two_places_is_repeated() -> None:
     text = "RETURN A.x, B.x, C.x PATTERN SEQ(A, B, A, C?) OR SEQ(C, B) WITHIN 5 s"
-    columns = plan(text).output.columns
+    columns = trend_plan(plan(text)).output.columns
     assert [column.repeated for column in columns] == [True, False, False]
 
 

@@ -9,7 +9,15 @@ from cepheid.api import query
 from cepheid.language.formatter import format_expression, format_pattern
 from cepheid.language.parser import parse
 from cepheid.planner.explain import explain_mermaid
-from cepheid.planner.plan import Evaluator, Granularity, OutputKind, Plan, WindowKind
+from cepheid.planner.plan import (
+    Evaluator,
+    Granularity,
+    OutputKind,
+    Plan,
+    SelectsPlan,
+    WindowKind,
+    trend_plan,
+)
 from cepheid.planner.rewrite import rewrite_pattern
 from cepheid.planner.template import START
 
@@ -65,9 +73,9 @@ def test_leading_negation_of_greta_q3_sees_the_whole_segment() -> None:
     assert q3.partition.attributes == ("segment",)
     (partial,) = q3.partition.partial
     assert (partial.attribute, partial.variables) == ("vehicle", ("P",))
-    (guard,) = q3.patterns[0].guards
+    (guard,) = trend_plan(q3).patterns[0].guards
     assert guard.place == "leading"
-    assert [e.clear for e in q3.patterns[0].edges if e.source == START] == [(0,)]
+    assert [e.clear for e in trend_plan(q3).patterns[0].edges if e.source == START] == [(0,)]
 
 
 def test_predicates_are_sorted_by_kind() -> None:
@@ -76,9 +84,12 @@ def test_predicates_are_sorted_by_kind() -> None:
         "AND (b.x < NEXT(b).x AND COUNT(b) > 2) AND LAST(b).x > a.x WITHIN 5 s"
     )
     result = plan(text)
-    assert [p.variable for p in result.local] == ["a", None]
-    assert [(e.prev_variable, e.next_variable) for e in result.edges] == [("a", "b"), ("b", "b")]
-    assert [format_expression(p.expression) for p in result.globals] == [
+    assert [p.variable for p in trend_plan(result).local] == ["a", None]
+    assert [(e.prev_variable, e.next_variable) for e in trend_plan(result).edges] == [
+        ("a", "b"),
+        ("b", "b"),
+    ]
+    assert [format_expression(p.expression) for p in trend_plan(result).globals] == [
         "COUNT(b) > 2",
         "LAST(b).x > a.x",
     ]
@@ -86,9 +97,9 @@ def test_predicates_are_sorted_by_kind() -> None:
 
 def test_order_of_writing_decides_only_if_both_orders_can_be() -> None:
     forward = plan("RETURN COUNT(*) PATTERN SEQ(A, B) WHERE B.x > A.x WITHIN 5 s")
-    assert (forward.edges[0].prev_variable, forward.warnings) == ("A", ())
+    assert (trend_plan(forward).edges[0].prev_variable, forward.warnings) == ("A", ())
     both = plan("RETURN COUNT(*) PATTERN (SEQ(A, B))+ WHERE B.x > A.x WITHIN 5 s")
-    assert both.edges[0].prev_variable == "B"
+    assert trend_plan(both).edges[0].prev_variable == "B"
     assert [w.code for w in both.warnings] == ["W302"]
 
 
@@ -102,14 +113,14 @@ def test_order_of_writing_decides_only_if_both_orders_can_be() -> None:
     ],
 )
 def test_windows(clause: str, kind: WindowKind, numbers: tuple[int, ...]) -> None:
-    window = plan(f"RETURN COUNT(*) PATTERN A {clause}").window
+    window = trend_plan(plan(f"RETURN COUNT(*) PATTERN A {clause}")).window
     seconds = (window.within, window.slide, window.pane)
     assert window.kind is kind
     assert (*(length // 1_000_000 for length in seconds), window.overlap) == numbers
 
 
 def test_count_windows() -> None:
-    window = plan("RETURN COUNT(*) PATTERN A WITHIN 10 EVENTS SLIDE 4 EVENTS").window
+    window = trend_plan(plan("RETURN COUNT(*) PATTERN A WITHIN 10 EVENTS SLIDE 4 EVENTS")).window
     assert (window.kind, window.within, window.slide) == (WindowKind.COUNT, 10, 4)
 
 
@@ -118,7 +129,7 @@ def test_result_columns_have_the_documented_names() -> None:
         "RETURN k, COUNT(*), COUNT(A), SUM(A.x), AVG(A.x), MIN(A.x) AS least, MAX(A.a.b), "
         "LOG2(COUNT(*)) PATTERN A+ GROUP-BY k HAVING SUM(A.y) > 1 AND least < 5 AND count > 1"
     )
-    output = plan(text).output
+    output = trend_plan(plan(text)).output
     assert output.kind is OutputKind.AGGREGATES
     assert [c.name for c in output.columns] == [
         *("k", "count", "count_A", "sum_A_x", "avg_A_x", "least", "max_A_a.b", "log2_count")
@@ -127,7 +138,7 @@ def test_result_columns_have_the_documented_names() -> None:
 
 
 def test_attributes_of_repeated_variables_are_lists() -> None:
-    columns = plan("RETURN a.x, b.x PATTERN SEQ(A a, B b+) WITHIN 5 s").output.columns
+    columns = trend_plan(plan("RETURN a.x, b.x PATTERN SEQ(A a, B b+) WITHIN 5 s")).output.columns
     assert [(c.name, c.repeated) for c in columns] == [("a_x", False), ("b_x", True)]
 
 
@@ -156,9 +167,11 @@ def test_rewriting(pattern: str, simpler: str) -> None:
 def test_plans_of_another_version_are_rejected() -> None:
     data = plan("PATTERN A WITHIN 5 s").to_json()
     with pytest.raises(ValueError, match="version 99"):
-        Plan.from_json(data.replace(b'"version":1', b'"version":99'))
+        Plan.from_json(data.replace(b'"version":2', b'"version":99'))
     with pytest.raises(ValueError, match="no plan"):
         Plan.from_json(b"{}")
+    with pytest.raises(ValueError, match="a TrendPlan, not a SelectsPlan"):
+        SelectsPlan.from_json(data)
 
 
 @pytest.mark.parametrize("text", VALID_QUERIES)
