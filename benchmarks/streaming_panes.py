@@ -17,9 +17,10 @@ from benchmarks.streaming import QUERIES, SECOND
 import cepheid
 from cepheid.engine.live_panes import place_panes
 from cepheid.planner.strategies import live_pane
-from cepheid.runtime.pane_turn import rows_of_panes, turn_panes
+from cepheid.runtime.live_by_panes import LiveByPanes, rows_of_panes
+from cepheid.runtime.live_jobs import live_job
+from cepheid.runtime.microbatch import turn
 from cepheid.runtime.spark_schema import result_schema_of
-from cepheid.runtime.stream_state import turn
 from cepheid.runtime.work import Work
 
 BATCH_ROWS = 1_250_000
@@ -55,9 +56,9 @@ def run(text: str, batches: list[pa.Table], buckets: int) -> tuple[float, float,
         parts = [batch.take(np.flatnonzero(place == b)) for b in range(buckets)]
         taken, given = [], []
         for bucket, part in enumerate(parts):
-            take = turn if buckets == 1 else turn_panes
+            job = live_job(work) if buckets == 1 else LiveByPanes.of(work)
             begin = time.process_time()
-            data[bucket], outcome = take(work, data.get(bucket), [part], latest)
+            data[bucket], outcome = turn(job, work, data.get(bucket), [part], latest)
             taken.append(time.process_time() - begin)
             given.append(outcome.results)
         closed = [table for table in given if len(table)]

@@ -42,15 +42,12 @@ from cepheid.framing import frame, unframe
 from cepheid.planner.plan import select_plan, situations_plan, trend_plan
 from cepheid.planner.sharing import share
 from cepheid.planner.strategies import live_pane
-from cepheid.runtime import rules_turn, select_turn, situation_turn
 from cepheid.runtime.bucket import read_bucket
-from cepheid.runtime.pane_turn import KIND as PANES
-from cepheid.runtime.pane_turn import turn_panes
-from cepheid.runtime.rules_turn import turn_rules
-from cepheid.runtime.select_join_turn import turn_joined
-from cepheid.runtime.select_turn import turn_counted
-from cepheid.runtime.situation_turn import turn_situations
-from cepheid.runtime.stream_state import turn
+from cepheid.runtime.live_by_panes import LiveByPanes
+from cepheid.runtime.live_jobs import live_job
+from cepheid.runtime.live_join import turn_joined
+from cepheid.runtime.live_workload import LiveWorkload
+from cepheid.runtime.microbatch import turn
 from cepheid.runtime.work import Work
 from cepheid.testing.harness import stream
 
@@ -90,7 +87,7 @@ def of_trends() -> dict[str, State]:
         work = live.work
         found[f"{name}, live"] = State(
             live.data[0],
-            lambda data, work=work: turn(work, data, [], None),  # type: ignore[misc]  # as above
+            lambda data, work=work: turn(live_job(work), work, data, [], None),  # type: ignore[misc]  # as above
         )
     return found
 
@@ -104,8 +101,10 @@ def of_panes() -> dict[str, State]:
     start = LivePanes.start(job, live_pane(job.plan), EVENTS.schema)
     data = max(live.data.values(), key=len)
     return {
-        "panes": State(engine_of(live.work, data, PANES), start.read),
-        "panes, live": State(data, lambda data: turn_panes(live.work, data, [], None)),
+        "panes": State(engine_of(live.work, data, LiveByPanes.of(live.work).kind), start.read),
+        "panes, live": State(
+            data, lambda data: turn(LiveByPanes.of(live.work), live.work, data, [], None)
+        ),
     }
 
 
@@ -119,12 +118,12 @@ def of_situations() -> dict[str, State]:
     table = situations_of(rows)
     results = cepheid.query(text).run(table).schema
     work = Work.of(plan, table.schema, results, 1, delay=1_000_000)
-    data, _ = turn_situations(work, None, [table], 8_000_000)
+    data, _ = turn(live_job(work), work, None, [table], 8_000_000)
     job = SituationJob(situations_plan(plan))
-    engine = engine_of(work, data, situation_turn.KIND)
+    engine = engine_of(work, data, live_job(work).kind)
     return {
         "situations": State(engine, lambda data: situations_from_bytes(job, data)),
-        "situations, live": State(data, lambda data: turn_situations(work, data, [], None)),
+        "situations, live": State(data, lambda data: turn(live_job(work), work, data, [], None)),
     }
 
 
@@ -139,13 +138,15 @@ def of_workloads() -> dict[str, State]:
     bucket.turn(texts, EVENTS, LATER)
     assert bucket.data is not None
     work = rules_of(texts, EVENTS.schema, 1_000_000)
-    engine = engine_of(work.work, bucket.data, rules_turn.KIND)
+    engine = engine_of(work.work, bucket.data, LiveWorkload(work).kind)
     return {
         "workload": State(
             workload_to_bytes(job, state), lambda data: workload_from_bytes(job, data)
         ),
         "rules": State(engine, lambda data: rules_from_bytes(data, EVENTS.schema)),
-        "rules, live": State(bucket.data, lambda data: turn_rules(work, data, [], None)),
+        "rules, live": State(
+            bucket.data, lambda data: turn(LiveWorkload(work), work.work, data, [], None)
+        ),
     }
 
 
@@ -158,14 +159,14 @@ def of_selects() -> dict[str, State]:
     plan = counted.plan_of(text)
     work = counted.work_of(plan, delay=2_000)
     last = counted.LATER + 7_000
-    data, _ = turn_counted(work, None, [rows_of(events)], last)
+    data, _ = turn(live_job(work), work, None, [rows_of(events)], last)
     job = CountedJob.of(select_plan(plan), work.schema)
     works = joined.works_of(joined.TEXT, delay=2_000)
     pair, _ = joined.turn(works, None, [events[:6], events[2:]])
-    engine = engine_of(work, data, select_turn.KIND)
+    engine = engine_of(work, data, live_job(work).kind)
     return {
         "counted": State(engine, lambda data: counted_from_bytes(job, data)),
-        "counted, live": State(data, lambda data: turn_counted(work, data, [], None)),
+        "counted, live": State(data, lambda data: turn(live_job(work), work, data, [], None)),
         "join, live": State(pair, lambda data: turn_joined(works, data, [[], []], [None, None])),
     }
 

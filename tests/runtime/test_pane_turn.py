@@ -34,7 +34,8 @@ from cepheid.errors import BindError, DataError
 from cepheid.planner import strategies
 from cepheid.planner.plan import WindowKind, WindowPlan, pattern_plan, trend_plan
 from cepheid.planner.strategies import cut_panes, why_no_panes
-from cepheid.runtime.pane_turn import turn_panes
+from cepheid.runtime.live_by_panes import LiveByPanes
+from cepheid.runtime.microbatch import turn
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import patterns, streams
@@ -199,7 +200,7 @@ def test_a_checkpoint_of_another_query_is_refused() -> None:
         (live.work, b"nonsense", "no state"),
     ):
         with pytest.raises(DataError, match=why) as caught:
-            turn_panes(work, data, [], None)
+            turn(LiveByPanes.of(work), work, data, [], None)
         assert caught.value.diagnostics[0].code == "E524"
 
 

@@ -23,8 +23,9 @@ from cepheid.engine.united import united_schema
 from cepheid.errors import DataError, UnsupportedError
 from cepheid.planner.plan import Plan, pattern_plan
 from cepheid.runtime.bucket import read_bucket
+from cepheid.runtime.live_workload import LiveWorkload, RulesWork
+from cepheid.runtime.microbatch import turn
 from cepheid.runtime.ordering import ordered
-from cepheid.runtime.rules_turn import KIND, RulesWork, turn_rules
 from cepheid.runtime.spark_schema import result_schema_of
 from cepheid.runtime.spark_stream import check_windows
 from cepheid.runtime.work import Work
@@ -73,7 +74,7 @@ class Stream:
     ) -> None:
         work = work_of(rules, self.schema, self.delay)
         arrived = [] if events is None else [events]
-        self.data, outcome = turn_rules(work, self.data, arrived, latest, passed)
+        self.data, outcome = turn(LiveWorkload(work, passed), work.work, self.data, arrived, latest)
         assert outcome.late == 0
         for row in outcome.results.to_pylist():
             self.rows.setdefault(row.pop("query"), []).append(row)
@@ -175,7 +176,7 @@ def test_keys_that_come_no_more_are_forgotten() -> None:
         bucket.turn(rules, part, (number + 1) * SECOND)
         assert bucket.data is not None
         work = work_of(rules, part.schema, 0).work
-        engine = read_bucket(work, bucket.data, KIND, same_columns=False).engine
+        engine = read_bucket(work, bucket.data, "rules", same_columns=False).engine
         assert engine is not None
         saved = rules_from_bytes(engine, work.schema)
         for generation in saved.generations:

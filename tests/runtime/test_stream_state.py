@@ -28,12 +28,13 @@ from cepheid.errors import BindError, DataError, QuerySyntaxError, UnsupportedEr
 from cepheid.planner.plan import Plan, WindowKind, pattern_plan, trend_plan
 from cepheid.planner.strategies import is_one_window, live_pane, why_no_panes
 from cepheid.runtime import stream_matches
+from cepheid.runtime.live_by_panes import LiveByPanes, rows_of_panes
+from cepheid.runtime.live_jobs import live_job
 from cepheid.runtime.local import run_table
+from cepheid.runtime.microbatch import turn
 from cepheid.runtime.ordering import ordered
-from cepheid.runtime.pane_turn import rows_of_panes, turn_panes
 from cepheid.runtime.spark_schema import result_schema_of
 from cepheid.runtime.spark_stream import check_windows
-from cepheid.runtime.stream_state import turn
 from cepheid.runtime.work import Work
 from cepheid.testing.harness import stream
 from cepheid.testing.query_strategies import cases
@@ -80,11 +81,11 @@ class Live:
         self._turns([self.work.schema.empty_table() for _ in self.buckets], FOREVER)
 
     def _turns(self, arrived: list[pa.Table], latest: int | None) -> None:
-        take = turn_panes if self.by_panes else turn
+        job = LiveByPanes.of(self.work) if self.by_panes else live_job(self.work)
         tables = []
         for bucket, part in enumerate(arrived):
             came = [part] if len(part) else []
-            data, outcome = take(self.work, self.data.get(bucket), came, latest)
+            data, outcome = turn(job, self.work, self.data.get(bucket), came, latest)
             self.data[bucket] = data
             self.late += outcome.late
             if len(outcome.results):
@@ -284,10 +285,10 @@ def test_a_checkpoint_of_something_else_is_refused() -> None:
     ):
         changed = Live(query(other), schema, delay=0, buckets=buckets)
         with pytest.raises(DataError, match=why) as caught:
-            turn(changed.work, live.data[0], [], None)
+            turn(live_job(changed.work), changed.work, live.data[0], [], None)
         assert caught.value.diagnostics[0].code == "E524"
     with pytest.raises(DataError, match="no state"):
-        turn(live.work, b"nonsense", [], None)
+        turn(live_job(live.work), live.work, b"nonsense", [], None)
 
 
 def test_early_rows_are_those_of_all_events_so_far() -> None:

@@ -16,9 +16,10 @@ import cepheid
 from cepheid.engine.select_counted import CountedJob, empty_rows
 from cepheid.errors import DataError
 from cepheid.planner.plan import Plan, select_plan
-from cepheid.runtime import select_turn
+from cepheid.runtime import live_select
 from cepheid.runtime.bucket import Outcome
-from cepheid.runtime.select_turn import turn_counted
+from cepheid.runtime.live_jobs import live_job
+from cepheid.runtime.microbatch import turn
 from cepheid.runtime.work import Work
 from cepheid.testing.oracle_select import evaluate_select
 
@@ -74,10 +75,10 @@ def turns(work: Work, batches: list[Events]) -> tuple[Events, list[Outcome], byt
     found, outcomes = [], []
     for batch in batches:
         latest = max((event["ts"] for event in batch), default=None)
-        data, outcome = turn_counted(work, data, [table_of(batch)] if batch else [], latest)
+        data, outcome = turn(live_job(work), work, data, [table_of(batch)] if batch else [], latest)
         found += outcome.results.to_pylist()
         outcomes.append(outcome)
-    data, outcome = turn_counted(work, data, [], 10**9)
+    data, outcome = turn(live_job(work), work, data, [], 10**9)
     assert outcome.buffered == 0
     return found + outcome.results.to_pylist(), [*outcomes, outcome], data
 
@@ -99,7 +100,7 @@ def test_any_micro_batches_give_the_full_windows(
     arrival = {ts: ts + 1_000 * delay for ts, delay in zip(times, delays, strict=True)}
     mixed = sorted(events, key=lambda event: arrival[event["ts"]])
     kept = kept_by(text, mixed)
-    with patch.object(select_turn, "STEP_ROWS", data.draw(st.sampled_from((1, 4, 1 << 18)))):
+    with patch.object(live_select, "STEP_ROWS", data.draw(st.sampled_from((1, 4, 1 << 18)))):
         found, outcomes, _ = turns(work_of(plan_of(text), delay=3_000), cut(data, kept))
     assert unordered(found) == unordered(expected)
     assert sum(outcome.late for outcome in outcomes) == 0
@@ -122,12 +123,12 @@ def test_the_state_does_not_grow_with_the_stream() -> None:
         plan_of("SELECT AVG(y), MIN(x) FROM s GROUP BY g WINDOW 50 EVENTS SLIDE 7 EVENTS")
     )
     data, sizes = None, []
-    for turn in range(40):
-        times = LATER + 1_000 * np.arange(turn * 500, (turn + 1) * 500)
+    for number in range(40):
+        times = LATER + 1_000 * np.arange(number * 500, (number + 1) * 500)
         events = [
             {"ts": int(ts), "k": "p", "g": int(ts) // 1_000 % 3, "x": 1, "y": 0.5} for ts in times
         ]
-        data, outcome = turn_counted(work, data, [table_of(events)], int(times[-1]))
+        data, outcome = turn(live_job(work), work, data, [table_of(events)], int(times[-1]))
         sizes.append(len(data))
         assert outcome.open_windows <= 3 * 8
     assert sizes[-1] < 1.1 * sizes[5]
@@ -168,7 +169,7 @@ def test_other_queries_and_columns_do_not_go_on_with_a_state() -> None:
     text = "SELECT SUM(x) FROM s GROUP BY k WINDOW 2 EVENTS"
     work = work_of(plan_of(text))
     event = {"ts": LATER, "k": "p", "g": 1, "x": 1, "y": 0.0}
-    data, _ = turn_counted(work, None, [table_of([event])], LATER)
+    data, _ = turn(live_job(work), work, None, [table_of([event])], LATER)
     changed = [
         work_of(plan_of(text.replace("2 EVENTS", "3 EVENTS"))),
         work_of(plan_of(text, tiebreak=["x"])),
@@ -176,6 +177,6 @@ def test_other_queries_and_columns_do_not_go_on_with_a_state() -> None:
     ]
     for other in changed:
         with pytest.raises(DataError, match="E524"):
-            turn_counted(other, data, [], LATER)
+            turn(live_job(other), other, data, [], LATER)
     with pytest.raises(DataError, match="E524"):
-        turn_counted(work, b"nothing", [], LATER)
+        turn(live_job(work), work, b"nothing", [], LATER)

@@ -25,8 +25,9 @@ from cepheid.engine.situations import SituationState, finish_situations, step_si
 from cepheid.errors import DataError
 from cepheid.framing import frame, unframe
 from cepheid.planner.plan import Plan, pattern_plan, situations_plan
+from cepheid.runtime.live_jobs import live_job
 from cepheid.runtime.local import run_table
-from cepheid.runtime.situation_turn import turn_situations
+from cepheid.runtime.microbatch import turn
 from cepheid.runtime.work import Work
 
 OVERLAPS = "PARTITION BY k DEFINE A AS a, B AS b PATTERN A overlaps;before B WITHIN 5 s"
@@ -60,12 +61,12 @@ def test_a_live_stream_gives_the_rows_of_a_batch(case: Case, delay: int, size: i
     for offset in range(0, len(table), size):
         part = table.slice(offset, size)
         latest = int(np.asarray(part["ts"])[0])
-        data, outcome = turn_situations(
-            work, data, [part.take(list(range(len(part)))[::-1])], latest
+        data, outcome = turn(
+            live_job(work), work, data, [part.take(list(range(len(part)))[::-1])], latest
         )
         assert outcome.late == 0
         found.append(outcome.results)
-    data, outcome = turn_situations(work, data, [], 1 << 60)
+    data, outcome = turn(live_job(work), work, data, [], 1 << 60)
     found.append(outcome.results)
     if not plan.tiebreak and len(set(table["ts"].to_pylist())) == len(table):
         assert pa.concat_tables(found).to_pylist() == results.to_pylist()
@@ -108,15 +109,15 @@ def test_old_situations_and_idle_partitions_are_forgotten() -> None:
     plan = plan_of(OVERLAPS)
     table = pa.Table.from_pylist(events, SCHEMA)
     work = Work.of(plan, SCHEMA, run_table(pattern_plan(plan), table).schema, 1)
-    data, _ = turn_situations(work, None, [table], None)
-    data, outcome = turn_situations(work, data, [], 1 << 60)
+    data, _ = turn(live_job(work), work, None, [table], None)
+    data, outcome = turn(live_job(work), work, data, [], 1 << 60)
     job = SituationJob(situations_plan(plan))
     state = SituationState.start(job)
     for offset in range(0, len(table), 16):
         state, _ = step_situations(job, state, table.slice(offset, 16))
     assert state.situation_count < 20
     assert outcome.partitions == 200
-    _, outcome = turn_situations(work, data, [], 1 << 60)
+    _, outcome = turn(live_job(work), work, data, [], 1 << 60)
     assert outcome.partitions < 10
 
 

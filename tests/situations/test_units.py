@@ -16,7 +16,8 @@ from tests.situations.test_situations import table_of
 
 import cepheid
 from cepheid.planner.ticks import TICKS_NS
-from cepheid.runtime.situation_turn import turn_situations
+from cepheid.runtime.live_jobs import live_job
+from cepheid.runtime.microbatch import turn
 from cepheid.runtime.work import Work
 
 LISTED = "DEFINE X AS a AT LEAST 5 s SITUATIONS X"
@@ -65,9 +66,9 @@ def test_units_agree_on_a_live_stream(case: Case, unit: str) -> None:
     found = [results.schema.empty_table()]
     for offset in range(0, len(table), 2):
         part = table.slice(offset, 2)
-        data, outcome = turn_situations(work, data, [part], int(np.asarray(part["ts"]).max()))
+        data, outcome = turn(live_job(work), work, data, [part], int(np.asarray(part["ts"]).max()))
         found.append(outcome.results)
-    _, outcome = turn_situations(work, data, [], 2**53)
+    _, outcome = turn(live_job(work), work, data, [], 2**53)
     found.append(outcome.results)
     if len(set(table["ts"].to_pylist())) == len(table):
         assert pa.concat_tables(found).to_pylist() == results.to_pylist()

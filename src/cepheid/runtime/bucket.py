@@ -6,8 +6,7 @@ events that wait for it, and the same checks of a state that is read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,9 +20,6 @@ from cepheid.planner.plan import Plan
 from cepheid.runtime.ordering import ordered
 from cepheid.runtime.watermarks import watermark_after
 from cepheid.runtime.work import Work
-
-JobType = TypeVar("JobType")
-StateType = TypeVar("StateType")
 
 BUCKET = "bucket"
 BUCKET_VERSION = 4
@@ -124,16 +120,6 @@ def take_in(
 def is_late(work: Work, events: pa.Table, until: int) -> NDArray[np.bool_]:
     """Return which events are before the watermark, so that their windows may be closed."""
     return np.asarray(read_times(Columns(events), work.time) < until)
-
-
-def restored(
-    job: JobType,
-    engine: bytes | None,
-    start: Callable[[JobType], StateType],
-    read: Callable[[JobType, bytes], StateType],
-) -> StateType:
-    """Return the state of an engine, or the first one if there is none."""
-    return start(job) if engine is None else read(job, engine)
 
 
 def _difference(work: Work, saved: _Saved, kind: str, *, same_columns: bool) -> str:

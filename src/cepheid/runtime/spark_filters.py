@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
-from cepheid.planner.plan import PatternPlan, SituationsPlan, TrendPlan, WindowKind
+from cepheid.planner.plan import PatternPlan, TrendPlan, WindowKind
 from cepheid.planner.template import Template
 from cepheid.runtime.spark_numbers import COMPARE
 
@@ -25,10 +25,8 @@ Lookup = Mapping[str, tuple[Column, ValueKind]]
 _NUMBERS = (ValueKind.INTEGER, ValueKind.DOUBLE)
 
 
-def drops_events(plan: PatternPlan) -> bool:
+def drops_events(plan: TrendPlan) -> bool:
     """Return whether events that fit no variable may be left out (§3.3, §6.6)."""
-    if isinstance(plan, SituationsPlan):
-        return False
     contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
     return not contiguous and plan.window.kind is not WindowKind.COUNT
 

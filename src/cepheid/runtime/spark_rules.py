@@ -26,8 +26,9 @@ from cepheid.planner.strategies import live_attributes
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.blobs import split
 from cepheid.runtime.bucket import Outcome
+from cepheid.runtime.live_workload import LiveWorkload, RulesWork
+from cepheid.runtime.microbatch import turn
 from cepheid.runtime.ordering import ordered
-from cepheid.runtime.rules_turn import RulesWork, turn_rules
 from cepheid.runtime.spark_batch import canonical
 from cepheid.runtime.spark_schema import alias_of, arrow_schema_of, columns_of, result_schema_of
 from cepheid.runtime.spark_slices import number_matches
@@ -223,14 +224,13 @@ def take_turns_of_classes(classes: list[Class], *, alone: bool) -> tasks.Turns:
         bucket: (one.work, place) for one in classes for place, bucket in enumerate(one.buckets)
     }
 
-    def turn(
+    def one(
         bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, passed: int
     ) -> tuple[bytes, Outcome]:
         work, place = places[bucket]
-        saved, outcome = turn_rules(
-            work, data, arrived, latest, _known(work.work, passed) if alone else None
-        )
+        job = LiveWorkload(work, _known(work.work, passed) if alone else None)
+        saved, outcome = turn(job, work.work, data, arrived, latest)
         results = number_matches(outcome.results, place)
         return saved, outcome._replace(results=results, lag=in_microseconds(work.work, outcome.lag))
 
-    return tasks.turns_of(turn)
+    return tasks.turns_of(one)

@@ -18,8 +18,7 @@ from cepheid.language import tree
 from cepheid.planner.plan import SelectsPlan
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.bucket import Outcome
-from cepheid.runtime.select_join_turn import empty_pairs, turn_joined
-from cepheid.runtime.select_turn import turn_counted
+from cepheid.runtime.live_join import empty_pairs, turn_joined
 from cepheid.runtime.spark_batch import canonical
 from cepheid.runtime.spark_expressions import Expressions
 from cepheid.runtime.spark_schema import alias_of, arrow_schema_of, plain_schema
@@ -66,7 +65,7 @@ def _counted(plan: SelectsPlan, stream: Stream, watermark: str) -> DataFrame:
         keys = [canonical(projected, name) for name in attributes]
         projected = projected.withColumn(BUCKET, sf.pmod(sf.hash(*keys), sf.lit(len(buckets))))
     sent = projected.mapInArrow(tasks.send_stream(work, buckets, drop=False), tasks.SENT_DDL)
-    return rows_of_turns(sent, watermark, take_counted(work), results)
+    return rows_of_turns(sent, watermark, tasks.take_turns(work), results)
 
 
 def _needed(plan: SelectsPlan) -> list[str]:
@@ -82,18 +81,6 @@ def _needed(plan: SelectsPlan) -> list[str]:
 def _projected(stream: Stream, names: Iterable[str]) -> DataFrame:
     """Return some columns of a stream; parts of structures become columns of their own."""
     return stream.frame.select(*(stream.typed(n).column.alias(alias_of(n)) for n in names))
-
-
-def take_counted(work: Work) -> tasks.Turns:
-    """Return the stateful operator of windowed aggregates."""
-
-    def one(
-        _bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, _passed: int
-    ) -> tuple[bytes, Outcome]:
-        saved, outcome = turn_counted(work, data, arrived, latest)
-        return saved, outcome._replace(lag=in_microseconds(work, outcome.lag))
-
-    return tasks.turns_of(one)
 
 
 def stream_counted_join(

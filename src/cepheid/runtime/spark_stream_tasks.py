@@ -11,15 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.job import Job
+from cepheid.engine.job import Job, lower
 from cepheid.engine.live_panes import place_panes
 from cepheid.engine.tables import table_from_bytes, table_to_bytes
 from cepheid.errors import CepheidError
-from cepheid.planner.plan import Plan
+from cepheid.planner.plan import Plan, TrendPlan
 from cepheid.runtime.blobs import split
 from cepheid.runtime.bucket import Outcome, is_late
+from cepheid.runtime.live_by_panes import LiveByPanes, rows_of_panes
+from cepheid.runtime.live_jobs import live_job
+from cepheid.runtime.microbatch import turn
 from cepheid.runtime.ordering import ordered
-from cepheid.runtime.pane_turn import rows_of_panes, turn_panes
 from cepheid.runtime.spark_filters import drops_events
 from cepheid.runtime.spark_kernels import use_shipped_kernels
 from cepheid.runtime.spark_slices import number_matches
@@ -32,7 +34,6 @@ from cepheid.runtime.spark_tasks import (
     partition_id,
     with_names,
 )
-from cepheid.runtime.stream_state import turn
 from cepheid.runtime.watermarks import MILLISECOND, in_microseconds, in_ticks
 from cepheid.runtime.work import Work
 
@@ -87,12 +88,13 @@ def send_stream(
 
     def run(batches: Batches) -> Batches:
         plan = Plan.from_json(work.plan)
-        job = work.job() if drop else None
+        # What it learns of classes of events serves all chunks.
+        job = lower(plan) if isinstance(plan, TrendPlan) and drops_events(plan) else None
         seq = (side << SIDE_BITS) + (partition_id() << 32)
         for chunk in chunks(batches):
             table = with_names(chunk, work.schema)
             latest = int(read_times(Columns(table), plan.time).max())
-            kept = ordered(table if job is None else _of_consequence(job, table), plan)
+            kept = ordered(_of_consequence(plan, job, table) if drop else table, plan)
             place = np.zeros(len(kept), np.int64)
             if BUCKET in kept.column_names:
                 place = kept[BUCKET].to_numpy().astype(np.int64)
@@ -128,15 +130,15 @@ def sent_rows(
     return pa.RecordBatch.from_arrays(columns, schema=_SENT)
 
 
-def _of_consequence(job: Job, table: pa.Table) -> pa.Table:
+def _of_consequence(plan: Plan, job: Job | None, table: pa.Table) -> pa.Table:
     """Return the events that have a partition and, where others play no part, fit a variable."""
     columns = Columns(table)
     kept = np.ones(len(table), np.bool_)
-    for name in job.plan.partition.attributes:
+    for name in plan.partition.attributes:
         values = columns.arrow(name)
         if values.null_count:
             kept &= np.asarray(pc.is_valid(values))
-    if drops_events(job.plan):
+    if job is not None:
         kept &= job.bits_of(columns) != 0
     return table if kept.all() else table.filter(pa.array(kept))
 
@@ -147,7 +149,7 @@ def take_turns(work: Work) -> Turns:
     def one(
         bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, _passed: int
     ) -> tuple[bytes, Outcome]:
-        saved, outcome = turn(work, data, arrived, latest)
+        saved, outcome = turn(live_job(work), work, data, arrived, latest)
         results, lag = number_matches(outcome.results, bucket), in_microseconds(work, outcome.lag)
         return saved, outcome._replace(results=results, lag=lag)
 
@@ -160,7 +162,7 @@ def take_pane_turns(work: Work, buckets: tuple[int, ...]) -> Turns:
     def one(
         bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, _passed: int
     ) -> tuple[bytes, Outcome]:
-        saved, outcome = turn_panes(work, data, arrived, latest)
+        saved, outcome = turn(LiveByPanes.of(work), work, data, arrived, latest)
         lag = in_microseconds(work, outcome.lag)
         # All of them together have one partition.
         return saved, outcome._replace(partitions=int(bucket == buckets[0]), lag=lag)

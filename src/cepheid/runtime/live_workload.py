@@ -1,6 +1,6 @@
-"""One bucket of a live stream with many rules: its state and what arrived in, rows out.
+"""Rules over a live stream, in buckets of their groups.
 
-The same shape as ``stream_state.turn``. The state knows which rules it has counted for: rules that
+The state knows which rules it has counted for: rules that
 are new begin with the events from the watermark on, those that are no longer there are dropped, and
 all others go on as if nothing had happened.
 """
@@ -8,6 +8,7 @@ all others go on as if nothing had happened.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -19,21 +20,13 @@ from cepheid.engine.united import QUERY, unite
 from cepheid.engine.workload import Found, advance_workload, feed
 from cepheid.engine.workload_idle import forget_idle_keys_of_all
 from cepheid.planner.plan import TrendPlan
-from cepheid.runtime.bucket import (
-    Bucket,
-    Outcome,
-    read_bucket,
-    restored,
-    take_in,
-    write_bucket,
-)
+from cepheid.runtime.bucket import Arrived, Bucket
+from cepheid.runtime.live_trends import open_windows
 from cepheid.runtime.local import LOOK_BACK_ROWS
+from cepheid.runtime.microbatch import Size
 from cepheid.runtime.ordering import STEP_ROWS, slices
 from cepheid.runtime.stream_matches import list_until
-from cepheid.runtime.stream_state import open_windows
 from cepheid.runtime.work import Work
-
-KIND = "rules"
 
 
 class RulesWork(msgspec.Struct, frozen=True):
@@ -51,46 +44,69 @@ class RulesWork(msgspec.Struct, frozen=True):
         return tuple(n for n in names if n in self.whole) if plan.columns is None else tuple(names)
 
 
-def turn_rules(
-    shared: RulesWork,
-    data: bytes | None,
-    arrived: list[pa.Table],
-    latest: int | None,
-    passed: int | None = None,
-) -> tuple[bytes, Outcome]:
-    """Take in what arrived, up to the watermark that follows from the latest time.
+class LiveWorkload(NamedTuple):
+    """The job of rules that share buckets.
 
     ``passed`` is the watermark of the whole stream before this micro-batch. A bucket that is behind
     it had no rules for a while, and begins anew.
-
-    Raises
-    ------
-    DataError
-        E524 if the state has columns of other types, or other buckets; E5xx for what is wrong
-        with the events.
     """
-    work = shared.work
-    plan = TrendPlan.from_json(work.plan)
-    bucket = read_bucket(work, data, KIND, same_columns=False)
-    if passed is not None and (bucket.until is None or bucket.until < passed):
-        bucket = Bucket(passed, None, work.schema.empty_table())
-    rules = restored(work.schema, bucket.engine, RunningRules, _restore)
-    exchange_rules(rules, shared)
-    bucket = bucket._replace(buffer=_with_columns(bucket.buffer, work.schema))
-    came = take_in(work, plan, bucket, arrived, latest)
-    found: Tables = {}
-    if came.until is not None:
-        found = _until(shared, rules, came.ready, came.until)
-    keys = max((len(k) for g in rules.generations for k in g.state.keys.values()), default=0)
-    if came.until is not None:
-        for generation in rules.generations:
-            _forget(generation, came.until)
-    windows = [p.window for g in rules.generations for p in g.job.shared.plans]
-    outcome = Outcome(
-        results_of(found, work.result_schema), came.events, came.late, len(came.waiting), keys,
-        sum(open_windows(w, came.until, came.lag, keys) for w in windows), came.lag,
-    )  # fmt: skip
-    return write_bucket(work, KIND, came, rules_to_bytes(rules)), outcome
+
+    shared: RulesWork
+    passed: int | None = None
+    kind: str = "rules"
+
+    @property
+    def plan(self) -> TrendPlan:
+        """Return the plan of one of the rules, which have their events in common."""
+        return plan_from(self.shared.work.plan)
+
+    def adapt(self, bucket: Bucket) -> Bucket:
+        """Return a bucket with the columns that the rules read now."""
+        schema = self.shared.work.schema
+        if self.passed is not None and (bucket.until is None or bucket.until < self.passed):
+            return Bucket(self.passed, None, schema.empty_table())
+        return bucket._replace(buffer=_with_columns(bucket.buffer, schema))
+
+    def start(self) -> RunningRules:
+        """Return the state before the first event."""
+        return self._exchanged(RunningRules(self.shared.work.schema))
+
+    def read(self, data: bytes) -> RunningRules:
+        """Return the state that ``write`` wrote, with the rules that there are now."""
+        return self._exchanged(rules_from_bytes(data, self.shared.work.schema))
+
+    def _exchanged(self, rules: RunningRules) -> RunningRules:
+        exchange_rules(rules, self.shared)
+        return rules
+
+    def write(self, state: RunningRules) -> bytes:
+        """Return a state as bytes."""
+        return rules_to_bytes(state)
+
+    def take(
+        self, state: RunningRules, events: pa.Table, since: int | None, until: int
+    ) -> tuple[RunningRules, list[pa.Table]]:
+        """Take events before a watermark; return the rows of all rules that are certain by it."""
+        del since
+        found = _until(self.shared, state, events, until)
+        return state, [results_of(found, self.shared.work.result_schema)]
+
+    def nothing(self) -> pa.Table:
+        """Return a result without rows."""
+        return self.shared.work.result_schema.empty_table()
+
+    def forget(self, state: RunningRules, until: int) -> RunningRules:
+        """Drop keys whose windows have closed."""
+        for generation in state.generations:
+            _forget(generation, until)
+        return state
+
+    def measure(self, state: RunningRules, came: Arrived) -> Size:
+        """Return how much a state holds."""
+        counts = (len(k) for g in state.generations for k in g.state.keys.values())
+        keys = max(counts, default=0)
+        windows = [p.window for g in state.generations for p in g.job.shared.plans]
+        return Size(keys, sum(open_windows(w, came.until, came.lag, keys) for w in windows))
 
 
 def exchange_rules(rules: RunningRules, shared: RulesWork) -> None:
@@ -156,10 +172,6 @@ def results_of(tables: Tables, schema: pa.Schema) -> pa.Table:
     ]
     assert QUERY in schema.names
     return pa.table(columns, schema=schema)
-
-
-def _restore(schema: pa.Schema, engine: bytes) -> RunningRules:
-    return rules_from_bytes(engine, schema)
 
 
 def _with_columns(events: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -1,0 +1,24 @@
+"""Which job takes the micro-batches of a query: by the kind of its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cepheid.planner.plan import Plan, SelectsPlan, SituationsPlan, TrendPlan
+from cepheid.runtime.live_select import LiveSelect
+from cepheid.runtime.live_situations import LiveSituations
+from cepheid.runtime.live_trends import LiveTrends
+from cepheid.runtime.microbatch import LiveJob
+from cepheid.runtime.work import Work
+
+JOBS: dict[type[Plan], Callable[[Work], LiveJob[Any]]] = {
+    TrendPlan: LiveTrends.of,
+    SituationsPlan: LiveSituations.of,
+    SelectsPlan: LiveSelect.of,
+}
+
+
+def live_job(work: Work) -> LiveJob[Any]:
+    """Return the job of a query over a stream."""
+    return JOBS[type(Plan.from_json(work.plan))](work)
