@@ -175,7 +175,12 @@ def _window_columns(job: Job, window: NDArray[np.int64], schema: pa.Schema) -> d
 
 def times_of_windows(values: NDArray[np.int64], job: Job, schema: pa.Schema) -> Any:
     """Return times in the type of the time column, to the microsecond."""
-    kind = schema.field(job.plan.time).type if job.plan.time in schema.names else pa.int64()
+    return time_array(values, job.plan.time, schema)
+
+
+def time_array(values: NDArray[np.int64], time: str, schema: pa.Schema) -> Any:
+    """Return times in the type of a column, to the microsecond."""
+    kind = schema.field(time).type if time in schema.names else pa.int64()
     if pa.types.is_timestamp(kind):
         return pa.array(values, pa.timestamp("us", kind.tz))
     return pa.array(values, pa.timestamp("us")) if pa.types.is_date(kind) else pa.array(values)

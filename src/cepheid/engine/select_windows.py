@@ -27,10 +27,14 @@ from cepheid.engine.select_rows import holds, lookup_in
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.window_folds import stretches_of_windows
 from cepheid.language import tree
+from cepheid.memory_limits import check_rows
 from cepheid.planner.select_plan import Extent, SelectPlan, SelectWindow, plain_attribute
 
 WINDOWS_MAX = 1 << 26
 """Windows of one result."""
+
+ROW_BYTES = 48
+"""What a row of the result takes at least: its edges, how many events it has, and its key."""
 
 
 class Stretches(NamedTuple):
@@ -296,10 +300,14 @@ def find_windows(
 
     Every one has an event.
     """
-    total = int(counts.sum())
-    if total > WINDOWS_MAX:
+    # A sum of whole numbers could leave 64 bits.
+    most = float(counts.sum(dtype=np.float64))
+    if most > WINDOWS_MAX:
+        total = sum(counts.tolist())
         message = f"the result has {total:,} windows, and {WINDOWS_MAX:,} are the most"
         raise DataError([Diagnostic("E511", message, helps=("use a longer slide",))])
+    check_rows(most, ROW_BYTES + 8 * len(stretches.moments))
+    total = int(counts.sum())
     offsets = np.cumsum(counts) - counts
     windows = np.arange(total) + np.repeat(begin - offsets, counts)
     owned = np.repeat(owners, counts)

@@ -1,0 +1,101 @@
+"""Windows that hold the same events, as one: events in, those of all different windows out.
+
+Few events lie in very many windows where SLIDE is short and WITHIN is long. Windows that hold the
+same events follow each other and give the same rows, so each is answered once. The cost follows
+the events then, and only the rows of the result follow the windows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.engine.events import Columns, read_times
+from cepheid.engine.job import lists_matches
+from cepheid.engine.results import time_array
+from cepheid.engine.segments import distinct_windows, rows_of_windows
+from cepheid.memory_limits import check_rows
+from cepheid.planner.plan import Partition, Plan, WindowKind, WindowPlan
+
+EVENTS_MAX = 1 << 16
+WINDOWS_MIN = 1 << 12
+EDGES = ("window_start", "window_end")
+
+Numbers = NDArray[np.int64]
+
+
+class FewWindows(NamedTuple):
+    """A plan and events that give the rows of different windows, each as a group of its own."""
+
+    plan: Plan
+    events: pa.Table
+    start: Numbers
+    repeats: Numbers
+    window: WindowPlan
+
+    def spread(self, rows: pa.Table) -> pa.Table:
+        """Return the rows of all windows, in their order.
+
+        Raises
+        ------
+        DataError
+            E518 if they are too many to collect.
+        """
+        starts = np.asarray(rows[EDGES[0]].cast(pa.int64()))
+        place = np.searchsorted(self.start, starts)
+        first = np.flatnonzero(np.diff(place, prepend=-1))
+        sizes, count = np.diff(first, append=len(place)), self.repeats[place[first]]
+        totals = sizes * count
+        check_rows(float(totals.sum(dtype=np.float64)), rows.nbytes / max(len(rows), 1))
+        within = np.arange(int(totals.sum())) - np.repeat(np.cumsum(totals) - totals, totals)
+        lap, turn = np.divmod(within, np.repeat(sizes, totals))
+        spread = rows.take(np.repeat(first, totals) + turn)
+        start = np.repeat(starts[first], totals) + lap * self.window.slide
+        for name, values in zip(EDGES, (start, start + self.window.within), strict=True):
+            at, kind = spread.column_names.index(name), spread.field(name).type
+            spread = spread.set_column(at, name, pa.array(values).cast(kind))
+        names = [name for name in spread.column_names if name not in EDGES]
+        groups = len(self.plan.partition.group_by) - len(EDGES)
+        return spread.select([*names[:groups], *EDGES, *names[groups:]])
+
+
+def few_windows(plan: Plan, table: pa.Table) -> FewWindows | None:
+    """Return what answers windows that hold the same events once; None where that is no gain.
+
+    Events are in the order of time.
+    """
+    window = plan.window
+    if plan.situations is not None or lists_matches(plan) or window.kind is not WindowKind.SLIDING:
+        return None
+    if not 0 < len(table) <= EVENTS_MAX or window.overlap * 2 < WINDOWS_MIN:
+        return None
+    if set(EDGES) & set(table.column_names):
+        return None
+    found = distinct_windows(read_times(Columns(table), plan.time), window.within, window.slide)
+    lengths = found.end - found.begin
+    if found.repeats.sum(dtype=np.float64) < max(WINDOWS_MIN, int(lengths.sum())):
+        return None
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    rows = rows_of_windows(found)
+    order = np.argsort(rows, kind="stable")
+    start = found.number * window.slide
+    events = table.take(rows[order])
+    for name, values in zip(EDGES, (start, start + window.within), strict=True):
+        column: Any = time_array(values[owner[order]], plan.time, table.schema)
+        events = events.append_column(name, column)
+    return FewWindows(_by_window(plan), events, start, found.repeats, window)
+
+
+def _by_window(plan: Plan) -> Plan:
+    """Return a plan whose partitions and groups are windows, too."""
+    old = plan.partition
+    partition = Partition(
+        (*EDGES, *old.attributes), old.partial, (*EDGES, *old.group_by), old.reason
+    )
+    window = WindowPlan(WindowKind.NONE, reason=plan.window.reason, tick_ns=plan.window.tick_ns)
+    columns = None if plan.columns is None else (*plan.columns, *EDGES)
+    return msgspec.structs.replace(plan, partition=partition, window=window, columns=columns)
