@@ -58,7 +58,8 @@ def _run(first: int, step: int) -> tuple[list[Told], str]:
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        told, rest = [], b""
+        told: list[Told] = []
+        rest = b""
         while select.select([process.stdout], [], [], PATIENCE_S)[0]:
             data = os.read(process.stdout.fileno(), 1 << 16)
             if not data:
