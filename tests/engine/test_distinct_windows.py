@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import cepheid
-from cepheid.engine import distinct_windows
+from cepheid.engine import distinct_windows, select_windows
 from cepheid.runtime import local
 
 PATTERNS = [
@@ -34,6 +34,7 @@ def drawn(rng: random.Random) -> tuple[str, pa.Table]:
             "ts": pa.array(times, pa.int32() if kind == pa.date32() else pa.int64()).cast(kind),
             "type": [rng.choice("AABC") for _ in times],
             "x": pa.array([rng.choice([None, 1, 2, 3]) for _ in times], pa.int64()),
+            "window_end": [1] * len(times),
             "k": pa.array([rng.choice(["p", "q", None]) for _ in times], pa.string()),
         }
     )
@@ -115,3 +116,21 @@ def test_select_says_so_too(items: str) -> None:
     query = cepheid.query(f"SELECT {items} FROM e GROUP BY x WINDOW 18000000 days SLIDE 1 us")
     with pytest.raises(cepheid.DataError, match="E511"):
         query.run(EVENTS)
+
+
+def test_select_answers_windows_of_the_same_events_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(5)
+    for _ in range(150):
+        _, table = drawn(rng)
+        items = rng.choice(["COUNT(*), SUM(x)", "MAX(x), AVG(x)", "MIN(ts), COUNT(x)"])
+        group = rng.choice(["", " GROUP BY k", " GROUP BY k, x"])
+        within, slide = rng.choice([3, 7, 40]), rng.choice([1, 2, 3, 9])
+        unit = rng.choice(["us", "EVENTS", "days"])
+        window = f"WINDOW {within} {unit} SLIDE {slide} {unit}"
+        query = cepheid.query(f"SELECT {items} FROM s{group} {window}")
+        expected = query.run(table)
+        with monkeypatch.context() as patched:
+            patched.setattr(select_windows, "FEW_WINDOWS", 0)
+            found = query.run(table)
+        assert found.schema == expected.schema
+        assert found.to_pylist() == expected.to_pylist(), query.text

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import random
 import resource
-import signal
 import sys
 import time
 import types
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
+from tests.alarm import alarm
 from tests.laws.hostile_shapes import KINDS
 
 import cepheid
@@ -152,17 +154,18 @@ def run(found: Case, events: pa.Table) -> None:
     q.run(events)
 
 
+@contextmanager
+def limited() -> Iterator[None]:
+    """Set the limits of a run, and leave out its warnings."""
+    with warnings.catch_warnings(), cepheid.limits(**GATHERED):
+        warnings.simplefilter("ignore")
+        yield
+
+
 def judge(found: Case, events: pa.Table) -> str:
     """Run a query; return "result", its code, or what else was raised."""
-
-    def ring(*_: object) -> None:
-        raise SlowError
-
-    signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
     try:
-        with warnings.catch_warnings(), cepheid.limits(**GATHERED):
-            warnings.simplefilter("ignore")
+        with alarm(LIMIT_S, SlowError, processor=True), limited():
             run(found, events)
     except cepheid.CepheidError as error:
         str(error)
@@ -173,8 +176,6 @@ def judge(found: Case, events: pa.Table) -> str:
         return "memory"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
     return "result"
 
 

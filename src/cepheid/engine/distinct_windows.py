@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import lists_matches
 from cepheid.engine.results import time_array
-from cepheid.engine.segments import distinct_windows, rows_of_windows
+from cepheid.engine.segments import (
+    EXPANDED_ROWS,
+    distinct_windows,
+    repeated_rows,
+    rows_of_windows,
+)
 from cepheid.memory_limits import check_rows
 from cepheid.planner.plan import Partition, Plan, WindowKind, WindowPlan
 
@@ -49,12 +54,11 @@ class FewWindows(NamedTuple):
         place = np.searchsorted(self.start, starts)
         first = np.flatnonzero(np.diff(place, prepend=-1))
         sizes, count = np.diff(first, append=len(place)), self.repeats[place[first]]
-        totals = sizes * count
-        check_rows(float(totals.sum(dtype=np.float64)), rows.nbytes / max(len(rows), 1))
-        within = np.arange(int(totals.sum())) - np.repeat(np.cumsum(totals) - totals, totals)
-        lap, turn = np.divmod(within, np.repeat(sizes, totals))
-        spread = rows.take(np.repeat(first, totals) + turn)
-        start = np.repeat(starts[first], totals) + lap * self.window.slide
+        total = float((sizes * count.astype(np.float64)).sum())
+        check_rows(total, rows.nbytes / max(len(rows), 1))
+        taken, lap = repeated_rows(first, sizes, count)
+        spread = rows.take(taken)
+        start = starts[taken] + lap * self.window.slide
         for name, values in zip(EDGES, (start, start + self.window.within), strict=True):
             at, kind = spread.column_names.index(name), spread.field(name).type
             spread = spread.set_column(at, name, pa.array(values).cast(kind))
@@ -73,11 +77,17 @@ def few_windows(plan: Plan, table: pa.Table) -> FewWindows | None:
         return None
     if not 0 < len(table) <= EVENTS_MAX or window.overlap * 2 < WINDOWS_MIN:
         return None
+    if plan.columns is not None:
+        read = {plan.time, plan.type, *(name.partition(".")[0] for name in plan.columns)}
+        read.update(plan.columns)
+        table = table.select([name for name in table.column_names if name in read])
     if set(EDGES) & set(table.column_names):
         return None
     found = distinct_windows(read_times(Columns(table), plan.time), window.within, window.slide)
     lengths = found.end - found.begin
-    if found.repeats.sum(dtype=np.float64) < max(WINDOWS_MIN, int(lengths.sum())):
+    expanded = int(lengths.sum())
+    fewer = max(WINDOWS_MIN, expanded) <= found.repeats.sum(dtype=np.float64)
+    if expanded > EXPANDED_ROWS or not fewer:
         return None
     owner = np.repeat(np.arange(len(lengths)), lengths)
     rows = rows_of_windows(found)

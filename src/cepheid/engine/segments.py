@@ -243,6 +243,23 @@ def rows_of_windows(windows: DistinctWindows) -> NDArray[np.int64]:
     return np.repeat(windows.begin - offsets, lengths) + np.arange(int(lengths.sum()))
 
 
+def repeated_rows(
+    first: NDArray[np.int64], sizes: NDArray[np.int64], laps: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of groups, each so many times, and the number of the time.
+
+    Examples
+    --------
+    >>> rows, lap = repeated_rows(np.array([0, 2]), np.array([2, 1]), np.array([2, 3]))
+    >>> rows.tolist(), lap.tolist()
+    ([0, 1, 0, 1, 2, 2, 2], [0, 0, 1, 1, 0, 1, 2])
+    """
+    totals = sizes * laps
+    within = np.arange(int(totals.sum())) - np.repeat(np.cumsum(totals) - totals, totals)
+    lap, turn = np.divmod(within, np.repeat(sizes, totals))
+    return np.repeat(first, totals) + turn, lap
+
+
 def distinct_segments(
     key: NDArray[np.int64], bits: NDArray[np.int64], windows: DistinctWindows
 ) -> Segments:
