@@ -32,12 +32,19 @@ def read_arrays(job: Job, keys: KeyTable, columns: Columns) -> EventArrays:
         fill_weights(weights[row], columns, part.what, part.attribute)
     values = job.room("values", len(job.extremes) + 1 if rows else 0, len(batch), np.int64)
     values[len(job.extremes) :] = NO_VALUE
+    bits = job.bits_of(columns)
+    numbers = columns.numbers(keys)
+
+    def bound() -> NDArray[np.bool_]:
+        return np.asarray((bits != 0) & (numbers >= 0))
+
     for row, extreme in enumerate(job.extremes):
-        values[row] = value_keys(columns.vector(extreme.attribute), largest=extreme.largest)
+        vector = columns.vector(extreme.attribute)
+        values[row] = value_keys(vector, largest=extreme.largest, bound=bound)
     arrays = EventArrays(
         read_times(columns, plan.time),
-        columns.numbers(keys),
-        job.bits_of(columns),
+        numbers,
+        bits,
         weights,
         values,
     )

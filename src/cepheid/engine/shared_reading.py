@@ -40,11 +40,18 @@ def read_shared(program: SharedProgram, keys: KeyTable, columns: Columns) -> Sha
     for row, part in enumerate(group.parts[1:]):
         fill_weights(weights[row], columns, part.what, part.attribute or None)
     values = np.zeros((len(group.extremes), length), np.int64)
-    for row, extreme in enumerate(group.extremes):
-        values[row] = value_keys(columns.vector(extreme.attribute), largest=extreme.largest)
     times = read_times(columns, group.plan.time)
     kinds = read_kinds(program.kinds, columns, group.plan.type)
-    events = SharedEvents(times, columns.numbers(keys), kinds, weights, values)
+    numbers = columns.numbers(keys)
+
+    def bound() -> NDArray[np.bool_]:
+        some = [bool(program.kinds.symbols_of(kind)) for kind in range(program.kinds.count)]
+        return np.asarray(np.array(some)[kinds] & (numbers >= 0))
+
+    for row, extreme in enumerate(group.extremes):
+        vector = columns.vector(extreme.attribute)
+        values[row] = value_keys(vector, largest=extreme.largest, bound=bound)
+    events = SharedEvents(times, numbers, kinds, weights, values)
     if keys.names and (events.key < 0).any():
         events = events.take(np.flatnonzero(events.key >= 0))
     return events
