@@ -8,16 +8,18 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def alarm(seconds: float, error: type[BaseException]) -> Iterator[None]:
-    """Raise an error in the body when it takes so long."""
+def alarm(seconds: float, error: type[BaseException], *, processor: bool = False) -> Iterator[None]:
+    """Raise an error in the body when it takes so long, or so much time of processors."""
+    timer = signal.ITIMER_PROF if processor else signal.ITIMER_REAL
+    number = signal.SIGPROF if processor else signal.SIGALRM
 
     def ring(*_: object) -> None:
         raise error
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(number, ring)
+    signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(timer, 0)
+        signal.signal(number, before)

@@ -61,7 +61,9 @@ def parts() -> list[tuple[str, list[str], dict[str, str]]]:
     found += [(f"{name}, compiled", files, COMPILED) for name, files in RANDOM.items()]
     found += [(name, files, {}) for name, files in OTHER.items()]
     mutated = INTERPRETED | {"CEPHEID_MUTATIONS": "20000"}
-    return [*found, ("20,000 mutated queries", ["tests/laws/test_mutated_runs.py"], mutated)]
+    found.append(("20,000 mutated queries", ["tests/laws/test_mutated_runs.py"], mutated))
+    hostile = {"CEPHEID_HOSTILE": "2000"}
+    return [*found, ("2,000 hostile queries", ["tests/laws/test_hostile.py"], hostile)]
 
 
 def commit() -> str:

@@ -108,15 +108,26 @@ def collect(tables: Iterable[Any]) -> list[Any]:
     """
     found: list[Any] = []
     rows = size = 0
-    bound = current()
     for table in tables:
         found.append(table)
         rows, size = rows + len(table), size + table.nbytes
-        if rows > bound.rows:
-            too_many("rows", f"{bound.rows:,} rows")
-        if size > bound.bytes:
-            too_many("bytes", f"{bound.bytes / 2**30:,.2g} GiB")
+        check_rows(rows, size / max(rows, 1))
     return found
+
+
+def check_rows(count: float, size: float) -> None:
+    """Refuse a result of so many rows of a size in bytes before it is made.
+
+    Raises
+    ------
+    DataError
+        E518
+    """
+    bound = current()
+    if count > bound.rows:
+        too_many("rows", f"{bound.rows:,} rows")
+    if count * size > bound.bytes:
+        too_many("bytes", f"{bound.bytes / 2**30:,.2g} GiB")
 
 
 def too_many(name: str, amount: str) -> Never:

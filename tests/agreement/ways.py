@@ -33,7 +33,7 @@ from cepheid.events.arriving import plain_table
 from cepheid.planner.granularity import legal_evaluators
 from cepheid.planner.plan import trend_plan
 from cepheid.runtime import files, local, local_workload
-from cepheid.runtime.ordering import ordered
+from cepheid.runtime.ordering import order_of, ordered
 from cepheid.store.secondary import can_index
 
 PATTERNS = ("trends", "matches")
@@ -142,25 +142,13 @@ def run_chunks(trial: Trial) -> Any:
         return run_over(trial, {n: chunked(trial, t) for n, t in trial.tables.items()})
 
 
-def tied(trial: Trial) -> pa.Table:
-    """Return the events in the order of tie-breakers as well."""
-    if not trial.tiebreak:
-        return trial.table
-    plain = plain_table(trial.table)
-    return ordered(plain, compiled(trial).with_schema(plain.schema).plan)
-
-
 @way("reader")
 def run_reader(trial: Trial) -> Any:
-    # Readers come in the order of tie-breakers as well.
-    tables = trial.tables
-    if trial.tiebreak:
-        tables = {"s": tied(trial)}
     readers = {
         n: pa.RecordBatchReader.from_batches(
             t.schema, [batch for piece in pieces(trial, t) for batch in piece.to_batches()]
         )
-        for n, t in tables.items()
+        for n, t in trial.tables.items()
     }
     with small_steps():
         return run_over(trial, readers)
@@ -293,12 +281,16 @@ def run_workload(trial: Trial) -> Any:
 
 @way("live rules", PATTERNS)
 def run_live_rules(trial: Trial) -> Any:
-    table = tied(trial)
+    rows = order_of(plain_table(trial.table), compiled(trial).with_schema(trial.table.schema).plan)
+    table = trial.table
+    if rows is not None:
+        # Arrow has no rows to take of texts that are views.
+        table = pa.concat_tables([table.slice(n, 1) for n in rows.tolist()])
     rules = cepheid.workload({"one": trial.text}, **trial.options).live(table.schema)
     found = [rules.feed(piece) for piece in pieces(trial, table)]
     found.append(rules.close())
-    rows = [row for part in found for row in plain_rows(part)]
-    return [{name: v for name, v in row.items() if name != "query"} for row in rows]
+    listed = [row for part in found for row in plain_rows(part)]
+    return [{name: v for name, v in row.items() if name != "query"} for row in listed]
 
 
 def _evaluators(trial: Trial) -> list[str]:

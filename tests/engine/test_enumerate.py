@@ -19,6 +19,7 @@ from cepheid.engine.listing import finish_matches, step_matches
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
 from cepheid.engine.step import PartitionState
 from cepheid.errors import DataError
+from cepheid.memory_limits import limits
 from cepheid.planner.plan import pattern_plan, trend_plan
 from cepheid.runtime.local import run_table
 from cepheid.testing.harness import stream
@@ -211,13 +212,14 @@ def test_columns_of_matches() -> None:
     }
 
 
-def test_aggregates_of_too_many_matches_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cepheid.engine.match_aggregates.BUILT_MAX", 1000)
+def test_aggregates_of_too_many_matches_say_so() -> None:
     table = pa.table({"ts": range(20), "type": ["A"] * 20})
     text = "RETURN COUNT(*) PATTERN A+ WHERE COUNT(A) > 3"
     assert query(text).run(table.slice(0, 9)).to_pylist() == [{"count": 382.0}]
-    with pytest.raises(DataError, match=r"error\[E512\]"):
-        query(text).run(table)
+    none = query("RETURN MATCHES PATTERN A+ WHERE COUNT(A) > 99")
+    for asked in (query(text), none):
+        with limits(rows=1000), pytest.raises(DataError, match=r"error\[E512\]"):
+            asked.run(table)
 
 
 def test_exact_numbers_groups_and_having_over_built_matches() -> None:

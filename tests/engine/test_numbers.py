@@ -245,3 +245,14 @@ def test_the_ends_of_64_bits_are_not_taken_for_null(text: str, function: str, ed
     near = edge - 1 if edge > 0 else edge + 1
     assert found([near, None, None])["y"].to_pylist() == [near]
     assert found([None, None, 0])["y"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize("where", ["A.x < 1", "[key]"])
+def test_the_largest_number_counts_only_where_an_event_is_bound(where: str) -> None:
+    table = pa.table({"ts": [0, 1], "type": ["A", "A"], "key": [None, 1], "x": [2**63 - 1, 0]})
+    asked = query(f"RETURN MIN(A.x) AS least PATTERN A WHERE {where}")
+    assert asked.run(table).to_pylist() == [{"least": 0}]
+    several = workload({"one": asked.text, "two": asked.text}).run(table, separate=True)
+    assert several["two"].to_pylist() == [{"least": 0}]
+    with pytest.raises(DataError, match="E504"):
+        query("RETURN MIN(A.x) PATTERN A").run(table)

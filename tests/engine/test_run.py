@@ -81,8 +81,11 @@ def test_windows_that_would_need_too_much_memory_are_refused() -> None:
         {"ts": np.arange(1000).tolist(), "type": ["A"] * 1000, "k": list(range(1000))}
     )
     text = "RETURN COUNT(*) PATTERN SEQ(A+, B) WHERE [k] WITHIN 1 day SLIDE 1 second"
+    # A table shows which windows hold the same events; a reader is read step by step.
+    assert query(text).run(events).num_rows == 0
+    reader = pa.RecordBatchReader.from_batches(events.schema, events.to_batches())
     with pytest.raises(DataError, match=r"error\[E511\]: 86,400 panes a window and 999 keys"):
-        query(text).run(events)
+        query(text).run(reader)
 
 
 def test_no_events_give_no_rows() -> None:

@@ -5,6 +5,8 @@ Only where negation makes a match depend on its window: others are in the first 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,14 +31,11 @@ class EarlierWindows:
         segments = lister.segments
         names = list(zip(segments.key.tolist(), *self._values(), strict=True))
         windows = segments.window.tolist()
-        place = {(*name, w): n for n, (name, w) in enumerate(zip(names, windows, strict=True))}
+        before = _before(names, windows, count * step)
+        width = max(map(len, before), default=0)
         self._earlier = np.array(
-            [
-                [place.get((*name, w - k * step), -1) for k in range(1, count + 1)]
-                for name, w in zip(names, windows, strict=True)
-            ],
-            np.int64,
-        ).reshape(len(windows), count)
+            [found + [-1] * (width - len(found)) for found in before], np.int64
+        ).reshape(len(windows), width)
         self._ends = np.zeros((len(windows), len(lister.graph.variable)), np.int64)
         find_ends(lister.graph, lister.data, self._ends)
 
@@ -63,3 +62,20 @@ class EarlierWindows:
             value[owner[mine]] = question.codes[number][segments.rows[mine]]
             known.append(value.tolist())
         return known
+
+
+def _before(names: list[Any], windows: list[int], distance: int) -> list[list[int]]:
+    """Return for each segment those of its name before it, the nearest first.
+
+    The last of them is a window at this distance, or the one before it that holds the same events.
+    """
+    passed: dict[Any, list[int]] = {}
+    found: list[list[int]] = [[] for _ in names]
+    for n in sorted(range(len(names)), key=windows.__getitem__):
+        mine = passed.setdefault(names[n], [])
+        for other in reversed(mine):
+            found[n].append(other)
+            if windows[other] <= windows[n] - distance:
+                break
+        mine.append(n)
+    return found

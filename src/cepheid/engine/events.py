@@ -6,7 +6,7 @@ Everything here is a handful of passes over whole columns; nothing is done event
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cepheid.engine.expression_code import true_mask
 from cepheid.engine.key_values import KeyValues, join, take_apart
-from cepheid.engine.vectors import Vector, both_valid, vector_of
+from cepheid.engine.vectors import Vector, vector_of
 from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.nanoseconds import is_nanoseconds
 from cepheid.events.schema import ValueKind
@@ -258,12 +258,12 @@ class KeyTable:
 
 
 def value_keys(
-    vector: Vector, *, largest: bool, used: NDArray[np.bool_] | None = None
+    vector: Vector, *, largest: bool, bound: Callable[[], NDArray[np.bool_]] | None = None
 ) -> NDArray[np.int64]:
     """Return whole numbers in the order of a vector's values, NO_VALUE for NULL.
 
     For the largest value the order is turned round, so that a kernel looks for the least only.
-    ``used`` says which events can be bound; the values of others do not matter.
+    ``bound`` tells which events can be in a match, if others do not count.
 
     Raises
     ------
@@ -276,17 +276,19 @@ def value_keys(
     else:
         keys = np.asarray(vector.numbers, np.int64)
         keys = ~keys if largest else keys
-        matter = both_valid(vector.valid, used)
-        _refuse_no_value(keys if matter is None else keys[matter], largest=largest)
+        taken = keys == NO_VALUE
+        if vector.valid is not None:
+            taken &= vector.valid
+        if taken.any() and (bound is None or (taken & bound()).any()):
+            _refuse_no_value(largest=largest)
     return keys if vector.valid is None else np.where(vector.valid, keys, np.int64(NO_VALUE))
 
 
-def _refuse_no_value(keys: NDArray[np.int64], *, largest: bool) -> None:
-    if len(keys) and keys.max() == NO_VALUE:
-        name, number = ("MAX", "-2^63") if largest else ("MIN", "2^63 - 1")
-        message = f"{name} cannot tell {number} from NULL, and a value is {number}"
-        helps = ("leave such events out, or cast the column to DOUBLE",)
-        raise DataError([Diagnostic("E504", message, helps=helps)])
+def _refuse_no_value(*, largest: bool) -> Never:
+    name, number = ("MAX", "-2^63") if largest else ("MIN", "2^63 - 1")
+    message = f"{name} cannot tell {number} from NULL, and a value is {number}"
+    helps = ("leave such events out, or cast the column to DOUBLE",)
+    raise DataError([Diagnostic("E504", message, helps=helps)])
 
 
 def values_of_keys(keys: NDArray[np.int64], *, largest: bool, double: bool) -> NDArray[Any]:

@@ -18,6 +18,7 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
 from cepheid.language.formatter import as_written
+from cepheid.memory_limits import current
 from cepheid.planner.plan import GlobalPredicate
 
 CHOICES_MAX = 1 << 20
@@ -46,6 +47,26 @@ def keep_matches(
                 kept[first:last] = _judge(predicate.expression, plain, columns, variables, part)
         found = found.take(kept)
     return found
+
+
+def check_built(count: int) -> None:
+    """Refuse to build so many matches to look at them.
+
+    Raises
+    ------
+    DataError
+        E512
+    """
+    most = current().rows
+    if count <= most:
+        return
+    message = f"a window has more than {most:,} matches to look at, one by one"
+    helps = (
+        "make the window shorter, or ask for more in PATTERN and in local predicates",
+        "compare neighbours instead: `S.price > NEXT(S).price` needs no matches",
+        "`with cepheid.limits(rows=...)` raises the limit",
+    )
+    raise DataError([Diagnostic("E512", message, helps=helps)])
 
 
 def _plain_variables(expression: tree.Expression, variables: Sequence[str]) -> list[int]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cepheid.engine.earlier_windows import EarlierWindows
 from cepheid.engine.enumerate import Found, Lister
 from cepheid.engine.events import Columns
-from cepheid.engine.global_predicates import keep_matches
+from cepheid.engine.global_predicates import check_built, keep_matches
 from cepheid.engine.job import Job
 from cepheid.engine.match_tables import build_matches
 from cepheid.engine.match_windows import Stretch, find_stretches
@@ -162,6 +162,11 @@ def _judged(job: Job, stretch: Stretch, lister: Lister) -> Iterator[Found]:
     if stretch.earlier:
         step = window.slide if window.kind is WindowKind.COUNT else 1
         earlier = EarlierWindows(lister, stretch.earlier, step)
+    dropped = 0
     for batch in lister.batches(most):
         found = batch if earlier is None else earlier.drop_repeated(batch)
-        yield keep_matches(judges, stretch.question.columns, job.variables, found)
+        kept = keep_matches(judges, stretch.question.columns, job.variables, found)
+        # Who gets matches can stop; who gets none would wait for ever.
+        dropped = 0 if len(kept) else dropped + len(batch)
+        check_built(dropped)
+        yield kept

@@ -15,17 +15,13 @@ from numpy.typing import NDArray
 from cepheid.engine.enumerate import Found, Lister
 from cepheid.engine.evaluate import Answer, Question
 from cepheid.engine.events import NO_VALUE
-from cepheid.engine.global_predicates import keep_matches
+from cepheid.engine.global_predicates import check_built, keep_matches
 from cepheid.engine.segments import Segments
 from cepheid.engine.wide import fit_doubles, wide_of
-from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.compose import add_rows
 from cepheid.kernels.ring import MERSENNE
 from cepheid.planner.plan import GlobalPredicate
 from cepheid.planner.template import Template
-
-BUILT_MAX = 100_000_000
-"""Matches that are built to be aggregated, in one window of one partition."""
 
 Judges = tuple[GlobalPredicate, ...]
 
@@ -39,7 +35,7 @@ def aggregate_matches(
     Raises
     ------
     DataError
-        E512 if a segment has more than BUILT_MAX matches.
+        E512 if a segment has too many matches.
     """
     count, parts = len(segments.key), question.weight_of.shape[1]
     everything = (0, *moduli)
@@ -90,13 +86,7 @@ def _matches(
     built = np.zeros(len(segments.key), np.int64)
     for batch in lister.batches():
         built += np.bincount(lister.segments.base[batch.segment], minlength=len(built))
-        if built.max() > BUILT_MAX:
-            message = f"a window has more than {BUILT_MAX:,} matches to look at, one by one"
-            helps = (
-                "make the window shorter, or ask for more in PATTERN and in local predicates",
-                "compare neighbours instead: `S.price > NEXT(S).price` needs no matches",
-            )
-            raise DataError([Diagnostic("E512", message, helps=helps)])
+        check_built(int(built.max()))
         found = keep_matches(lister.rest, question.columns, question.variables, batch)
         if len(found):
             yield found, lister.segments.base[found.segment]

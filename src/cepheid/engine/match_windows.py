@@ -24,13 +24,14 @@ from cepheid.engine.job import Job
 from cepheid.engine.open_windows import ask, closing, needed
 from cepheid.engine.retained import count_windows
 from cepheid.engine.segments import (
+    EXPANDED_ROWS,
     Segments,
+    distinct_segments,
+    distinct_windows,
     gather_segments,
     search_within,
-    share_windows,
     trailing_segments,
     tumbling_segments,
-    window_segments,
 )
 from cepheid.events.temporal import FOREVER
 from cepheid.planner.plan import TrendPlan, WindowKind, WindowPlan
@@ -242,12 +243,24 @@ def _spread(values: NDArray[Any], segments: Segments) -> NDArray[Any]:
 def _closed_sliding(
     question: Question, window: WindowPlan, first: int, last: int
 ) -> Iterator[Stretch]:
-    """Yield the windows [first, last), a share of them at a time, with those before each."""
-    within, slide, before = window.within, window.slide, window.overlap - 1
-    key, ts, bits = question.arrays.key, question.arrays.ts, question.arrays.bits
-    for begin, end in share_windows(ts, within, slide, first, last):
-        segments = window_segments(key, ts, bits, within, slide, begin - before, end)
-        yield _sliding_stretch(question, segments, window, begin)
+    """Yield the windows [first, last), a share of them at a time, with those before each.
+
+    A window that holds the same events as the one before it has no match of its own.
+    """
+    before = window.overlap - 1
+    arrays = question.arrays
+    found = distinct_windows(arrays.ts, window.within, window.slide)
+    found = found.take((found.number + found.repeats > first - before) & (found.number < last))
+    ends = np.cumsum(found.end - found.begin)
+    at = int(np.searchsorted(found.number, first))
+    while at < len(ends):
+        rows = ends[at - 1] if at else 0
+        upto = max(int(np.searchsorted(ends, rows + EXPANDED_ROWS, side="right")), at + 1)
+        least = np.searchsorted(found.number, found.number[at] - before, side="right") - 1
+        share = found.take(slice(max(int(least), 0), upto))
+        segments = distinct_segments(arrays.key, arrays.bits, share)
+        yield _sliding_stretch(question, segments, window, int(found.number[at]))
+        at = upto
 
 
 def _sliding_stretch(

@@ -32,12 +32,22 @@ def read_arrays(job: Job, keys: KeyTable, columns: Columns) -> EventArrays:
         fill_weights(weights[row], columns, part.what, part.attribute)
     values = job.room("values", len(job.extremes) + 1 if rows else 0, len(batch), np.int64)
     values[len(job.extremes) :] = NO_VALUE
-    numbers, bits = columns.numbers(keys), job.bits_of(columns)
-    used = (bits != 0) & (numbers >= 0) if job.extremes else None
+    bits = job.bits_of(columns)
+    numbers = columns.numbers(keys)
+
+    def bound() -> NDArray[np.bool_]:
+        return np.asarray((bits != 0) & (numbers >= 0))
+
     for row, extreme in enumerate(job.extremes):
         vector = columns.vector(extreme.attribute)
-        values[row] = value_keys(vector, largest=extreme.largest, used=used)
-    arrays = EventArrays(read_times(columns, plan.time), numbers, bits, weights, values)
+        values[row] = value_keys(vector, largest=extreme.largest, bound=bound)
+    arrays = EventArrays(
+        read_times(columns, plan.time),
+        numbers,
+        bits,
+        weights,
+        values,
+    )
     if keys.names and (arrays.key < 0).any():
         arrays = arrays.take(np.flatnonzero(arrays.key >= 0))
     return arrays

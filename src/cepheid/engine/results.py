@@ -176,7 +176,12 @@ def _window_columns(job: Job, window: NDArray[np.int64], schema: pa.Schema) -> d
 
 def times_of_windows(values: NDArray[np.int64], job: Job, schema: pa.Schema) -> Any:
     """Return times in the type of the time column."""
-    kind = schema.field(job.plan.time).type if job.plan.time in schema.names else pa.int64()
+    return time_array(values, job.plan.time, schema)
+
+
+def time_array(values: NDArray[np.int64], time: str, schema: pa.Schema) -> Any:
+    """Return times in the type of a column."""
+    kind = schema.field(time).type if time in schema.names else pa.int64()
     return pa.array(values, type_of_times(kind))
 
 

@@ -17,12 +17,13 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels import counting, linear, panes
 from cepheid.language import tree
+from cepheid.memory_limits import current
 from cepheid.planner.plan import WindowKind, WindowPlan
 
 NO_VALUE = np.iinfo(np.int64).max
 ROWS_ROOM = 1 << 14
-BLOCK_BYTES_MAX = 8 << 30
-"""What the panes of sliding windows may take."""
+BLOCK_LIMITS = 8
+"""How many times the limit of a state the panes of sliding windows may take."""
 
 SEMANTICS_CODES = {
     tree.Semantics.ANY_MATCH: linear.ANY,
@@ -141,11 +142,14 @@ class LinearRun:
         count = self.window.within // self.window.pane
         # Matrices of panes, and the suffix vectors made of them; 16 bytes a wide number.
         needed = room * count * size * (16 * parts + 8 * mins) * (lanes + 1)
-        if needed > BLOCK_BYTES_MAX:
+        if needed > BLOCK_LIMITS * current().state:
             message = (
                 f"{count:,} panes a window and {room:,} keys need about {needed / 2**30:.0f} GiB"
             )
-            helps = ("use a longer SLIDE, fewer keys, or a shorter WITHIN",)
+            helps = (
+                "use a longer SLIDE, fewer keys, or a shorter WITHIN",
+                "`with cepheid.limits(state=...)` raises the limit to 8 times as many bytes",
+            )
             raise DataError([Diagnostic("E511", message, helps=helps)])
         wide = RESIDUE if self.dtype == RESIDUE else WIDE
         shapes: list[tuple[tuple[int, ...], Any]] = [

@@ -202,6 +202,73 @@ def _windows_of_one_key(
     )
 
 
+class DistinctWindows(NamedTuple):
+    """Windows that differ from the one before: their numbers, and the events [begin, end) of each.
+
+    ``repeats`` windows from this number on hold the same events.
+    """
+
+    number: NDArray[np.int64]
+    repeats: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    def take(self, wanted: Any) -> DistinctWindows:
+        """Return some of the windows."""
+        return DistinctWindows(*(column[wanted] for column in self))
+
+
+def distinct_windows(ts: NDArray[np.int64], within: int, slide: int) -> DistinctWindows:
+    """Return the different windows that hold an event, of events in the order of time.
+
+    Examples
+    --------
+    >>> found = distinct_windows(np.array([0, 10]), within=15, slide=1)
+    >>> found.number.tolist(), found.repeats.tolist()
+    ([-14, -4, 1], [10, 5, 10])
+    >>> found.begin.tolist(), found.end.tolist()
+    ([0, 0, 1], [1, 2, 2])
+    """
+    edges = np.unique(np.concatenate([(ts - within) // slide + 1, ts // slide + 1]))
+    number, repeats = edges[:-1], np.diff(edges)
+    begin, end = np.searchsorted(ts, number * slide), np.searchsorted(ts, number * slide + within)
+    some = begin < end
+    return DistinctWindows(number[some], repeats[some], begin[some], end[some])
+
+
+def rows_of_windows(windows: DistinctWindows) -> NDArray[np.int64]:
+    """Return the rows of windows, one after the other."""
+    lengths = windows.end - windows.begin
+    offsets = np.cumsum(lengths) - lengths
+    return np.repeat(windows.begin - offsets, lengths) + np.arange(int(lengths.sum()))
+
+
+def repeated_rows(
+    first: NDArray[np.int64], sizes: NDArray[np.int64], laps: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of groups, each so many times, and the number of the time.
+
+    Examples
+    --------
+    >>> rows, lap = repeated_rows(np.array([0, 2]), np.array([2, 1]), np.array([2, 3]))
+    >>> rows.tolist(), lap.tolist()
+    ([0, 1, 0, 1, 2, 2, 2], [0, 0, 1, 1, 0, 1, 2])
+    """
+    totals = sizes * laps
+    within = np.arange(int(totals.sum())) - np.repeat(np.cumsum(totals) - totals, totals)
+    lap, turn = np.divmod(within, np.repeat(sizes, totals))
+    return np.repeat(first, totals) + turn, lap
+
+
+def distinct_segments(
+    key: NDArray[np.int64], bits: NDArray[np.int64], windows: DistinctWindows
+) -> Segments:
+    """Return the segments of windows, which have the numbers of the windows."""
+    rows = rows_of_windows(windows)
+    number = np.repeat(windows.number, windows.end - windows.begin)
+    return gather_segments(key[rows], number, rows, bits)
+
+
 def trailing_segments(
     key: NDArray[np.int64],
     ts: NDArray[np.int64],

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.expression_code import evaluate_vector
+from cepheid.engine.segments import repeated_rows
 from cepheid.engine.select_groups import DENSE_MAX, Codes, group_codes, plain_array, stable_order
 from cepheid.engine.select_moments import (
     Moments,
@@ -28,10 +29,17 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.events.nanoseconds import type_of_times
 from cepheid.kernels.window_folds import stretches_of_windows
 from cepheid.language import tree
+from cepheid.memory_limits import check_rows
 from cepheid.planner.select_plan import Extent, SelectPlan, SelectWindow, plain_attribute
 
 WINDOWS_MAX = 1 << 26
 """Windows of one result."""
+
+FEW_WINDOWS = 1 << 16
+"""That so many windows hold the same events is not looked for."""
+
+ROW_BYTES = 48
+"""What a row of the result takes at least: its edges, how many events it has, and its key."""
 
 
 class Stretches(NamedTuple):
@@ -94,6 +102,7 @@ class Aggregation:
         whole = united_stretches(self._parts)
         codes, at = group_codes(whole.keys, len(whole.rows))
         stretches, groups = reduce_stretches(whole, codes)
+        stretches, edges = _distinct(stretches)
         found = _windows(stretches, groups)
         rows = Moments.counts(stretches.rows).folded(found.low, found.high).known
         moments = [m.folded(found.low, found.high) for m in stretches.moments]
@@ -105,16 +114,33 @@ class Aggregation:
         chosen = at[found.groups]
         keys = [values.take(chosen) for values in whole.keys]
         named = dict(zip(self._arguments, moments, strict=True))
-        table = window_rows(select, self._time, self._schema, keys, windows, rows, named)
-        return self._sorted(table, windows)
+        starts = windows if edges is None else edges[windows]
+        table = window_rows(select, self._time, self._schema, keys, starts, rows, named)
+        table, windows = self._sorted(table, windows)
+        return table if edges is None else self._spread(table, windows, edges)
 
-    def _sorted(self, table: pa.Table, windows: Codes) -> pa.Table:
+    def _spread(self, table: pa.Table, windows: Codes, edges: Codes) -> pa.Table:
+        """Return the rows of all windows, of rows for each different one."""
+        assert self._schema is not None, "rows have a schema"
+        repeats = np.diff(edges)
+        first = np.flatnonzero(np.diff(windows, prepend=-1))
+        sizes, laps = np.diff(first, append=len(windows)), repeats[windows[first]]
+        _check_count(sizes * laps.astype(np.float64), table.nbytes / max(len(table), 1))
+        rows, lap = repeated_rows(first, sizes, laps)
+        columns = _edges(self._select.window, self._schema, self._time, edges[windows[rows]] + lap)
+        spread = table.take(rows)
+        for name, values in columns.items():
+            spread = spread.set_column(spread.column_names.index(name), name, values)
+        return spread
+
+    def _sorted(self, table: pa.Table, windows: Codes) -> tuple[pa.Table, Codes]:
         keys = [key.name for key in self._select.keys]
         if not keys:
-            return table
+            return table, windows
         order = table.select(keys).append_column("cepheid window", pa.array(windows))
         by: Any = [("cepheid window", "ascending"), *((key, "ascending") for key in keys)]
-        return table.take(pa.compute.sort_indices(order, sort_keys=by))
+        rows = pa.compute.sort_indices(order, sort_keys=by)
+        return table.take(rows), windows[np.asarray(rows)]
 
 
 def window_rows(
@@ -286,6 +312,28 @@ def _windows(stretches: Stretches, groups: Codes) -> Found:
     return find_windows(stretches, groups, groups, begin, np.maximum(last - begin + 1, 0))
 
 
+def _distinct(stretches: Stretches) -> tuple[Stretches, Codes | None]:
+    """Return stretches that name different windows, and where each of those begins.
+
+    Windows that hold the same events follow each other. None if there are few windows.
+    """
+    first, last = stretches.first, stretches.last
+    if (last - first + 1).sum(dtype=np.float64) <= FEW_WINDOWS:
+        return stretches, None
+    edges = np.unique(np.concatenate([first, last + 1]))
+    begin, end = np.searchsorted(edges, first), np.searchsorted(edges, last + 1) - 1
+    return stretches._replace(first=begin, last=end), edges
+
+
+def _check_count(counts: NDArray[Any], size: float) -> None:
+    """Refuse more windows than a result may have; a sum of whole numbers could leave 64 bits."""
+    most = float(counts.sum(dtype=np.float64))
+    if most > WINDOWS_MAX:
+        message = f"the result has about {most:.3g} windows, and {WINDOWS_MAX:,} are the most"
+        raise DataError([Diagnostic("E511", message, helps=("use a longer slide",))])
+    check_rows(most, size)
+
+
 def find_windows(
     stretches: Stretches, groups: Codes, owners: Codes, begin: Codes, counts: Codes
 ) -> Found:
@@ -293,10 +341,8 @@ def find_windows(
 
     Every one has an event.
     """
+    _check_count(counts, ROW_BYTES + 8 * len(stretches.moments))
     total = int(counts.sum())
-    if total > WINDOWS_MAX:
-        message = f"the result has {total:,} windows, and {WINDOWS_MAX:,} are the most"
-        raise DataError([Diagnostic("E511", message, helps=("use a longer slide",))])
     offsets = np.cumsum(counts) - counts
     windows = np.arange(total) + np.repeat(begin - offsets, counts)
     owned = np.repeat(owners, counts)

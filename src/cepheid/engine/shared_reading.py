@@ -43,13 +43,14 @@ def read_shared(program: SharedProgram, keys: KeyTable, columns: Columns) -> Sha
     times = read_times(columns, group.plan.time)
     kinds = read_kinds(program.kinds, columns, group.plan.type)
     numbers = columns.numbers(keys)
-    used: NDArray[np.bool_] | None = None
-    if group.extremes:
-        idle = [k for k in np.unique(kinds).tolist() if not program.kinds.symbols_of(k)]
-        used = ~np.isin(kinds, idle) & (numbers >= 0)
+
+    def bound() -> NDArray[np.bool_]:
+        some = [bool(program.kinds.symbols_of(kind)) for kind in range(program.kinds.count)]
+        return np.asarray(np.array(some)[kinds] & (numbers >= 0))
+
     for row, extreme in enumerate(group.extremes):
         vector = columns.vector(extreme.attribute)
-        values[row] = value_keys(vector, largest=extreme.largest, used=used)
+        values[row] = value_keys(vector, largest=extreme.largest, bound=bound)
     events = SharedEvents(times, numbers, kinds, weights, values)
     if keys.names and (events.key < 0).any():
         events = events.take(np.flatnonzero(events.key >= 0))

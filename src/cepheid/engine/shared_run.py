@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.engine.runs import (
-    BLOCK_BYTES_MAX,
+    BLOCK_LIMITS,
     DOUBLE,
     NO_VALUE,
     SEMANTICS_CODES,
@@ -26,6 +26,7 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels import linear, shared, shared_panes
 from cepheid.language import tree
+from cepheid.memory_limits import current
 from cepheid.planner.plan import WindowKind
 from cepheid.planner.sharing import Method
 
@@ -103,7 +104,7 @@ class SharedRun:
         size, parts, mins = self.program.size, self.V.shape[2], self.M.shape[2]
         # Panes, and the products made of them; 16 bytes a wide number.
         needed = room * (2 * count + 1) * size * (16 * parts + 8 * mins)
-        if needed > BLOCK_BYTES_MAX:
+        if needed > BLOCK_LIMITS * current().state:
             message = (
                 f"{count:,} panes a window and {room:,} keys need about {needed / 2**30:.0f} GiB"
             )

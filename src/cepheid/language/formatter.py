@@ -355,9 +355,13 @@ def _format_primary(expression: tree.Expression) -> str:
         case tree.Word(text=text):
             return format_name(text)
         case tree.Attribute(variable=variable, attribute=attribute, anchor=anchor):
+            path = _format_path(attribute.text)
+            if not variable.text:
+                # Conditions on single events have no variables.
+                return path
             name = format_name(variable.text)
             owner = name if anchor is tree.Anchor.EACH else f"{anchor.value}({name})"
-            return f"{owner}.{_format_path(attribute.text)}"
+            return f"{owner}.{path}"
         case tree.Aggregate(function=function, variable=None):
             return f"{function.value}(*)"
         case tree.Aggregate(function=function, variable=tree.Name(text=text), attribute=attribute):

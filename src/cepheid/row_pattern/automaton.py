@@ -14,7 +14,7 @@ elsewhere, at the start of the partition, at its end, and at both.
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from typing import NamedTuple, Never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from cepheid.errors import Diagnostic, Span, UnsupportedError
 from cepheid.row_pattern import tree
 
 STATES_MAX = 20_000
+STEPS_MAX = 2_000_000
+"""To find all moves: many parts that may all be left out have as many moves as pairs."""
+
 ACCEPT = 0
 """The target of a move that ends the match; no move leads back to the start."""
 
@@ -60,6 +63,7 @@ class _Program:
     """Instructions ``(kind, a, b)`` while they are written."""
 
     def __init__(self, variables: dict[str, int], text: str) -> None:
+        self.steps = 0
         self.code: list[list[int]] = []
         self.variable_of = [-1]
         self.excluded = [False]
@@ -153,6 +157,7 @@ class _Program:
         stack = [(start, frozenset[int]())]
         while stack:
             at, entered = stack.pop()
+            self.steps += 1
             if (at, entered) in seen:
                 continue
             seen.add((at, entered))
@@ -191,6 +196,12 @@ def _may_be_empty(pattern: tree.Pattern) -> bool:
     return True
 
 
+def _too_many_moves(span: Span, text: str) -> Never:
+    message = "the pattern has too many ways to go on from one row to the next"
+    helps = ("leave fewer parts in a row to choice, or write `A{0,9}` for `A? A? A? ...`",)
+    raise UnsupportedError([Diagnostic("E607", message, span, helps=helps)], text)
+
+
 def build_automaton(pattern: tree.Pattern, variables: tuple[str, ...], text: str = "") -> Automaton:
     """Return the automaton of a pattern.
 
@@ -219,6 +230,8 @@ def build_automaton(pattern: tree.Pattern, variables: tuple[str, ...], text: str
         for state, start in enumerate(starts):
             first[place, state] = len(moves)
             moves += program.reach(start, place)
+            if program.steps > STEPS_MAX:
+                _too_many_moves(pattern.span, text)
         first[place, len(starts)] = len(moves)
     return Automaton(
         np.array(program.variable_of, np.int32),

@@ -45,8 +45,27 @@ def _elementwise(
     return result if arrays else result[0]
 
 
+class _Room:
+    """Room for characters: a text within a text within a text grows beyond every memory."""
+
+    def __init__(self) -> None:
+        self._left = current().state
+
+    def take(self, characters: int) -> None:
+        """Use some of it, or raise E519."""
+        self._left -= characters
+        if self._left < 0:
+            too_much_state("characters", current().state, verb="makes")
+
+    def join(self, mark: str, texts: list[str]) -> str:
+        """Put texts together."""
+        self.take(sum(map(len, texts)) + len(mark) * len(texts))
+        return mark.join(texts)
+
+
 def _concat_ws(separator: Value, *values: Value) -> Value:
     """Join texts and arrays of texts; NULLs are left out, as in Spark SQL."""
+    room = _Room()
 
     def join(mark: str | None, *cells: object) -> str | None:
         if mark is None:
@@ -54,17 +73,19 @@ def _concat_ws(separator: Value, *values: Value) -> Value:
         texts: list[str] = []
         for cell in cells:
             texts += [str(c) for c in (cell if isinstance(cell, list) else [cell]) if c is not None]
-        return mark.join(texts)
+        return room.join(mark, texts)
 
     return _elementwise(join, pa.string(), separator, *values, null_in_null_out=False)
 
 
 def _array_join(array: Value, separator: Value, replacement: Value | None = None) -> Value:
+    room = _Room()
+
     def join(cells: list[object] | None, mark: str | None, missing: str | None) -> str | None:
         if cells is None or mark is None:
             return None
         texts = [missing if cell is None else str(cell) for cell in cells]
-        return mark.join(text for text in texts if text is not None)
+        return room.join(mark, [text for text in texts if text is not None])
 
     spare = pa.scalar(None, pa.string()) if replacement is None else replacement
     return _elementwise(join, pa.string(), array, separator, spare, null_in_null_out=False)
@@ -283,14 +304,10 @@ def _substring(value: Value, start: Value, length: Value | None = None) -> Value
 
 def _replace(value: Value, old: Value, new: Value | None = None) -> Value:
     spare = pa.scalar("") if new is None else new
-    room = bound = current().state
+    room = _Room()
 
     def replace(text: str, a: str, b: str) -> str:
-        nonlocal room
-        # A text within a text within a text grows beyond every memory.
-        room -= len(text) + text.count(a) * (len(b) - len(a)) if a else 0
-        if room < 0:
-            too_much_state("characters", bound, verb="makes")
+        room.take(len(text) + text.count(a) * (len(b) - len(a)) if a else 0)
         return text.replace(a, b) if a else text
 
     return _elementwise(replace, pa.string(), as_text(value), as_text(old), as_text(spare))

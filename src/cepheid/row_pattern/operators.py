@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cepheid.events.decimals import Decimals, compare_decimals, read_decimals
+from cepheid.memory_limits import current, too_much_state
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.arrow import Value, pa, pc
 
@@ -426,7 +428,27 @@ def as_text(value: Value) -> Value:
     return value.cast(pa.string())
 
 
+def check_length(parts: Sequence[Value]) -> None:
+    """Refuse to put texts together that are too long: twice as long, again and again, is for ever.
+
+    Raises
+    ------
+    DataError
+        E519
+    """
+    rows = max((len(p) for p in parts if not isinstance(p, pa.Scalar)), default=1)
+    total = sum(
+        rows * len(p.as_py() or "")
+        if isinstance(p, pa.Scalar)
+        else pc.sum(pc.binary_length(p).cast(pa.int64())).as_py() or 0
+        for p in parts
+    )
+    if total > current().state:
+        too_much_state("characters", current().state, verb="makes")
+
+
 def concat(*values: Value) -> Value:
     """Return texts put together, NULL if one of them is."""
     parts = [as_text(value).cast(pa.string()) for value in values]
+    check_length(parts)
     return pc.binary_join_element_wise(*parts, pa.scalar(""), null_handling="emit_null")

@@ -126,22 +126,33 @@ class Search:
         if not self._shared or 2 * len(failed) > self._states_max:
             failed.clear()
         limit = int(self._limits[start]) if len(self._limits) else path.stop
-        stack: list[tuple[int, Any, Any]] = [(0, None, iter(self._place(start)[0]))]
+        # With a state goes what each variable makes of the next row, as its places are alike:
+        # None if it does not take it, else what later conditions see then.
+        stack: list[tuple[int, Any, Any, dict[int, Any]]]
+        stack = [(0, None, iter(self._place(start)[0]), {})]
         while stack:
             row = start + len(stack) - 1
+            seen = stack[-1][3]
             for target in stack[-1][2]:
                 if target == ACCEPT:
-                    return [state for state, _, _ in stack[1:]]
-                if row >= limit or not self._take(target, row):
+                    return [entry[0] for entry in stack[1:]]
+                variable = self._variable_of[target]
+                if row >= limit or (variable in seen and seen[variable] is None):
                     continue
-                key = (row, target, self._signature(path))
+                if (row, target, seen.get(variable)) in failed:
+                    continue
+                if not self._take(variable, row):
+                    seen[variable] = None
+                    continue
+                seen[variable] = self._signature(path)
+                key = (row, target, seen[variable])
                 if key in failed:
                     path.pop()
                     continue
-                stack.append((target, key, iter(self._place(row + 1)[target])))
+                stack.append((target, key, iter(self._place(row + 1)[target]), {}))
                 break
             else:
-                _, key, _ = stack.pop()
+                key = stack.pop()[1]
                 if stack:
                     failed.add(key)
                     path.pop()
@@ -149,12 +160,11 @@ class Search:
                         raise too_many(self._plan, STATES_MAX)
         return None
 
-    def _take(self, target: int, row: int) -> bool:
-        """Take a row for a state if its condition holds."""
+    def _take(self, variable: int, row: int) -> bool:
+        """Take a row for a variable if its condition holds."""
         self._steps -= 1 + self._path.value_count // VALUES_A_STEP
         if self._steps < 0:
             raise too_long(self._plan, STEPS_MAX)
-        variable = self._variable_of[target]
         mask = self._masks[variable]
         if mask is not None and not mask[row]:
             return False

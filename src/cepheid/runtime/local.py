@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from cepheid.engine.distinct_windows import few_windows
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import Job, looks_back, lower
 from cepheid.engine.listing import (
@@ -101,7 +102,12 @@ def tables_of(reader: pa.RecordBatchReader, rows: int) -> Iterator[pa.Table]:
 def run_table(plan: PatternPlan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:
     """Return the result of a plan over a table; an unordered table is sorted first."""
     ordered = sort_events(table, plan)
-    return run_batches(plan, _slices(plan, ordered, batch_rows or _batch_rows(plan)), table.schema)
+    rows = batch_rows or _batch_rows(plan)
+    few = few_windows(plan, ordered)
+    if few is not None:
+        batches = slices_of(few.events, rows)
+        return few.spread(run_batches(few.plan, batches, few.events.schema))
+    return run_batches(plan, _slices(plan, ordered, rows), table.schema)
 
 
 def _batch_rows(plan: PatternPlan) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
+import cepheid
 from cepheid.language import tree
 from cepheid.language.formatter import format_query, format_text
 from cepheid.language.parser import parse
@@ -76,3 +78,9 @@ def test_a_path_of_plain_names_has_no_quotes() -> None:
 @pytest.mark.parametrize("text", ["(A.x > 1) = (A.y > 2)", "A.z <> (A.x > (A.y < 2))"])
 def test_comparisons_of_comparisons_keep_their_parentheses(text: str) -> None:
     assert format_query(parse(f"PATTERN A WHERE {text}")).endswith(f"WHERE {text}")
+
+
+def test_an_attribute_of_single_events_is_written_without_a_variable() -> None:
+    query = cepheid.query("DEFINE A AS x LIKE 'a', B AS x > 1 PATTERN A before B WITHIN 5 s")
+    with pytest.raises(cepheid.BindError, match="`x` is of kind integer"):
+        query.with_schema(pa.schema({"ts": pa.int64(), "x": pa.int64()}))
