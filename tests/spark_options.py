@@ -18,5 +18,6 @@ def options() -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
         f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
+        "spark.python.daemon.module": "tests.spark_daemon",
         **SETTINGS,
     }
