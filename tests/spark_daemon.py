@@ -7,6 +7,7 @@ are loaded here do not, or take care of their threads.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -24,4 +25,5 @@ cpu_target.typing_context.refresh()
 cpu_target.target_context.refresh()
 
 if __name__ == "__main__":
+    gc.freeze()  # Workers look for garbage after every task, and all of this is none.
     daemon.manager()

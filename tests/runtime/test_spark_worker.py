@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
-from pyspark import TaskContext
 
 from cepheid.runtime import spark_worker
 
@@ -15,7 +15,7 @@ from cepheid.runtime import spark_worker
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let this process be a new worker."""
     monkeypatch.setattr(spark_worker, "_begun", 0)
-    monkeypatch.setattr(TaskContext, "get", TaskContext)
+    monkeypatch.setattr(spark_worker, "TaskContext", SimpleNamespace(get=object))
     yield
     gc.unfreeze()
 
