@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import typer
 from pyarrow import parquet
-from tests.interfaces.test_cli import run
+from tests.interfaces.program import run
 from typer.testing import CliRunner
 
 from cepheid import options
