@@ -7,7 +7,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -87,6 +87,7 @@ def spark() -> Iterator[SparkSession]:
     # Workers import what the tests import, wherever that is installed.
     paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    remember_classes()
     if SparkContext._active_spark_context is not None:
         # Somebody's session with other settings, such as one that `cepheid.sql` made for itself.
         SparkContext._active_spark_context.stop()
@@ -97,6 +98,25 @@ def spark() -> Iterator[SparkSession]:
     session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+def remember_classes() -> None:
+    """Let Py4J look up a class of the JVM once.
+
+    It asks for it again wherever PySpark names it, seventy times for a small query, and the JVM
+    looks into all of its archives under eight names each time.
+    """
+    from py4j.java_gateway import JavaClass, JVMView  # type: ignore[import-untyped]  # as it is
+
+    look_up = JVMView.__getattr__
+
+    def find(view: Any, name: str) -> Any:
+        found = look_up(view, name)
+        if isinstance(found, JavaClass):
+            view.__dict__[name] = found
+        return found
+
+    JVMView.__getattr__ = find
 
 
 @pytest.hookimpl(tryfirst=True)
