@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +34,18 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 # The drivers that commands start run for seconds: a quick compiler serves them better.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# Files of tests live for seconds, and most are written through to the disk. Memory will do.
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES_MIN = 4 << 30
+if (
+    "TMPDIR" not in os.environ
+    and os.access(MEMORY, os.W_OK)
+    and shutil.disk_usage(MEMORY).free > MEMORY_BYTES_MIN
+):
+    _folder = tempfile.mkdtemp(prefix="cepheid-tests-", dir=MEMORY)
+    atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+    os.environ["TMPDIR"] = os.environ["SPARK_LOCAL_DIRS"] = tempfile.tempdir = _folder
 
 # A deadline per example would fail on a busy machine; pytest-timeout bounds the whole test instead.
 settings.register_profile("dev", max_examples=50, deadline=None, print_blob=True)
