@@ -8,8 +8,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/dev.txt
 STAMP := $(VENV)/.installed
-# Tests of Spark wait half of their time, so one worker more than cores.
+# Tests of Spark go to one worker, with one JVM; they wait a part of their time, so there is one worker more than cores.
 TEST_WORKERS ?= 3
+PYTEST := $(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
 # More arguments for pytest: `make test ARGS="-k window"`.
 ARGS ?=
 
@@ -54,15 +55,15 @@ kernels: dev ## Compile all kernels, so that no test waits for the compiler
 
 .PHONY: test
 test: java kernels ## Run all tests but the slow ones
-	$(BIN)/pytest -n $(TEST_WORKERS) $(ARGS)
+	$(PYTEST) $(ARGS)
 
 .PHONY: test-oracle
 test-oracle: dev ## Compare with the brute-force oracle, and check the laws
-	$(BIN)/pytest -n $(TEST_WORKERS) tests/oracle $(wildcard tests/laws) $(ARGS)
+	$(PYTEST) tests/oracle $(wildcard tests/laws) $(ARGS)
 
 .PHONY: test-slow
 test-slow: java dev ## Run the slow tests
-	$(BIN)/pytest -n $(TEST_WORKERS) -m slow --timeout 1800 $(ARGS)
+	$(PYTEST) -m slow --timeout 1800 $(ARGS)
 
 .PHONY: long
 long: java kernels ## Run the long comparisons; goes on where it was stopped
@@ -70,7 +71,7 @@ long: java kernels ## Run the long comparisons; goes on where it was stopped
 
 .PHONY: cover
 cover: java dev ## Measure branch coverage, with kernels interpreted
-	CEPHEID_KERNELS=interpret $(BIN)/pytest -n $(TEST_WORKERS) --cov --cov-report term-missing $(ARGS)
+	CEPHEID_KERNELS=interpret $(PYTEST) --cov --cov-report term-missing $(ARGS)
 
 .PHONY: fmt
 fmt: dev ## Format the source and apply the safe fixes
@@ -96,7 +97,7 @@ grammar: dev ## Rewrite the parser tables after a change of the grammar
 .PHONY: signatures
 signatures: java dev ## List the types that tests call kernels with: every test, compiled; takes half an hour
 	rm -rf build/kernels
-	CEPHEID_CACHE=build/kernels CEPHEID_KERNELS=compile $(BIN)/pytest -n $(TEST_WORKERS) --timeout 900 $(ARGS)
+	CEPHEID_CACHE=build/kernels CEPHEID_KERNELS=compile $(PYTEST) --timeout 900 $(ARGS)
 	$(BIN)/python -m cepheid.kernels.build_signatures build/kernels
 
 .PHONY: bench

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,6 +34,18 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 # The drivers that commands start run for seconds: a quick compiler serves them better.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# Files of tests live for seconds, and most are written through to the disk. Memory will do.
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES_MIN = 4 << 30
+if (
+    "TMPDIR" not in os.environ
+    and os.access(MEMORY, os.W_OK)
+    and shutil.disk_usage(MEMORY).free > MEMORY_BYTES_MIN
+):
+    _folder = tempfile.mkdtemp(prefix="cepheid-tests-", dir=MEMORY)
+    atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+    os.environ["TMPDIR"] = os.environ["SPARK_LOCAL_DIRS"] = tempfile.tempdir = _folder
 
 # A deadline per example would fail on a busy machine; pytest-timeout bounds the whole test instead.
 settings.register_profile("dev", max_examples=50, deadline=None, print_blob=True)
@@ -87,6 +102,7 @@ def spark() -> Iterator[SparkSession]:
     # Workers import what the tests import, wherever that is installed.
     paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    remember_classes()
     if SparkContext._active_spark_context is not None:
         # Somebody's session with other settings, such as one that `cepheid.sql` made for itself.
         SparkContext._active_spark_context.stop()
@@ -97,6 +113,37 @@ def spark() -> Iterator[SparkSession]:
     session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+def remember_classes() -> None:
+    """Let Py4J look up a class of the JVM once.
+
+    It asks for it again wherever PySpark names it, seventy times for a small query, and the JVM
+    looks into all of its archives under eight names each time.
+    """
+    from py4j.java_gateway import JavaClass, JVMView  # type: ignore[import-untyped]  # as it is
+
+    look_up = JVMView.__getattr__
+
+    def find(view: Any, name: str) -> Any:
+        found = look_up(view, name)
+        if isinstance(found, JavaClass):
+            view.__dict__[name] = found
+        return found
+
+    JVMView.__getattr__ = find
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the tests of Spark to one worker, so that one JVM starts and gets warm.
+
+    It keeps a core and a half busy, and there are more of the other tests. Workers take groups in
+    the order of their sizes: this one comes first.
+    """
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 _seconds: dict[str, float] = defaultdict(float)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cepheid.runtime.spark_session import LOG_SETTINGS, SETTINGS
+from cepheid.runtime.spark_session import LOCAL_CHECKPOINTS, LOG_SETTINGS, SETTINGS
 
 
 def options() -> dict[str, str]:
@@ -17,6 +17,10 @@ def options() -> dict[str, str]:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.adaptive.enabled": "false",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+        "-Djdk.lang.Process.launchMechanism=VFORK "
         f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
+        "spark.python.daemon.module": "tests.spark_daemon",
+        # Otherwise Spark starts 200 processes for a live query of three micro-batches.
+        LOCAL_CHECKPOINTS[0]: LOCAL_CHECKPOINTS[1],
         **SETTINGS,
     }

@@ -24,10 +24,20 @@ CODES = set(re.findall(r'"([EW]\d{3})"', "".join(p.read_text("utf-8") for p in S
 BLOCK = re.compile(r"^```([\w-]*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+def uses_spark(language: str, text: str) -> bool:
+    """Return whether a block runs on Spark."""
+    return language == "python" and "spark" in text.lower()
+
+
 def blocks(language: str) -> list[ParameterSet]:
     """Return the code blocks of all pages in a language, as test parameters."""
     return [
-        pytest.param(block[2].split(), block[3], id=f"{page.relative_to(ROOT)}-{number}")
+        pytest.param(
+            block[2].split(),
+            block[3],
+            id=f"{page.relative_to(ROOT)}-{number}",
+            marks=[pytest.mark.xdist_group("spark")] if uses_spark(language, block[3]) else [],
+        )
         for page in PAGES
         for number, block in enumerate(BLOCK.finditer(page.read_text("utf-8")))
         if block[1] == language
@@ -95,7 +105,7 @@ def test_python_of_the_docs_runs_and_prints_what_it_says(
     words: list[str], text: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del words
-    if "spark" in text.lower():
+    if uses_spark("python", text):
         # Pages take the session of the tests for theirs, and must not end it.
         session = request.getfixturevalue("spark")
         monkeypatch.setattr(type(session), "stop", lambda _: None)

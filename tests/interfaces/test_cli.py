@@ -6,13 +6,13 @@ import json
 import os
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, ipc, parquet
+from tests.interfaces.program import PROGRAM, run
 
 import cepheid
 from cepheid.interfaces.catalogue import bundled_queries, error_pages
@@ -23,26 +23,8 @@ BAD = "RETURN COUNT(*) PATTERN Stock S+ WITHIN 5 s SLIDE 10 s"
 EVENTS = pa.table({"ts": pa.array([1], pa.timestamp("us")), "type": ["Stock"], "price": [1.5]})
 
 
-def run(
-    *arguments: object, stdin: str | bytes = "", timeout: int = 60
-) -> subprocess.CompletedProcess[str]:
-    """Run the installed program; its output is decoded, whatever it was given."""
-    data = stdin if isinstance(stdin, bytes) else stdin.encode()
-    program = Path(sys.executable).with_name("cepheid")
-    done = subprocess.run(
-        [program, *map(str, arguments)],
-        input=data,
-        capture_output=True,
-        check=False,
-        timeout=timeout,
-    )
-    return subprocess.CompletedProcess(
-        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
-    )
-
-
 def test_check_says_ok() -> None:
-    done = run("check", "-", stdin=GOOD)
+    done = run("check", "-", stdin=GOOD, own=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "<stdin>: ok\n", "")
 
 
@@ -120,7 +102,7 @@ def test_wrong_use_ends_with_2(arguments: tuple[str, ...]) -> None:
 
 
 def test_explain_prints_the_plan() -> None:
-    done = run("explain", "-", stdin=GOOD)
+    done = run("explain", "-", stdin=GOOD, own=True)
     assert done.returncode == 0
     assert "evaluator   indexed (mixed-grained)" in done.stdout
 
@@ -265,7 +247,7 @@ def test_fmt_prints_and_writes_and_checks(tmp_path: Path) -> None:
     path = tmp_path / "query.cq"
     path.write_text("-- stocks\npattern Stock S+ return count(*)\n")
     wanted = "-- stocks\nRETURN COUNT(*)\nPATTERN Stock S+\n"
-    assert run("fmt", path).stdout == wanted
+    assert run("fmt", path, own=True).stdout == wanted
     assert run("fmt", path, "--check").returncode == 1
     assert run("fmt", path, "--write").returncode == 0
     assert run("fmt", path, "--check").returncode == 0
@@ -304,8 +286,7 @@ def test_a_file_that_cannot_be_written_is_wrong_use(tmp_path: Path) -> None:
     path = tmp_path / "query.cq"
     path.write_text("pattern A")
     # A limit of no bytes stops root too, unlike the mode of the folder.
-    program = Path(sys.executable).with_name("cepheid")
-    command = f'ulimit -f 0; exec "{program}" fmt "{path}" --write'
+    command = f'ulimit -f 0; exec "{PROGRAM}" fmt "{path}" --write'
     done = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60
     )
@@ -317,12 +298,11 @@ def test_a_file_that_cannot_be_written_is_wrong_use(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [("demo",), ("fmt", "-"), ("explain", "-"), ("check", "-")])
 def test_a_reader_that_stops_early_is_no_mistake(arguments: tuple[str, ...]) -> None:
-    program = Path(sys.executable).with_name("cepheid")
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:
         done = subprocess.run(
-            [program, *arguments],
+            [PROGRAM, *arguments],
             input=GOOD.encode(),
             stdout=write_end,
             stderr=subprocess.PIPE,
@@ -340,15 +320,17 @@ LINEAR = "RETURN COUNT(*), SUM(S.price) AS total PATTERN Stock S+"
 def test_run_prints_and_writes_results(tmp_path: Path) -> None:
     events = tmp_path / "events.parquet"
     parquet.write_table(EVENTS, events)
-    shown = run("run", "-", "--input", events, stdin=LINEAR)
+    shown = run("run", "-", "--input", events, stdin=LINEAR, own=True)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "1 row" in shown.stdout
-    as_csv = run("run", "-", "--input", events, "--format", "csv", stdin=LINEAR)
+    as_csv = run("run", "-", "--input", events, "--format", "csv", stdin=LINEAR, own=True)
     assert as_csv.stdout == '"count","total"\n1,1.5\n'
-    as_json = run("run", "-", "--input", events, "--format", "json", stdin=LINEAR)
+    as_json = run("run", "-", "--input", events, "--format", "json", stdin=LINEAR, own=True)
     assert json.loads(as_json.stdout) == {"count": 1.0, "total": 1.5}
     written = tmp_path / "result.parquet"
-    assert run("run", "-", "--input", events, "--output", written, stdin=LINEAR).stdout == ""
+    assert (
+        run("run", "-", "--input", events, "--output", written, stdin=LINEAR, own=True).stdout == ""
+    )
     assert parquet.read_table(written).to_pylist() == [{"count": 1.0, "total": 1.5}]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["events.parquet", "result.parquet"]
 
@@ -365,7 +347,7 @@ def test_run_says_what_is_wrong(tmp_path: Path) -> None:
 def test_run_lists_matches(tmp_path: Path) -> None:
     events, query = tmp_path / "events.parquet", "RETURN MATCHES PATTERN Stock S+"
     parquet.write_table(EVENTS, events)
-    shown = run("run", "-", "--input", events, stdin=query)
+    shown = run("run", "-", "--input", events, stdin=query, own=True)
     assert shown.returncode == 0, shown.stderr
     assert "match_id" in shown.stdout
     expected = cepheid.query(query).run(EVENTS)
@@ -448,4 +430,4 @@ def test_demo_plans_the_queries_of_the_papers() -> None:
 
 
 def test_version_is_printed() -> None:
-    assert run("--version").stdout.startswith("cepheid 0.")
+    assert run("--version", own=True).stdout.startswith("cepheid 0.")

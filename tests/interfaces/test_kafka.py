@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.interfaces.test_cli import run
+from tests.interfaces.program import run
 
 CONNECTOR = "spark-sql-kafka-0-10"
 QUERY = "RETURN user, COUNT(*) PATTERN A+ GROUP-BY user WITHIN 4 s SLIDE 4 s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import pyarrow as pa
 import pytest
 import typer
 from pyarrow import parquet
-from tests.interfaces.test_cli import run
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from cepheid import options
 from cepheid.interfaces.cli import app
 from cepheid.interfaces.cli_input import WrongUseError
+from cepheid.runtime import spark_session
 
 QUERY = "RETURN COUNT(*) PATTERN A WITHIN 5 s SLIDE 5 s"
 EVENTS = pa.table({"ts": pa.array([1], pa.timestamp("us")), "type": ["A"]})
@@ -115,11 +117,15 @@ def test_what_means_nothing_is_wrong_use(words: tuple[str, ...], here: Path) -> 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("words", SPARK_REFUSES, ids=" ".join)
-def test_lengths_of_time_are_read_by_spark(words: tuple[str, ...], here: Path) -> None:
-    # A program of its own: the command would end the session of other tests.
-    done = run(*words)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
-    assert "is a length of time such as '10 seconds'" in done.stderr
+def test_lengths_of_time_are_read_by_spark(
+    spark: SparkSession, words: tuple[str, ...], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The command would end the session of other tests; Spark works in another folder.
+    words = tuple(str(here / word) if (here / word).exists() else word for word in words)
+    monkeypatch.setattr(spark_session, "session", lambda *_, **__: nullcontext(spark))
+    done = CliRunner().invoke(app, words)
+    assert isinstance(done.exception, WrongUseError | options.OptionError), done.exception
+    assert "is a length of time such as '10 seconds'" in str(done.exception)
     assert not (here / "rows").exists()
 
 

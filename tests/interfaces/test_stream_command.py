@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 from rich.console import Console
-from tests.interfaces.test_cli import run
+from tests.interfaces.program import run
 
 from cepheid.api import query
 from cepheid.errors import DataError

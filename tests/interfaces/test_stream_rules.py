@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.interfaces.test_cli import run
+from tests.interfaces.program import run
 from tests.interfaces.test_stream_command import two_files, write
 
 from cepheid.errors import DataError

@@ -7,8 +7,7 @@ import io
 import json
 import os
 import pty
-import subprocess
-import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
-from tests.interfaces.test_cli import run
+from tests.interfaces.program import PROGRAM, run, start_copy, wait_for
 
 from cepheid.errors import DataError, Diagnostic, visible
 from cepheid.interfaces.chart import bar_chart
@@ -32,20 +31,15 @@ STEERS = (*CLEAR, "\x07", "\x9b", OVERRIDE, "\u2066", "\u2028")
 def on_terminal(*words: object, stdin: str = "") -> str:
     """Return what a command prints where both of its outputs are a terminal without colours."""
     inner, outer = pty.openpty()
-    settings = os.environ | {"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "400", "PYTHONUTF8": "1"}
-    program = Path(sys.executable).with_name("cepheid")
-    with subprocess.Popen(
-        [program, *map(str, words)],
-        stdin=subprocess.PIPE,
-        stdout=outer,
-        stderr=outer,
-        env=settings,
-    ) as running:
-        os.close(outer)
-        assert running.stdin is not None
-        running.stdin.write(stdin.encode())
-        running.stdin.close()
-        said = b"".join(_read(inner))
+    settings = {"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "400"}
+    with tempfile.TemporaryFile() as given:
+        given.write(stdin.encode())
+        given.seek(0)
+        files = (given.fileno(), outer, outer)
+        process = start_copy([str(PROGRAM), *map(str, words)], files, settings)
+    os.close(outer)
+    said = b"".join(_read(inner))
+    wait_for(process)
     os.close(inner)
     return said.decode().replace("\r\n", "\n")
 

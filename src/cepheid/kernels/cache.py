@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import shutil
@@ -78,10 +79,24 @@ def key() -> str:
         if path.name not in _NO_CODE:
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     for name in ("numba", "llvmlite", "numpy"):
-        digest.update(f"{name} {importlib.metadata.version(name)}\n".encode())
+        digest.update(f"{name} {_version(name)}\n".encode())
     digest.update(f"{_NAME} {_VERSION}\n".encode())
     digest.update(f"{sys.implementation.cache_tag} {_processor()}".encode())
     return digest.hexdigest()[:32]
+
+
+def _version(library: str) -> str:
+    """Return the version of a library, looked up where it lies.
+
+    Spark puts archives of thousands of files on the path of its workers; to look through them for
+    three versions takes longer than a small task.
+    """
+    spec = importlib.util.find_spec(library)
+    if spec is not None and spec.origin is not None:
+        place = str(Path(spec.origin).parents[1])
+        for found in importlib.metadata.distributions(name=library, path=[place]):
+            return found.version
+    return importlib.metadata.version(library)
 
 
 def _processor() -> str:

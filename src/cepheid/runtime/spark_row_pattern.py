@@ -22,9 +22,10 @@ from cepheid.row_pattern.plan import MatchPlan, SearchBounds
 from cepheid.row_pattern.recognize import recognize_parts, result_schema
 from cepheid.row_pattern.select_tree import NotSimpleError, parse_select, plain_source
 from cepheid.row_pattern.statement import read_statement
-from cepheid.runtime.spark_kernels import ship_kernels, use_shipped_kernels
+from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_store import clause_frame, store_frame
 from cepheid.runtime.spark_texts import run_text
+from cepheid.runtime.spark_worker import begin_task
 from cepheid.runtime.store_sql import STRETCH
 from cepheid.runtime.whole_frames import TABLE_WAY_OUT, refuse_stream
 from cepheid.store.event_store import EventStore
@@ -132,7 +133,7 @@ def _task(
     """Return what a task does with the rows of its partitions."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        use_shipped_kernels()
+        begin_task()
         rows = list(batches)
         if not rows:
             return

@@ -23,7 +23,6 @@ from cepheid.runtime.live_jobs import live_job
 from cepheid.runtime.microbatch import turn
 from cepheid.runtime.ordering import ordered
 from cepheid.runtime.spark_filters import drops_events
-from cepheid.runtime.spark_kernels import use_shipped_kernels
 from cepheid.runtime.spark_slices import number_matches
 from cepheid.runtime.spark_tasks import (
     BUCKET,
@@ -34,6 +33,7 @@ from cepheid.runtime.spark_tasks import (
     partition_id,
     with_names,
 )
+from cepheid.runtime.spark_worker import begin_task
 from cepheid.runtime.watermarks import MILLISECOND, in_microseconds, in_ticks
 from cepheid.runtime.work import Work
 
@@ -182,7 +182,7 @@ def turns_of_two(one: TurnOfTwo) -> Turns:
 
 def _turns(one: Callable[..., tuple[bytes, Outcome]], read: Callable[[Any], Any]) -> Turns:
     def run(key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
-        use_shipped_kernels()
+        begin_task()
         data = bytes(state.get[0]) if state.exists else None
         try:
             passed = state.getCurrentWatermarkMs() * MILLISECOND

@@ -48,12 +48,12 @@ from cepheid.runtime.blobs import (
     split,
 )
 from cepheid.runtime.ordering import STEP_ROWS, TimeMerge, ordered, slices
-from cepheid.runtime.spark_kernels import use_shipped_kernels
 from cepheid.runtime.spark_situations import (
     compose_situations,
     run_situations,
     summarise_situations,
 )
+from cepheid.runtime.spark_worker import begin_task
 from cepheid.runtime.work import Work
 
 Batches = Iterator[pa.RecordBatch]
@@ -69,7 +69,7 @@ def in_task(task: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
     """Let what Cepheid says about data leave a task as one message, without what led to it."""
 
     def run(batches: Batches) -> Batches:
-        use_shipped_kernels()
+        begin_task()
         try:
             yield from task(batches)
         except CepheidError as error:

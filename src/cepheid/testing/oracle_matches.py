@@ -52,9 +52,10 @@ class Matcher:
         for item in items:
             if item.variable is not None:
                 self.partial.setdefault(item.attribute.text, set()).add(item.variable.text)
-        self.conditions = [
-            c for c in conjuncts_of(query.where) if not isinstance(c, tree.Equivalence)
-        ]
+        self.conditions: dict[str, list[tree.Expression]] = {"local": [], "edge": [], "global": []}
+        for c in conjuncts_of(query.where):
+            if not isinstance(c, tree.Equivalence):
+                self.conditions[kind_of(c)].append(c)
         self.types = {
             n.variable.text: n.event_type.text
             for n in tree.walk(query.pattern)
@@ -76,11 +77,7 @@ class Matcher:
             return False
         if any(variable in names and event.get(a) is None for a, names in self.partial.items()):
             return False
-        local = (
-            c
-            for c in self.conditions
-            if kind_of(c) == "local" and set(variables_of(c)) <= {variable}
-        )
+        local = (c for c in self.conditions["local"] if set(variables_of(c)) <= {variable})
         return all(
             evaluate_expression(c, lambda leaf: self.attribute(i, leaf)) is True for c in local
         )
@@ -180,7 +177,7 @@ class Matcher:
     def selected(self, pattern: tree.Pattern, m: Match, window: Sequence[int]) -> bool:
         """Return whether a match is long enough, is selected (§3) and passes global predicates."""
         least = self.query.min_length.value if self.query.min_length else 1
-        if len(m) < whole(least) or not all(self.spans(c, m) for c in self.conditions):
+        if len(m) < whole(least) or not all(self.spans(c, m) for c in self.conditions["global"]):
             return False
         if self.semantics is tree.Semantics.NEXT_MATCH:
             return not any(self.skipped(pattern, m[:k], m[k][1], window) for k in range(1, len(m)))
@@ -223,8 +220,8 @@ class Matcher:
 
     def follows(self, a: Binding, b: Binding) -> bool:
         """Check edge predicates between two neighbours (§4.4)."""
-        for condition in self.conditions:
-            if kind_of(condition) == "edge" and self.pair(condition) == (a[0], b[0]):
+        for condition in self.conditions["edge"]:
+            if self.pair(condition) == (a[0], b[0]):
                 forward = "PREV" not in anchors_of(condition)
 
                 def lookup(leaf: Leaf, forward: bool = forward, one: bool = a[0] == b[0]) -> Value:  # noqa: FBT001
@@ -261,8 +258,6 @@ class Matcher:
 
     def spans(self, condition: tree.Expression, m: Match) -> bool:
         """Check a global predicate for every choice of events for plain variables (§4.5)."""
-        if kind_of(condition) != "global":
-            return True
         plain = sorted(
             {
                 n.variable.text
