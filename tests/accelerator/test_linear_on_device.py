@@ -20,7 +20,7 @@ from cepheid.errors import UnsupportedError
 from cepheid.planner.plan import pattern_plan, trend_plan
 from cepheid.planner.strategies import why_not_on_device
 from cepheid.runtime import local_device
-from cepheid.runtime.local import slices_of
+from cepheid.runtime.local_jobs import slices_of
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import patterns, streams
 

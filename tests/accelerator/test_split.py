@@ -15,7 +15,7 @@ from cepheid.api import query
 from cepheid.errors import DataError
 from cepheid.planner.plan import trend_plan
 from cepheid.runtime import local_split
-from cepheid.runtime.local import slices_of
+from cepheid.runtime.local_jobs import slices_of
 from cepheid.runtime.local_split import run_split
 
 pytestmark = pytest.mark.timeout(300)

@@ -32,7 +32,7 @@ from cepheid.errors import CepheidError
 from cepheid.events.arriving import plain_table
 from cepheid.planner.granularity import legal_evaluators
 from cepheid.planner.plan import trend_plan
-from cepheid.runtime import files, local, local_workload
+from cepheid.runtime import files, local_jobs, local_workload
 from cepheid.runtime.ordering import order_of, ordered
 from cepheid.store.secondary import can_index
 
@@ -111,9 +111,9 @@ def small_steps() -> ExitStack:
     """Return a context in which the engine takes two events a step."""
     stack = ExitStack()
     for module, name in (
-        (local, "BATCH_ROWS"),
-        (local, "LOOK_BACK_ROWS"),
-        (local, "SITUATION_ROWS"),
+        (local_jobs, "BATCH_ROWS"),
+        (local_jobs, "LOOK_BACK_ROWS"),
+        (local_jobs, "SITUATION_ROWS"),
         (local_workload, "BATCH_ROWS"),
         (local_workload, "LOOK_BACK_ROWS"),
         (files, "BATCH_ROWS"),

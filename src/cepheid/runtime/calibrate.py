@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from cepheid.planner.plan import pattern_plan
 from cepheid.row_pattern.bind import bind_clause
 from cepheid.row_pattern.recognize import recognize
 from cepheid.row_pattern.statement import read_statement
@@ -46,7 +45,7 @@ def measure_rates(compile_query: Callable[[str], CompiledQueryLike]) -> Rates:
         group, value = _reading(store)
         entry, look_up = _looking(store)
         query = compile_query(QUERY).with_schema(table.schema)
-        run = _best(lambda: run_table(pattern_plan(query.plan), table), RUNS) / ROWS
+        run = _best(lambda: run_table(query.plan, table), RUNS) / ROWS
         match = _matching(table)
     found = {"group": group, "value": value, "run": run, "match": match}
     found |= {"entry": entry, "look_up": look_up}

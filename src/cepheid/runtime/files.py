@@ -21,18 +21,16 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.events.arriving import plain_table
 from cepheid.events.nanoseconds import in_units_of
 from cepheid.kernels.columns import scan_times
-from cepheid.planner.plan import pattern_plan
 from cepheid.runtime.local import (
-    BATCH_ROWS,
     SORT_ROWS_MAX,
     CompiledQueryLike,
     check_lists,
-    list_batches,
     reader_of,
     run_batches,
     run_table,
     sort_events,
 )
+from cepheid.runtime.local_jobs import BATCH_ROWS, list_batches
 from cepheid.runtime.ordering import with_ties_ordered
 
 Progress = Callable[[int], None]
@@ -73,7 +71,7 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
         E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
     """
     schema = next(read_all(files[:1])).schema
-    plan = pattern_plan(compiled.with_schema(schema).plan)
+    plan = compiled.with_schema(schema).plan
     try:
         batches = with_ties_ordered(_counted(read_all(files), progress), plan)
         return run_batches(plan, batches, schema)

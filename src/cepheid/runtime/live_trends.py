@@ -15,7 +15,7 @@ from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
 from cepheid.engine.step import PartitionState, advance, finish, step
 from cepheid.planner.plan import TrendPlan, WindowKind, WindowPlan
 from cepheid.runtime.bucket import Arrived
-from cepheid.runtime.local import LOOK_BACK_ROWS
+from cepheid.runtime.local_jobs import LOOK_BACK_ROWS
 from cepheid.runtime.microbatch import Size
 from cepheid.runtime.ordering import STEP_ROWS, slices
 from cepheid.runtime.stream_matches import list_until

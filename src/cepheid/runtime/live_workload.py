@@ -22,7 +22,7 @@ from cepheid.engine.workload_idle import forget_idle_keys_of_all
 from cepheid.planner.plan import TrendPlan
 from cepheid.runtime.bucket import Arrived, Bucket
 from cepheid.runtime.live_trends import open_windows
-from cepheid.runtime.local import LOOK_BACK_ROWS
+from cepheid.runtime.local_jobs import LOOK_BACK_ROWS
 from cepheid.runtime.microbatch import Size
 from cepheid.runtime.ordering import STEP_ROWS, slices
 from cepheid.runtime.stream_matches import list_until

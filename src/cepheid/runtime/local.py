@@ -10,33 +10,14 @@ import pyarrow as pa
 
 from cepheid.engine.distinct_windows import few_windows
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.job import Job, looks_back, lower
-from cepheid.engine.listing import (
-    EVERYTHING,
-    Owned,
-    empty_matches,
-    finish_matches,
-    is_enough,
-    step_matches,
-)
-from cepheid.engine.results import build_table
-from cepheid.engine.runs import Rows
-from cepheid.engine.situation_job import SituationJob
-from cepheid.engine.situation_results import empty_rows
-from cepheid.engine.situations import SituationState, finish_situations, step_situations
-from cepheid.engine.step import PartitionState, finish, step
+from cepheid.engine.job import lower
+from cepheid.engine.listing import empty_matches
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.arriving import as_table, is_pandas, plain_reader
 from cepheid.kernels.columns import scan_times
-from cepheid.memory_limits import collect
 from cepheid.options import refuse
-from cepheid.planner.plan import (
-    PatternPlan,
-    Plan,
-    SituationsPlan,
-    TrendPlan,
-    pattern_plan,
-)
+from cepheid.planner.plan import Plan, TrendPlan
+from cepheid.runtime.local_jobs import LocalMatches, list_batches, local_job, slices_of
 from cepheid.runtime.ordering import order_of, with_ties_ordered
 
 
@@ -50,15 +31,6 @@ class CompiledQueryLike(Protocol):
     def with_schema(self, schema: object) -> CompiledQueryLike:
         """Return the query planned for a schema."""
 
-
-BATCH_ROWS = 1 << 18
-"""Events of one step: large enough to hide the cost of a step, small enough for the caches."""
-
-LOOK_BACK_ROWS = 1 << 22
-"""The same for queries that keep the events of open windows, which each step reads again."""
-
-SITUATION_ROWS = 1 << 20
-"""The same for situations, whose steps touch every situation of the window."""
 
 SORT_ROWS_MAX = 50_000_000
 """Unordered tables up to here are sorted in memory, with a notice."""
@@ -74,11 +46,12 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
     """
     if isinstance(events, pa.RecordBatchReader):
         reader = plain_reader(events)
-        plan = pattern_plan(compiled.with_schema(reader.schema).plan)
-        batches = with_ties_ordered(tables_of(reader, _batch_rows(plan)), plan)
-        return run_batches(plan, batches, reader.schema)
+        plan = compiled.with_schema(reader.schema).plan
+        job = local_job(plan)
+        batches = with_ties_ordered(tables_of(reader, job.batch_rows), plan)
+        return job.answer(batches, reader.schema)
     table = as_table(events)
-    result = run_table(pattern_plan(compiled.with_schema(table.schema).plan), table)
+    result = run_table(compiled.with_schema(table.schema).plan, table)
     return like(events, result)
 
 
@@ -99,61 +72,21 @@ def tables_of(reader: pa.RecordBatchReader, rows: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def run_table(plan: PatternPlan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:
+def run_table(plan: Plan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:
     """Return the result of a plan over a table; an unordered table is sorted first."""
     ordered = sort_events(table, plan)
-    rows = batch_rows or _batch_rows(plan)
+    job = local_job(plan)
+    rows = batch_rows or job.batch_rows
     few = few_windows(plan, ordered)
     if few is not None:
         batches = slices_of(few.events, rows)
         return few.spread(run_batches(few.plan, batches, few.events.schema))
-    return run_batches(plan, _slices(plan, ordered, rows), table.schema)
+    return job.answer(job.cut(ordered, rows), table.schema)
 
 
-def _batch_rows(plan: PatternPlan) -> int:
-    if isinstance(plan, SituationsPlan):
-        return SITUATION_ROWS
-    return LOOK_BACK_ROWS if looks_back(plan) else BATCH_ROWS
-
-
-def run_batches(plan: PatternPlan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
     """Return the result of a plan over batches in the order of time."""
-    if isinstance(plan, SituationsPlan):
-        return run_situations(plan, batches, schema)
-    job = lower(plan)
-    if plan.lists_matches:
-        tables = list_batches(job, batches)
-        return pa.concat_tables([empty_matches(job, schema), *collect(tables)])
-    state = PartitionState(job)
-    found: list[list[Rows]] = [[] for _ in range(job.outputs)]
-    for batch in batches:
-        state, rows = step(job, state, batch)
-        for all_rows, new in zip(found, rows, strict=True):
-            all_rows += new
-    state, rows = finish(job, state)
-    # One table at the end, because windows counted in events close in no common order.
-    everything = [[*all_rows, *new] for all_rows, new in zip(found, rows, strict=True)]
-    return build_table(job, everything, state.keys, schema)
-
-
-def run_situations(
-    plan: SituationsPlan, batches: Iterable[pa.Table], schema: pa.Schema
-) -> pa.Table:
-    """Return the rows of a query about situations over batches in the order of time."""
-    job = SituationJob(plan)
-    found = collect(_list_situations(job, batches, schema))
-    return pa.concat_tables([empty_rows(job, schema), *found])
-
-
-def _list_situations(
-    job: SituationJob, batches: Iterable[pa.Table], schema: pa.Schema
-) -> Iterator[pa.Table]:
-    """Yield the rows of each batch, and what the end of the stream brings."""
-    state = SituationState.start(job)
-    for batch in batches:
-        state, rows = step_situations(job, state, batch)
-        yield rows
-    yield finish_situations(job, state, schema)[1]
+    return local_job(plan).answer(batches, schema)
 
 
 def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReader:
@@ -169,14 +102,14 @@ def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReade
     reader = isinstance(events, pa.RecordBatchReader)
     events = plain_reader(events) if reader else as_table(events)
     plan = check_lists(compiled.with_schema(events.schema).plan)
+    job = LocalMatches(lower(plan))
     batches: Iterable[pa.Table]
     if isinstance(events, pa.Table):
-        batches = _slices(plan, sort_events(events, plan), LOOK_BACK_ROWS)
+        batches = job.cut(sort_events(events, plan), job.batch_rows)
     else:
-        batches = with_ties_ordered(tables_of(events, LOOK_BACK_ROWS), plan)
-    job = lower(plan)
-    schema = empty_matches(job, events.schema).schema
-    return reader_of(schema, list_batches(job, batches))
+        batches = with_ties_ordered(tables_of(events, job.batch_rows), plan)
+    schema = empty_matches(job.job, events.schema).schema
+    return reader_of(schema, list_batches(job.job, batches))
 
 
 def check_lists(plan: Plan) -> TrendPlan:
@@ -200,23 +133,6 @@ def reader_of(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.RecordBatchRe
     return pa.RecordBatchReader.from_batches(schema, rows)
 
 
-def list_batches(
-    job: Job, batches: Iterable[pa.Table], owned: Owned = EVERYTHING
-) -> Iterator[pa.Table]:
-    """Yield the matches in batches of events, as they are found; LIMIT stops early."""
-    state = PartitionState(job)
-    last: pa.Table | None = None
-    for batch in batches:
-        if last is not None:
-            state, tables = step_matches(job, state, last, owned)
-            yield from tables
-            if is_enough(job, state):
-                return
-        last = batch
-    state, tables = finish_matches(job, state, last, owned)
-    yield from tables
-
-
 def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
     """Return the events in the order of time; tie-breakers count, then the order of arrival."""
     rows = order_of(table, plan)
@@ -232,27 +148,3 @@ def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
         message = f"the events are not in the order of `{plan.time}` (row {row}); they were sorted"
         warnings.warn(message, stacklevel=4)
     return table.take(rows)
-
-
-def _slices(plan: PatternPlan, table: pa.Table, rows: int) -> Iterator[pa.Table]:
-    """Yield a table in pieces of so many rows, larger and larger ones where all events are kept."""
-    if isinstance(plan, TrendPlan) and plan.lists_matches and not plan.window.within:
-        return _growing_slices(table, rows)
-    return slices_of(table, rows)
-
-
-def _growing_slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:
-    """Yield pieces as large as all before, since every step looks at all events again."""
-    offset = 0
-    while offset < len(table) or offset == 0:
-        size = max(offset, rows)
-        left = len(table) - offset
-        size = left if left <= 2 * size else size
-        yield table.slice(offset, size)
-        offset += max(size, 1)
-
-
-def slices_of(table: pa.Table, rows: int) -> Iterator[pa.Table]:
-    """Yield a table in pieces of at most so many rows, at least one."""
-    for offset in range(0, max(len(table), 1), rows):
-        yield table.slice(offset, rows)

@@ -23,14 +23,8 @@ from cepheid.errors import DataError
 from cepheid.events.arriving import as_table, plain_reader
 from cepheid.planner.sharing import SharedPlan
 from cepheid.runtime.files import count_events, find_files, read_all
-from cepheid.runtime.local import (
-    BATCH_ROWS,
-    LOOK_BACK_ROWS,
-    SORT_ROWS_MAX,
-    slices_of,
-    sort_events,
-    tables_of,
-)
+from cepheid.runtime.local import SORT_ROWS_MAX, sort_events, tables_of
+from cepheid.runtime.local_jobs import BATCH_ROWS, LOOK_BACK_ROWS, slices_of
 from cepheid.runtime.ordering import with_ties_ordered
 
 Tables = dict[str, pa.Table]

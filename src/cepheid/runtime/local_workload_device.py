@@ -21,6 +21,7 @@ from cepheid.planner.strategies import why_not_on_device
 from cepheid.runtime import local
 from cepheid.runtime.gate import Gate
 from cepheid.runtime.local_device import BATCH_ROWS, SMALL_ROWS, DeviceRun
+from cepheid.runtime.local_jobs import slices_of
 
 Tables = dict[str, pa.Table]
 
@@ -67,7 +68,7 @@ def run_on_device(
         _all_fit(shared)
     batches: Iterable[pa.Table]
     if isinstance(events, pa.Table):
-        batches = local.slices_of(local.sort_events(events, shared.plans[0]), BATCH_ROWS)
+        batches = slices_of(local.sort_events(events, shared.plans[0]), BATCH_ROWS)
     else:
         batches = local.tables_of(events, BATCH_ROWS)
     forced = Place.GPU if parse_device(name) is Device.GPU else None

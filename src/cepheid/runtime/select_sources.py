@@ -12,7 +12,8 @@ from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.arriving import as_table, plain_reader
 from cepheid.planner.select_plan import SelectPlan
 from cepheid.runtime.files import find_files, read_all
-from cepheid.runtime.local import BATCH_ROWS, slices_of, tables_of
+from cepheid.runtime.local import tables_of
+from cepheid.runtime.local_jobs import BATCH_ROWS, slices_of
 from cepheid.store.event_store import EventStore
 from cepheid.store.snapshot import Cover, Interval, Snapshot
 

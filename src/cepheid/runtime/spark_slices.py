@@ -19,7 +19,7 @@ from cepheid.planner.plan import PatternPlan, Plan, SituationsPlan, WindowKind
 from cepheid.planner.strategies import detects_by_time
 from cepheid.runtime import spark_gpu
 from cepheid.runtime.blobs import blobs_of
-from cepheid.runtime.local import list_batches
+from cepheid.runtime.local_jobs import list_batches
 from cepheid.runtime.scan import Slice
 from cepheid.runtime.scan_read import Reader
 from cepheid.runtime.spark_situations import run_situations

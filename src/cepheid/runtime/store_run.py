@@ -19,14 +19,8 @@ from cepheid.engine.united import unite
 from cepheid.options import METHODS, one_of
 from cepheid.planner.plan import Plan, pattern_plan
 from cepheid.runtime.explained import explain_replay
-from cepheid.runtime.local import (
-    CompiledQueryLike,
-    check_lists,
-    list_batches,
-    reader_of,
-    run_batches,
-    slices_of,
-)
+from cepheid.runtime.local import CompiledQueryLike, check_lists, reader_of, run_batches
+from cepheid.runtime.local_jobs import list_batches, slices_of
 from cepheid.runtime.local_workload import WorkloadLike, batch_rows, run_workload_batches
 from cepheid.runtime.local_workload import run_workload as run_local
 from cepheid.runtime.ordering import ordered

@@ -14,7 +14,7 @@ from cepheid.engine.job import Job
 from cepheid.engine.listing import advance_matches, empty_matches, step_matches
 from cepheid.engine.step import PartitionState
 from cepheid.errors import DataError, Diagnostic
-from cepheid.runtime.local import LOOK_BACK_ROWS
+from cepheid.runtime.local_jobs import LOOK_BACK_ROWS
 from cepheid.runtime.ordering import slices
 
 MATCHES_MAX = 5_000_000
