@@ -24,7 +24,7 @@ from benchmarks.streaming_live import soak
 from pyarrow import parquet
 
 import cepheid
-from cepheid.planner.strategies import why_no_panes
+from cepheid.planner.needs import needs_of
 from cepheid.runtime import spark_session, spark_stream
 
 QUERIES = {
@@ -149,7 +149,7 @@ def main() -> None:
                 )
                 continue
             report(name, options.keys, measure(spark, QUERIES[name], folder, table))
-            if not why_no_panes(cepheid.query(QUERIES[name]).plan):
+            if not needs_of(cepheid.query(QUERIES[name]).plan).no_panes:
                 with in_one_bucket():
                     report("  in one", options.keys, measure(spark, QUERIES[name], folder, table))
 

@@ -16,7 +16,7 @@ from benchmarks.streaming import QUERIES, SECOND
 
 import cepheid
 from cepheid.engine.live_panes import place_panes
-from cepheid.planner.strategies import live_pane
+from cepheid.planner.trend_needs import live_pane
 from cepheid.runtime.live_by_panes import LiveByPanes, rows_of_panes
 from cepheid.runtime.live_jobs import live_job
 from cepheid.runtime.microbatch import turn

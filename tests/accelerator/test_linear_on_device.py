@@ -17,8 +17,8 @@ from cepheid.accelerator.systems import system_of
 from cepheid.api import query
 from cepheid.engine.job import lower
 from cepheid.errors import UnsupportedError
-from cepheid.planner.plan import pattern_plan, trend_plan
-from cepheid.planner.strategies import why_not_on_device
+from cepheid.planner.needs import needs_of
+from cepheid.planner.plan import trend_plan
 from cepheid.runtime import local_device
 from cepheid.runtime.local_jobs import slices_of
 from cepheid.testing.oracle import evaluate
@@ -77,7 +77,7 @@ def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
     )
     compiled = query(text, schema=SCHEMA)
     assume(supported(compiled))
-    assume(not why_not_on_device(pattern_plan(compiled.plan)))
+    assume(not needs_of(compiled.plan).not_on_device)
     events = data.draw(streams(SCHEMA, events_max=7))
     rows = data.draw(st.integers(1, 8))
     scheduler = data.draw(st.sampled_from([Scheduler(Place.GPU), Alternating()]))

@@ -41,7 +41,7 @@ from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_by
 from cepheid.framing import frame, unframe
 from cepheid.planner.plan import select_plan, situations_plan, trend_plan
 from cepheid.planner.sharing import share
-from cepheid.planner.strategies import live_pane
+from cepheid.planner.trend_needs import live_pane
 from cepheid.runtime.bucket import read_bucket
 from cepheid.runtime.live_by_panes import LiveByPanes
 from cepheid.runtime.live_jobs import live_job

@@ -18,11 +18,11 @@ from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import Job
 from cepheid.engine.listing import Owned, advance_matches, step_matches
 from cepheid.engine.step import PartitionState
+from cepheid.planner.needs import needs_of
 from cepheid.planner.plan import Plan, pattern_plan, trend_plan
-from cepheid.planner.strategies import why_not_by_time
 from cepheid.runtime.local import run_table
 from cepheid.runtime.spark_schema import result_schema_of
-from cepheid.runtime.spark_slices import reach, run_range
+from cepheid.runtime.spark_slices import run_range
 from cepheid.runtime.spark_tasks import _ranges_of
 from cepheid.runtime.work import Work
 from cepheid.testing.query_strategies import Case, cases
@@ -36,7 +36,7 @@ def by_ranges(plan: Plan, events: pa.Table, edges: tuple[int, ...]) -> Iterator[
         plan, events.schema, result_schema_of(pattern_plan(plan), events.schema), len(edges) + 1
     )
     times = read_times(Columns(events), plan.time)
-    rows, bucket = _ranges_of(times, edges, reach(pattern_plan(plan)))
+    rows, bucket = _ranges_of(times, edges, needs_of(plan).reach)
     bounds = [None, *edges, None]
     for number in range(len(edges) + 1):
         mine = events.take(rows[bucket == number])
@@ -60,7 +60,7 @@ def check(plan: Plan, events: pa.Table, edges: tuple[int, ...]) -> None:
 def test_golden_files(seed: int) -> None:
     tried = 0
     for case in [*listing_cases(), *listed_cases()]:
-        if why_not_by_time(pattern_plan(case.plan)) or case.plan.limit is not None:
+        if needs_of(case.plan).not_by_time or case.plan.limit is not None:
             continue
         times = np.unique(read_times(Columns(case.events), case.plan.time))
         chosen = np.random.default_rng(seed).choice(times, min(len(times), seed + 1), replace=False)

@@ -14,8 +14,8 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from tests.runtime.cases import Case, golden_cases, listed_cases, listing_cases
 
-from cepheid.planner.plan import pattern_plan
-from cepheid.planner.strategies import Strategy, choose_for_files, why_not_by_time, why_not_composed
+from cepheid.planner.needs import needs_of
+from cepheid.planner.strategies import Strategy
 from cepheid.runtime import scan
 
 # The first run of a kernel compiles it.
@@ -44,7 +44,7 @@ def in_two_partitions(spark: SparkSession, events: pa.Table) -> DataFrame:
 
 
 def composed_cases() -> list[Case]:
-    return [case for case in golden_cases() if not why_not_composed(pattern_plan(case.plan))]
+    return [case for case in golden_cases() if not needs_of(case.plan).not_composed]
 
 
 def test_there_are_cases_for_everything() -> None:
@@ -84,7 +84,7 @@ def test_time_shuffle(spark: SparkSession) -> None:
         return case.query.run(frame, strategy="time shuffle").toArrow()
 
     cases = [*golden_cases(), *listed_cases()[::3]]
-    fitting = [case for case in cases if not why_not_by_time(pattern_plan(case.plan))]
+    fitting = [case for case in cases if not needs_of(case.plan).not_by_time]
     assert len(fitting) >= 30
     check_all(fitting, run)
 
@@ -102,8 +102,7 @@ def test_scan_slices(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Mo
     fitting = [
         case
         for case in [*golden_cases(), *listed_cases()[::3]]
-        if choose_for_files(pattern_plan(case.plan)).strategy is Strategy.SCAN_SLICES
-        and len(case.events) > 1
+        if needs_of(case.plan).files.strategy is Strategy.SCAN_SLICES and len(case.events) > 1
     ]
     assert len(fitting) >= 60
     check_all(fitting, run)

@@ -31,9 +31,10 @@ from cepheid.api import query
 from cepheid.engine import live_panes
 from cepheid.engine.live_panes import closing
 from cepheid.errors import BindError, DataError
-from cepheid.planner import strategies
-from cepheid.planner.plan import WindowKind, WindowPlan, pattern_plan, trend_plan
-from cepheid.planner.strategies import cut_panes, why_no_panes
+from cepheid.planner import trend_needs
+from cepheid.planner.needs import needs_of
+from cepheid.planner.plan import WindowKind, WindowPlan, trend_plan
+from cepheid.planner.trend_needs import cut_panes
 from cepheid.runtime.live_by_panes import LiveByPanes
 from cepheid.runtime.microbatch import turn
 from cepheid.testing.harness import stream
@@ -79,7 +80,7 @@ def queries(draw: st.DrawFn) -> str:
         compiled = query(text, schema=SCHEMA)
     except BindError:
         assume(False)
-    assume(supported(compiled) and not why_no_panes(pattern_plan(compiled.plan)))
+    assume(supported(compiled) and not needs_of(compiled.plan).no_panes)
     return text
 
 
@@ -108,7 +109,7 @@ def test_panes_of_any_length_give_the_same_rows(
     monkeypatch: pytest.MonkeyPatch, window: str, least: int
 ) -> None:
     """Many events in a pane, panes that go on from micro-batch to micro-batch, and empty ones."""
-    monkeypatch.setattr(strategies, "LIVE_PANE_NS", least)
+    monkeypatch.setattr(trend_needs, "LIVE_PANE_NS", least)
     rng = np.random.default_rng(least)
     times = np.sort(rng.integers(0, 10**5, 1200))
     times[600:] += 3 * 10**5
@@ -252,7 +253,7 @@ def test_panes_are_cut_into_equal_parts(window: WindowPlan, tick_ns: int, length
 )
 def test_explain_tells_why_panes_are_kept_apart_or_not(text: str, why: str) -> None:
     compiled = query(text)
-    told = why_no_panes(pattern_plan(compiled.plan))
+    told = needs_of(compiled.plan).no_panes
     assert why in told
     assert bool(why) == bool(told)
     said = compiled.explain(engine="spark")

@@ -25,8 +25,9 @@ from cepheid.engine.live_panes import place_panes
 from cepheid.engine.results import build_table
 from cepheid.engine.step import PartitionState, advance, step
 from cepheid.errors import BindError, DataError, QuerySyntaxError, UnsupportedError
-from cepheid.planner.plan import Plan, WindowKind, pattern_plan, trend_plan
-from cepheid.planner.strategies import is_one_window, live_pane, why_no_panes
+from cepheid.planner.needs import needs_of
+from cepheid.planner.plan import Plan, TrendPlan, WindowKind, pattern_plan, trend_plan
+from cepheid.planner.trend_needs import live_pane
 from cepheid.runtime import stream_matches
 from cepheid.runtime.live_by_panes import LiveByPanes, rows_of_panes
 from cepheid.runtime.live_jobs import live_job
@@ -55,7 +56,7 @@ class Live:
         self.work = Work.of(self.plan, schema, results, buckets, delay=delay)
         self.groups = KeyTable(self.plan.partition.group_by)
         self.buckets = range(buckets)
-        self.by_panes = buckets > 1 and not why_no_panes(pattern_plan(self.plan))
+        self.by_panes = buckets > 1 and not needs_of(self.plan).no_panes
         self.data: dict[int, bytes] = {}
         self.tables: list[pa.Table] = []
         self.late = 0
@@ -143,7 +144,7 @@ def disorder(plan: Plan, delay: int) -> int:
 def windowed(case: Case) -> CompiledQuery | None:
     """Return a golden query with a window if it has none, since none would never close."""
     compiled = case.query
-    if is_one_window(pattern_plan(case.plan)):
+    if not isinstance(case.plan, TrendPlan) or case.plan.window.kind is WindowKind.NONE:
         try:
             compiled = query(f"{compiled.text.rstrip()} WITHIN 1 day SLIDE 1 day")
         except (QuerySyntaxError, BindError):
@@ -171,7 +172,7 @@ def test_golden_files_out_of_order_in_any_micro_batches() -> None:
                 got = streamed(compiled, mixed, rows, delay=delay, buckets=2)
             assert same(pa.Table.from_pylist(got), expected), f"{case.name} {rows}: {got}"
         tried += 1
-        by_panes += not why_no_panes(pattern_plan(plan))
+        by_panes += not needs_of(plan).no_panes
     assert tried >= 80
     assert by_panes >= 20
 

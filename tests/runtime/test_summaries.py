@@ -15,8 +15,8 @@ from cepheid.engine import summaries
 from cepheid.engine.job import lower
 from cepheid.engine.partials import rows_from_table, rows_to_table
 from cepheid.engine.results import build_table
+from cepheid.planner.needs import needs_of
 from cepheid.planner.plan import Plan, pattern_plan, trend_plan
-from cepheid.planner.strategies import why_not_composed
 from cepheid.runtime.local import run_table
 
 QUERIES = [
@@ -71,7 +71,7 @@ def test_cut_anywhere(
 ) -> None:
     events = events_of(count, keys=3, seed=seed)
     plan = query(f"{text} {window}").with_schema(events.schema).plan
-    assert not why_not_composed(pattern_plan(plan))
+    assert not needs_of(plan).not_composed
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(summaries, "PANE_EVENTS_MIN", 0 if long_panes else 4096)
         result = composed(plan, events, cuts)

@@ -14,13 +14,13 @@ from tests.situations.cases import Case, queries, streams
 from tests.situations.test_situations import SCHEMA, table_of
 
 import cepheid
+from cepheid.planner.needs import needs_of
 from cepheid.planner.plan import Plan, pattern_plan
-from cepheid.planner.strategies import detects_by_time
 from cepheid.runtime import scan
 from cepheid.runtime.local import run_table
 from cepheid.runtime.scan import cut, read_footers, units_of
 from cepheid.runtime.spark_schema import result_schema_of
-from cepheid.runtime.spark_slices import reach, run_slice
+from cepheid.runtime.spark_slices import run_slice
 from cepheid.runtime.work import Work
 
 
@@ -36,7 +36,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 def in_ranges(plan: Plan, table: pa.Table, rows: int, count: int) -> list[dict[str, object]]:
     """Return the rows of all ranges of a file, one after the other."""
-    before, after = reach(pattern_plan(plan))
+    before, after = needs_of(plan).reach
     work = Work.of(plan, table.schema, result_schema_of(pattern_plan(plan), table.schema), 1)
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "events.parquet")
@@ -56,7 +56,7 @@ def test_ranges_of_time_have_the_rows_of_the_whole(case: Case, rows: int, count:
     if not len(table):
         return
     plan = cepheid.query(case.query).with_schema(SCHEMA).plan
-    assert detects_by_time(pattern_plan(plan))
+    assert needs_of(plan).leads_in
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan, "SLICE_ROWS_MIN", 1)
         patch.setattr(scan, "SLICE_REACHES", 1e-6)
@@ -74,4 +74,4 @@ def test_ranges_of_time_have_the_rows_of_the_whole(case: Case, rows: int, count:
     ],
 )
 def test_other_queries_are_put_together_by_one_task(text: str) -> None:
-    assert not detects_by_time(pattern_plan(cepheid.query(text).with_schema(SCHEMA).plan))
+    assert not needs_of(cepheid.query(text).with_schema(SCHEMA).plan).leads_in

@@ -34,8 +34,8 @@ from cepheid.engine.segments import (
     tumbling_segments,
 )
 from cepheid.events.temporal import FOREVER
-from cepheid.planner.plan import TrendPlan, WindowKind, WindowPlan
-from cepheid.planner.template import Place, Template
+from cepheid.planner.plan import WindowKind, WindowPlan
+from cepheid.planner.trend_needs import judged_by_window
 
 if TYPE_CHECKING:
     from cepheid.engine.step import PartitionState
@@ -59,24 +59,6 @@ class Stretch(NamedTuple):
     turn: Places
     start: Places
     earlier: int = 0
-
-
-def judged_by_window(plan: TrendPlan) -> bool:
-    """Return whether the same events can be a match in one window and none in another (§7.2).
-
-    Also where negated patterns have edge predicates, which long segments would make slow.
-    """
-    pairs = {(edge.prev_variable, edge.next_variable) for edge in plan.edges}
-    return any(_looks_at_window(t, pairs) for t in plan.patterns)
-
-
-def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
-    return any(
-        guard.place is not Place.BETWEEN
-        or bool(guard.template.adjacent() & pairs)
-        or _looks_at_window(guard.template, pairs)
-        for guard in template.guards
-    )
 
 
 def find_stretches(

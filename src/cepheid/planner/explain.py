@@ -8,6 +8,7 @@ from cepheid.planner.explain_select import describe_select, mermaid_of_select, t
 from cepheid.planner.explain_situations import describe_situations, mermaid_of, title_of
 from cepheid.planner.explain_spark import describe_strategies
 from cepheid.planner.explain_trends import describe_trends, mermaid_of_trends, title_of_trends
+from cepheid.planner.needs import needs_of
 from cepheid.planner.plan import Plan, SelectsPlan, SituationsPlan, trend_plan
 
 
@@ -30,10 +31,10 @@ def _describe(plan: Plan, *, spark: bool) -> tuple[str, list[Section]]:
         case SelectsPlan():
             return title_of_select(plan.select), describe_select(plan.select, spark=spark)
         case SituationsPlan():
-            strategies = [("on Spark", describe_strategies(plan))] if spark else []
+            strategies = [("on Spark", describe_strategies(needs_of(plan)))] if spark else []
             return title_of(plan.situations), describe_situations(plan) + strategies
     trends = trend_plan(plan)
-    strategies = [("on Spark", describe_strategies(trends))] if spark else []
+    strategies = [("on Spark", describe_strategies(needs_of(trends)))] if spark else []
     return title_of_trends(trends), describe_trends(trends) + strategies
 
 

@@ -14,7 +14,7 @@ from cepheid.engine.job import Job
 from cepheid.engine.live_panes import LivePanes, closing
 from cepheid.engine.results import build_table
 from cepheid.planner.plan import TrendPlan
-from cepheid.planner.strategies import live_pane
+from cepheid.planner.trend_needs import live_pane
 from cepheid.runtime.bucket import Arrived
 from cepheid.runtime.live_trends import open_windows
 from cepheid.runtime.microbatch import Size

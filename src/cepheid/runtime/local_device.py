@@ -18,7 +18,7 @@ from cepheid.engine.summaries import Composer
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.events.arriving import as_table, plain_reader
 from cepheid.planner.plan import Plan, TrendPlan, trend_plan
-from cepheid.planner.strategies import why_no_trends_on_device
+from cepheid.planner.trend_needs import why_no_trends_on_device
 from cepheid.runtime import local
 from cepheid.runtime.gate import Gate
 

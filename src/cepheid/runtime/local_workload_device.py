@@ -17,7 +17,7 @@ from cepheid.engine.shared_tables import SharedProgram
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.planner.plan import TrendPlan
 from cepheid.planner.sharing import Group, SharedPlan, share
-from cepheid.planner.strategies import why_not_on_device
+from cepheid.planner.trend_needs import why_not_on_device
 from cepheid.runtime import local
 from cepheid.runtime.gate import Gate
 from cepheid.runtime.local_device import BATCH_ROWS, SMALL_ROWS, DeviceRun

@@ -12,15 +12,9 @@ from pyspark.sql import functions as sf
 
 from cepheid.engine.job import check_runs, lower
 from cepheid.options import FILE_STRATEGIES, one_of, refuse
+from cepheid.planner.needs import needs_of
 from cepheid.planner.plan import PatternPlan, SituationsPlan, pattern_plan
-from cepheid.planner.strategies import (
-    Strategy,
-    StrategyChoice,
-    choose_for_frames,
-    shuffle_attributes,
-    why_not_by_time,
-    why_not_composed,
-)
+from cepheid.planner.strategies import Strategy, StrategyChoice
 from cepheid.runtime import spark_tasks as tasks
 from cepheid.runtime.blobs import BLOB_DDL
 from cepheid.runtime.spark_filters import event_filter
@@ -35,7 +29,7 @@ from cepheid.runtime.spark_schema import (
     result_schema_of,
     spark_schema_of,
 )
-from cepheid.runtime.spark_slices import list_bucket, reach, run_times
+from cepheid.runtime.spark_slices import list_bucket, run_times
 from cepheid.runtime.whole_frames import refuse_stream_of_query
 from cepheid.runtime.work import Work
 
@@ -92,16 +86,16 @@ def _run_plan(plan: PatternPlan, frame: DataFrame, strategy: str | None) -> Data
 
 def _choose(plan: PatternPlan, strategy: str | None) -> StrategyChoice:
     if strategy is None:
-        choice = choose_for_frames(plan)
+        choice = needs_of(plan).frames
         if choice.strategy is Strategy.ONE_TASK:
             warnings.warn(f"one task runs the whole query: {choice.reason}", stacklevel=6)
         return choice
     one_of("strategy", strategy, FILE_STRATEGIES)
     wanted = Strategy(strategy)
-    if wanted is Strategy.COMBINE and (why := why_not_composed(plan)):
+    if wanted is Strategy.COMBINE and (why := needs_of(plan).not_composed):
         message = f"the strategy `{wanted.value}` does not serve this query: {why}"
         refuse("E591", message)
-    if wanted is Strategy.TIME_SHUFFLE and (why := why_not_by_time(plan)):
+    if wanted is Strategy.TIME_SHUFFLE and (why := needs_of(plan).not_by_time):
         message = f"the strategy `{wanted.value}` does not serve this query: {why}"
         refuse("E591", message)
     if wanted is Strategy.SCAN_SLICES:
@@ -149,7 +143,7 @@ def exchange(blobs: DataFrame, buckets: int) -> DataFrame:
 
 def run_key_shuffle(projected: DataFrame, plan: PatternPlan, count: int) -> DataFrame:
     """Shuffle the events by key and run the query on every bucket."""
-    names = shuffle_attributes(plan)
+    names = needs_of(plan).keys
     buckets = count if names else 1
     work, schema = work_of(plan, _schema_of(projected, plan), buckets)
     routed = projected
@@ -200,7 +194,7 @@ def run_time_shuffle(
 
 def run_window_shuffle(projected: DataFrame, plan: PatternPlan, profile: Profile) -> DataFrame:
     """Shuffle the events by time; a task owns the windows that start in its range."""
-    before, after = reach(plan)
+    before, after = needs_of(plan).reach
     edges: list[int] = []
     for edge in profile.edges:
         # Shorter ranges would be read by two tasks, nearly as a whole.

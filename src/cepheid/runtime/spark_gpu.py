@@ -20,7 +20,7 @@ from cepheid.engine.events import KeyTable
 from cepheid.engine.job import Job
 from cepheid.engine.partials import RowsOfRuns, key_table
 from cepheid.engine.summaries import Composer, Summariser
-from cepheid.planner.strategies import why_not_on_device
+from cepheid.planner.trend_needs import why_not_on_device
 
 RESOURCE = "gpu"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from pyspark.sql import functions as sf
 
-from cepheid.planner.strategies import shuffle_attributes
+from cepheid.planner.needs import needs_of
 from cepheid.runtime.spark_failures import clear_failures
 from cepheid.runtime.spark_schema import alias_of, projected_column
 from cepheid.runtime.spark_tasks import Ranges
@@ -64,7 +64,7 @@ class Profile(NamedTuple):
 
 def profile_partitions(projected: DataFrame, plan: PatternPlan, count: int) -> Profile:
     """Return what the partitions of a DataFrame are, for ``count`` tasks."""
-    names = shuffle_attributes(plan)
+    names = needs_of(plan).keys
     keys = [projected_column(projected, name) for name in names]
     bucket = sf.pmod(sf.hash(*keys), sf.lit(count)) if keys else sf.lit(0)
     measured = (

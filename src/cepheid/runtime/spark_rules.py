@@ -22,7 +22,7 @@ from cepheid.engine.events import Columns, read_times
 from cepheid.engine.united import united_schema
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.planner.plan import TrendPlan
-from cepheid.planner.strategies import live_attributes
+from cepheid.planner.trend_needs import live_attributes
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.blobs import split
 from cepheid.runtime.bucket import Outcome

@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from cepheid.engine.job import check_runs
 from cepheid.options import FILE_STRATEGIES, one_of, refuse
+from cepheid.planner.needs import needs_of
 from cepheid.planner.plan import PatternPlan, pattern_plan
-from cepheid.planner.strategies import (
-    Strategy,
-    choose_for_files,
-    detects_by_time,
-    is_one_window,
-    why_not_composed,
-)
+from cepheid.planner.strategies import Strategy
 from cepheid.runtime import spark_tasks as tasks
 from cepheid.runtime.blobs import BLOB_DDL
 from cepheid.runtime.scan import (
@@ -41,7 +36,7 @@ from cepheid.runtime.spark_batch import (
 )
 from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_schema import file_schema
-from cepheid.runtime.spark_slices import reach, run_slice
+from cepheid.runtime.spark_slices import run_slice
 from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
@@ -80,7 +75,7 @@ def run_path(
     footers = read_footers(paths, compiled.plan.time)
     plan = pattern_plan(compiled.with_schema(footers.schema).plan)
     check_runs(plan)  # Now, and not by a task.
-    choice = choose_for_files(plan)
+    choice = needs_of(plan).files
     if choice.strategy is not Strategy.SCAN_SLICES:
         return _fall_back(compiled, spark, paths, choice.reason, wanted, notice=False)
     if footers.groups is None:
@@ -131,12 +126,12 @@ def _fall_back(
 def _scan(spark: SparkSession, plan: PatternPlan, units: list[Unit], schema: Any) -> DataFrame:
     ship_kernels(spark)
     count = parallelism(spark)
-    before, after = reach(plan)
+    needs = needs_of(plan)
+    before, after = needs.reach
     span = units[-1].last - units[0].first + 1 if units else 0
-    whole = is_one_window(plan) and not detects_by_time(plan)
-    composed = whole or (
+    composed = needs.one_window or (
         # Windows as long as the files would make every task read everything.
-        before + after > span // (2 * count) and not why_not_composed(plan)
+        before + after > span // (2 * count) and not needs.not_composed
     )
     if composed:
         before = after = 0
@@ -144,7 +139,7 @@ def _scan(spark: SparkSession, plan: PatternPlan, units: list[Unit], schema: Any
     wanted = (SMALL_SLICES_PER_TASK if small else SLICES_PER_TASK) * count
     slices = [Slice(None, None, ())]
     if units:
-        one_more = not composed and detects_by_time(plan)
+        one_more = not composed and needs.leads_in
         slices = cut(units, wanted, before=before, after=after, event_before=one_more)
     numbers = spark.range(0, len(slices), 1, len(slices))
     if composed:

@@ -11,12 +11,11 @@ import pyarrow.compute as pc
 from cepheid.engine.job import Job
 from cepheid.engine.listing import EVERYTHING, Owned
 from cepheid.engine.match_tables import MATCH_ID
-from cepheid.engine.match_windows import judged_by_window
 from cepheid.engine.partials import RowsOfRuns
 from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState, finish, step
-from cepheid.planner.plan import PatternPlan, Plan, SituationsPlan, WindowKind
-from cepheid.planner.strategies import detects_by_time
+from cepheid.planner.needs import needs_of
+from cepheid.planner.plan import Plan, SituationsPlan, WindowKind
 from cepheid.runtime import spark_gpu
 from cepheid.runtime.blobs import blobs_of
 from cepheid.runtime.local_jobs import list_batches
@@ -33,27 +32,13 @@ ID_BITS = 40
 """Matches of a task are numbered in so many bits, with the task above them."""
 
 
-def reach(plan: PatternPlan) -> tuple[int, int]:
-    """Return how far a task reads before and after its range, to own windows as a whole."""
-    if isinstance(plan, SituationsPlan):
-        return (plan.situations.within or 0) if detects_by_time(plan) else 0, 0
-    window = plan.window
-    if window.kind in (WindowKind.NONE, WindowKind.COUNT):
-        return 0, 0
-    if window.kind is WindowKind.TRAILING:
-        return window.within, 0
-    if plan.lists_matches and judged_by_window(plan):
-        # Whether an earlier window has had a match, that window must tell (§7.2).
-        return (window.overlap - 1) * window.slide, window.within
-    return 0, window.within
-
-
 def run_slice(work: Work, piece: Slice, number: int) -> Batches:
     """Yield the results of the windows that start in a slice or, without SLIDE, end in it."""
     plan = work.planned()
-    before, after = reach(plan)
+    needs = needs_of(plan)
+    before, after = needs.reach
     reader = Reader(plan, work.schema)
-    tables = reader.events(piece, before=before, after=after, event_before=detects_by_time(plan))
+    tables = reader.events(piece, before=before, after=after, event_before=needs.leads_in)
     return run_range(work, tables, Owned(piece.begin, piece.end), number)
 
 

@@ -27,14 +27,14 @@ from cepheid.events.schema import EventSchema, read_schema
 from cepheid.language.parser import parse
 from cepheid.planner.bind import Source
 from cepheid.planner.compile import compile_query
+from cepheid.planner.needs import needs_of
 from cepheid.planner.plan import PatternPlan, Plan, SelectsPlan, pattern_plan
-from cepheid.planner.strategies import detects_by_time, is_whole_stream
 from cepheid.runtime.local import run_batches
 from cepheid.runtime.ordering import STEP_ROWS, ordered, slices
 from cepheid.runtime.scan import Slice, cut, find_paths, flat_schema, read_footers, units_of
 from cepheid.runtime.spark_schema import file_schema, result_schema_of, spark_schema_of
 from cepheid.runtime.spark_session import SETTINGS
-from cepheid.runtime.spark_slices import reach, run_slice
+from cepheid.runtime.spark_slices import run_slice
 from cepheid.runtime.work import Work
 
 NAME = "cepheid"
@@ -238,13 +238,13 @@ class TrendReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return the slices of time that can be worked off on their own."""
         plan = pattern_plan(Plan.from_json(self._plan))
-        before, after = reach(plan)
-        by_time = detects_by_time(plan)
-        whole = is_whole_stream(plan) and not by_time
+        needs = needs_of(plan)
+        before, after = needs.reach
         # A source cannot count the rows of all its tasks.
-        if whole or plan.limit is not None or not self._units:
+        if needs.from_start or plan.limit is not None or not self._units:
             return [SlicePartition(Slice(None, None, tuple(self._units)), 0)]
-        pieces = cut(self._units, SLICES_MAX, before=before, after=after, event_before=by_time)
+        lead = needs.leads_in
+        pieces = cut(self._units, SLICES_MAX, before=before, after=after, event_before=lead)
         return [SlicePartition(piece, number) for number, piece in enumerate(pieces)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -19,21 +19,19 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from cepheid.engine.job import check_runs
 from cepheid.engine.listing import Owned
 from cepheid.events.nanoseconds import in_microseconds
+from cepheid.planner.needs import needs_of
 from cepheid.planner.plan import (
     PatternPlan,
     Plan,
-    SituationsPlan,
-    TrendPlan,
     WindowKind,
     pattern_plan,
 )
-from cepheid.planner.strategies import is_whole_stream
 from cepheid.runtime import spark_tasks as tasks
 from cepheid.runtime.spark_batch import parallelism, run_frame, work_of
 from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_scan import SLICES_PER_TASK
 from cepheid.runtime.spark_schema import file_schema, plain_schema, spark_schema_of
-from cepheid.runtime.spark_slices import reach, run_range
+from cepheid.runtime.spark_slices import run_range
 from cepheid.runtime.store_run import columns_of, events_of
 from cepheid.runtime.store_sql import STRETCH, by_stretch, in_stretches, plan_clause
 from cepheid.runtime.whole_frames import refuse_stream
@@ -89,7 +87,8 @@ def run_store(
     ship_kernels(spark)
     slices = slices_of(snapshot, plan, replay, SLICES_PER_TASK * parallelism(spark))
     numbers = spark.range(0, len(slices), 1, len(slices))
-    if isinstance(plan, SituationsPlan) or is_whole_stream(plan):
+    needs = needs_of(plan)
+    if needs.from_start or needs.leads_in:
         frame = _read_frame(numbers, version, slices, plain_schema(schema))
         return run_frame(compiled, frame)
     shown = file_schema(pa.schema([schema.field(n) for n in columns_of(plan, snapshot)]))
@@ -114,7 +113,8 @@ def slices_of(
 ) -> list[StoreSlice]:
     """Cut what is replayed into slices of about equal numbers of row groups."""
     cover = snapshot.clip_cover(replay.cover or Cover.of(Interval()))
-    before, after = reach(plan) if isinstance(plan, TrendPlan) else (0, 0)
+    needs = needs_of(plan)
+    before, after = (0, 0) if needs.leads_in else needs.reach
     return _cut(cover, edges_of(snapshot, cover, count), before, after)
 
 

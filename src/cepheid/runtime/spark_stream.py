@@ -19,6 +19,7 @@ from cepheid.engine.job import lower
 from cepheid.engine.partials import is_whole
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.options import Held, holder_of, one_of, refuse, texts
+from cepheid.planner.needs import needs_of
 from cepheid.planner.plan import (
     PatternPlan,
     Plan,
@@ -27,7 +28,7 @@ from cepheid.planner.plan import (
     pattern_plan,
     trend_plan,
 )
-from cepheid.planner.strategies import live_attributes, live_pane, why_no_panes
+from cepheid.planner.trend_needs import live_pane
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.spark_batch import (
     SHUFFLE_PARTITIONS_DEFAULT,
@@ -175,8 +176,9 @@ def _results(frame: DataFrame, plan: PatternPlan, watermark: str) -> DataFrame:
     schema = arrow_schema_of(projected, names_of(plan, projected.columns))
     results = result_schema_of(plan, schema)
     spark = frame.sparkSession
-    names = live_attributes(plan)
-    by_panes = partitions_of(spark) > 1 and not why_no_panes(plan)
+    needs = needs_of(plan)
+    names = needs.buckets
+    by_panes = partitions_of(spark) > 1 and not needs.no_panes
     buckets = buckets_of(spark, partitions_of(spark)) if names or by_panes else (0,)
     work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
     if names:

@@ -36,7 +36,7 @@ from cepheid.engine.tables import table_from_bytes, table_to_bytes
 from cepheid.errors import CepheidError, DataError, Diagnostic
 from cepheid.language import tree
 from cepheid.planner.plan import Plan, SituationsPlan
-from cepheid.planner.strategies import shuffle_attributes
+from cepheid.planner.trend_needs import shuffle_attributes
 from cepheid.runtime import spark_gpu
 from cepheid.runtime.blobs import (
     EVENTS,

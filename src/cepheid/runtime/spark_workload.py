@@ -28,7 +28,7 @@ from cepheid.engine.workload import (
 from cepheid.errors import CepheidError, DataError
 from cepheid.planner.plan import TrendPlan, trend_plan
 from cepheid.planner.sharing import share
-from cepheid.planner.strategies import shuffle_attributes
+from cepheid.planner.trend_needs import shuffle_attributes
 from cepheid.runtime import spark_tasks as tasks
 from cepheid.runtime.blobs import BLOB_DDL, blobs_of
 from cepheid.runtime.scan import find_paths
