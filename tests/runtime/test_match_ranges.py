@@ -22,8 +22,8 @@ from cepheid.planner.needs import needs_of
 from cepheid.planner.plan import Plan, pattern_plan, trend_plan
 from cepheid.runtime.local import run_table
 from cepheid.runtime.spark_schema import result_schema_of
-from cepheid.runtime.spark_slices import run_range
 from cepheid.runtime.spark_tasks import _ranges_of
+from cepheid.runtime.task_jobs import task_job
 from cepheid.runtime.work import Work
 from cepheid.testing.query_strategies import Case, cases
 
@@ -41,7 +41,7 @@ def by_ranges(plan: Plan, events: pa.Table, edges: tuple[int, ...]) -> Iterator[
     for number in range(len(edges) + 1):
         mine = events.take(rows[bucket == number])
         owned = Owned(bounds[number], bounds[number + 1])
-        for batch in run_range(work, [mine.slice(0, 2), mine.slice(2)], owned, number):
+        for batch in task_job(work).rows([mine.slice(0, 2), mine.slice(2)], owned, number):
             yield from batch.to_pylist()
 
 

@@ -20,7 +20,7 @@ from cepheid.runtime import scan
 from cepheid.runtime.local import run_table
 from cepheid.runtime.scan import cut, read_footers, units_of
 from cepheid.runtime.spark_schema import result_schema_of
-from cepheid.runtime.spark_slices import run_slice
+from cepheid.runtime.spark_tasks import run_slice
 from cepheid.runtime.work import Work
 
 

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
-from cepheid.engine.job import check_runs, lower
+from cepheid.engine.job import check_runs
 from cepheid.options import FILE_STRATEGIES, one_of, refuse
 from cepheid.planner.needs import needs_of
-from cepheid.planner.plan import PatternPlan, SituationsPlan, pattern_plan
+from cepheid.planner.plan import PatternPlan, pattern_plan
 from cepheid.planner.strategies import Strategy, StrategyChoice
 from cepheid.runtime import spark_tasks as tasks
 from cepheid.runtime.blobs import BLOB_DDL
 from cepheid.runtime.spark_filters import event_filter
+from cepheid.runtime.spark_io import BUCKET
 from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_profile import BLOCK_ROWS, Profile, profile_partitions
 from cepheid.runtime.spark_schema import (
@@ -29,7 +30,8 @@ from cepheid.runtime.spark_schema import (
     result_schema_of,
     spark_schema_of,
 )
-from cepheid.runtime.spark_slices import list_bucket, run_times
+from cepheid.runtime.spark_tasks import run_times
+from cepheid.runtime.task_jobs import has_merge
 from cepheid.runtime.whole_frames import refuse_stream_of_query
 from cepheid.runtime.work import Work
 
@@ -149,14 +151,12 @@ def run_key_shuffle(projected: DataFrame, plan: PatternPlan, count: int) -> Data
     routed = projected
     if names:
         number = sf.pmod(sf.hash(*(canonical(projected, name) for name in names)), sf.lit(buckets))
-        routed = projected.withColumn(tasks.BUCKET, number)
+        routed = projected.withColumn(BUCKET, number)
     sent = routed.mapInArrow(tasks.send_events(work), BLOB_DDL)
     arrived = exchange(sent, buckets)
-    if plan.lists_matches:
-        return arrived.mapInArrow(list_bucket(work), schema)
-    if isinstance(plan, SituationsPlan) or not tasks.needs_merge(lower(plan)):
-        return arrived.mapInArrow(tasks.run_events(work), schema)
-    partial = arrived.mapInArrow(tasks.run_events(work), BLOB_DDL)
+    if not has_merge(work):
+        return arrived.mapInArrow(tasks.run_bucket(work), schema)
+    partial = arrived.mapInArrow(tasks.run_part(work), BLOB_DDL)
     return exchange(partial, buckets).mapInArrow(tasks.merge_rows(work), schema)
 
 

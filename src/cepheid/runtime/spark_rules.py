@@ -30,8 +30,9 @@ from cepheid.runtime.live_workload import LiveWorkload, RulesWork
 from cepheid.runtime.microbatch import turn
 from cepheid.runtime.ordering import ordered
 from cepheid.runtime.spark_batch import canonical
+from cepheid.runtime.spark_io import BUCKET, Batches, chunks, in_task, partition_id, with_names
+from cepheid.runtime.spark_matches import number_matches
 from cepheid.runtime.spark_schema import alias_of, arrow_schema_of, columns_of, result_schema_of
-from cepheid.runtime.spark_slices import number_matches
 from cepheid.runtime.spark_stream import (
     buckets_of,
     check_stream,
@@ -41,14 +42,6 @@ from cepheid.runtime.spark_stream import (
     partitions_of,
     rows_of_turns,
     set_up,
-)
-from cepheid.runtime.spark_tasks import (
-    BUCKET,
-    Batches,
-    chunks,
-    in_task,
-    partition_id,
-    with_names,
 )
 from cepheid.runtime.spark_workload import SparkWorkloadLike
 from cepheid.runtime.watermarks import MILLISECOND, in_microseconds, in_ticks

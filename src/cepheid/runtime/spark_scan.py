@@ -34,9 +34,11 @@ from cepheid.runtime.spark_batch import (
     run_frame,
     work_of,
 )
+from cepheid.runtime.spark_io import Batches, in_task
 from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_schema import file_schema
-from cepheid.runtime.spark_slices import run_slice
+from cepheid.runtime.spark_tasks import run_slice
+from cepheid.runtime.task_jobs import composing
 from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
@@ -151,25 +153,25 @@ def _scan(spark: SparkSession, plan: PatternPlan, units: list[Unit], schema: Any
     return numbers.mapInArrow(_run_slices(work, slices), results)
 
 
-Task = Callable[[tasks.Batches], tasks.Batches]
+Task = Callable[[Batches], Batches]
 
 
 def _run_slices(work: Work, slices: list[Slice]) -> Task:
-    def run(batches: tasks.Batches) -> tasks.Batches:
+    def run(batches: Batches) -> Batches:
         for number in _numbers(batches):
             yield from run_slice(work, slices[number], number)
 
-    return tasks.in_task(run)
+    return in_task(run)
 
 
 def _summarise_slice(work: Work, slices: list[Slice]) -> Task:
-    def run(batches: tasks.Batches) -> tasks.Batches:
+    def run(batches: Batches) -> Batches:
         for number in _numbers(batches):
             reader = Reader(work.planned(), work.schema)
-            yield from tasks.summarise(work, reader.events(slices[number]), number)
+            yield from composing(work).summarise(reader.events(slices[number]), number)
 
-    return tasks.in_task(run)
+    return in_task(run)
 
 
-def _numbers(batches: tasks.Batches) -> list[int]:
+def _numbers(batches: Batches) -> list[int]:
     return [int(n) for batch in batches for n in batch.column(0).to_numpy()]

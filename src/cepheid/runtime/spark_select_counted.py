@@ -21,6 +21,7 @@ from cepheid.runtime.bucket import Outcome
 from cepheid.runtime.live_join import empty_pairs, turn_joined
 from cepheid.runtime.spark_batch import canonical
 from cepheid.runtime.spark_expressions import Expressions
+from cepheid.runtime.spark_io import BUCKET
 from cepheid.runtime.spark_schema import alias_of, arrow_schema_of, plain_schema
 from cepheid.runtime.spark_select_rows import Stream, filtered, stream_of
 from cepheid.runtime.spark_stream import (
@@ -31,7 +32,6 @@ from cepheid.runtime.spark_stream import (
     rows_of_turns,
     rows_of_watched,
 )
-from cepheid.runtime.spark_tasks import BUCKET
 from cepheid.runtime.watermarks import in_microseconds
 from cepheid.runtime.work import Work
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, read_times
+from cepheid.engine.listing import Owned
 from cepheid.engine.situation_compose import compose, summarise_events
 from cepheid.engine.situation_job import SituationJob
 from cepheid.engine.situation_stretches import KEY, TIME
@@ -23,28 +24,55 @@ from cepheid.runtime.blobs import (
     blobs_to_batch,
     split,
 )
+from cepheid.runtime.spark_io import REPORT_ROWS, Batches
 from cepheid.runtime.work import Work
-
-Batches = Iterator[pa.RecordBatch]
-
-REPORT_ROWS = 100_000
-"""Rows of one batch that leaves a task."""
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """Spreads whole numbers that follow each other."""
 
 
-def run_situations(
-    work: Work, tables: Iterable[pa.Table], begin: int | None = None, end: int | None = None
-) -> Batches:
-    """Yield the rows of events in the order of time, as they are certain, within a range."""
-    job = SituationJob(SituationsPlan.from_json(work.plan))
-    state = SituationState.start(job)
-    for table in tables:
-        state, rows = step_situations(job, state, table)
-        yield from _report(work, _between(rows, begin, end))
-    state, rows = finish_situations(job, state, work.schema)
-    yield from _report(work, _between(rows, begin, end))
+class SituationTasks(NamedTuple):
+    """What tasks do for situations."""
+
+    work: Work
+    job: SituationJob
+
+    @staticmethod
+    def of(work: Work) -> SituationTasks:
+        """Return the tasks of a plan of situations."""
+        return SituationTasks(work, SituationJob(SituationsPlan.from_json(work.plan)))
+
+    def rows(self, tables: Iterable[pa.Table], owned: Owned, number: int) -> Batches:
+        """Yield the rows of events in order, as they are certain, within a range."""
+        del number
+        work, job = self
+        state = SituationState.start(job)
+        for table in tables:
+            state, rows = step_situations(job, state, table)
+            yield from _report(work, _between(rows, owned.begin, owned.end))
+        state, rows = finish_situations(job, state, work.schema)
+        yield from _report(work, _between(rows, owned.begin, owned.end))
+
+    def summarise(self, tables: Iterable[pa.Table], seq: int) -> Batches:
+        """Yield the stretches of events in order, for the tasks of their partitions."""
+        work, job = self
+        for place, events in enumerate(tables):
+            table = summarise_events(job, events)
+            bucket = _buckets(job, table, work.buckets)
+            number = (seq << 32) + place
+            blobs = [
+                Blob(to, part[TIME][0].as_py(), number, STRETCH, table_to_bytes(part))
+                for to, part in split(table, bucket, work.buckets)
+            ]
+            if blobs:
+                yield blobs_to_batch(blobs)
+
+    def compose(self, blobs: Iterable[Blob]) -> Batches:
+        """Yield the rows of stretches, which come in the order of time."""
+        work, job = self
+        tables = (table_from_bytes(blob.payload) for blob in blobs)
+        for rows in compose(job, tables, work.schema):
+            yield from _report(work, rows)
 
 
 def _between(rows: pa.Table, begin: int | None, end: int | None) -> pa.Table:
@@ -55,28 +83,6 @@ def _between(rows: pa.Table, begin: int | None, end: int | None) -> pa.Table:
     first = 0 if begin is None else int(np.searchsorted(when, begin))
     last = len(when) if end is None else int(np.searchsorted(when, end))
     return rows.slice(first, last - first)
-
-
-def summarise_situations(work: Work, tables: Iterable[pa.Table], seq: int) -> Batches:
-    """Yield the stretches of events in the order of time, for the tasks of their partitions."""
-    job = SituationJob(SituationsPlan.from_json(work.plan))
-    for place, events in enumerate(tables):
-        table = summarise_events(job, events)
-        bucket = _buckets(job, table, work.buckets)
-        blobs = [
-            Blob(number, part[TIME][0].as_py(), (seq << 32) + place, STRETCH, table_to_bytes(part))
-            for number, part in split(table, bucket, work.buckets)
-        ]
-        if blobs:
-            yield blobs_to_batch(blobs)
-
-
-def compose_situations(work: Work, blobs: Iterable[Blob]) -> Batches:
-    """Yield the rows of stretches, which come in the order of time."""
-    job = SituationJob(SituationsPlan.from_json(work.plan))
-    tables = (table_from_bytes(blob.payload) for blob in blobs)
-    for rows in compose(job, tables, work.schema):
-        yield from _report(work, rows)
 
 
 def _report(work: Work, rows: pa.Table) -> Batches:

@@ -34,7 +34,7 @@ from cepheid.runtime.ordering import STEP_ROWS, ordered, slices
 from cepheid.runtime.scan import Slice, cut, find_paths, flat_schema, read_footers, units_of
 from cepheid.runtime.spark_schema import file_schema, result_schema_of, spark_schema_of
 from cepheid.runtime.spark_session import SETTINGS
-from cepheid.runtime.spark_slices import run_slice
+from cepheid.runtime.spark_tasks import run_slice
 from cepheid.runtime.work import Work
 
 NAME = "cepheid"

@@ -22,18 +22,17 @@ from cepheid.events.nanoseconds import in_microseconds
 from cepheid.planner.needs import needs_of
 from cepheid.planner.plan import (
     PatternPlan,
-    Plan,
     WindowKind,
     pattern_plan,
 )
-from cepheid.runtime import spark_tasks as tasks
 from cepheid.runtime.spark_batch import parallelism, run_frame, work_of
+from cepheid.runtime.spark_io import Batches, chunks, in_task
 from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_scan import SLICES_PER_TASK
 from cepheid.runtime.spark_schema import file_schema, plain_schema, spark_schema_of
-from cepheid.runtime.spark_slices import run_range
 from cepheid.runtime.store_run import columns_of, events_of
 from cepheid.runtime.store_sql import STRETCH, by_stretch, in_stretches, plan_clause
+from cepheid.runtime.task_jobs import task_job
 from cepheid.runtime.whole_frames import refuse_stream
 from cepheid.runtime.work import Work
 from cepheid.store.arriving import fitted, in_order
@@ -146,15 +145,15 @@ def _within(cover: Cover, low: int | None, high: int | None) -> Cover:
 
 
 def _run_slices(work: Work, version: Version, slices: list[StoreSlice]) -> Any:
-    def run(batches: tasks.Batches) -> tasks.Batches:
-        plan = Plan.from_json(work.plan)
+    def run(batches: Batches) -> Batches:
+        plan = work.planned()
         for number in _numbers(batches):
             piece = slices[number]
             replay = ReplayPlan(piece.cover, "")
             tables = events_of(version.snapshot(), plan, replay)
-            yield from run_range(work, tables, Owned(piece.begin, piece.end), number)
+            yield from task_job(work).rows(tables, Owned(piece.begin, piece.end), number)
 
-    return tasks.in_task(run)
+    return in_task(run)
 
 
 def _read_frame(
@@ -170,7 +169,7 @@ def _read_frame(
     """
     packed = schema.serialize().to_pybytes()
 
-    def read(batches: tasks.Batches) -> tasks.Batches:
+    def read(batches: Batches) -> Batches:
         wanted = pa.ipc.read_schema(pa.py_buffer(packed))
         snapshot = version.snapshot()
         for number in _numbers(batches):
@@ -184,7 +183,7 @@ def _read_frame(
                 yield from table.combine_chunks().to_batches()
 
     shown = schema if stretches is None else schema.append(pa.field(STRETCH, pa.int64()))
-    return numbers.mapInArrow(tasks.in_task(read), spark_schema_of(shown))
+    return numbers.mapInArrow(in_task(read), spark_schema_of(shown))
 
 
 def clause_frame(
@@ -212,7 +211,7 @@ def clause_frame(
     return frame, by_stretch(plan) if several else plan
 
 
-def _numbers(batches: tasks.Batches) -> list[int]:
+def _numbers(batches: Batches) -> list[int]:
     return [int(n) for batch in batches for n in batch.column(0).to_numpy()]
 
 
@@ -254,14 +253,14 @@ def _write_segments(
 ) -> Any:
     packed = None if known is None else known.serialize().to_pybytes()
 
-    def write(batches: tasks.Batches) -> tasks.Batches:
+    def write(batches: Batches) -> Batches:
         schema = None if packed is None else pa.ipc.read_schema(pa.py_buffer(packed))
         place = Place(LocalFiles(), Path(path), indexed)
-        for table in tasks.chunks(batches, SEGMENT_ROWS):
+        for table in chunks(batches, SEGMENT_ROWS):
             events, times = in_order(fitted(table, schema)[0], time)
             begin = 0 if floor is None else int(np.searchsorted(times, floor, side="left"))
             written = write_segments(place, events.slice(begin), times[begin:])
             texts = [msgspec.json.encode(segment) for segment in written]
             yield pa.record_batch({"segment": pa.array(texts, pa.binary())})
 
-    return tasks.in_task(write)
+    return in_task(write)

@@ -35,6 +35,7 @@ from cepheid.runtime.spark_batch import (
     canonical,
     parallelism,
 )
+from cepheid.runtime.spark_io import BUCKET
 from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_schema import (
     alias_of,
@@ -45,7 +46,6 @@ from cepheid.runtime.spark_schema import (
     spark_schema_of,
 )
 from cepheid.runtime.spark_session import STATE_SETTINGS
-from cepheid.runtime.spark_tasks import BUCKET
 from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from cepheid.runtime.live_jobs import live_job
 from cepheid.runtime.microbatch import turn
 from cepheid.runtime.ordering import ordered
 from cepheid.runtime.spark_filters import drops_events
-from cepheid.runtime.spark_slices import number_matches
-from cepheid.runtime.spark_tasks import (
+from cepheid.runtime.spark_io import (
     BUCKET,
     REPORT_ROWS,
     Batches,
@@ -33,6 +32,7 @@ from cepheid.runtime.spark_tasks import (
     partition_id,
     with_names,
 )
+from cepheid.runtime.spark_matches import number_matches
 from cepheid.runtime.spark_worker import begin_task
 from cepheid.runtime.watermarks import MILLISECOND, in_microseconds, in_ticks
 from cepheid.runtime.work import Work

@@ -34,6 +34,7 @@ from cepheid.runtime.blobs import BLOB_DDL, blobs_of
 from cepheid.runtime.scan import find_paths
 from cepheid.runtime.spark_batch import canonical, exchange, parallelism, run_frame
 from cepheid.runtime.spark_filters import event_filter
+from cepheid.runtime.spark_io import BUCKET, REPORT_ROWS, Batches, in_task, merged_events
 from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_scan import read_frame
 from cepheid.runtime.spark_schema import (
@@ -43,6 +44,7 @@ from cepheid.runtime.spark_schema import (
     result_schema_of,
     spark_schema_of,
 )
+from cepheid.runtime.spark_trends import needs_merge
 from cepheid.runtime.whole_frames import refuse_stream_of_query
 from cepheid.runtime.work import Work
 
@@ -140,7 +142,7 @@ def _shuffles(plans: dict[str, TrendPlan]) -> tuple[list[list[str]], list[str]]:
     alone: list[str] = []
     for name, plan in plans.items():
         keys = tuple(sorted(shuffle_attributes(plan)))
-        if not keys or plan.lists_matches or tasks.needs_merge(lower(plan)):
+        if not keys or plan.lists_matches or needs_merge(lower(plan)):
             alone.append(name)
         else:
             found.setdefault(keys, []).append(name)
@@ -165,7 +167,7 @@ def _run_together(
     ship_kernels(frame.sparkSession)
     buckets = parallelism(frame.sparkSession)
     keys = [canonical(projected, name) for name in sorted(shuffle_attributes(first))]
-    routed = projected.withColumn(tasks.BUCKET, sf.pmod(sf.hash(*keys), sf.lit(buckets)))
+    routed = projected.withColumn(BUCKET, sf.pmod(sf.hash(*keys), sf.lit(buckets)))
     work = SharedWork(
         tuple(plans),
         tuple(plan.to_json() for plan in plans.values()),
@@ -177,20 +179,20 @@ def _run_together(
     return arrived.mapInArrow(run_bucket(work), spark_schema_of(results))
 
 
-def run_bucket(shared: SharedWork) -> Callable[[tasks.Batches], tasks.Batches]:
+def run_bucket(shared: SharedWork) -> Callable[[Batches], Batches]:
     """Return a task that runs a workload over the events of its bucket."""
 
-    def run(batches: tasks.Batches) -> tasks.Batches:
+    def run(batches: Batches) -> Batches:
         plans = [TrendPlan.from_json(data) for data in shared.plans]
         job = WorkloadJob(share(shared.names, plans, merge=shared.merge))
         state = WorkloadState(job)
         found = Found.nothing(job)
-        for table in tasks.merged_events(plans[0], blobs_of(batches)):
+        for table in merged_events(plans[0], blobs_of(batches)):
             found.add(feed(job, state, table))
         found.add(finish_workload(job, state))
         tables = build_tables(job, state, found, shared.work.schema)
         named = {name: tables[n] for n, name in enumerate(shared.names)}
         rows = shared.work.shown(unite(named))
-        yield from rows.combine_chunks().to_batches(tasks.REPORT_ROWS)
+        yield from rows.combine_chunks().to_batches(REPORT_ROWS)
 
-    return tasks.in_task(run)
+    return in_task(run)
