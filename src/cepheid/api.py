@@ -17,7 +17,7 @@ from cepheid.planner.bind import Source
 from cepheid.planner.compile import compile_query
 from cepheid.planner.explain import explain_mermaid, explain_plan
 from cepheid.planner.granularity import force_evaluator
-from cepheid.planner.plan import Evaluator, Plan, SelectsPlan, TrendPlan, trend_plan
+from cepheid.planner.plan import Evaluator, Plan, TrendPlan, trend_plan
 from cepheid.planner.ticks import TICKS_NS
 
 
@@ -76,8 +76,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         options.true_or_false(analyze=analyze)
         if store is not None:
             self._check_store(store, schema, format, engine)
-            is_select = isinstance(self.plan, SelectsPlan)
-            return runtimes.explain_store(self, store, analyze=analyze, is_select=is_select)
+            return runtimes.explain_store(self, store, analyze=analyze)
         if analyze:
             options.unused("analyze", "it tells what a query has read of a store", "pass `store`")
         if engine != "local" and format != "text":
@@ -92,7 +91,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
 
     def _check_store(self, store: object, schema: object, shown: str, engine: str) -> None:
         """Refuse what says nothing of how a store is read."""
-        held = options.holders_of(store, is_select=isinstance(self.plan, SelectsPlan))
+        held = options.holders_of(store, is_select=self.plan.names_streams)
         if held != {options.Held.STORE}:
             options.refuse("E592", f"store is an event store, not {', '.join(sorted(held))}")
         for name, is_given in (
@@ -162,13 +161,11 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             spark=spark,
             strategy=strategy,
             device=device,
-            is_select=isinstance(self.plan, SelectsPlan),
+            is_select=self.plan.names_streams,
             text=self.text,
         )
         asked = runtimes.Request(self, events, spark, strategy, device)
-        if isinstance(self.plan, SelectsPlan):
-            return runtimes.run_select(asked)
-        return runtimes.run_pattern(asked)
+        return runtimes.run(asked)
 
     def matches(self, events: object) -> Any:
         """List the matches of the query, as they are read.
@@ -200,8 +197,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         >>> reader.read_next_batch().slice(2, 1).column("events").to_pylist()
         [[{'variable': 'A', 'ts': 0, 'type': 'A'}, {'variable': 'A', 'ts': 1, 'type': 'A'}]]
         """
-        if isinstance(self.plan, SelectsPlan):
-            options.refuse("E592", "a SELECT has no matches: use `run`")
+        if not isinstance(self.plan, TrendPlan):
+            options.refuse("E592", f"{self.plan.what} lists no matches: use `run`")
         asked = runtimes.Request(self, events)
         if asked.place is runtimes.Place.FRAME:
             message = "matches are listed in this process, and a DataFrame of Spark is not in it"
@@ -235,9 +232,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         UnsupportedError
             E405 if the windows of the query never close.
         """
-        if isinstance(self.plan, SelectsPlan):
-            return runtimes.stream_select(self, events, watermark, late)
-        return runtimes.stream_pattern(self, events, watermark, late)
+        return runtimes.stream(self, events, watermark, late)
 
     def with_schema(self, schema: object) -> CompiledQuery:
         """Return the query planned for events with these columns."""
@@ -262,8 +257,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             If this evaluator cannot answer the query.
         """
         if not isinstance(self.plan, TrendPlan):
-            what = "a SELECT has" if isinstance(self.plan, SelectsPlan) else "situations have"
-            options.unused("evaluator", f"{what} one evaluator")
+            options.unused("evaluator", f"{self.plan.what} has one evaluator")
         options.one_of("evaluator", evaluator, tuple(Evaluator))
         plan = force_evaluator(self.plan, Evaluator(evaluator))
         return CompiledQuery(self.tree, plan, self.source, evaluator)

@@ -11,6 +11,7 @@ from os import fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cepheid.options import Held, holder_of
+from cepheid.planner.plan import Plan, SelectsPlan, SituationsPlan, TrendPlan
 
 if TYPE_CHECKING:
     from cepheid.api import CompiledQuery
@@ -113,8 +114,7 @@ PATTERNS: dict[Place, Runner] = {
 """What runs a pattern, of events or of situations, in every place."""
 
 
-def run_pattern(asked: Request) -> Any:
-    """Run a query with a pattern where its events are."""
+def _run_pattern(asked: Request) -> Any:
     return PATTERNS[asked.place](asked)
 
 
@@ -152,13 +152,11 @@ MATCHES: dict[Place, Runner] = {
 # SELECT
 
 
-def run_select(asked: Request) -> Any:
+def _run_select(asked: Request) -> Any:
     """Run a SELECT, whose streams may be in several places."""
-    from cepheid.runtime import select_run
+    from cepheid.runtime.select_run import run_select
 
-    return select_run.run_select(
-        asked.query, asked.events, spark=asked.spark, strategy=asked.strategy
-    )
+    return run_select(asked.query, asked.events, spark=asked.spark, strategy=asked.strategy)
 
 
 # ---------------------------------------------------------------------------------------
@@ -212,18 +210,16 @@ WORKLOADS: dict[Place, Runner] = {
 # Live streams
 
 
-def stream_pattern(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
-    """Run a query with a pattern over a stream of Spark."""
+def _stream_pattern(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
     from cepheid.runtime.spark_stream import stream_frame
 
     return stream_frame(query, events, watermark=watermark, late=late)
 
 
-def stream_select(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
-    """Run a SELECT over streams of Spark."""
-    from cepheid.runtime import spark_select_stream
+def _stream_select(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
+    from cepheid.runtime.spark_select_stream import stream_select
 
-    return spark_select_stream.stream_select(query, events, watermark=watermark, late=late)
+    return stream_select(query, events, watermark=watermark, late=late)
 
 
 def stream_workload(queries: Workload, events: Any, watermark: str, late: str) -> Any:
@@ -244,15 +240,16 @@ def live_workload(queries: Workload, schema: Any) -> Any:
 # Plans in words
 
 
-def explain_store(query: CompiledQuery, store: Any, *, analyze: bool, is_select: bool) -> str:
-    """Tell which part of a store a query reads, and why."""
-    if is_select:
-        from cepheid.runtime.select_run import explain_select
-
-        return explain_select(query, store, analyze=analyze)
+def _explain_replay(query: CompiledQuery, store: Any, *, analyze: bool) -> str:
     from cepheid.runtime import store_run
 
     return store_run.explain_store(query, store, analyze=analyze)
+
+
+def _explain_select(query: CompiledQuery, store: Any, *, analyze: bool) -> str:
+    from cepheid.runtime.select_run import explain_select
+
+    return explain_select(query, store, analyze=analyze)
 
 
 def explain_device(query: CompiledQuery) -> str:
@@ -260,6 +257,41 @@ def explain_device(query: CompiledQuery) -> str:
     from cepheid.runtime import local_device
 
     return local_device.explain_device(query.plan)
+
+
+# ---------------------------------------------------------------------------------------
+# Kinds of query
+
+
+class Runners(NamedTuple):
+    """What runs a kind of query."""
+
+    run: Runner
+    stream: Callable[..., Any]
+    explain_store: Callable[..., str]
+
+
+_OF_PATTERNS = Runners(_run_pattern, _stream_pattern, _explain_replay)
+KINDS: dict[type[Plan], Runners] = {
+    TrendPlan: _OF_PATTERNS,
+    SituationsPlan: _OF_PATTERNS,
+    SelectsPlan: Runners(_run_select, _stream_select, _explain_select),
+}
+
+
+def run(asked: Request) -> Any:
+    """Run a query where its events are."""
+    return KINDS[type(asked.query.plan)].run(asked)
+
+
+def stream(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
+    """Run a query over a stream of Spark."""
+    return KINDS[type(query.plan)].stream(query, events, watermark, late)
+
+
+def explain_store(query: CompiledQuery, store: Any, *, analyze: bool) -> str:
+    """Tell which part of a store a query reads, and why."""
+    return KINDS[type(query.plan)].explain_store(query, store, analyze=analyze)
 
 
 # ---------------------------------------------------------------------------------------

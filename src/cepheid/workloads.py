@@ -11,7 +11,7 @@ from cepheid import options, runtimes
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.planner.explain_workload import explain_shared
-from cepheid.planner.plan import SituationsPlan, TrendPlan, trend_plan
+from cepheid.planner.plan import TrendPlan, trend_plan
 from cepheid.planner.sharing import SharedPlan, share
 from cepheid.planner.ticks import TICKS_NS
 
@@ -220,9 +220,7 @@ def workload(
         compiled[name] = _compiled(name, one, time, type, tiebreakers, time_unit)
         plan = compiled[name].plan
         if not isinstance(plan, TrendPlan):
-            situations = isinstance(plan, SituationsPlan)
-            what = "a query about situations" if situations else "a SELECT"
-            message = f"{what} shares no pass with others"
+            message = f"{plan.what} shares no pass with others"
             helps = ("run it on its own",)
             raise UnsupportedError([Diagnostic("E404", message, helps=helps)], compiled[name].text)
     if not compiled:

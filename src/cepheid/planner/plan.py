@@ -210,6 +210,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     version: int = PLAN_VERSION
 
     @property
+    def what(self) -> str:
+        """Return what kind of query this is, for messages."""
+        return "a query"
+
+    @property
+    def names_streams(self) -> bool:
+        """Return whether events may come as a dict of streams by name."""
+        return False
+
+    @property
     def limit(self) -> int | None:
         """Return how many rows are wanted; None is all of them."""
         return None
@@ -296,11 +306,26 @@ class SituationsPlan(Plan, frozen=True, kw_only=True, tag="situations"):
 
     situations: SituationPlan
 
+    @property
+    def what(self) -> str:
+        """Return what kind of query this is, for messages."""
+        return "a query about situations"
+
 
 class SelectsPlan(Plan, frozen=True, kw_only=True, tag="select"):
     """The plan of a SELECT."""
 
     select: SelectPlan
+
+    @property
+    def what(self) -> str:
+        """Return what kind of query this is, for messages."""
+        return "a SELECT"
+
+    @property
+    def names_streams(self) -> bool:
+        """Return whether events may come as a dict of streams by name."""
+        return True
 
 
 PatternPlan = TrendPlan | SituationsPlan

@@ -121,7 +121,7 @@ def check_lists(plan: Plan) -> TrendPlan:
         E592.
     """
     if not isinstance(plan, TrendPlan):
-        refuse("E592", "matches of situations are not listed one by one: use `run`")
+        refuse("E592", f"{plan.what} lists no matches: use `run`")
     if not plan.lists_matches:
         refuse("E592", "this query returns aggregates, not matches: use `run`")
     return plan

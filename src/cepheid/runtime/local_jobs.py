@@ -48,6 +48,9 @@ class LocalJob(Protocol):
     def cut(self, table: pa.Table, rows: int) -> Iterator[pa.Table]:
         """Yield a table in batches of about so many rows, at least one."""
 
+    def nothing(self, schema: pa.Schema) -> pa.Table:
+        """Return the result over no events of a schema."""
+
     def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
         """Return the result over batches in the order of time."""
 
@@ -65,6 +68,11 @@ class LocalTrends(NamedTuple):
     def cut(self, table: pa.Table, rows: int) -> Iterator[pa.Table]:
         """Yield a table in batches of so many rows."""
         return slices_of(table, rows)
+
+    def nothing(self, schema: pa.Schema) -> pa.Table:
+        """Return the result over no events of a schema."""
+        rows: list[list[Rows]] = [[] for _ in range(self.job.outputs)]
+        return build_table(self.job, rows, PartitionState(self.job).keys, schema).slice(0, 0)
 
     def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
         """Return the aggregates of all windows.
@@ -97,10 +105,14 @@ class LocalMatches(NamedTuple):
         whole = not self.job.plan.window.within
         return _growing_slices(table, rows) if whole else slices_of(table, rows)
 
+    def nothing(self, schema: pa.Schema) -> pa.Table:
+        """Return the result over no events of a schema."""
+        return empty_matches(self.job, schema)
+
     def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
         """Return all matches, as far as limits allow."""
         tables = list_batches(self.job, batches)
-        return pa.concat_tables([empty_matches(self.job, schema), *collect(tables)])
+        return pa.concat_tables([self.nothing(schema), *collect(tables)])
 
 
 class LocalSituations(NamedTuple):
@@ -117,10 +129,14 @@ class LocalSituations(NamedTuple):
         """Yield a table in batches of so many rows."""
         return slices_of(table, rows)
 
+    def nothing(self, schema: pa.Schema) -> pa.Table:
+        """Return the result over no events of a schema."""
+        return empty_rows(self.job, schema)
+
     def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
         """Return all rows, as far as limits allow."""
         found = collect(self._rows(batches, schema))
-        return pa.concat_tables([empty_rows(self.job, schema), *found])
+        return pa.concat_tables([self.nothing(schema), *found])
 
     def _rows(self, batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
         """Yield the rows of each batch, and what the end of the stream brings."""

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from cepheid.engine.events import KeyTable
-from cepheid.engine.job import lower
-from cepheid.engine.listing import empty_matches
-from cepheid.engine.results import build_table
-from cepheid.engine.situation_job import SituationJob
-from cepheid.engine.situation_results import result_schema as situation_schema
 from cepheid.events.nanoseconds import is_nanoseconds
 from cepheid.events.schema import ValueKind, read_schema
-from cepheid.planner.plan import PatternPlan, Plan, SituationsPlan
+from cepheid.planner.plan import Plan
+from cepheid.runtime.local_jobs import local_job
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,17 +55,9 @@ def arrow_schema_of(frame: DataFrame, names: Iterable[str]) -> pa.Schema:
     return pa.schema([(name, kinds.field(alias_of(name)).type) for name in names])
 
 
-def result_schema_of(plan: PatternPlan, schema: pa.Schema) -> pa.Schema:
+def result_schema_of(plan: Plan, schema: pa.Schema) -> pa.Schema:
     """Return the columns of a plan's result over events of a schema, in types that Spark has."""
-    if isinstance(plan, SituationsPlan):
-        return plain_schema(situation_schema(SituationJob(plan), schema))
-    job = lower(plan)
-    if plan.lists_matches:
-        listed = empty_matches(job, schema).schema
-        return pa.schema([(field.name, plain_type(field.type)) for field in listed])
-    rows: list[list[Any]] = [[] for _ in range(len(job.templates) * (1 + len(job.moduli)))]
-    empty = build_table(job, rows, KeyTable(plan.partition.attributes), schema).schema
-    return pa.schema([(field.name, plain_type(field.type)) for field in empty])
+    return plain_schema(local_job(plan).nothing(schema).schema)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
