@@ -30,7 +30,7 @@ from cepheid.accelerator.persistent import PersistentCounter
 from cepheid.accelerator.systems import system_of
 from cepheid.engine.events import value_keys
 from cepheid.engine.job import lower
-from cepheid.engine.runs import Events, LinearRun
+from cepheid.engine.linear_state import Events, LinearRun
 from cepheid.engine.summaries import Summary
 from cepheid.engine.vectors import Vector
 from cepheid.events.schema import ValueKind

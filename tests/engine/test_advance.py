@@ -14,8 +14,8 @@ from tests.engine.test_linear import SCHEMA, linear_queries
 
 from cepheid.api import CompiledQuery, query
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.idle import forget_idle_keys
 from cepheid.engine.job import Job
+from cepheid.engine.key_expiry import forget_idle_keys
 from cepheid.engine.results import build_table
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
 from cepheid.engine.step import PartitionState, advance, finish, step

@@ -29,7 +29,7 @@ from tests.situations.test_situations import table_of as situations_of
 import cepheid
 from cepheid.engine.job import Job
 from cepheid.engine.live_panes import LivePanes
-from cepheid.engine.running_snapshot import rules_from_bytes
+from cepheid.engine.live_workload_snapshot import rules_from_bytes
 from cepheid.engine.select_counted import CountedJob
 from cepheid.engine.select_counted_snapshot import counted_from_bytes
 from cepheid.engine.situation_job import SituationJob

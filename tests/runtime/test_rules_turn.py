@@ -17,9 +17,9 @@ from tests.runtime.cases import same
 from tests.runtime.test_stream_state import FOREVER, disorder, expected_of, parts, shuffled
 
 from cepheid.api import query
+from cepheid.engine.combine_results import united_schema
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.running_snapshot import rules_from_bytes
-from cepheid.engine.united import united_schema
+from cepheid.engine.live_workload_snapshot import rules_from_bytes
 from cepheid.errors import DataError, UnsupportedError
 from cepheid.planner.plan import Plan, pattern_plan
 from cepheid.runtime.bucket import read_bucket

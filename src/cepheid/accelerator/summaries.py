@@ -17,7 +17,7 @@ from cepheid.accelerator.lanes import Lane, allocate_pinned, turn
 from cepheid.accelerator.schedule import Place, Scheduler
 from cepheid.accelerator.systems import System, system_of
 from cepheid.engine.job import Job
-from cepheid.engine.runs import DOUBLE, Events, LinearRun
+from cepheid.engine.linear_state import DOUBLE, Events, LinearRun
 from cepheid.engine.shared_reading import SharedEvents
 from cepheid.engine.summaries import Summariser, Summary, take_open
 from cepheid.engine.wide import fit_doubles

@@ -19,10 +19,10 @@ from cepheid.accelerator.kernels.trends import trend_kernel
 from cepheid.accelerator.summaries import by_key
 from cepheid.engine.events import Columns, EventArrays, KeyTable
 from cepheid.engine.job import Job
+from cepheid.engine.linear_state import Rows
 from cepheid.engine.reading import read_arrays
 from cepheid.engine.relations import Comparison, read_relations
 from cepheid.engine.results import build_table
-from cepheid.engine.runs import Rows
 from cepheid.engine.wide import fit_doubles
 from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels.ranks import OPERATORS

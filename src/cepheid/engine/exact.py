@@ -15,10 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.engine.job import Job
-from cepheid.engine.runs import Rows
+from cepheid.engine.linear_state import Rows
 from cepheid.errors import DataError, Diagnostic
 from cepheid.language import tree
-from cepheid.planner.parts import Part
+from cepheid.planner.accumulators import Part
 
 DIGITS_MAX = 38
 

@@ -13,7 +13,7 @@ from cepheid.engine.intersection import intersect
 from cepheid.engine.program import Program
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.language import tree
-from cepheid.planner.parts import parts_of
+from cepheid.planner.accumulators import parts_of
 from cepheid.planner.plan import Evaluator, Plan, TrendPlan
 from cepheid.planner.template import Template
 

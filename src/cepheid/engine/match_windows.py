@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from cepheid.engine.enumerate import Places
 from cepheid.engine.evaluate import Question
+from cepheid.engine.event_windows import count_windows
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import Job
 from cepheid.engine.open_windows import ask, closing, needed
-from cepheid.engine.retained import count_windows
 from cepheid.engine.segments import (
     EXPANDED_ROWS,
     Segments,

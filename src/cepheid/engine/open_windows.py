@@ -20,20 +20,20 @@ from cepheid.engine.evaluate import (
     answer_segments,
     fingerprint_segments,
 )
-from cepheid.engine.events import Columns, EventArrays, KeyTable, read_times, type_bits
-from cepheid.engine.job import Job
-from cepheid.engine.match_aggregates import aggregate_matches, fingerprint_matches
-from cepheid.engine.overlapping import run_overlapping
-from cepheid.engine.reading import read_arrays
-from cepheid.engine.relations import read_relations
-from cepheid.engine.results import groups_of
-from cepheid.engine.retained import (
+from cepheid.engine.event_windows import (
     Changes,
     count_windows,
     pair_changes,
     report_changes,
 )
-from cepheid.engine.runs import Rows
+from cepheid.engine.events import Columns, EventArrays, KeyTable, read_times, type_bits
+from cepheid.engine.job import Job
+from cepheid.engine.linear_state import Rows
+from cepheid.engine.match_aggregates import aggregate_matches, fingerprint_matches
+from cepheid.engine.overlapping import run_overlapping
+from cepheid.engine.reading import read_arrays
+from cepheid.engine.relations import read_relations
+from cepheid.engine.results import groups_of
 from cepheid.engine.segments import (
     Segments,
     gather_segments,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.engine.linear_state import Rows
 from cepheid.engine.prefix_sums import has_prefix_form, is_chain, prepare
-from cepheid.engine.runs import Rows
 from cepheid.engine.segments import Segments, sliding_segments
 from cepheid.kernels import lanes as kernel
 from cepheid.kernels.ranks import order_rows

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from cepheid.engine.events import NO_VALUE, Columns, KeyTable
 from cepheid.engine.job import Job
+from cepheid.engine.linear_state import Rows
 from cepheid.engine.results import groups_of
-from cepheid.engine.runs import Rows
 from cepheid.kernels.compose import add_rows
 
 RowsOfRuns = list[list[Rows]]

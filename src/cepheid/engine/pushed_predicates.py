@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from cepheid.engine.evaluate import Question
 from cepheid.engine.events import Columns
 from cepheid.engine.expression_code import true_mask
+from cepheid.engine.first_last_states import RoleState, followers, is_always_bound, tell_roles
 from cepheid.engine.relations import Comparison, rank_rows, read_relations
-from cepheid.engine.roles import RoleState, followers, is_always_bound, tell_roles
 from cepheid.engine.segments import Segments
 from cepheid.errors import DataError
 from cepheid.language import tree

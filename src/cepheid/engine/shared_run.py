@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.engine.runs import (
+from cepheid.engine.linear_state import (
     BLOCK_LIMITS,
     DOUBLE,
     NO_VALUE,

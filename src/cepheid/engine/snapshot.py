@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cepheid.engine.events import EventArrays, KeyTable
 from cepheid.engine.job import Job
-from cepheid.engine.runs import Rows
+from cepheid.engine.linear_state import Rows
 from cepheid.engine.step import PartitionState
 from cepheid.engine.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
 from cepheid.engine.versions import Format, Meant, meaning_of, read_own, write_state

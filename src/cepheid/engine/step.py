@@ -17,13 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.engine.events import Columns, EventArrays, KeyTable, read_times
-from cepheid.engine.job import UNKNOWN_CODE, Job
-from cepheid.engine.open_windows import process_open_windows
-from cepheid.engine.program import Program
-from cepheid.engine.reading import read_arrays
-from cepheid.engine.results import groups_of
-from cepheid.engine.retained import (
+from cepheid.engine.event_windows import (
     count_windows,
     join,
     pair_changes,
@@ -32,7 +26,13 @@ from cepheid.engine.retained import (
     sorted_by_key,
     trailing_changes,
 )
-from cepheid.engine.runs import Events, LinearRun, Rows
+from cepheid.engine.events import Columns, EventArrays, KeyTable, read_times
+from cepheid.engine.job import UNKNOWN_CODE, Job
+from cepheid.engine.linear_state import Events, LinearRun, Rows
+from cepheid.engine.open_windows import process_open_windows
+from cepheid.engine.program import Program
+from cepheid.engine.reading import read_arrays
+from cepheid.engine.results import groups_of
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kernels.columns import look_up, scan_times

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, KeyTable, read_times
 from cepheid.engine.job import Job
+from cepheid.engine.linear_state import RESIDUE, SEMANTICS_CODES, WIDE, Events, LinearRun, Rows
 from cepheid.engine.partials import RowsOfRuns, key_table
 from cepheid.engine.reading import read_arrays
-from cepheid.engine.runs import RESIDUE, SEMANTICS_CODES, WIDE, Events, LinearRun, Rows
 from cepheid.engine.step import PartitionState, encode_events
 from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels import compose, linear

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from cepheid.engine.events import Columns, KeyTable
 from cepheid.engine.job import Job
+from cepheid.engine.linear_state import Rows
 from cepheid.engine.listing import finish_matches, is_enough, step_matches
 from cepheid.engine.results import Groups, build_table, groups_of
-from cepheid.engine.runs import Rows
 from cepheid.engine.shared_reading import SharedEvents, read_shared
 from cepheid.engine.shared_run import SharedRows, SharedRun, rows_by_member
 from cepheid.engine.shared_tables import SharedProgram

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cepheid.language import tree
-from cepheid.planner.parts import parts_of
+from cepheid.planner.accumulators import parts_of
 from cepheid.planner.plan import TrendPlan
 from cepheid.planner.symbols import Symbol, symbols_of
 from cepheid.planner.template import START, Edge, Place, Template

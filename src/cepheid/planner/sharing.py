@@ -15,8 +15,8 @@ from functools import cached_property
 import msgspec
 
 from cepheid.language import tree
+from cepheid.planner.accumulators import parts_of
 from cepheid.planner.configurations import Configuration, configurations_of, why_not_configured
-from cepheid.planner.parts import parts_of
 from cepheid.planner.plan import Evaluator, OutputKind, TrendPlan, WindowKind
 from cepheid.planner.shared_system import Cell, SharedSystem, merge_matrices, merge_vectors
 from cepheid.planner.symbols import Symbol

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from cepheid.engine.running import RunningRules
-from cepheid.engine.united import unite
+from cepheid.engine.combine_results import unite
+from cepheid.engine.live_workload import RunningRules
 from cepheid.events.arriving import as_table, plain_schema
 from cepheid.events.nanoseconds import in_units_of
 from cepheid.runtime.local_workload import WorkloadLike

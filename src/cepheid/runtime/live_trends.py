@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from cepheid.engine.events import Columns, KeyTable
-from cepheid.engine.idle import forget_idle_keys
 from cepheid.engine.job import Job
+from cepheid.engine.key_expiry import forget_idle_keys
 from cepheid.engine.partials import RowsOfRuns
 from cepheid.engine.results import build_table
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 
-from cepheid.engine.idle import forget_idle_keys
-from cepheid.engine.running import Generation, Rules, RunningRules, Tables
-from cepheid.engine.running_snapshot import plan_of, rules_from_bytes, rules_to_bytes
-from cepheid.engine.united import QUERY, unite
+from cepheid.engine.combine_results import QUERY, unite
+from cepheid.engine.key_expiry import forget_idle_keys
+from cepheid.engine.live_workload import Generation, Rules, RunningRules, Tables
+from cepheid.engine.live_workload_snapshot import plan_of, rules_from_bytes, rules_to_bytes
 from cepheid.engine.workload import Found, advance_workload, feed
-from cepheid.engine.workload_idle import forget_idle_keys_of_all
+from cepheid.engine.workload_expiry import forget_idle_keys_of_all
 from cepheid.planner.plan import TrendPlan
 from cepheid.runtime.bucket import Arrived, Bucket
 from cepheid.runtime.live_trends import open_windows

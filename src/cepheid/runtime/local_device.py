@@ -20,7 +20,7 @@ from cepheid.events.arriving import as_table, plain_reader
 from cepheid.planner.plan import Plan, TrendPlan, trend_plan
 from cepheid.planner.trend_needs import why_no_trends_on_device
 from cepheid.runtime import local
-from cepheid.runtime.gate import Gate
+from cepheid.runtime.ordered_input import Gate
 
 BATCH_ROWS = 1 << 24
 """Events of one step on the device: enough for all of its lanes."""

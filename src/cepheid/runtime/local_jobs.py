@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from cepheid.engine.job import Job, lower
+from cepheid.engine.linear_state import Rows
 from cepheid.engine.listing import (
     EVERYTHING,
     Owned,
@@ -20,7 +21,6 @@ from cepheid.engine.listing import (
     step_matches,
 )
 from cepheid.engine.results import build_table
-from cepheid.engine.runs import Rows
 from cepheid.engine.situation_job import SituationJob
 from cepheid.engine.situation_results import empty_rows
 from cepheid.engine.situations import SituationState, finish_situations, step_situations

@@ -24,7 +24,7 @@ from cepheid.engine.partials import key_table
 from cepheid.engine.results import build_table
 from cepheid.engine.summaries import Composer, Summariser, Summary
 from cepheid.planner.plan import TrendPlan
-from cepheid.runtime.gate import Gate
+from cepheid.runtime.ordered_input import Gate
 
 LANES = {Place.CPU: 1, Place.GPU: 2}
 

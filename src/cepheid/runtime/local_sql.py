@@ -20,7 +20,7 @@ from cepheid.row_pattern.recognize import recognize, result_schema
 from cepheid.row_pattern.select_tree import NotSimpleError, Select, parse_select, plain_source
 from cepheid.row_pattern.simple_select import run_select
 from cepheid.row_pattern.statement import Statement, read_statement
-from cepheid.runtime.explained import explain_replay
+from cepheid.runtime.explain_replay import explain_replay
 from cepheid.runtime.store_sql import plan_clause, read_whole, run_clause
 from cepheid.store.reader import StoreReader
 from cepheid.store.snapshot import Snapshot

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from cepheid.engine.combine_results import unite
 from cepheid.engine.job import looks_back
 from cepheid.engine.listing import empty_matches
-from cepheid.engine.united import unite
 from cepheid.engine.workload import (
     Found,
     WorkloadJob,

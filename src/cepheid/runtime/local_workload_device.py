@@ -19,9 +19,9 @@ from cepheid.planner.plan import TrendPlan
 from cepheid.planner.sharing import Group, SharedPlan, share
 from cepheid.planner.trend_needs import why_not_on_device
 from cepheid.runtime import local
-from cepheid.runtime.gate import Gate
 from cepheid.runtime.local_device import BATCH_ROWS, SMALL_ROWS, DeviceRun
 from cepheid.runtime.local_jobs import slices_of
+from cepheid.runtime.ordered_input import Gate
 
 Tables = dict[str, pa.Table]
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
+from cepheid.engine.combine_results import united_schema
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.united import united_schema
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.planner.plan import TrendPlan
 from cepheid.planner.trend_needs import live_attributes

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from cepheid.engine.events import Columns, KeyTable, read_times
 from cepheid.engine.job import Job
+from cepheid.engine.linear_state import Rows
 from cepheid.engine.listing import EVERYTHING, Owned
 from cepheid.engine.partials import (
     RowsOfRuns,
@@ -19,7 +20,6 @@ from cepheid.engine.partials import (
     rows_to_table,
 )
 from cepheid.engine.results import build_table
-from cepheid.engine.runs import Rows
 from cepheid.engine.step import PartitionState, finish, step
 from cepheid.engine.summaries import (
     Composer,

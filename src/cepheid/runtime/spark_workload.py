@@ -15,8 +15,8 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
+from cepheid.engine.combine_results import QUERY, unite, united_schema
 from cepheid.engine.job import lower
-from cepheid.engine.united import QUERY, unite, united_schema
 from cepheid.engine.workload import (
     Found,
     WorkloadJob,

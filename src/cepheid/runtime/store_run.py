@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from cepheid.engine.combine_results import unite
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import lower
 from cepheid.engine.listing import empty_matches
-from cepheid.engine.united import unite
 from cepheid.options import METHODS, one_of
 from cepheid.planner.plan import Plan, pattern_plan
-from cepheid.runtime.explained import explain_replay
+from cepheid.runtime.explain_replay import explain_replay
 from cepheid.runtime.local import CompiledQueryLike, check_lists, reader_of, run_batches
 from cepheid.runtime.local_jobs import list_batches, slices_of
 from cepheid.runtime.local_workload import WorkloadLike, batch_rows, run_workload_batches

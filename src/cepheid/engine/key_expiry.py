@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cepheid.engine.events import KeyTable
 from cepheid.engine.job import Job
-from cepheid.engine.runs import LinearRun
+from cepheid.engine.linear_state import LinearRun
 from cepheid.engine.step import PartitionState
 from cepheid.planner.plan import WindowKind
 

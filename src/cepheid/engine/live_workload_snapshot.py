@@ -11,8 +11,8 @@ from functools import lru_cache
 import msgspec
 import pyarrow as pa
 
-from cepheid.engine.narrowing import narrower
-from cepheid.engine.running import Generation, Rules, RunningRules
+from cepheid.engine.drop_queries import narrower
+from cepheid.engine.live_workload import Generation, Rules, RunningRules
 from cepheid.engine.versions import Format, misfit, read_state, write_state
 from cepheid.engine.workload import WorkloadJob
 from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_bytes

@@ -1,4 +1,4 @@
-"""Keys that no open window of any query needs are forgotten, as in ``idle.py`` for one query.
+"""Keys that no open window of any query needs are forgotten, as in ``key_expiry.py`` for one query.
 
 Queries with the same partition number their keys together, so a key goes when all are done with it.
 """
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns
-from cepheid.engine.idle import busy_keys
+from cepheid.engine.key_expiry import busy_keys
 from cepheid.engine.workload import WorkloadJob, WorkloadState
 from cepheid.planner.plan import WindowKind
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Set
 
 import pyarrow as pa
 
+from cepheid.engine.drop_queries import without_queries
 from cepheid.engine.listing import empty_matches
-from cepheid.engine.narrowing import without_queries
 from cepheid.engine.workload import (
     Found,
     WorkloadJob,

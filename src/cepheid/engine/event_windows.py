@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from cepheid.engine.events import EventArrays
 from cepheid.engine.job import Job
+from cepheid.engine.linear_state import SEMANTICS_CODES, Events, LinearRun, Rows
 from cepheid.engine.program import Program
-from cepheid.engine.runs import SEMANTICS_CODES, Events, LinearRun, Rows
 from cepheid.engine.wide import count_pairs, numbers_of, to_double
 from cepheid.events.temporal import FOREVER
 from cepheid.kernels import trailing
