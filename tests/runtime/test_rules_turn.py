@@ -17,10 +17,12 @@ from tests.runtime.cases import same
 from tests.runtime.test_stream_state import FOREVER, disorder, expected_of, parts, shuffled
 
 from cepheid.api import query
+from cepheid.engine import live_workload_snapshot
 from cepheid.engine.combine_results import united_schema
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.live_workload_snapshot import rules_from_bytes
 from cepheid.errors import DataError, UnsupportedError
+from cepheid.planner import plan as plan_module
 from cepheid.planner.plan import Plan, pattern_plan
 from cepheid.runtime.bucket import read_bucket
 from cepheid.runtime.live_workload import LiveWorkload, RulesWork
@@ -259,3 +261,19 @@ def test_hundreds_of_rules_go_at_once() -> None:
     bucket.turn(left, events.slice(1, 1), 2 * SECOND)
     bucket.turn(left, events.slice(2), 9 * SECOND)
     assert {name: rows[0]["count"] for name, rows in bucket.rows.items()} == {"r0": 2, "r599": 2}
+
+
+def test_rules_that_another_version_planned_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 100 s SLIDE 100 s"
+    events = table_of(stream("a101 a105 b140 a200"))
+    bucket = Stream(events.schema, 0)
+    bucket.turn({"k": text}, events.slice(0, 2), 105 * SECOND)
+    live_workload_snapshot.plan_of.cache_clear()
+    monkeypatch.setattr(plan_module, "PLAN_VERSION", 99)
+    assert bucket.data is not None
+    engine = read_bucket(
+        work_of({"k": text}, events.schema, 0).work, bucket.data, "rules", same_columns=False
+    ).engine
+    assert engine is not None
+    with pytest.raises(DataError, match=r"E524.*planned by another version"):
+        live_workload_snapshot.rules_from_bytes(engine, events.schema)

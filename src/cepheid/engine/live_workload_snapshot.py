@@ -58,7 +58,7 @@ def rules_from_bytes(data: bytes, schema: pa.Schema) -> RunningRules:
     for one in found:
         try:
             shared = plan_of(one.came, one.gone, merge=one.merge)
-        except msgspec.MsgspecError as error:
+        except ValueError as error:
             why = "its rules were planned by another version of Cepheid"
             raise misfit(why) from error
         job = WorkloadJob(shared)
