@@ -27,8 +27,8 @@ TEXT += "AND S.price > NEXT(S).price GROUP-BY sector WITHIN 10 seconds SLIDE 10 
 SQL = """SELECT * FROM ticks MATCH_RECOGNIZE (
     PARTITION BY sector ORDER BY ts MEASURES LAST(A.price) AS low
     PATTERN (A+ B) DEFINE A AS price < 5, B AS price >= 5)"""
-KINDS = ("TrendPlan", "SituationsPlan", "SelectsPlan", "PatternPlan")
-NARROWED = ("trend_plan", "situations_plan", "select_plan", "pattern_plan")
+KINDS = ("TrendPlan", "SituationPlan", "SelectPlan", "PatternPlan")
+NARROWED = ("trend_plan", "situation_plan", "select_plan", "pattern_plan")
 
 
 class Way(NamedTuple):

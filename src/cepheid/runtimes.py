@@ -11,7 +11,7 @@ from os import fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cepheid.options import Held, holder_of
-from cepheid.planner.plan import Plan, SelectsPlan, SituationsPlan, TrendPlan
+from cepheid.planner.plan import Plan, SelectPlan, SituationPlan, TrendPlan
 
 if TYPE_CHECKING:
     from cepheid.api import CompiledQuery
@@ -274,8 +274,8 @@ class Runners(NamedTuple):
 _OF_PATTERNS = Runners(_run_pattern, _stream_pattern, _explain_replay)
 KINDS: dict[type[Plan], Runners] = {
     TrendPlan: _OF_PATTERNS,
-    SituationsPlan: _OF_PATTERNS,
-    SelectsPlan: Runners(_run_select, _stream_select, _explain_select),
+    SituationPlan: _OF_PATTERNS,
+    SelectPlan: Runners(_run_select, _stream_select, _explain_select),
 }
 
 

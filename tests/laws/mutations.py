@@ -16,7 +16,7 @@ import pyarrow as pa
 from tests.alarm import alarm
 
 import cepheid
-from cepheid.planner.plan import SelectsPlan
+from cepheid.planner.plan import SelectPlan
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 5
@@ -175,7 +175,7 @@ def judge(text: str, events: pa.Table) -> str:
             str(q.explain())
             q.explain(format="json")
             q.format()
-            streams = q.plan.select.streams if isinstance(q.plan, SelectsPlan) else ()
+            streams = q.plan.select.streams if isinstance(q.plan, SelectPlan) else ()
             names = {stream.name for stream in streams}
             q.run(dict.fromkeys(names, events) if len(names) > 1 else events)
     except cepheid.CepheidError as error:

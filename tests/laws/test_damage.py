@@ -39,7 +39,7 @@ from cepheid.engine.step import PartitionState, step
 from cepheid.engine.workload import WorkloadJob, WorkloadState, feed
 from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_bytes
 from cepheid.framing import frame, unframe
-from cepheid.planner.plan import select_plan, situations_plan, trend_plan
+from cepheid.planner.plan import select_plan, situation_plan, trend_plan
 from cepheid.planner.sharing import share
 from cepheid.planner.trend_needs import live_pane
 from cepheid.runtime.bucket import read_bucket
@@ -119,7 +119,7 @@ def of_situations() -> dict[str, State]:
     results = cepheid.query(text).run(table).schema
     work = Work.of(plan, table.schema, results, 1, delay=1_000_000)
     data, _ = turn(live_job(work), work, None, [table], 8_000_000)
-    job = SituationJob(situations_plan(plan))
+    job = SituationJob(situation_plan(plan))
     engine = engine_of(work, data, live_job(work).kind)
     return {
         "situations": State(engine, lambda data: situations_from_bytes(job, data)),

@@ -16,7 +16,7 @@ import cepheid
 from cepheid.engine import situation_compose
 from cepheid.engine.situation_compose import compose, summarise_events
 from cepheid.engine.situation_job import SituationJob
-from cepheid.planner.plan import Plan, pattern_plan, situations_plan
+from cepheid.planner.plan import Plan, pattern_plan, situation_plan
 from cepheid.runtime.local import run_table
 
 TEXTS = (
@@ -31,7 +31,7 @@ TEXTS = (
 
 def composed(plan: Plan, table: pa.Table, cuts: Sequence[int]) -> list[dict[str, object]]:
     """Return the rows of a table that is summarised in pieces."""
-    job = SituationJob(situations_plan(plan))
+    job = SituationJob(situation_plan(plan))
     pieces = [table.slice(a, b - a) for a, b in pairwise([0, *cuts, len(table)])]
     return rows_of(job, [summarise_events(job, piece) for piece in pieces])
 
@@ -61,7 +61,7 @@ def test_every_slicing(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = cepheid.query(text).with_schema(SCHEMA).plan
     expected = run_table(pattern_plan(plan), table).to_pylist()
     assert expected
-    job, count = SituationJob(situations_plan(plan)), len(table)
+    job, count = SituationJob(situation_plan(plan)), len(table)
     pieces = {
         (a, b): summarise_events(job, table.slice(a, b - a))
         for a, b in combinations(range(count + 1), 2)

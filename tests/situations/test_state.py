@@ -24,7 +24,7 @@ from cepheid.engine.situation_snapshot import (
 from cepheid.engine.situations import SituationState, finish_situations, step_situations
 from cepheid.errors import DataError
 from cepheid.framing import frame, unframe
-from cepheid.planner.plan import Plan, pattern_plan, situations_plan
+from cepheid.planner.plan import Plan, pattern_plan, situation_plan
 from cepheid.runtime.live_jobs import live_job
 from cepheid.runtime.local import run_table
 from cepheid.runtime.microbatch import turn
@@ -40,7 +40,7 @@ def plan_of(text: str) -> Plan:
 @given(cases(), st.integers(1, 4))
 def test_a_restart_after_every_step_changes_nothing(case: Case, size: int) -> None:
     table, plan = table_of(case.events), plan_of(case.query)
-    job = SituationJob(situations_plan(plan))
+    job = SituationJob(situation_plan(plan))
     state = SituationState.start(job)
     found = []
     for offset in range(0, max(len(table), 1), size):
@@ -74,8 +74,8 @@ def test_a_live_stream_gives_the_rows_of_a_batch(case: Case, delay: int, size: i
 
 def test_bytes_of_another_query_or_version_are_refused() -> None:
     job, other = (
-        SituationJob(situations_plan(plan_of(OVERLAPS))),
-        SituationJob(situations_plan(plan_of(f"{OVERLAPS} RETURN COUNT(A)"))),
+        SituationJob(situation_plan(plan_of(OVERLAPS))),
+        SituationJob(situation_plan(plan_of(f"{OVERLAPS} RETURN COUNT(A)"))),
     )
     data = situations_to_bytes(job, SituationState.start(job))
     with pytest.raises(DataError, match=r"E524.*another query"):
@@ -92,7 +92,7 @@ def test_bytes_under_another_unit_tie_breaker_or_time_are_refused(options: Any) 
     schema = SCHEMA.append(pa.field("at", pa.int64()))
     known: list[dict[str, Any]] = [{}, options]
     plans = [cepheid.query(OVERLAPS, **more).with_schema(schema).plan for more in known]
-    jobs = [SituationJob(situations_plan(plan)) for plan in plans]
+    jobs = [SituationJob(situation_plan(plan)) for plan in plans]
     data = situations_to_bytes(jobs[0], SituationState.start(jobs[0]))
     with pytest.raises(DataError, match=r"E524.*another query"):
         situations_from_bytes(jobs[1], data)
@@ -111,7 +111,7 @@ def test_old_situations_and_idle_partitions_are_forgotten() -> None:
     work = Work.of(plan, SCHEMA, run_table(pattern_plan(plan), table).schema, 1)
     data, _ = turn(live_job(work), work, None, [table], None)
     data, outcome = turn(live_job(work), work, data, [], 1 << 60)
-    job = SituationJob(situations_plan(plan))
+    job = SituationJob(situation_plan(plan))
     state = SituationState.start(job)
     for offset in range(0, len(table), 16):
         state, _ = step_situations(job, state, table.slice(offset, 16))
@@ -122,7 +122,7 @@ def test_old_situations_and_idle_partitions_are_forgotten() -> None:
 
 
 def test_events_out_of_order_are_refused() -> None:
-    job = SituationJob(situations_plan(plan_of(OVERLAPS)))
+    job = SituationJob(situation_plan(plan_of(OVERLAPS)))
     state, _ = step_situations(job, SituationState.start(job), table_of([{"ts": 5}, {"ts": 6}]))
     with pytest.raises(DataError, match="E509"):
         step_situations(job, state, table_of([{"ts": 4}]))

@@ -32,20 +32,20 @@ from cepheid.engine.select_windows import (
     windows_of_places,
 )
 from cepheid.language import tree
-from cepheid.planner.plan import SelectsPlan
-from cepheid.planner.select_plan import SelectPlan, SelectWindow
+from cepheid.planner.plan import SelectPlan
+from cepheid.planner.select_plan import Selection, SelectWindow
 
 
 class CountedJob(NamedTuple):
     """What never changes: the query, the columns of its events, and what is aggregated."""
 
-    plan: SelectsPlan
-    select: SelectPlan
+    plan: SelectPlan
+    select: Selection
     schema: pa.Schema
     arguments: dict[tree.Expression, frozenset[str]]
 
     @staticmethod
-    def of(plan: SelectsPlan, schema: pa.Schema) -> CountedJob:
+    def of(plan: SelectPlan, schema: pa.Schema) -> CountedJob:
         """Return the job of a windowed aggregation."""
         return CountedJob(plan, plan.select, schema, arguments_of(plan.select))
 

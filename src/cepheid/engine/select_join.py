@@ -24,7 +24,7 @@ from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import TIME_MAX
 from cepheid.language import tree
 from cepheid.memory_limits import current, too_much_state
-from cepheid.planner.select_plan import Extent, SelectPlan, aliases_in
+from cepheid.planner.select_plan import Extent, Selection, aliases_in
 
 BLOCK_PAIRS = 1 << 20
 """Pairs of which a condition is asked together."""
@@ -57,7 +57,7 @@ class Pairs(NamedTuple):
 
 
 def join_tables(
-    select: SelectPlan,
+    select: Selection,
     time: str,
     tables: Sequence[pa.Table],
     begins: tuple[int, int] = (0, 0),
@@ -94,7 +94,7 @@ def join_tables(
 
 
 def _sides(
-    select: SelectPlan, time: str, tables: Sequence[pa.Table]
+    select: Selection, time: str, tables: Sequence[pa.Table]
 ) -> tuple[tuple[Side, Side], list[tree.Expression]]:
     """Return both streams, and the conditions that are left for pairs."""
     aliases = [stream.alias for stream in select.streams]
@@ -135,7 +135,7 @@ def _in_one_unit(
 
 
 def _key_codes(
-    select: SelectPlan, columns: Sequence[Columns]
+    select: Selection, columns: Sequence[Columns]
 ) -> tuple[list[Codes], set[tuple[str, str]]]:
     """Return the number of every event's key in both streams, and the columns that are in it."""
     used = set()
@@ -178,7 +178,7 @@ def _is_key(condition: tree.Expression, aliases: list[str], used: set[tuple[str,
 
 
 def _candidates(
-    select: SelectPlan, left: Side, right: Side, begins: tuple[int, int]
+    select: Selection, left: Side, right: Side, begins: tuple[int, int]
 ) -> Iterator[Pairs]:
     """Yield the pairs that windows and keys allow, in blocks."""
     window = select.window
@@ -254,7 +254,7 @@ def _order(left: Rows, right: Rows, pairs: Pairs) -> Rows:
     return np.lexsort((np.minimum(first, second), np.maximum(first, second)))
 
 
-def _result(select: SelectPlan, left: Side, right: Side, pairs: Pairs) -> pa.Table:
+def _result(select: Selection, left: Side, right: Side, pairs: Pairs) -> pa.Table:
     rows = {left.alias: pairs.left, right.alias: pairs.right}
     sides = {left.alias: left, right.alias: right}
 

@@ -15,7 +15,7 @@ from cepheid.engine.expression_code import evaluate_vector, true_mask
 from cepheid.engine.vectors import Vector, plain_texts
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
-from cepheid.planner.select_plan import SelectColumn, SelectPlan
+from cepheid.planner.select_plan import SelectColumn, Selection
 
 Rows = NDArray[np.int64]
 Lookup = Callable[[tree.Attribute], Vector]
@@ -37,7 +37,7 @@ def holds(
     return mask
 
 
-def filter_rows(select: SelectPlan, table: pa.Table) -> pa.Table:
+def filter_rows(select: Selection, table: pa.Table) -> pa.Table:
     """Return the result of a filter over a table: rows for which WHERE is true, in their order."""
     mask = holds(select.condition, lookup_in(Columns(table)), len(table))
     kept = table if mask is None or mask.all() else table.filter(pa.array(mask))

@@ -30,7 +30,7 @@ from cepheid.events.nanoseconds import type_of_times
 from cepheid.kernels.window_folds import stretches_of_windows
 from cepheid.language import tree
 from cepheid.memory_limits import check_rows
-from cepheid.planner.select_plan import Extent, SelectPlan, SelectWindow, plain_attribute
+from cepheid.planner.select_plan import Extent, Selection, SelectWindow, plain_attribute
 
 WINDOWS_MAX = 1 << 26
 """Windows of one result."""
@@ -58,7 +58,7 @@ class Stretches(NamedTuple):
 class Aggregation:
     """Adds up the events of tables, one after the other."""
 
-    def __init__(self, select: SelectPlan, time: str) -> None:
+    def __init__(self, select: Selection, time: str) -> None:
         self._select = select
         self._time = time
         self._arguments = arguments_of(select)
@@ -144,7 +144,7 @@ class Aggregation:
 
 
 def window_rows(
-    select: SelectPlan,
+    select: Selection,
     time: str,
     schema: pa.Schema,
     keys: Sequence[pa.Array[Any]],
@@ -189,7 +189,7 @@ def _edges(window: SelectWindow, schema: pa.Schema, time: str, windows: Codes) -
     }
 
 
-def arguments_of(select: SelectPlan) -> dict[tree.Expression, frozenset[str]]:
+def arguments_of(select: Selection) -> dict[tree.Expression, frozenset[str]]:
     """Return what is aggregated, each once, and by which functions."""
     found: dict[tree.Expression, frozenset[str]] = {}
     for aggregate in select.aggregates:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.kernels.temporal_join import outer_ranges
-from cepheid.planner.plan import SituationsPlan
-from cepheid.planner.situation_plan import SituationPlan, inverse_of
+from cepheid.planner.plan import SituationPlan
+from cepheid.planner.situation_plan import Situations, inverse_of
 
 _Item = TypeVar("_Item")
 
@@ -54,9 +54,9 @@ def _bits(numbers: Iterable[int]) -> int:
 class SituationJob:
     """A plan with everything that can be worked out before the data comes."""
 
-    def __init__(self, plan: SituationsPlan) -> None:
+    def __init__(self, plan: SituationPlan) -> None:
         self.plan = plan
-        self.situations: SituationPlan = plan.situations
+        self.situations: Situations = plan.situations
         self.definitions = plan.situations.definitions
         self.within = -1 if plan.situations.within is None else plan.situations.within
         self.waits = self.within >= 0 and not plan.situations.early

@@ -21,7 +21,7 @@ from rich.table import Table
 from cepheid.api import CompiledQuery
 from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.interfaces.console import StandardOutput, cell, notify, say_data, show
-from cepheid.planner.plan import SelectsPlan
+from cepheid.planner.plan import SelectPlan
 from cepheid.runtime.files import find_files, list_files, run_files
 from cepheid.workloads import Workload
 
@@ -34,7 +34,7 @@ ROWS_SHOWN_MAX = 50
 def named_inputs(compiled: CompiledQuery, inputs: list[str]) -> str | dict[str, str]:
     """Return the files of a query, by the names of its streams if it reads two."""
     plan = compiled.plan
-    if not isinstance(plan, SelectsPlan):
+    if not isinstance(plan, SelectPlan):
         return inputs[0]
     select = plan.select
     if len({stream.name for stream in select.streams}) == 1:
@@ -66,7 +66,7 @@ def _run_select(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Ta
 
 def run_query(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Table:
     """Run a query over the files that a pattern names, with progress on a terminal."""
-    if not isinstance(streams, str) or isinstance(compiled.plan, SelectsPlan):
+    if not isinstance(streams, str) or isinstance(compiled.plan, SelectPlan):
         return _run_select(compiled, streams)
     files = find_files(streams)
     console = Console(stderr=True)

@@ -9,12 +9,12 @@ from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
 from cepheid.language import tree
 from cepheid.planner.bind import Source
 from cepheid.planner.findings import Findings
-from cepheid.planner.plan import Choice, Evaluator, Granularity, Partition, SelectsPlan
+from cepheid.planner.plan import Choice, Evaluator, Granularity, Partition, SelectPlan
 from cepheid.planner.select_items import SelectItems, is_aggregate
 from cepheid.planner.select_plan import (
     Extent,
+    Selection,
     SelectKind,
-    SelectPlan,
     SelectStream,
     SelectWindow,
     conjuncts_of,
@@ -25,7 +25,7 @@ from cepheid.planner.ticks import in_ticks, tick_of
 _TIMES = NUMERIC | TEMPORAL | {ValueKind.UNKNOWN}
 
 
-def compile_select(query: tree.SelectQuery, text: str, source: Source) -> SelectsPlan:
+def compile_select(query: tree.SelectQuery, text: str, source: Source) -> SelectPlan:
     """Return the plan of a SELECT.
 
     Raises
@@ -47,7 +47,7 @@ def compile_select(query: tree.SelectQuery, text: str, source: Source) -> Select
     columns = items.columns() if kind is not SelectKind.AGGREGATE else ()
     keys, aggregates = items.aggregates() if kind is SelectKind.AGGREGATE else ((), ())
     findings.raise_errors(text)
-    select = SelectPlan(
+    select = Selection(
         kind=kind,
         streams=(),
         where=where,
@@ -181,7 +181,7 @@ def _equal_pairs(
     return tuple(found)
 
 
-def _reads(select: SelectPlan, alias: str, source: Source) -> tuple[str, ...] | None:
+def _reads(select: Selection, alias: str, source: Source) -> tuple[str, ...] | None:
     """Return the columns of a stream that must be read."""
     if any(c.expression is None for c in select.columns):
         return None
@@ -201,11 +201,11 @@ def _reads(select: SelectPlan, alias: str, source: Source) -> tuple[str, ...] | 
 def _plan_of(
     text: str,
     source: Source,
-    select: SelectPlan,
+    select: Selection,
     streams: tuple[SelectStream, ...],
     scope: SelectScope,
     findings: Findings,
-) -> SelectsPlan:
+) -> SelectPlan:
     choice = Choice(
         evaluator=Evaluator.SELECT,
         granularity=Granularity.EVENT,
@@ -216,7 +216,7 @@ def _plan_of(
     )
     names = tuple(key.attribute for key in select.keys)
     reason = f"GROUP BY {', '.join(names)}" if names else "no GROUP BY"
-    return SelectsPlan(
+    return SelectPlan(
         text=text,
         time=source.time,
         type=None,

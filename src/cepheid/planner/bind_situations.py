@@ -15,12 +15,12 @@ from cepheid.planner.detection import find_triggers
 from cepheid.planner.feasible import FINISHED_BY, FINISHES, Patience, is_possible
 from cepheid.planner.findings import Findings
 from cepheid.planner.join_order import INITIAL_SIZE, initial_selectivity, order_joins
-from cepheid.planner.plan import Choice, Evaluator, Granularity, Partition, SituationsPlan
+from cepheid.planner.plan import Choice, Evaluator, Granularity, Partition, SituationPlan
 from cepheid.planner.situation_plan import (
     SituationColumn,
     SituationConstraint,
     SituationDefinition,
-    SituationPlan,
+    Situations,
     inverse_of,
     mask_of,
     relations_of,
@@ -55,7 +55,7 @@ class SituationScope(Scope):
         return None
 
 
-def compile_situations(query: tree.SituationQuery, text: str, source: Source) -> SituationsPlan:
+def compile_situations(query: tree.SituationQuery, text: str, source: Source) -> SituationPlan:
     """Return the plan of a query about situations.
 
     Raises
@@ -80,7 +80,7 @@ def compile_situations(query: tree.SituationQuery, text: str, source: Source) ->
     _warn_mirrored(query, definitions, None if early else within, scope)
     _warn_unbounded(query, findings)
     waits = within is not None and not early
-    situations = SituationPlan(
+    situations = Situations(
         definitions=definitions,
         where=where,
         constraints=constraints,
@@ -100,8 +100,8 @@ def compile_situations(query: tree.SituationQuery, text: str, source: Source) ->
 
 
 def _plan_of(
-    text: str, source: Source, partition: Partition, situations: SituationPlan, findings: Findings
-) -> SituationsPlan:
+    text: str, source: Source, partition: Partition, situations: Situations, findings: Findings
+) -> SituationPlan:
     choice = Choice(
         evaluator=Evaluator.SITUATIONS,
         granularity=Granularity.EVENT,
@@ -111,7 +111,7 @@ def _plan_of(
         state="the situations of a window, and one that goes on for each definition and partition",
     )
     columns = _read_columns(source, partition, situations)
-    return SituationsPlan(
+    return SituationPlan(
         text=text,
         time=source.time,
         type=None,
@@ -125,9 +125,7 @@ def _plan_of(
     )
 
 
-def _read_columns(
-    source: Source, partition: Partition, situations: SituationPlan
-) -> tuple[str, ...]:
+def _read_columns(source: Source, partition: Partition, situations: Situations) -> tuple[str, ...]:
     names = {source.time, *source.tiebreak, *partition.attributes}
     names |= {c.attribute for c in situations.columns if c.attribute is not None}
     conditions = [definition.condition for definition in situations.definitions]

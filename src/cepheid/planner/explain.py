@@ -9,7 +9,7 @@ from cepheid.planner.explain_situations import describe_situations, mermaid_of, 
 from cepheid.planner.explain_spark import describe_strategies
 from cepheid.planner.explain_trends import describe_trends, mermaid_of_trends, title_of_trends
 from cepheid.planner.needs import needs_of
-from cepheid.planner.plan import Plan, SelectsPlan, SituationsPlan, trend_plan
+from cepheid.planner.plan import Plan, SelectPlan, SituationPlan, trend_plan
 
 
 def explain_plan(plan: Plan, *, spark: bool = False) -> str:
@@ -28,9 +28,9 @@ def explain_plan(plan: Plan, *, spark: bool = False) -> str:
 def _describe(plan: Plan, *, spark: bool) -> tuple[str, list[Section]]:
     """Return what the rows of a plan are, and the sections of its text."""
     match plan:
-        case SelectsPlan():
+        case SelectPlan():
             return title_of_select(plan.select), describe_select(plan.select, spark=spark)
-        case SituationsPlan():
+        case SituationPlan():
             strategies = [("on Spark", describe_strategies(needs_of(plan)))] if spark else []
             return title_of(plan.situations), describe_situations(plan) + strategies
     trends = trend_plan(plan)
@@ -41,8 +41,8 @@ def _describe(plan: Plan, *, spark: bool) -> tuple[str, list[Section]]:
 def explain_mermaid(plan: Plan) -> str:
     """Return a plan as a Mermaid flowchart."""
     match plan:
-        case SelectsPlan():
+        case SelectPlan():
             return mermaid_of_select(plan.select)
-        case SituationsPlan():
+        case SituationPlan():
             return mermaid_of(plan.situations)
     return mermaid_of_trends(trend_plan(plan))

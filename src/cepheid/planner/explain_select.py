@@ -6,10 +6,10 @@ from cepheid.events.temporal import format_duration
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression
 from cepheid.planner.explain_parts import Section
-from cepheid.planner.select_plan import Extent, SelectKind, SelectPlan, SelectWindow
+from cepheid.planner.select_plan import Extent, Selection, SelectKind, SelectWindow
 
 
-def title_of_select(select: SelectPlan) -> str:
+def title_of_select(select: Selection) -> str:
     """Return what the rows of the result are."""
     columns = select.aggregates if select.kind is SelectKind.AGGREGATE else select.columns
     names = ", ".join(column.name for column in columns)
@@ -17,7 +17,7 @@ def title_of_select(select: SelectPlan) -> str:
     return names + by
 
 
-def describe_select(select: SelectPlan, *, spark: bool) -> list[Section]:
+def describe_select(select: Selection, *, spark: bool) -> list[Section]:
     """Return the sections of the plan's text."""
     streams = [
         s.name if s.alias == s.name else f"{s.name}, called {s.alias}" for s in select.streams
@@ -49,7 +49,7 @@ def _length(window: SelectWindow, length: int) -> str:
     return format_duration(length * window.tick_ns // 1_000)
 
 
-def _window(select: SelectPlan) -> list[str]:
+def _window(select: Selection) -> list[str]:
     window = select.window
     if window.extent is Extent.NONE:
         return ["none: the whole stream is one"]
@@ -67,7 +67,7 @@ def _window(select: SelectPlan) -> list[str]:
     return [f"{shown}: an event is in up to {overlap:,}" if overlap > 1 else shown]
 
 
-def _local(select: SelectPlan) -> str:
+def _local(select: Selection) -> str:
     if select.kind is SelectKind.FILTER:
         return "columns as arrays, batch by batch"
     if select.kind is SelectKind.AGGREGATE:
@@ -77,11 +77,11 @@ def _local(select: SelectPlan) -> str:
     return "candidates by window; the condition is asked of blocks of pairs"
 
 
-def _keys(select: SelectPlan) -> str:
+def _keys(select: Selection) -> str:
     return ", ".join(a if a == b else f"{a} = {b}" for a, b in select.equal)
 
 
-def why_not_indexed(select: SelectPlan, *, only_time: bool = False) -> str:
+def why_not_indexed(select: Selection, *, only_time: bool = False) -> str:
     """Return why blocks of a store cannot answer windowed aggregates, or nothing if they can.
 
     ``only_time`` says that WHERE asks for a range of time and nothing else.
@@ -96,7 +96,7 @@ def why_not_indexed(select: SelectPlan, *, only_time: bool = False) -> str:
     return ""
 
 
-def _store(select: SelectPlan) -> str:
+def _store(select: Selection) -> str:
     if select.kind is SelectKind.AGGREGATE and not (why := why_not_indexed(select)):
         return "from the least, largest, sums and counts of blocks, if few lie across edges"
     if select.kind is SelectKind.JOIN:
@@ -105,7 +105,7 @@ def _store(select: SelectPlan) -> str:
     return f"{read}; {why}" if select.kind is SelectKind.AGGREGATE else read
 
 
-def describe_batch(select: SelectPlan) -> list[str]:
+def describe_batch(select: Selection) -> list[str]:
     """Return what Spark does over DataFrames, with the reason."""
     counted = select.window.extent is Extent.EVENTS
     if select.kind is SelectKind.FILTER:
@@ -132,7 +132,7 @@ def describe_batch(select: SelectPlan) -> list[str]:
     ]
 
 
-def describe_live_select(select: SelectPlan) -> list[str]:
+def describe_live_select(select: Selection) -> list[str]:
     """Return what Spark does on a stream, with the reason."""
     why = why_not_live(select)
     if why:
@@ -146,7 +146,7 @@ def describe_live_select(select: SelectPlan) -> list[str]:
     return ["Spark's stream-stream join, with watermarks"]
 
 
-def _describe_counted(select: SelectPlan) -> list[str]:
+def _describe_counted(select: Selection) -> list[str]:
     """Return where events are numbered, and what is kept of them."""
     ours = "an operator of Cepheid, because Spark has no such windows"
     if select.kind is SelectKind.JOIN:
@@ -162,7 +162,7 @@ def _describe_counted(select: SelectPlan) -> list[str]:
     return [kept, f"  buckets by {names}: each group has its own numbers, for ever"]
 
 
-def why_not_live(select: SelectPlan) -> str:
+def why_not_live(select: Selection) -> str:
     """Return why a SELECT cannot run on a live stream, or nothing if it can."""
     if select.kind is SelectKind.FILTER:
         return ""
@@ -171,7 +171,7 @@ def why_not_live(select: SelectPlan) -> str:
     return ""
 
 
-def mermaid_of_select(select: SelectPlan) -> str:
+def mermaid_of_select(select: Selection) -> str:
     """Return a flowchart: streams, operator, result."""
     lines = ["flowchart LR"]
     label = select.kind.value

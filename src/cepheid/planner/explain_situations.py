@@ -9,16 +9,16 @@ from cepheid.language import tree
 from cepheid.language.formatter import format_expression
 from cepheid.planner.detection import explain_detection
 from cepheid.planner.explain_parts import Section, describe_columns, describe_partition
-from cepheid.planner.plan import SituationsPlan
+from cepheid.planner.plan import SituationPlan
 from cepheid.planner.situation_plan import (
     SituationConstraint,
     SituationDefinition,
-    SituationPlan,
+    Situations,
     relations_of,
 )
 
 
-def title_of(situations: SituationPlan) -> str:
+def title_of(situations: Situations) -> str:
     """Return what the rows of the result are."""
     if situations.listed:
         names = ", ".join(situations.definitions[n].name for n in situations.listed)
@@ -26,13 +26,13 @@ def title_of(situations: SituationPlan) -> str:
     return ", ".join(column.name for column in situations.columns) + " of every match"
 
 
-def describe_situations(plan: SituationsPlan) -> list[Section]:
+def describe_situations(plan: SituationPlan) -> list[Section]:
     """Return the sections of the plan's text."""
     common = [("partition", describe_partition(plan)), ("reads", describe_columns(plan))]
     return _describe_own(plan) + common
 
 
-def _describe_own(plan: SituationsPlan) -> list[Section]:
+def _describe_own(plan: SituationPlan) -> list[Section]:
     situations = _in_microseconds(plan.situations, plan.tick_ns)
     sections: list[Section] = [("situations", _definitions(situations))]
     if situations.where is not None:
@@ -48,7 +48,7 @@ def _describe_own(plan: SituationsPlan) -> list[Section]:
     return sections
 
 
-def _in_microseconds(situations: SituationPlan, tick_ns: int) -> SituationPlan:
+def _in_microseconds(situations: Situations, tick_ns: int) -> Situations:
     """Return a plan whose lengths are in microseconds, as people read them."""
 
     def microseconds(ticks: int | None) -> int | None:
@@ -64,7 +64,7 @@ def _in_microseconds(situations: SituationPlan, tick_ns: int) -> SituationPlan:
     return msgspec.structs.replace(situations, definitions=definitions, within=within)
 
 
-def _definitions(situations: SituationPlan) -> list[str]:
+def _definitions(situations: Situations) -> list[str]:
     lines = []
     for definition in situations.definitions:
         least, most = definition.at_least, definition.at_most
@@ -97,7 +97,7 @@ def _constraint(
     return f"{left} {relations or '(nothing)'} {right}"
 
 
-def _detection(situations: SituationPlan) -> list[str]:
+def _detection(situations: Situations) -> list[str]:
     lines = []
     for constraint in situations.constraints:
         lines.append(_constraint(situations.definitions, constraint))
@@ -115,7 +115,7 @@ def _detection(situations: SituationPlan) -> list[str]:
     return lines
 
 
-def _window(situations: SituationPlan) -> list[str]:
+def _window(situations: Situations) -> list[str]:
     if situations.within is None:
         return ["none: all situations are kept"]
     length = format_duration(situations.within)
@@ -123,7 +123,7 @@ def _window(situations: SituationPlan) -> list[str]:
     return [f"{length} from the first start to {end}; older situations are dropped"]
 
 
-def _orders(situations: SituationPlan) -> list[str]:
+def _orders(situations: Situations) -> list[str]:
     lines = []
     for number, order in enumerate(situations.orders):
         triggers = situations.triggers[number]
@@ -134,7 +134,7 @@ def _orders(situations: SituationPlan) -> list[str]:
     return lines
 
 
-def mermaid_of(situations: SituationPlan) -> str:
+def mermaid_of(situations: Situations) -> str:
     """Return the situations and their constraints as a flowchart."""
     lines = ["flowchart LR"]
     for number, definition in enumerate(situations.definitions):

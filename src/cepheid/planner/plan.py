@@ -14,8 +14,8 @@ import msgspec
 from cepheid.errors import Diagnostic, Span
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
-from cepheid.planner.select_plan import SelectPlan
-from cepheid.planner.situation_plan import SituationPlan
+from cepheid.planner.select_plan import Selection
+from cepheid.planner.situation_plan import Situations
 from cepheid.planner.template import Template
 
 PLAN_VERSION = 2
@@ -253,7 +253,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
             If the bytes are no plan of this kind, or one of another version.
         """
         try:
-            plan = msgspec.json.decode(data, type=TrendPlan | SituationsPlan | SelectsPlan)
+            plan = msgspec.json.decode(data, type=TrendPlan | SituationPlan | SelectPlan)
         except msgspec.MsgspecError as error:
             message = f"this is no plan: {error}"
             raise ValueError(message) from error
@@ -301,10 +301,10 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
         return self.ties is tree.Ties.ARRIVAL
 
 
-class SituationsPlan(Plan, frozen=True, kw_only=True, tag="situations"):
+class SituationPlan(Plan, frozen=True, kw_only=True, tag="situations"):
     """The plan of a query that defines situations."""
 
-    situations: SituationPlan
+    situations: Situations
 
     @property
     def what(self) -> str:
@@ -312,10 +312,10 @@ class SituationsPlan(Plan, frozen=True, kw_only=True, tag="situations"):
         return "a query about situations"
 
 
-class SelectsPlan(Plan, frozen=True, kw_only=True, tag="select"):
+class SelectPlan(Plan, frozen=True, kw_only=True, tag="select"):
     """The plan of a SELECT."""
 
-    select: SelectPlan
+    select: Selection
 
     @property
     def what(self) -> str:
@@ -328,7 +328,7 @@ class SelectsPlan(Plan, frozen=True, kw_only=True, tag="select"):
         return True
 
 
-PatternPlan = TrendPlan | SituationsPlan
+PatternPlan = TrendPlan | SituationPlan
 """Plans of queries with a pattern, of events or of situations."""
 
 
@@ -344,13 +344,13 @@ def trend_plan(plan: Plan) -> TrendPlan:
     return plan
 
 
-def select_plan(plan: Plan) -> SelectsPlan:
+def select_plan(plan: Plan) -> SelectPlan:
     """Return a plan of a SELECT; whoever calls this has asked before."""
-    assert isinstance(plan, SelectsPlan), "patterns go another way"
+    assert isinstance(plan, SelectPlan), "patterns go another way"
     return plan
 
 
-def situations_plan(plan: Plan) -> SituationsPlan:
+def situation_plan(plan: Plan) -> SituationPlan:
     """Return a plan of situations; whoever calls this has asked before."""
-    assert isinstance(plan, SituationsPlan), "other queries go another way"
+    assert isinstance(plan, SituationPlan), "other queries go another way"
     return plan

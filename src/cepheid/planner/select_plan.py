@@ -65,7 +65,7 @@ class SelectAggregate(msgspec.Struct, frozen=True):
     argument: tree.Expression | None
 
 
-class SelectPlan(msgspec.Struct, frozen=True):
+class Selection(msgspec.Struct, frozen=True):
     """Everything that runs a SELECT; in bound expressions every attribute has its alias.
 
     ``equal`` are pairs of attributes, of the first and of the second stream, that a join compares

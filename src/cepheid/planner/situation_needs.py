@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cepheid.planner.plan import SituationsPlan
+from cepheid.planner.plan import SituationPlan
 from cepheid.planner.strategies import Needs, Strategy, StrategyChoice
 
 
-def needs_of_situations(plan: SituationsPlan) -> Needs:
+def needs_of_situations(plan: SituationPlan) -> Needs:
     """Return what situations ask of a runtime."""
     by_time = detects_by_time(plan)
     files = "a task reads a range of time and sends only where a condition turns"
@@ -34,7 +34,7 @@ def needs_of_situations(plan: SituationsPlan) -> Needs:
     )
 
 
-def detects_by_time(plan: SituationsPlan) -> bool:
+def detects_by_time(plan: SituationPlan) -> bool:
     """Return whether what is certain in a range of time follows from it and a window before it.
 
     Situations that began before that window are in no match of the range, so it does not matter

@@ -98,7 +98,7 @@ class Triggers(msgspec.Struct, frozen=True):
     end: bool
 
 
-class SituationPlan(msgspec.Struct, frozen=True):
+class Situations(msgspec.Struct, frozen=True):
     """Everything that is decided about situations.
 
     ``within`` bounds a match from its first start to its last end or, if ``early``, to the moment

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cepheid.planner.plan import Plan, SelectsPlan, SituationsPlan, TrendPlan
+from cepheid.planner.plan import Plan, SelectPlan, SituationPlan, TrendPlan
 from cepheid.runtime.live_select import LiveSelect
 from cepheid.runtime.live_situations import LiveSituations
 from cepheid.runtime.live_trends import LiveTrends
@@ -14,8 +14,8 @@ from cepheid.runtime.work import Work
 
 JOBS: dict[type[Plan], Callable[[Work], LiveJob[Any]]] = {
     TrendPlan: LiveTrends.of,
-    SituationsPlan: LiveSituations.of,
-    SelectsPlan: LiveSelect.of,
+    SituationPlan: LiveSituations.of,
+    SelectPlan: LiveSelect.of,
 }
 
 

@@ -21,7 +21,7 @@ from cepheid.engine.versions import (
     read_state,
     write_state,
 )
-from cepheid.planner.plan import SelectsPlan
+from cepheid.planner.plan import SelectPlan
 from cepheid.runtime.bucket import Bucket, Outcome, read_bucket, take_in, write_bucket
 from cepheid.runtime.stream_matches import MATCHES_MAX
 from cepheid.runtime.work import Work
@@ -62,7 +62,7 @@ def turn_joined(
         E524 if the state was written by another query, or for other columns; E513 if there are too
         many pairs; E5xx for what is wrong with the events.
     """
-    plan = SelectsPlan.from_json(works[0].plan)
+    plan = SelectPlan.from_json(works[0].plan)
     select = plan.select
     sides = [_read(work, plan, saved) for work, saved in zip(works, _apart(data), strict=True)]
     told = [_later(side.latest, last) for side, last in zip(sides, latest, strict=True)]
@@ -100,7 +100,7 @@ def _apart(data: bytes | None) -> tuple[bytes | None, bytes | None]:
     return (None, None) if data is None else read_state(PAIR, data, tuple[bytes, bytes])
 
 
-def _read(work: Work, plan: SelectsPlan, data: bytes | None) -> _Side:
+def _read(work: Work, plan: SelectPlan, data: bytes | None) -> _Side:
     bucket = read_bucket(work, data, KIND)
     if bucket.engine is None:
         return _Side(bucket, None, work.schema.empty_table())
@@ -108,11 +108,11 @@ def _read(work: Work, plan: SelectsPlan, data: bytes | None) -> _Side:
     return _Side(bucket, found.latest, unpack_table(found.last))
 
 
-def _to_bytes(plan: SelectsPlan, latest: int | None, last: pa.Table) -> bytes:
+def _to_bytes(plan: SelectPlan, latest: int | None, last: pa.Table) -> bytes:
     return write_state(FORMAT, _Snapshot(meaning_of(plan), latest, pack_table(last)))
 
 
-def empty_pairs(plan: SelectsPlan, schemas: list[pa.Schema]) -> pa.Table:
+def empty_pairs(plan: SelectPlan, schemas: list[pa.Schema]) -> pa.Table:
     """Return a result without rows."""
     tables: list[Any] = [schema.empty_table() for schema in schemas]
     return join_tables(plan.select, plan.time, tables)

@@ -16,7 +16,7 @@ from cepheid.engine.select_counted import (
     step_counted,
 )
 from cepheid.engine.select_counted_snapshot import counted_from_bytes, counted_to_bytes
-from cepheid.planner.plan import SelectsPlan
+from cepheid.planner.plan import SelectPlan
 from cepheid.runtime.bucket import Arrived
 from cepheid.runtime.microbatch import Size
 from cepheid.runtime.ordering import STEP_ROWS, slices
@@ -33,10 +33,10 @@ class LiveSelect(NamedTuple):
     @staticmethod
     def of(work: Work) -> LiveSelect:
         """Return the job of a SELECT."""
-        return LiveSelect(CountedJob.of(SelectsPlan.from_json(work.plan), work.schema), work)
+        return LiveSelect(CountedJob.of(SelectPlan.from_json(work.plan), work.schema), work)
 
     @property
-    def plan(self) -> SelectsPlan:
+    def plan(self) -> SelectPlan:
         """Return the plan."""
         return self.job.plan
 

@@ -13,7 +13,7 @@ from cepheid.engine.situations import (
     forget_idle_partitions,
     step_situations,
 )
-from cepheid.planner.plan import SituationsPlan
+from cepheid.planner.plan import SituationPlan
 from cepheid.runtime.bucket import Arrived
 from cepheid.runtime.microbatch import Size
 from cepheid.runtime.ordering import STEP_ROWS, slices
@@ -30,10 +30,10 @@ class LiveSituations(NamedTuple):
     @staticmethod
     def of(work: Work) -> LiveSituations:
         """Return the job of a plan of situations."""
-        return LiveSituations(SituationJob(SituationsPlan.from_json(work.plan)), work)
+        return LiveSituations(SituationJob(SituationPlan.from_json(work.plan)), work)
 
     @property
-    def plan(self) -> SituationsPlan:
+    def plan(self) -> SituationPlan:
         """Return the plan."""
         return self.job.plan
 

@@ -26,7 +26,7 @@ from cepheid.engine.situation_results import empty_rows
 from cepheid.engine.situations import SituationState, finish_situations, step_situations
 from cepheid.engine.step import PartitionState, finish, step
 from cepheid.memory_limits import collect
-from cepheid.planner.plan import Plan, SituationsPlan, TrendPlan, situations_plan, trend_plan
+from cepheid.planner.plan import Plan, SituationPlan, TrendPlan, situation_plan, trend_plan
 
 BATCH_ROWS = 1 << 18
 """Events of one step: large enough to hide the cost of a step, small enough for the caches."""
@@ -153,12 +153,12 @@ def _trends(plan: Plan) -> LocalJob:
 
 
 def _situations(plan: Plan) -> LocalJob:
-    return LocalSituations(SituationJob(situations_plan(plan)))
+    return LocalSituations(SituationJob(situation_plan(plan)))
 
 
 JOBS: dict[type[Plan], Callable[[Plan], LocalJob]] = {
     TrendPlan: _trends,
-    SituationsPlan: _situations,
+    SituationPlan: _situations,
 }
 
 

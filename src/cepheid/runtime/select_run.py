@@ -13,8 +13,8 @@ from cepheid.engine.select_join import join_tables
 from cepheid.engine.select_rows import filter_rows
 from cepheid.engine.select_windows import Aggregation
 from cepheid.options import METHODS, one_of
-from cepheid.planner.plan import SelectsPlan, select_plan
-from cepheid.planner.select_plan import Extent, SelectKind, SelectPlan
+from cepheid.planner.plan import SelectPlan, select_plan
+from cepheid.planner.select_plan import Extent, Selection, SelectKind
 from cepheid.runtime.local import CompiledQueryLike, like, sort_events
 from cepheid.runtime.select_sources import EventSource, named_streams, present, source_of
 from cepheid.runtime.select_store import (
@@ -64,7 +64,7 @@ def is_frame(events: Any) -> bool:
     return type(events).__module__.partition(".")[0] == "pyspark"
 
 
-def with_schemas(compiled: CompiledQueryLike, schemas: list[Any]) -> SelectsPlan:
+def with_schemas(compiled: CompiledQueryLike, schemas: list[Any]) -> SelectPlan:
     """Return the plan of a query for the columns of its streams."""
     if len(schemas) == 1:
         return select_plan(compiled.with_schema(schemas[0]).plan)
@@ -73,7 +73,7 @@ def with_schemas(compiled: CompiledQueryLike, schemas: list[Any]) -> SelectsPlan
 
 
 def run_sources(
-    plan: SelectsPlan, sources: list[EventSource], strategy: str | None = None
+    plan: SelectPlan, sources: list[EventSource], strategy: str | None = None
 ) -> pa.Table:
     """Return the result of a SELECT over sources in process.
 
@@ -144,7 +144,7 @@ def explain_select(compiled: CompiledQueryLike, stores: Any, *, analyze: bool = 
 
 
 def _aggregate(
-    plan: SelectsPlan, select: SelectPlan, source: EventSource, columns: list[str]
+    plan: SelectPlan, select: Selection, source: EventSource, columns: list[str]
 ) -> pa.Table:
     aggregation = Aggregation(select, plan.time)
     if select.window.extent is Extent.EVENTS:
@@ -155,7 +155,7 @@ def _aggregate(
     return aggregation.result()
 
 
-def _in_order(table: pa.Table, plan: SelectsPlan, columns: list[str]) -> pa.Table:
+def _in_order(table: pa.Table, plan: SelectPlan, columns: list[str]) -> pa.Table:
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         found = sort_events(table.select(present(table.column_names, columns)), plan)

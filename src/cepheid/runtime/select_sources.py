@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.arriving import as_table, plain_reader
-from cepheid.planner.select_plan import SelectPlan
+from cepheid.planner.select_plan import Selection
 from cepheid.runtime.files import find_files, read_all
 from cepheid.runtime.local import tables_of
 from cepheid.runtime.local_jobs import BATCH_ROWS, slices_of
@@ -80,7 +80,7 @@ def source_of(events: Any) -> EventSource:
     return EventSource(table.schema, table)
 
 
-def named_streams(select: SelectPlan, events: Any, text: str) -> list[Any]:
+def named_streams(select: Selection, events: Any, text: str) -> list[Any]:
     """Return what each stream of a query reads: one for all, or from a dict by their names.
 
     Raises

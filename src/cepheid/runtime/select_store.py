@@ -11,7 +11,7 @@ from cepheid.engine.events import Columns, read_times
 from cepheid.engine.select_rows import holds, lookup_in
 from cepheid.language import tree
 from cepheid.planner.explain_select import why_not_indexed
-from cepheid.planner.plan import SelectsPlan
+from cepheid.planner.plan import SelectPlan
 from cepheid.planner.select_plan import Extent, SelectKind, aliases_in, plain_attribute
 from cepheid.runtime.select_sources import EventSource
 from cepheid.store.aggregates import Aggregate, WindowSpec
@@ -38,7 +38,7 @@ class IndexPlan(NamedTuple):
     interval: Interval
 
 
-def conditions_of(plan: SelectsPlan, place: int) -> list[tree.Expression]:
+def conditions_of(plan: SelectPlan, place: int) -> list[tree.Expression]:
     """Return the conditions that speak of one stream alone."""
     alias = plan.select.streams[place].alias
     return [part for part in plan.select.condition if aliases_in(part) == {alias}]
@@ -49,7 +49,7 @@ def conditions_of(plan: SelectsPlan, place: int) -> list[tree.Expression]:
 
 
 def limit_sources(
-    plan: SelectsPlan, sources: list[EventSource], method: str
+    plan: SelectPlan, sources: list[EventSource], method: str
 ) -> tuple[list[EventSource], list[FilterPlan | None]]:
     """Return sources that read only what a query needs of stores, and why."""
     select = plan.select
@@ -70,7 +70,7 @@ def limit_sources(
     return limited, plans
 
 
-def limit_stores(plan: SelectsPlan, inputs: list[Any], method: str) -> list[Any]:
+def limit_stores(plan: SelectPlan, inputs: list[Any], method: str) -> list[Any]:
     """Return inputs of which stores read only what their own conditions leave."""
     places = [place for place, one in enumerate(inputs) if isinstance(one, EventSource)]
     found = list(inputs)
@@ -83,7 +83,7 @@ def limit_stores(plan: SelectsPlan, inputs: list[Any], method: str) -> list[Any]
     return found
 
 
-def _near(plan: SelectsPlan, sources: list[EventSource]) -> list[EventSource]:
+def _near(plan: SelectPlan, sources: list[EventSource]) -> list[EventSource]:
     """Leave out of each stream what is too far from the other one."""
     found = list(sources)
     for place in (0, 1):
@@ -101,7 +101,7 @@ def _near(plan: SelectsPlan, sources: list[EventSource]) -> list[EventSource]:
     return found
 
 
-def _times(plan: SelectsPlan, source: EventSource, place: int) -> Cover | None:
+def _times(plan: SelectPlan, source: EventSource, place: int) -> Cover | None:
     """Return the times of a stream's events that meet its own conditions; None for all times."""
     if isinstance(source.events, Snapshot):
         manifest = source.events.manifest
@@ -124,7 +124,7 @@ def _times(plan: SelectsPlan, source: EventSource, place: int) -> Cover | None:
 # Aggregates from the index
 
 
-def plan_index(plan: SelectsPlan, source: EventSource, method: str) -> IndexPlan | str:
+def plan_index(plan: SelectPlan, source: EventSource, method: str) -> IndexPlan | str:
     """Return how blocks answer the aggregates of a query, or why they cannot."""
     select, snapshot = plan.select, source.events
     assert isinstance(snapshot, Snapshot), "a store"
@@ -167,7 +167,7 @@ def _is_known(schema: pa.Schema, name: str, function: tree.AggregateFunction) ->
     return is_summed(kind) and (number or not summed)
 
 
-def run_index(plan: SelectsPlan, source: EventSource, found: IndexPlan) -> pa.Table:
+def run_index(plan: SelectPlan, source: EventSource, found: IndexPlan) -> pa.Table:
     """Return aggregates of windows, from the index or by a replay, as ``store.aggregate`` does."""
     select, snapshot = plan.select, source.events
     table = run_aggregate(snapshot, found.spec, found.interval, found.aggregates, found.plan)
@@ -193,7 +193,7 @@ def _with_days(table: pa.Table, aggregate: Aggregate, schema: pa.Schema) -> pa.T
 
 
 def explain_sources(
-    plan: SelectsPlan,
+    plan: SelectPlan,
     plans: list[FilterPlan | None],
     index: IndexPlan | str | None,
     limited: list[EventSource],

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.language import tree
 from cepheid.language.formatter import as_written
-from cepheid.planner.plan import SelectsPlan
+from cepheid.planner.plan import SelectPlan
 from cepheid.planner.select_plan import Extent, SelectKind
 from cepheid.runtime.files import find_files
 from cepheid.runtime.select_run import is_frame, with_schemas
@@ -100,7 +100,7 @@ def _in_utc(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
-def select_frames(plan: SelectsPlan, frames: Sequence[DataFrame]) -> DataFrame:
+def select_frames(plan: SelectPlan, frames: Sequence[DataFrame]) -> DataFrame:
     """Return the rows of a SELECT over DataFrames."""
     select = plan.select
     if select.kind is SelectKind.JOIN:
@@ -122,7 +122,7 @@ def select_frames(plan: SelectsPlan, frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def aggregate_stream(
-    plan: SelectsPlan,
+    plan: SelectPlan,
     stream: Stream,
     expressions: Expressions,
     *,

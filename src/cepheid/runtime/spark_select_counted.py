@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.engine.select_counted import CountedJob, empty_rows
 from cepheid.language import tree
-from cepheid.planner.plan import SelectsPlan
+from cepheid.planner.plan import SelectPlan
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.bucket import Outcome
 from cepheid.runtime.live_join import empty_pairs, turn_joined
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def stream_counted(
-    plan: SelectsPlan, frame: DataFrame, *, watermark: str, late: str
+    plan: SelectPlan, frame: DataFrame, *, watermark: str, late: str
 ) -> DataFrame | tuple[DataFrame, DataFrame]:
     """Return the rows of full windows of a stream and, if asked, its late events."""
     select = plan.select
@@ -52,7 +52,7 @@ def stream_counted(
     return rows if late == "drop" else (rows, late_events(kept.frame, plan, watermark))
 
 
-def _counted(plan: SelectsPlan, stream: Stream, watermark: str) -> DataFrame:
+def _counted(plan: SelectPlan, stream: Stream, watermark: str) -> DataFrame:
     names = _needed(plan)
     projected = _projected(stream, names)
     schema = arrow_schema_of(projected, names)
@@ -68,7 +68,7 @@ def _counted(plan: SelectsPlan, stream: Stream, watermark: str) -> DataFrame:
     return rows_of_turns(sent, watermark, tasks.take_turns(work), results)
 
 
-def _needed(plan: SelectsPlan) -> list[str]:
+def _needed(plan: SelectPlan) -> list[str]:
     """Return the columns that windows need; WHERE has been asked."""
     select = plan.select
     names = {plan.time, *plan.tiebreak, *(key.attribute for key in select.keys)}
@@ -83,9 +83,7 @@ def _projected(stream: Stream, names: Iterable[str]) -> DataFrame:
     return stream.frame.select(*(stream.typed(n).column.alias(alias_of(n)) for n in names))
 
 
-def stream_counted_join(
-    plan: SelectsPlan, frames: Sequence[DataFrame], watermark: str
-) -> DataFrame:
+def stream_counted_join(plan: SelectPlan, frames: Sequence[DataFrame], watermark: str) -> DataFrame:
     """Return the pairs of two streams."""
     select = plan.select
     projected, schemas = [], []

@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
-from cepheid.planner.plan import SelectsPlan
+from cepheid.planner.plan import SelectPlan
 from cepheid.planner.select_plan import Extent
 from cepheid.runtime.spark_expressions import Expressions, Typed
 from cepheid.runtime.spark_select_rows import project, stream_of
@@ -33,7 +33,7 @@ class Sides:
     """
 
     def __init__(
-        self, plan: SelectsPlan, frames: Sequence[DataFrame], watermark: str | None
+        self, plan: SelectPlan, frames: Sequence[DataFrame], watermark: str | None
     ) -> None:
         select = plan.select
         self.select = select
@@ -89,7 +89,7 @@ class Sides:
 
 
 def join_frames(
-    plan: SelectsPlan, frames: Sequence[DataFrame], watermark: str | None = None
+    plan: SelectPlan, frames: Sequence[DataFrame], watermark: str | None = None
 ) -> DataFrame:
     """Return the pairs of two DataFrames; with a watermark, of two streams."""
     sides = Sides(plan, frames, watermark)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.events.schema import EventSchema, ValueKind, read_schema
 from cepheid.language import tree
-from cepheid.planner.select_plan import SelectPlan
+from cepheid.planner.select_plan import Selection
 from cepheid.runtime.spark_expressions import Expressions, Lookup, Typed
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def filtered(
 
 
 def project(
-    frame: DataFrame, select: SelectPlan, expressions: Expressions, lookup: Lookup
+    frame: DataFrame, select: Selection, expressions: Expressions, lookup: Lookup
 ) -> DataFrame:
     """Return result columns; a plain attribute keeps its type."""
     columns = []

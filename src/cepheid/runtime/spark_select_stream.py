@@ -12,8 +12,8 @@ from pyspark.sql import functions as sf
 
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.planner.explain_select import why_not_live
-from cepheid.planner.plan import SelectsPlan, select_plan
-from cepheid.planner.select_plan import Extent, SelectKind, SelectPlan
+from cepheid.planner.plan import SelectPlan, select_plan
+from cepheid.planner.select_plan import Extent, Selection, SelectKind
 from cepheid.runtime.select_run import with_schemas
 from cepheid.runtime.select_sources import named_streams
 from cepheid.runtime.spark_expressions import Expressions
@@ -60,7 +60,7 @@ def stream_select(
     return _stream(planned, frames, watermark, late)
 
 
-def why_no_late(select: SelectPlan) -> str:
+def why_no_late(select: Selection) -> str:
     """Return why late events cannot be returned, or nothing if they can."""
     if select.window.extent is not Extent.EVENTS:
         return "late events of a SELECT are Spark's, which drops them"
@@ -70,7 +70,7 @@ def why_no_late(select: SelectPlan) -> str:
 
 
 def _stream(
-    plan: SelectsPlan, frames: Sequence[DataFrame], watermark: str, late: str
+    plan: SelectPlan, frames: Sequence[DataFrame], watermark: str, late: str
 ) -> DataFrame | tuple[DataFrame, DataFrame]:
     select = plan.select
     if select.kind is SelectKind.FILTER:

@@ -17,7 +17,7 @@ from cepheid.engine.situation_job import SituationJob
 from cepheid.engine.situation_stretches import KEY, TIME
 from cepheid.engine.situations import SituationState, finish_situations, step_situations
 from cepheid.engine.tables import table_from_bytes, table_to_bytes
-from cepheid.planner.plan import SituationsPlan
+from cepheid.planner.plan import SituationPlan
 from cepheid.runtime.blobs import (
     STRETCH,
     Blob,
@@ -40,7 +40,7 @@ class SituationTasks(NamedTuple):
     @staticmethod
     def of(work: Work) -> SituationTasks:
         """Return the tasks of a plan of situations."""
-        return SituationTasks(work, SituationJob(SituationsPlan.from_json(work.plan)))
+        return SituationTasks(work, SituationJob(SituationPlan.from_json(work.plan)))
 
     def rows(self, tables: Iterable[pa.Table], owned: Owned, number: int) -> Batches:
         """Yield the rows of events in order, as they are certain, within a range."""

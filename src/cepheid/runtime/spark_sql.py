@@ -28,7 +28,7 @@ from cepheid.language.parser import parse
 from cepheid.planner.bind import Source
 from cepheid.planner.compile import compile_query
 from cepheid.planner.needs import needs_of
-from cepheid.planner.plan import PatternPlan, Plan, SelectsPlan, pattern_plan
+from cepheid.planner.plan import PatternPlan, Plan, SelectPlan, pattern_plan
 from cepheid.runtime.local import run_batches
 from cepheid.runtime.ordering import STEP_ROWS, ordered, slices
 from cepheid.runtime.scan import Slice, cut, find_paths, flat_schema, read_footers, units_of
@@ -59,7 +59,7 @@ def register(spark: Any) -> None:
 def _plan(text: str, time: str, type_: str, schema: EventSchema | None) -> PatternPlan:
     parsed = parse(text)
     plan = compile_query(parsed, text, Source(time, type_, (), schema))
-    if isinstance(plan, SelectsPlan):
+    if isinstance(plan, SelectPlan):
         message = "a SELECT has no pattern: write it as SQL of Spark"
         raise UnsupportedError([Diagnostic("E404", message)], text)
     return pattern_plan(plan)

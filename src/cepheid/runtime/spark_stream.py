@@ -23,7 +23,7 @@ from cepheid.planner.needs import needs_of
 from cepheid.planner.plan import (
     PatternPlan,
     Plan,
-    SituationsPlan,
+    SituationPlan,
     WindowKind,
     pattern_plan,
     trend_plan,
@@ -103,7 +103,7 @@ def check_windows(plan: PatternPlan) -> None:
     UnsupportedError
         E405, or E404 if the query cannot be run at all.
     """
-    if isinstance(plan, SituationsPlan):
+    if isinstance(plan, SituationPlan):
         return  # Matches are certain sooner or later; windows bound what is kept for them.
     lower(plan)
     if plan.limit is not None:

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from cepheid.engine.listing import Owned
-from cepheid.planner.plan import Plan, SituationsPlan, TrendPlan
+from cepheid.planner.plan import Plan, SituationPlan, TrendPlan
 from cepheid.runtime.blobs import Blob
 from cepheid.runtime.spark_io import Batches
 from cepheid.runtime.spark_matches import MatchTasks
@@ -59,7 +59,7 @@ def _of_events(work: Work) -> TaskJob:
 
 JOBS: dict[type[Plan], Callable[[Work], TaskJob]] = {
     TrendPlan: _of_events,
-    SituationsPlan: SituationTasks.of,
+    SituationPlan: SituationTasks.of,
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from cepheid.language import tree
 from cepheid.planner.contiguous import shape_of
-from cepheid.planner.plan import PatternPlan, SituationsPlan, TrendPlan, WindowKind
+from cepheid.planner.plan import PatternPlan, SituationPlan, TrendPlan, WindowKind
 from cepheid.planner.required import required_chain
 from cepheid.planner.select_plan import conjuncts_of
 from cepheid.planner.thresholds import thresholds_of
@@ -54,7 +54,7 @@ def plan_replay(
     """
     if method == "replay":
         return full_replay(snapshot, "a full replay is asked for")
-    if isinstance(plan, SituationsPlan):
+    if isinstance(plan, SituationPlan):
         return _plan_situations(snapshot, plan, method)
     chain = best_chain(snapshot, plan)
     if chain is None:
@@ -75,7 +75,7 @@ def plan_replay(
     return found
 
 
-def _plan_situations(snapshot: Snapshot, plan: SituationsPlan, method: str) -> ReplayPlan:
+def _plan_situations(snapshot: Snapshot, plan: SituationPlan, method: str) -> ReplayPlan:
     """Return nothing if a definition that every match needs has no event, else everything.
 
     A match takes a situation of each definition (§9.4); listed ones are rows of their own (§9.9).

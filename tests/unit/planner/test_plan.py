@@ -14,7 +14,7 @@ from cepheid.planner.plan import (
     Granularity,
     OutputKind,
     Plan,
-    SelectsPlan,
+    SelectPlan,
     WindowKind,
     trend_plan,
 )
@@ -170,8 +170,8 @@ def test_plans_of_another_version_are_rejected() -> None:
         Plan.from_json(data.replace(b'"version":2', b'"version":99'))
     with pytest.raises(ValueError, match="no plan"):
         Plan.from_json(b"{}")
-    with pytest.raises(ValueError, match="a TrendPlan, not a SelectsPlan"):
-        SelectsPlan.from_json(data)
+    with pytest.raises(ValueError, match="a TrendPlan, not a SelectPlan"):
+        SelectPlan.from_json(data)
 
 
 @pytest.mark.parametrize("text", VALID_QUERIES)
