@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import cepheid
 from cepheid.errors import DataError
+from cepheid.events.nanoseconds import Nanoseconds
 
 BASE = 1_700_000_000_000_000_000
 PATTERNS = [
@@ -133,6 +134,13 @@ def test_nanoseconds_compare_and_are_not_computed_with() -> None:
     assert cepheid.query(equal).run(table).to_pylist() == [{"count": 3.0}]
     with pytest.raises(DataError, match=r"E514.*0\.400 us in column `ts`"):
         cepheid.query("RETURN MIN(A.ts) PATTERN A").run(table)
+
+
+def test_rows_that_are_whole_microseconds_can_be_computed_with() -> None:
+    times = Nanoseconds.of(np.array([1_000, 1_500, -3_000]), "ts")
+    assert times.take(np.array([0, 2])).numbers.tolist() == [1, -3]
+    with pytest.raises(DataError, match=r"E514.*1\.500 us"):
+        assert times.numbers.any()
 
 
 @pytest.mark.spark

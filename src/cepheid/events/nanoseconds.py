@@ -34,10 +34,19 @@ class Nanoseconds(Decimals):
         """Return some of the rows."""
         return Nanoseconds(self.array.take(rows), self.name)
 
+    @property
+    def numbers(self) -> NDArray[Any]:
+        """Return microseconds to compute with: of rows that were taken, all may be whole."""
+        steps = self.array.view(pa.decimal128(_DIGITS, 0)).cast(pa.int64()).to_numpy()
+        if (steps % PER_MICROSECOND).any():
+            self.refuse()
+        return steps // PER_MICROSECOND
+
     def refuse(self) -> NoReturn:
         """Say that nothing but comparison is done with these times."""
         texts = map(str, self.array.cast(pa.string()).to_pylist())
-        raise between(next(text for text in texts if not text.endswith(".000")), self.name)
+        part = (text for text in texts if not text.endswith(".000"))
+        raise between(next(part, "0.000"), self.name)
 
 
 def between(microseconds: str, name: str) -> DataError:
