@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyarrow import Table
 
+from cepheid.errors import BindError, Diagnostic
 from cepheid.kernels.columns import scan_times
 from cepheid.kernels.segments import (
     first_of_codes,
@@ -149,6 +150,8 @@ def _arrange(
 
     Without PARTITION BY no row is looked for.
     """
+    for name in (*partition_by, *(key.column for key in order_by)):
+        _refuse_nested(table, name)
     length = len(table)
     order = _sorted(table, order_by)
     destination = np.empty(length, np.int64)
@@ -170,6 +173,15 @@ def _arrange(
     first_of_codes(codes.data, len(bounds) - 1, leading)
     leading = leading[leading >= 0]
     return None if len(bounds) <= 2 and order is None else destination, bounds, leading
+
+
+def _refuse_nested(table: Table, name: str) -> None:
+    """Raise E609 for lists, structures and maps: Arrow neither sorts nor groups by them."""
+    kind = table.schema.field(name).type
+    if pa.types.is_nested(kind):
+        message = f"rows are not ordered or grouped by `{name}`, which is of type {kind}"
+        helps = ("use a part of it that is a number, a text or a time",)
+        raise BindError([Diagnostic("E609", message, helps=helps)])
 
 
 def _sorted(table: Table, order_by: tuple[OrderKey, ...]) -> Rows | None:
