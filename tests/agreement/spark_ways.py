@@ -192,14 +192,17 @@ def last_event(trial: Trial) -> pa.Table:
             values = [max(ticks, default=0) + STEPS * trial.step + delay]
         elif field.name in (trial.type, "k"):
             values = ["Last"]
-        kind: Any = pa.int64() if field.name == trial.time else _plain(field.type)
-        columns[field.name] = pa.array(values, kind).cast(field.type)
+        kind: Any = pa.int64() if field.name == trial.time else field.type
+        columns[field.name] = _encoded(values, kind).cast(field.type)
     return pa.table(columns)
 
 
-def _plain(kind: Any) -> Any:
-    """Return the type of which Arrow makes arrays: not every one of dictionaries."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+def _encoded(values: list[Any], kind: Any) -> Any:
+    """Return an array; Arrow makes not every one of dictionaries from values."""
+    if not pa.types.is_dictionary(kind):
+        return pa.array(values, kind)
+    coded: Any = pa.array(values, kind.value_type).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(coded.indices.cast(kind.index_type), coded.dictionary)
 
 
 def run_stream(spark: SparkSession, trial: Trial) -> Any:
