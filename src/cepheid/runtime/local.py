@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from cepheid.kernels.columns import scan_times
 from cepheid.options import refuse
 from cepheid.planner.plan import Plan, TrendPlan
 from cepheid.runtime.local_jobs import LocalMatches, list_batches, local_job, slices_of
-from cepheid.runtime.ordering import order_of, with_ties_ordered
+from cepheid.runtime.ordering import order_of, put_together, with_ties_ordered
 
 
 class CompiledQueryLike(Protocol):
@@ -48,7 +48,7 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
         reader = plain_reader(events)
         plan = compiled.with_schema(reader.schema).plan
         job = local_job(plan)
-        batches = with_ties_ordered(tables_of(reader, job.batch_rows), plan)
+        batches = with_ties_ordered(put_together(reader, job.batch_rows), plan)
         return job.answer(batches, reader.schema)
     table = as_table(events)
     result = run_table(compiled.with_schema(table.schema).plan, table)
@@ -58,18 +58,6 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
 def like(events: Any, result: pa.Table) -> Any:
     """Return a result in the form in which the events came."""
     return result.to_pandas() if is_pandas(events) else result
-
-
-def tables_of(reader: pa.RecordBatchReader, rows: int) -> Iterator[pa.Table]:
-    """Yield the batches of a reader, small ones put together."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in reader:
-        waiting.append(batch)
-        if sum(map(len, waiting)) >= rows:
-            yield pa.Table.from_batches(waiting)
-            waiting = []
-    if waiting:
-        yield pa.Table.from_batches(waiting)
 
 
 def run_table(plan: Plan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:
@@ -107,7 +95,7 @@ def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReade
     if isinstance(events, pa.Table):
         batches = job.cut(sort_events(events, plan), job.batch_rows)
     else:
-        batches = with_ties_ordered(tables_of(events, job.batch_rows), plan)
+        batches = with_ties_ordered(put_together(events, job.batch_rows), plan)
     schema = empty_matches(job.job, events.schema).schema
     return reader_of(schema, list_batches(job.job, batches))
 

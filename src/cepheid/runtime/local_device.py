@@ -21,6 +21,7 @@ from cepheid.planner.plan import Plan, TrendPlan, trend_plan
 from cepheid.planner.trend_needs import why_no_trends_on_device
 from cepheid.runtime import local
 from cepheid.runtime.ordered_input import Gate
+from cepheid.runtime.ordering import put_together
 
 BATCH_ROWS = 1 << 24
 """Events of one step on the device: enough for all of its lanes."""
@@ -92,7 +93,7 @@ def _run_split(plan: TrendPlan, reader: Any, device: Device) -> pa.Table:
     batches: Iterable[pa.Table] = (
         [local.sort_events(reader, plan)]
         if isinstance(reader, pa.Table)
-        else local.tables_of(reader, MOST_ROWS)
+        else put_together(reader, MOST_ROWS)
     )
     places = [Place.GPU] if device is Device.GPU else [*split.LANES]
     pace = Pace({place: split.LANES[place] for place in places})

@@ -23,9 +23,9 @@ from cepheid.errors import DataError
 from cepheid.events.arriving import as_table, plain_reader
 from cepheid.planner.sharing import SharedPlan
 from cepheid.runtime.files import count_events, find_files, read_all
-from cepheid.runtime.local import SORT_ROWS_MAX, sort_events, tables_of
+from cepheid.runtime.local import SORT_ROWS_MAX, sort_events
 from cepheid.runtime.local_jobs import BATCH_ROWS, LOOK_BACK_ROWS, slices_of
-from cepheid.runtime.ordering import with_ties_ordered
+from cepheid.runtime.ordering import put_together, with_ties_ordered
 
 Tables = dict[str, pa.Table]
 
@@ -49,7 +49,7 @@ def run_workload_table(shared: SharedPlan, table: pa.Table) -> Tables:
 
 def run_workload_reader(shared: SharedPlan, reader: pa.RecordBatchReader) -> Tables:
     """Return the results of a workload over batches of a reader."""
-    tables = _ordered(shared, tables_of(reader, batch_rows(shared)))
+    tables = _ordered(shared, put_together(reader, batch_rows(shared)))
     return run_workload_batches(shared, tables, reader.schema)
 
 

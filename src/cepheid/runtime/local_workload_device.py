@@ -22,6 +22,7 @@ from cepheid.runtime import local
 from cepheid.runtime.local_device import BATCH_ROWS, SMALL_ROWS, DeviceRun
 from cepheid.runtime.local_jobs import slices_of
 from cepheid.runtime.ordered_input import Gate
+from cepheid.runtime.ordering import put_together
 
 Tables = dict[str, pa.Table]
 
@@ -70,7 +71,7 @@ def run_on_device(
     if isinstance(events, pa.Table):
         batches = slices_of(local.sort_events(events, shared.plans[0]), BATCH_ROWS)
     else:
-        batches = local.tables_of(events, BATCH_ROWS)
+        batches = put_together(events, BATCH_ROWS)
     forced = Place.GPU if parse_device(name) is Device.GPU else None
     units = units_of(shared, events.schema, Scheduler(forced), merge=merge)
     for batch in batches:

@@ -115,6 +115,20 @@ class TimeMerge:
             yield from slices(ordered(pa.concat_tables(ready), self._plan), STEP_ROWS)
 
 
+def put_together(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Yield batches as tables of at least so many rows; the last may have fewer."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += len(batch)
+        if count >= rows:
+            yield pa.Table.from_batches(waiting)
+            waiting, count = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
 def slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:
     """Yield a table in pieces of at most so many rows."""
     for offset in range(0, len(table), rows):

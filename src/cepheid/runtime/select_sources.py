@@ -12,8 +12,8 @@ from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.arriving import as_table, plain_reader
 from cepheid.planner.select_plan import Selection
 from cepheid.runtime.files import find_files, read_all
-from cepheid.runtime.local import tables_of
 from cepheid.runtime.local_jobs import BATCH_ROWS, slices_of
+from cepheid.runtime.ordering import put_together
 from cepheid.store.event_store import EventStore
 from cepheid.store.snapshot import Cover, Interval, Snapshot
 
@@ -32,7 +32,7 @@ class EventSource(NamedTuple):
             yield from slices_of(events, BATCH_ROWS)
         elif isinstance(events, pa.RecordBatchReader):
             yield self.schema.empty_table()
-            yield from tables_of(events, BATCH_ROWS)
+            yield from put_together(events, BATCH_ROWS)
         elif isinstance(events, Snapshot):
             names = present(self.schema.names, columns)
             needed = names if events.manifest.time in names else [*names, events.manifest.time]

@@ -12,7 +12,7 @@ from cepheid.engine.tables import table_from_bytes
 from cepheid.errors import CepheidError
 from cepheid.planner.plan import Plan
 from cepheid.runtime.blobs import Blob
-from cepheid.runtime.ordering import STEP_ROWS, TimeMerge
+from cepheid.runtime.ordering import STEP_ROWS, TimeMerge, put_together
 from cepheid.runtime.spark_worker import begin_task
 
 Batches = Iterator[pa.RecordBatch]
@@ -46,16 +46,8 @@ def partition_id() -> int:
 
 
 def chunks(batches: Iterable[pa.RecordBatch], rows: int = STEP_ROWS) -> Iterator[pa.Table]:
-    """Yield batches put together to tables of at least so many rows; the last may have fewer."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        if len(batch):
-            waiting.append(batch)
-        if sum(map(len, waiting)) >= rows:
-            yield pa.Table.from_batches(waiting)
-            waiting = []
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+    """Yield the batches that have rows, put together to tables of at least so many rows."""
+    return put_together((batch for batch in batches if len(batch)), rows)
 
 
 def with_names(table: pa.Table, schema: pa.Schema) -> pa.Table:
