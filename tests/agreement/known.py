@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.agreement.representations import TICK_NS, plain_rows
-from tests.agreement.values import YEAR_S, Trial
+from tests.agreement.representations import plain_rows
+from tests.agreement.values import Trial
 
 from cepheid.events.temporal import TIME_MAX
-
-YEAR_NS = YEAR_S * 10**9
 
 
 class Known(NamedTuple):
@@ -27,12 +25,6 @@ def _times(trial: Trial) -> list[int]:
     return [row[trial.time] for row in rows]
 
 
-def _years(trial: Trial) -> list[float]:
-    ticks = trial.forms.get("ts", "").startswith(("int", "uint"))
-    scale = TICK_NS[trial.time_unit] if ticks else 1
-    return [1970 + time * scale / YEAR_NS for time in _times(trial)]
-
-
 def _is_far(trial: Trial) -> bool:
     return trial.forms.get("ts", "").startswith(("int", "uint")) and any(
         not -TIME_MAX <= time <= TIME_MAX for time in _times(trial)
@@ -44,11 +36,6 @@ KNOWN: list[Known] = [
         "a store refuses far times at the door, a query where it reads them",
         _is_far,
         ("store by index", "store by replay", "Spark store"),
-    ),
-    Known(
-        "live queries of Spark close nothing before 1970",
-        lambda t: any(year < 1970 for year in _years(t)),
-        ("Spark stream",),
     ),
 ]
 

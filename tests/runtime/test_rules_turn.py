@@ -139,7 +139,8 @@ def test_rules_that_come_and_go_leave_the_others_alone(
         if number == comes:
             # What waits for the watermark is seen by rules that come.
             since = None if latest is None else latest - delay
-        latest = max(latest or 0, int(read_times(Columns(part), "ts").max()))
+        newest = int(read_times(Columns(part), "ts").max())
+        latest = newest if latest is None else max(latest, newest)
         bucket.turn(first if number < comes else stays, part, latest)
         seen += len(part)
     bucket.turn(first if comes == len(turns) else stays, None, FOREVER)
@@ -150,9 +151,7 @@ def test_rules_that_come_and_go_leave_the_others_alone(
         if name in second:
             if comes == len(turns):
                 continue
-            # There is no watermark before 1970, and nothing has passed it.
-            passed = (since or 0) // 1000 * 1000
-            visible = times >= (passed if passed > 0 else -FOREVER)
+            visible = times >= (-FOREVER if since is None else since // 1000 * 1000)
             agree(bucket.rows.get(name, []), plan, mixed.filter(pa.array(visible)), table.schema)
         else:
             agree(bucket.rows.get(name, []), plan, mixed, table.schema)

@@ -292,6 +292,20 @@ def test_a_checkpoint_of_something_else_is_refused() -> None:
         turn(live_job(live.work), live.work, b"nonsense", [], None)
 
 
+def test_windows_before_1970_close() -> None:
+    compiled = query("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s")
+    begin = -300_000_000_000_000
+    times = [begin + n * 5_000_000 for n in range(8)]
+    table = pa.table({"ts": times, "type": ["A", "B"] * 4})
+    live = Live(compiled, table.schema, delay=1_000_000)
+    for part in parts(table, 2):
+        live.feed(part)
+    assert [row["count"] for row in live.rows] == [1.0, 1.0, 1.0]
+    late = table.slice(0, 1)
+    live.feed(late)
+    assert live.late == 1
+
+
 def test_early_rows_are_those_of_all_events_so_far() -> None:
     text = "RETURN key, COUNT(*) PATTERN A+ {} GROUP-BY key WITHIN 4 s SLIDE 2 s EMIT EARLY"
     events = table_of(stream("a1(key='p') a2(key='q') a3(key='p') a5(key='p') a9(key='q')"))

@@ -225,7 +225,8 @@ def _payloads(blobs: DataFrame, turns: tasks.Turns, mode: str) -> DataFrame:
 def late_events(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     """Return the late events whole, from a query that looks at nothing but their times."""
     schema: pa.Schema = arrow_schema_of(frame, frame.columns)
-    work = Work.of(plan, schema, schema, 1)
+    delay = delay_of(frame.sparkSession, watermark)
+    work = Work.of(plan, schema, schema, 1, delay=delay)
     sent = frame.mapInArrow(tasks.send_stream(work, (0,), drop=False), tasks.SENT_DDL)
     blobs = sent.withWatermark("latest", watermark)
     found = _stateful(blobs, tasks.find_late(work), "append")

@@ -17,7 +17,7 @@ from cepheid.engine.tables import table_from_bytes, table_to_bytes
 from cepheid.errors import CepheidError
 from cepheid.planner.plan import Plan, TrendPlan
 from cepheid.runtime.blobs import split
-from cepheid.runtime.bucket import Outcome, is_late
+from cepheid.runtime.bucket import Arrived, Outcome, is_late, read_bucket, write_bucket
 from cepheid.runtime.live_by_panes import LiveByPanes, rows_of_panes
 from cepheid.runtime.live_jobs import live_job
 from cepheid.runtime.microbatch import turn
@@ -34,7 +34,7 @@ from cepheid.runtime.spark_io import (
 )
 from cepheid.runtime.spark_matches import number_matches
 from cepheid.runtime.spark_worker import begin_task
-from cepheid.runtime.watermarks import MILLISECOND, in_microseconds, in_ticks
+from cepheid.runtime.watermarks import MILLISECOND, in_microseconds, watermark_after
 from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
@@ -199,13 +199,17 @@ def _turns(one: Callable[..., tuple[bytes, Outcome]], read: Callable[[Any], Any]
 
 
 def find_late(work: Work) -> Turns:
-    """Return an operator without state that lets late events pass."""
+    """Return an operator that lets late events pass; its state is a watermark."""
 
     def run(_key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
-        # Spark's watermark is that of the micro-batches before; zero is its word for none.
-        until = in_ticks(work, state.getCurrentWatermarkMs() * MILLISECOND)
-        tables, _ = _arrived(frames)
-        if until <= 0 or not tables:
+        data = bytes(state.get[0]) if state.exists else None
+        tables, latest = _arrived(frames)
+        until = read_bucket(work, data, "late events").until
+        nothing = work.schema.empty_table()
+        after = watermark_after(work, until, latest)
+        told = Arrived(0, nothing, after, nothing, nothing, 0)
+        state.update((write_bucket(work, "late events", told, b""),))
+        if until is None or not tables:
             return
         table = pa.concat_tables(tables)
         late = table.filter(pa.array(is_late(work, table, until)))

@@ -27,5 +27,4 @@ def watermark_after(work: Work, before: int | None, latest: int | None) -> int |
         return before
     now = in_microseconds(work, latest) // MILLISECOND * MILLISECOND - work.delay
     until = in_ticks(work, now)
-    # Spark knows no watermark before 1970.
-    return until if now > 0 and (before is None or until > before) else before
+    return until if before is None or until > before else before
