@@ -32,7 +32,7 @@ from cepheid.engine.events import value_keys
 from cepheid.engine.job import lower
 from cepheid.engine.linear_state import Events, LinearRun
 from cepheid.engine.summaries import Summary
-from cepheid.engine.vectors import Vector
+from cepheid.expressions.vectors import Vector
 from cepheid.events.schema import ValueKind
 
 TRENDS = "PATTERN (SEQ(A+, B))+"

@@ -26,7 +26,7 @@ from tests.expressions.cases import (
 )
 
 import cepheid
-from cepheid.planner.value_types import FUNCTIONS
+from cepheid.expressions.value_types import FUNCTIONS
 from cepheid.row_pattern import find
 from cepheid.row_pattern import tree as sql
 from cepheid.row_pattern.expressions import parse_expression

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.engine.expression_code import true_mask
 from cepheid.engine.key_values import KeyValues, join, take_apart
-from cepheid.engine.vectors import Vector, vector_of
 from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.nanoseconds import is_nanoseconds
 from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import TIME_MAX
+from cepheid.expressions.evaluate import true_mask
+from cepheid.expressions.vectors import Vector, vector_of
 from cepheid.kernels.columns import look_up, order_keys
 from cepheid.language import tree
 from cepheid.planner.plan import TrendPlan

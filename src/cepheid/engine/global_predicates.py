@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from cepheid.engine.enumerate import Found
 from cepheid.engine.events import NO_VALUE, Columns, value_keys, values_of_keys
-from cepheid.engine.expression_code import true_mask
-from cepheid.engine.vectors import Vector
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.evaluate import true_mask
+from cepheid.expressions.format import as_written
+from cepheid.expressions.vectors import Vector
 from cepheid.language import tree
-from cepheid.language.formatter import as_written
 from cepheid.memory_limits import current
 from cepheid.planner.plan import GlobalPredicate
 

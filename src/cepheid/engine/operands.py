@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cepheid.engine.vectors import Vector, plain_texts, times_of
 from cepheid.events.decimals import Decimals, decimal_keys
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.vectors import Vector, plain_texts, times_of
 from cepheid.kernels.columns import order_keys
 
 Keys = tuple[NDArray[np.int64], NDArray[np.int64]]

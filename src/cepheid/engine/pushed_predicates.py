@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from cepheid.engine.evaluate import Question
 from cepheid.engine.events import Columns
-from cepheid.engine.expression_code import true_mask
 from cepheid.engine.first_last_states import RoleState, followers, is_always_bound, tell_roles
 from cepheid.engine.relations import Comparison, rank_rows, read_relations
 from cepheid.engine.segments import Segments
 from cepheid.errors import DataError
+from cepheid.expressions.evaluate import true_mask
 from cepheid.language import tree
 from cepheid.planner.plan import EdgePredicate, GlobalPredicate, PlacedEvent
 from cepheid.planner.separate import MIRRORED

@@ -10,12 +10,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns
-from cepheid.engine.expression_code import evaluate_vector, true_mask
 from cepheid.engine.graph import Pair
 from cepheid.engine.operands import common_keys
 from cepheid.engine.segments import take
-from cepheid.engine.vectors import Vector
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.evaluate import evaluate_vector, true_mask
+from cepheid.expressions.vectors import Vector
 from cepheid.kernels.ranks import OPERATORS, place_segments, rank_segments
 from cepheid.language import tree
 from cepheid.planner.plan import EdgePredicate

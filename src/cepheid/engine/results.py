@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from cepheid.engine.events import NO_VALUE, KeyTable, values_of_keys
 from cepheid.engine.exact import exact_columns, exact_numbers
-from cepheid.engine.expression_code import true_mask
 from cepheid.engine.job import Job
 from cepheid.engine.linear_state import Rows
-from cepheid.engine.vectors import Vector, vector_of
 from cepheid.engine.wide import count_pairs, steps, to_double
 from cepheid.events.decimals import is_whole
 from cepheid.events.nanoseconds import type_of_times
+from cepheid.expressions.evaluate import true_mask
+from cepheid.expressions.vectors import Vector, vector_of
 from cepheid.kernels.compose import add_rows
 from cepheid.language import tree
 from cepheid.planner.accumulators import Extreme, Part

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.engine.events import Columns
-from cepheid.engine.expression_code import evaluate_vector
 from cepheid.engine.select_groups import Codes, group_codes, plain_array
 from cepheid.engine.select_moments import Moments, moments_of
 from cepheid.engine.select_rows import lookup_in
@@ -31,6 +30,7 @@ from cepheid.engine.select_windows import (
     window_rows,
     windows_of_places,
 )
+from cepheid.expressions.evaluate import evaluate_vector
 from cepheid.language import tree
 from cepheid.planner.plan import SelectPlan
 from cepheid.planner.select_plan import Selection, SelectWindow

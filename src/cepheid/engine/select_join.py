@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.select_groups import Codes, group_codes, stable_order
 from cepheid.engine.select_rows import Rows, holds, lookup_in, project, take_vector
-from cepheid.engine.vectors import Vector
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.nanoseconds import PER_MICROSECOND, is_nanoseconds
 from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import TIME_MAX
+from cepheid.expressions.vectors import Vector
 from cepheid.language import tree
 from cepheid.memory_limits import current, too_much_state
 from cepheid.planner.select_plan import Extent, Selection, aliases_in

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from cepheid.engine.select_groups import Codes
 from cepheid.engine.select_rows import arrow_of
-from cepheid.engine.vectors import Vector
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.format import as_written
+from cepheid.expressions.vectors import Vector
 from cepheid.kernels.window_folds import MAX, MIN, SUM, fold_into, fold_windows
 from cepheid.language import tree
-from cepheid.language.formatter import as_written
 
 Numbers = NDArray[Any]
 Parts = tuple[Numbers | None, Numbers | None, Numbers | None]

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns
-from cepheid.engine.expression_code import evaluate_vector, true_mask
-from cepheid.engine.vectors import Vector, plain_texts
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.evaluate import evaluate_vector, true_mask
+from cepheid.expressions.vectors import Vector, plain_texts
 from cepheid.language import tree
 from cepheid.planner.select_plan import SelectColumn, Selection
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.expression_code import evaluate_vector
 from cepheid.engine.segments import repeated_rows
 from cepheid.engine.select_groups import DENSE_MAX, Codes, group_codes, plain_array, stable_order
 from cepheid.engine.select_moments import (
@@ -27,6 +26,7 @@ from cepheid.engine.select_moments import (
 from cepheid.engine.select_rows import holds, lookup_in
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.nanoseconds import type_of_times
+from cepheid.expressions.evaluate import evaluate_vector
 from cepheid.kernels.window_folds import stretches_of_windows
 from cepheid.language import tree
 from cepheid.memory_limits import check_rows

@@ -14,11 +14,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.engine.events import NO_VALUE, Columns, KeyTable, value_keys
-from cepheid.engine.expression_code import true_mask
 from cepheid.engine.situation_job import Accumulator, SituationJob
-from cepheid.engine.vectors import Vector
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.evaluate import true_mask
+from cepheid.expressions.vectors import Vector
 from cepheid.kernels.stretches import (
     add_values,
     count_events,

@@ -6,11 +6,11 @@ import msgspec
 
 from cepheid.errors import Span, suggest_names
 from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
+from cepheid.expressions.format import format_expression, format_literal
+from cepheid.expressions.value_types import Typing
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression, format_literal
 from cepheid.planner.bind_pattern import Variable
 from cepheid.planner.findings import Findings
-from cepheid.planner.value_types import Typing
 
 
 class Source(msgspec.Struct, frozen=True):

@@ -7,8 +7,9 @@ import msgspec
 from cepheid.errors import Note, Span, place_of, suggest_names
 from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import format_duration
+from cepheid.expressions.format import format_expression
 from cepheid.language import tree
-from cepheid.language.formatter import format_constraint, format_expression
+from cepheid.language.formatter import format_constraint
 from cepheid.planner.bind import Scope, Source, bind_source
 from cepheid.planner.bind_pattern import Variable
 from cepheid.planner.detection import find_triggers

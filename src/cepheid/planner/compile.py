@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cepheid.errors import place_of
 from cepheid.events.schema import EventSchema, ValueKind
+from cepheid.expressions.format import format_expression
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.planner.adjacency import Adjacency
 from cepheid.planner.bind import Scope, Source, bind_source, bind_where
 from cepheid.planner.bind_pattern import bind_pattern

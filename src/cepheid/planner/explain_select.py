@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cepheid.events.temporal import format_duration
+from cepheid.expressions.format import format_expression
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.planner.explain_parts import Section
 from cepheid.planner.select_plan import Extent, Selection, SelectKind, SelectWindow
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from cepheid.events.temporal import format_duration
+from cepheid.expressions.format import format_expression
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.planner.detection import explain_detection
 from cepheid.planner.explain_parts import Section, describe_columns, describe_partition
 from cepheid.planner.plan import SituationPlan

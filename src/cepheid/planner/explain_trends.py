@@ -6,8 +6,8 @@ from itertools import islice
 
 from cepheid.errors import place_of
 from cepheid.events.temporal import format_duration
+from cepheid.expressions.format import format_expression
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.planner.explain_parts import Section, describe_columns, describe_partition
 from cepheid.planner.plan import (
     EdgePredicate,

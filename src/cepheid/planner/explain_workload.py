@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cepheid.events.temporal import format_duration
-from cepheid.language.formatter import format_expression
+from cepheid.expressions.format import format_expression
 from cepheid.planner.plan import WindowKind
 from cepheid.planner.shared_system import UNIT, Node, SharedSystem, merge_vectors
 from cepheid.planner.sharing import Group, Method, SharedPlan

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
+from cepheid.expressions.value_types import Typing
 from cepheid.language import tree
 from cepheid.planner.plan import GlobalPredicate, PlacedEvent
 from cepheid.planner.separate import separate_predicate
-from cepheid.planner.value_types import Typing
 
 
 def place_global(conjunct: tree.Expression, typing: Typing) -> GlobalPredicate:

@@ -16,8 +16,8 @@ from collections import Counter
 import msgspec
 
 from cepheid.errors import Span, place_of
+from cepheid.expressions.format import format_expression
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.options import refuse
 from cepheid.planner.plan import (
     Choice,

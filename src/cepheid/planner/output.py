@@ -6,12 +6,12 @@ import msgspec
 
 from cepheid.errors import Span, suggest_names
 from cepheid.events.schema import NUMERIC, ValueKind
+from cepheid.expressions.format import format_expression
+from cepheid.expressions.value_types import Typing
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.planner.adjacency import Adjacency
 from cepheid.planner.bind import Scope
 from cepheid.planner.plan import AggregateColumn, Output, OutputKind, ResultColumn
-from cepheid.planner.value_types import Typing
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from cepheid.expressions.format import format_expression
+from cepheid.expressions.value_types import Typing
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.planner.adjacency import Adjacency
 from cepheid.planner.findings import Findings
 from cepheid.planner.global_events import place_global
 from cepheid.planner.plan import EdgePredicate, GlobalPredicate, LocalPredicate
 from cepheid.planner.separate import separate_predicate
-from cepheid.planner.value_types import Typing
 
 _SPANNING = frozenset({tree.Anchor.FIRST, tree.Anchor.LAST})
 _NEIGHBOUR = frozenset({tree.Anchor.NEXT, tree.Anchor.PREV})

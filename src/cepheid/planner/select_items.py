@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cepheid.errors import Note, Span
 from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
+from cepheid.expressions.format import format_expression
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.planner.select_plan import (
     SelectAggregate,
     SelectColumn,

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from cepheid.errors import suggest_names
 from cepheid.events.schema import EventSchema, ValueKind
+from cepheid.expressions.format import format_expression
+from cepheid.expressions.value_types import Typing
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.planner.findings import Findings
-from cepheid.planner.value_types import Typing
 
 
 class SelectScope:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from cepheid.errors import Span
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.format import format_expression
+from cepheid.expressions.value_types import Typing
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.planner.plan import Separation
-from cepheid.planner.value_types import Typing
 
 INVERSE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}

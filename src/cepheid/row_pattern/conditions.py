@@ -15,9 +15,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.expressions.arrow import Value, pa
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.arrange import ArrangedRows
-from cepheid.row_pattern.arrow import Value, pa
 from cepheid.row_pattern.plan import MatchPlan
 from cepheid.row_pattern.values import evaluate, evaluate_condition
 

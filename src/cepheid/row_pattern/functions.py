@@ -8,8 +8,8 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from functools import reduce
 from typing import Any
 
+from cepheid.expressions.arrow import Value, pa, pc
 from cepheid.memory_limits import current, too_much_state
-from cepheid.row_pattern.arrow import Value, pa, pc
 from cepheid.row_pattern.operators import (
     as_double,
     as_text,

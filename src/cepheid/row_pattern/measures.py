@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.expressions.arrow import Value, pa, pc
 from cepheid.kernels.segments import locate
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.aggregates import aggregate
 from cepheid.row_pattern.arrange import ArrangedRows, Rows
-from cepheid.row_pattern.arrow import Value, pa, pc
 from cepheid.row_pattern.conditions import truth
 from cepheid.row_pattern.matches import MatchSet
 from cepheid.row_pattern.values import evaluate, evaluate_condition

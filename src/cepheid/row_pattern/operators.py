@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from cepheid.events.decimals import Decimals, compare_decimals, read_decimals
+from cepheid.expressions.arrow import Value, pa, pc
 from cepheid.memory_limits import current, too_much_state
 from cepheid.row_pattern import tree
-from cepheid.row_pattern.arrow import Value, pa, pc
 
 _COMPARE = {
     "=": "equal",

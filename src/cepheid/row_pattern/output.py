@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from pyarrow import Table
 
+from cepheid.expressions.arrow import Value, pa
 from cepheid.row_pattern.arrange import ArrangedRows, Rows
-from cepheid.row_pattern.arrow import Value, pa
 from cepheid.row_pattern.matches import MatchSet
 from cepheid.row_pattern.measures import MeasureFrame
 from cepheid.row_pattern.plan import MatchPlan

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.expressions.arrow import Value, pa, pc
 from cepheid.kernels import row_pattern_search as kernel
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.arrange import ArrangedRows
-from cepheid.row_pattern.arrow import Value, pa, pc
 from cepheid.row_pattern.operators import is_text
 from cepheid.row_pattern.values import evaluate
 

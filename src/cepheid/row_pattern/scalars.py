@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
+from cepheid.expressions.arrow import Value, pa
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.aggregates import collector, exact_sum
 from cepheid.row_pattern.arrange import ArrangedRows
-from cepheid.row_pattern.arrow import Value, pa
 from cepheid.row_pattern.operators import binary
 from cepheid.row_pattern.values import as_written, evaluate
 

@@ -12,10 +12,10 @@ import numpy as np
 from pyarrow import Table
 
 from cepheid.errors import BindError, Diagnostic, suggest_names
+from cepheid.expressions.arrow import Value, pa
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.aggregates import aggregate
 from cepheid.row_pattern.arrange import ArrangedRows
-from cepheid.row_pattern.arrow import Value, pa
 from cepheid.row_pattern.bind_expressions import AGGREGATES, find_column
 from cepheid.row_pattern.conditions import truth
 from cepheid.row_pattern.measures import full_length

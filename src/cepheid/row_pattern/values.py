@@ -11,8 +11,8 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from cepheid.errors import BindError, CepheidError, DataError, Diagnostic
+from cepheid.expressions.arrow import Value, pa, pc
 from cepheid.row_pattern import tree
-from cepheid.row_pattern.arrow import Value, pa, pc
 from cepheid.row_pattern.functions import FUNCTIONS
 from cepheid.row_pattern.operators import (
     COMPARISONS,

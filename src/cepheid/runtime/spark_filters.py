@@ -14,10 +14,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.spark_numbers import COMPARE
 from cepheid.language import tree
 from cepheid.planner.plan import PatternPlan, TrendPlan, WindowKind
 from cepheid.planner.template import Template
-from cepheid.runtime.spark_numbers import COMPARE
 
 Lookup = Mapping[str, tuple[Column, ValueKind]]
 """Columns of a DataFrame by their names in the query."""

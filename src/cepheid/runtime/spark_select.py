@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
+from cepheid.expressions.format import as_written
+from cepheid.expressions.spark_columns import Expressions
+from cepheid.expressions.spark_numbers import mean_whole, sum_whole
 from cepheid.language import tree
-from cepheid.language.formatter import as_written
 from cepheid.planner.plan import SelectPlan
 from cepheid.planner.select_plan import Extent, SelectKind
 from cepheid.runtime.files import find_files
 from cepheid.runtime.select_run import is_frame, with_schemas
 from cepheid.runtime.select_sources import EventSource, source_of
 from cepheid.runtime.select_store import IndexPlan, limit_stores, plan_index, run_index
-from cepheid.runtime.spark_expressions import Expressions
-from cepheid.runtime.spark_numbers import mean_whole, sum_whole
 from cepheid.runtime.spark_select_join import join_frames
 from cepheid.runtime.spark_select_rows import Stream, filtered, project, stream_of
 from cepheid.runtime.spark_select_windows import Clock, counted_windows, time_windows, with_time

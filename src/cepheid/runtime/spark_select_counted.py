@@ -14,13 +14,13 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from cepheid.engine.select_counted import CountedJob, empty_rows
+from cepheid.expressions.spark_columns import Expressions
 from cepheid.language import tree
 from cepheid.planner.plan import SelectPlan
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.bucket import Outcome
 from cepheid.runtime.live_join import empty_pairs, turn_joined
 from cepheid.runtime.spark_batch import canonical
-from cepheid.runtime.spark_expressions import Expressions
 from cepheid.runtime.spark_io import BUCKET
 from cepheid.runtime.spark_schema import alias_of, arrow_schema_of, plain_schema
 from cepheid.runtime.spark_select_rows import Stream, filtered, stream_of

@@ -10,10 +10,10 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.spark_columns import Expressions, Typed
 from cepheid.language import tree
 from cepheid.planner.plan import SelectPlan
 from cepheid.planner.select_plan import Extent
-from cepheid.runtime.spark_expressions import Expressions, Typed
 from cepheid.runtime.spark_select_rows import project, stream_of
 from cepheid.runtime.spark_select_windows import Clock, floor_divided, interval_of, with_time
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as sf
 
 from cepheid.events.schema import EventSchema, ValueKind, read_schema
+from cepheid.expressions.spark_columns import Expressions, Lookup, Typed
 from cepheid.language import tree
 from cepheid.planner.select_plan import Selection
-from cepheid.runtime.spark_expressions import Expressions, Lookup, Typed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sf
 
 from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.expressions.spark_columns import Expressions
 from cepheid.planner.explain_select import why_not_live
 from cepheid.planner.plan import SelectPlan, select_plan
 from cepheid.planner.select_plan import Extent, Selection, SelectKind
 from cepheid.runtime.select_run import with_schemas
 from cepheid.runtime.select_sources import named_streams
-from cepheid.runtime.spark_expressions import Expressions
 from cepheid.runtime.spark_select import aggregate_stream, select_frames
 from cepheid.runtime.spark_select_counted import stream_counted, stream_counted_join
 from cepheid.runtime.spark_select_join import join_frames

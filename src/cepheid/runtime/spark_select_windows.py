@@ -10,9 +10,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.spark_columns import Typed, instant_of
+from cepheid.expressions.spark_numbers import refused
 from cepheid.planner.select_plan import SelectWindow
-from cepheid.runtime.spark_expressions import Typed, instant_of
-from cepheid.runtime.spark_numbers import refused
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -6,7 +6,8 @@ import pytest
 from tests.queries import PAPER_QUERIES, VALID_QUERIES
 
 from cepheid.api import query
-from cepheid.language.formatter import format_expression, format_pattern
+from cepheid.expressions.format import format_expression
+from cepheid.language.formatter import format_pattern
 from cepheid.language.parser import parse
 from cepheid.planner.explain import explain_mermaid
 from cepheid.planner.plan import (

@@ -16,14 +16,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cepheid.engine.scalar_functions import (
+from cepheid.errors import DataError, Diagnostic
+from cepheid.events.decimals import Decimals
+from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
+from cepheid.expressions import tree
+from cepheid.expressions.format import as_written
+from cepheid.expressions.value_types import FUNCTIONS
+from cepheid.expressions.vector_functions import (
     LeftRangeError,
     arithmetic,
     call_function,
     minus,
     piecewise,
 )
-from cepheid.engine.vectors import (
+from cepheid.expressions.vectors import (
     INT64_MAX,
     INT64_MIN,
     NULL,
@@ -36,15 +42,9 @@ from cepheid.engine.vectors import (
     plain_texts,
     truth_of,
 )
-from cepheid.errors import DataError, Diagnostic
-from cepheid.events.decimals import Decimals
-from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
-from cepheid.language import tree
-from cepheid.language.formatter import as_written
-from cepheid.planner.value_types import FUNCTIONS
 
 if TYPE_CHECKING:
-    from cepheid.engine.vectors import Mask, Numbers, Texts
+    from cepheid.expressions.vectors import Mask, Numbers, Texts
 
 Lookup = Callable[[tree.Attribute], Vector]
 """Gives the column of an attribute."""
@@ -76,7 +76,7 @@ def evaluate_vector(expression: tree.Expression, lookup: Lookup, length: int) ->
 
     Examples
     --------
-    >>> from cepheid.engine.vectors import vector_of
+    >>> from cepheid.expressions.vectors import vector_of
     >>> from cepheid.language.parser import parse
     >>> where = parse("PATTERN A S WHERE S.x * 2 > 5").where
     >>> evaluate_vector(where, lambda _: vector_of(pa.array([1, 2, None, 4])), 4)[:2]

@@ -18,12 +18,11 @@ from pyspark.sql import functions as sf
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
-from cepheid.language import tree
-from cepheid.language.formatter import as_written
-from cepheid.planner.findings import Findings
-from cepheid.planner.value_types import Typing
-from cepheid.runtime import spark_numbers as numbers
-from cepheid.runtime.spark_numbers import COMPARE
+from cepheid.expressions import spark_numbers as numbers
+from cepheid.expressions import tree
+from cepheid.expressions.format import as_written
+from cepheid.expressions.spark_numbers import COMPARE
+from cepheid.expressions.value_types import Typing
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -55,7 +54,7 @@ class Expressions:
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
-        self._typing = Typing(self._kind_of, Findings())
+        self._typing = Typing(self._kind_of)
 
     def _kind_of(self, node: Any) -> ValueKind:
         return self._lookup(node).kind

@@ -7,16 +7,31 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from cepheid.errors import suggest_names
+from cepheid.errors import Span, suggest_names
 from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
-from cepheid.language import tree
-from cepheid.language.formatter import format_expression
-from cepheid.planner.findings import Findings
+from cepheid.expressions import tree
+from cepheid.expressions.format import format_expression
 
 KindOf = Callable[[tree.Attribute | tree.Aggregate | tree.Word], ValueKind]
 """Looks up the kind of a name."""
+
+
+class Report(Protocol):
+    """Takes what does not fit."""
+
+    def add(self, code: str, message: str, span: Span, *helps: str) -> None:
+        """Add a finding."""
+
+
+class _Nobody:
+    def add(self, code: str, message: str, span: Span, *helps: str) -> None:
+        pass
+
+
+NOBODY: Report = _Nobody()
+"""Takes findings and forgets them, for expressions that were checked before."""
 
 _B, _I, _D, _T = ValueKind.BOOLEAN, ValueKind.INTEGER, ValueKind.DOUBLE, ValueKind.TEXT
 _UNKNOWN = ValueKind.UNKNOWN
@@ -73,7 +88,7 @@ FUNCTIONS = {
 class Typing:
     """Infers kinds and reports what does not fit."""
 
-    def __init__(self, kind_of: KindOf, findings: Findings) -> None:
+    def __init__(self, kind_of: KindOf, findings: Report = NOBODY) -> None:
         self._kind_of = kind_of
         self._findings = findings
         # Each node once, by identity: nested calls would take 2^depth otherwise. The node is kept,
@@ -82,7 +97,7 @@ class Typing:
 
     def quiet(self) -> Typing:
         """Return a typing of the same names that reports nothing, for rewritten expressions."""
-        return Typing(self._kind_of, Findings())
+        return Typing(self._kind_of)
 
     def check_condition(self, expression: tree.Expression, clause: str) -> None:
         """Report an expression that is neither true nor false."""

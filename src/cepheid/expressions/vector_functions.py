@@ -15,7 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cepheid.engine.vectors import (
+from cepheid.events.schema import ValueKind
+from cepheid.expressions.value_types import arithmetic_kind
+from cepheid.expressions.vectors import (
     INT64_MAX,
     INT64_MIN,
     NULL,
@@ -27,13 +29,11 @@ from cepheid.engine.vectors import (
     plain_texts,
     truth_of,
 )
-from cepheid.events.schema import ValueKind
-from cepheid.planner.value_types import arithmetic_kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from cepheid.engine.vectors import Mask, Numbers, Texts
+    from cepheid.expressions.vectors import Mask, Numbers, Texts
 
     Doubles = NDArray[np.float64]
 

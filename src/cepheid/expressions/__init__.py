@@ -1,0 +1,1 @@
+"""Expressions: one tree, one table of functions, and what they mean."""
