@@ -13,8 +13,8 @@ from tests.row_pattern.test_programs import CONDITIONS, table
 from tests.row_pattern.test_reference import AGGREGATES, MEASURES, conditions
 
 import cepheid
+from cepheid.expressions.functions import FUNCTIONS
 from cepheid.row_pattern.bind_expressions import AGGREGATES as KNOWN_AGGREGATES
-from cepheid.row_pattern.bind_expressions import FUNCTIONS
 from cepheid.row_pattern.lexer import tokenize
 from cepheid.row_pattern.plan import SearchBounds
 from cepheid.runtime import local_sql

@@ -14,9 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.engine.select_groups import Codes
-from cepheid.engine.select_rows import arrow_of
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.arrow import arrow_of
 from cepheid.expressions.format import as_written
 from cepheid.expressions.vectors import Vector
 from cepheid.kernels.window_folds import MAX, MIN, SUM, fold_into, fold_windows
@@ -238,4 +238,5 @@ def aggregate_column(
         kind = ValueKind.INTEGER
     if kind is ValueKind.DECIMAL:
         kind = ValueKind.DOUBLE
-    return arrow_of(Vector(values, None if valid.all() else valid, kind))
+    found: pa.Array[Any] = arrow_of(Vector(values, None if valid.all() else valid, kind))
+    return found

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns
-from cepheid.events.schema import ValueKind
+from cepheid.expressions.arrow import arrow_of
 from cepheid.expressions.evaluate import evaluate_vector, true_mask
-from cepheid.expressions.vectors import Vector, plain_texts
+from cepheid.expressions.vectors import Vector
 from cepheid.language import tree
 from cepheid.planner.select_plan import SelectColumn, Selection
 
@@ -66,27 +65,6 @@ def project(
         else:
             arrays.append(arrow_of(evaluate_vector(expression, lookup, length)))
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
-
-
-def arrow_of(vector: Vector) -> pa.Array[Any]:
-    """Return a vector as an Arrow array."""
-    missing = None if vector.valid is None else ~vector.valid
-    kind = vector.kind
-    if kind is ValueKind.TEXT:
-        texts = plain_texts(vector.texts)
-        if missing is None:
-            return texts
-        found: pa.Array[Any] = pc.if_else(pa.array(missing), pa.scalar(None, texts.type), texts)
-        return found
-    if kind is ValueKind.UNKNOWN:
-        return pa.nulls(len(vector.numbers))
-    types: dict[ValueKind, pa.DataType] = {
-        ValueKind.TIMESTAMP: pa.timestamp("us"),
-        ValueKind.DURATION: pa.duration("us"),
-        ValueKind.DATE: pa.timestamp("us"),
-    }
-    array: pa.Array[Any] = pa.array(vector.numbers, types.get(kind), mask=missing)
-    return array.cast(pa.date32()) if kind is ValueKind.DATE else array
 
 
 def take_vector(vector: Vector, rows: Rows) -> Vector:

@@ -73,11 +73,14 @@ class Decimals:
         return Decimals(self.array.take(rows), self.name, rounded)
 
     @property
-    def numbers(self) -> NDArray[np.float64]:
-        """Return doubles to compute with, or say that this would round the decimals."""
-        if self.rounded is None:
+    def numbers(self) -> NDArray[Any]:
+        """Return numbers to compute with, or say that this would round the decimals."""
+        if self.rounded is not None:
+            return self.rounded
+        found, _ = read_decimals(self.array, self.name)
+        if isinstance(found, Decimals):
             self.refuse()
-        return self.rounded
+        return found
 
     def refuse(self) -> NoReturn:
         """Say that nothing but comparison is done with these decimals."""

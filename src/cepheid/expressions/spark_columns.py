@@ -21,6 +21,7 @@ from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
 from cepheid.expressions import spark_numbers as numbers
 from cepheid.expressions import tree
 from cepheid.expressions.format import as_written
+from cepheid.expressions.functions import FUNCTIONS
 from cepheid.expressions.spark_numbers import COMPARE
 from cepheid.expressions.value_types import Typing
 
@@ -220,10 +221,7 @@ class Expressions:
         """
         if isinstance(expression, tree.Literal) and isinstance(expression.value, str):
             return instant_of(sf.lit(_micros(expression.value)))
-        column = self.column(expression)
-        if not isinstance(expression, tree.Attribute):
-            return column
-        type_name = self._lookup(expression).type_name
+        column, type_name = self.column(expression), self._type_of(expression)
         if type_name == "timestamp":
             return instant_of(sf.unix_micros(column))
         return column.cast("timestamp_ntz") if type_name == "date" else column
@@ -231,16 +229,24 @@ class Expressions:
     def _call(
         self, call: tree.Expression, function: str, arguments: tuple[tree.Expression, ...]
     ) -> Column:
-        columns = [self.column(argument) for argument in arguments]
-        if len({self._type_of(argument) for argument in arguments}) > 1 and all(
-            map(self._is_time, arguments)
+        values = arguments[FUNCTIONS[function].conditional :]
+        columns = [self.column(argument) for argument in values]
+        if len({self._type_of(argument) for argument in values}) > 1 and all(
+            map(self._is_time, values)
         ):
             # Spark would make one of the other in the zone of the session.
-            columns = [self._instant(argument) for argument in arguments]
+            columns = [self._instant(argument) for argument in values]
         whole = self.is_whole(arguments[0])
         match function:
             case "MOD":
                 return sf.try_mod(*columns)
+            case "IF":
+                chosen = sf.when(self._truth(arguments[0]), columns[0])
+                return chosen.otherwise(columns[1]) if len(columns) > 1 else chosen
+            case "STARTS_WITH":
+                return sf.startswith(*columns)
+            case "YEAR" | "MONTH" | "DAY" | "HOUR" | "MINUTE" | "SECOND":
+                return sf.call_function(function, self._instant(arguments[0])).cast("long")
             case "ABS" if whole:
                 return numbers.absolute(columns[0], as_written(call))
             case "ROUND":
@@ -258,15 +264,21 @@ class Expressions:
             case "FLOOR" | "CEIL" if whole:
                 return columns[0]
             case "FLOOR" | "CEIL":
-                # NaN and the infinities are no whole numbers, and large numbers are whole.
-                found = sf.call_function(function.lower(), columns[0]).cast("double")
-                return sf.when(sf.abs(columns[0]) < sf.lit(2.0**53), found).otherwise(columns[0])
+                found = sf.call_function(function.lower(), columns[0])
+                inside = (columns[0] >= sf.lit(-(2.0**63))) & (columns[0] < sf.lit(2.0**63))
+                none = numbers.left_range(as_written(call))
+                return sf.when(inside, found).when(columns[0].isNotNull(), none)
         found = sf.call_function(function.lower(), *columns)
         return found.cast("long") if function == "LENGTH" else found
 
     def _type_of(self, expression: tree.Expression) -> str:
+        """Return the type of a time in Spark's words."""
         if isinstance(expression, tree.Attribute):
             return self._lookup(expression).type_name
+        if isinstance(expression, tree.Call):
+            values = expression.arguments[FUNCTIONS[expression.function].conditional :]
+            types = {self._type_of(value) for value in values}
+            return types.pop() if len(types) == 1 else "timestamp_ntz"
         return "timestamp_ntz"
 
     def _rounded(

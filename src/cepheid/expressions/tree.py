@@ -127,7 +127,7 @@ class Unary(Node, frozen=True, eq=False):
 
 
 class Binary(Node, frozen=True, eq=False):
-    """Arithmetic (``+ - * / %``) or comparison (``= <> < <= > >=``) of two values."""
+    """Arithmetic (``+ - * / % DIV``), comparison (``= <> < <= > >= DISTINCT``) or ``||``."""
 
     operator: str
     left: Expression
@@ -165,12 +165,55 @@ class Between(Node, frozen=True, eq=False):
     negated: bool
 
 
-class Like(Node, frozen=True, eq=False):
-    """``x LIKE 'a%_'`` or its negation; a backslash escapes."""
+class Like(Node, frozen=True, eq=False, omit_defaults=True):
+    """``x LIKE 'a%_'`` or its negation; a backslash escapes, or another character."""
 
     operand: Expression
     pattern: Expression
     negated: bool
+    escape: str = ""
+
+
+class IsTruth(Node, frozen=True, eq=False):
+    """``x IS [NOT] TRUE`` or FALSE."""
+
+    operand: Expression
+    truth: bool
+    negated: bool
+
+
+class Case(Node, frozen=True, eq=False):
+    """``CASE WHEN condition THEN result ... ELSE default END``."""
+
+    conditions: tuple[Expression, ...]
+    results: tuple[Expression, ...]
+    default: Expression
+
+
+class Cast(Node, frozen=True, eq=False):
+    """``CAST(x AS type)``; TRY_CAST gives NULL where it fails."""
+
+    operand: Expression
+    type_name: str
+    parameters: tuple[int, ...]
+    lenient: bool
+
+
+class Moment(Node, frozen=True, eq=False):
+    """``DATE '2026-01-31'`` or ``TIMESTAMP '2026-01-31 12:00:00'``."""
+
+    kind: str
+    text: str
+
+
+class Array(Node, frozen=True, eq=False):
+    """``ARRAY[1, 2]``."""
+
+    items: tuple[Expression, ...]
+
+
+class Leaf(Node, frozen=True, eq=False):
+    """A value that comes from elsewhere: rows and matches have classes of their own below this."""
 
 
 class EquivalenceItem(Node, frozen=True, eq=False):
@@ -200,6 +243,12 @@ Expression = (
     | InList
     | Between
     | Like
+    | IsTruth
+    | Case
+    | Cast
+    | Moment
+    | Array
+    | Leaf
     | Equivalence
 )
 
@@ -220,6 +269,28 @@ def children_of(node: Node) -> Iterator[Node]:
             yield value
         elif isinstance(value, tuple):
             yield from (item for item in value if isinstance(item, Node))
+
+
+def children(node: Expression) -> tuple[Expression, ...]:
+    """Return the expressions directly inside another."""
+    inner = (child for child in children_of(node) if not isinstance(child, _NAMES))
+    return tuple(inner)  # type: ignore[arg-type]  # nothing else stands there
+
+
+def with_children(node: _AnyNode, new: tuple[Expression, ...]) -> _AnyNode:
+    """Return an expression with other expressions inside it, in the order of ``children``."""
+    rest: Iterator[Any] = iter(new)
+
+    def placed(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(placed(item) for item in value)
+        return next(rest) if isinstance(value, Node) and not isinstance(value, _NAMES) else value
+
+    values = {field: placed(getattr(node, field)) for field in node.__struct_fields__}
+    return msgspec.structs.replace(node, **values)
+
+
+_NAMES = (Name, EquivalenceItem)
 
 
 def walk(node: Node) -> Iterator[Node]:

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.decimals import DIGITS_MAX
-from cepheid.expressions.arrow import Value, pa, pc
+from cepheid.expressions.arrow import Value, is_text, pa, pc
 from cepheid.kernels.segments import running_count, running_extreme, running_sum
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.arrange import Rows, as_whole
-from cepheid.row_pattern.operators import is_text
 
 Mask = NDArray[np.bool_]
 

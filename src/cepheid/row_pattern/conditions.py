@@ -8,7 +8,6 @@ its conjunction are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
 from typing import NamedTuple
 
 import msgspec
@@ -19,7 +18,7 @@ from cepheid.expressions.arrow import Value, pa
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.arrange import ArrangedRows
 from cepheid.row_pattern.plan import MatchPlan
-from cepheid.row_pattern.values import evaluate, evaluate_condition
+from cepheid.row_pattern.values import evaluate, true_rows
 
 Mask = NDArray[np.bool_]
 
@@ -47,9 +46,9 @@ def _prepare(plan: MatchPlan, rows: ArrangedRows, variable: str) -> Condition:
         holds = _holds(part, rows, variable, plan.text)
         if holds is not None:
             mask = holds if mask is None else mask & holds
-    joined = reduce(
-        lambda a, b: tree.Binary("AND", a, b, span=a.span.to(b.span)), rest[1:], rest[0]
-    ) if rest else None  # fmt: skip
+    joined = rest[0] if rest else None
+    if len(rest) > 1:
+        joined = tree.Logical("AND", tuple(rest), span=rest[0].span.to(rest[-1].span))
     return Condition(mask, joined)
 
 
@@ -72,9 +71,9 @@ def _of_own_row(node: tree.Expression, variable: str) -> tree.Expression:
 
 def conjuncts(node: tree.Expression) -> Iterator[tree.Expression]:
     """Yield the parts of a conjunction."""
-    if isinstance(node, tree.Binary) and node.operator == "AND":
-        yield from conjuncts(node.left)
-        yield from conjuncts(node.right)
+    if isinstance(node, tree.Logical) and node.operator == "AND":
+        for operand in node.operands:
+            yield from conjuncts(operand)
     else:
         yield node
 
@@ -120,14 +119,5 @@ def _holds(node: tree.Expression, rows: ArrangedRows, variable: str, text: str) 
         array = value if isinstance(value, pa.Array) else pa.repeat(value, rows.row_count)
         return rows.shifted(array, cell.navigation.shift)
 
-    value = evaluate_condition(node, leaf, text)
-    if isinstance(value, pa.Scalar):
-        return None if value.as_py() is True else np.zeros(rows.row_count, np.bool_)
-    return truth(value)
-
-
-def truth(value: Value) -> Mask:
-    """Return where a condition is true, and neither false nor NULL."""
-    known = value.fill_null(False) if value.null_count else value
-    found: Mask = known.to_numpy(zero_copy_only=False)
-    return found
+    mask = true_rows(node, leaf, rows.row_count, text)
+    return None if mask.all() else mask

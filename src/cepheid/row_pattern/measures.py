@@ -12,9 +12,8 @@ from cepheid.kernels.segments import locate
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.aggregates import aggregate
 from cepheid.row_pattern.arrange import ArrangedRows, Rows
-from cepheid.row_pattern.conditions import truth
 from cepheid.row_pattern.matches import MatchSet
-from cepheid.row_pattern.values import evaluate, evaluate_condition
+from cepheid.row_pattern.values import evaluate, true_rows
 
 Mask = NDArray[np.bool_]
 
@@ -200,6 +199,5 @@ class MeasureFrame:
         ]
         use = matches.of_variables(node.variables)
         if node.condition is not None:
-            condition = evaluate_condition(node.condition, leaf, self._text)
-            use = use & truth(full_length(condition, length))
+            use = use & true_rows(node.condition, leaf, length, self._text)
         return aggregate(node, arguments, use, matches.offsets, self._offsets, current, self._text)

@@ -125,7 +125,7 @@ def _misses_less(node: tree.Expression) -> bool:
     """
     if not any(_shifts(node)) or isinstance(node, tree.Cell):
         return True
-    strict = isinstance(node, tree.Unary | tree.InList | tree.Like)
+    strict = isinstance(node, tree.Unary | tree.Logical | tree.InList | tree.Like)
     strict |= isinstance(node, tree.Binary) and node.operator != "DISTINCT"
     return strict and all(_misses_less(child) for child in tree.children(node))
 
@@ -166,13 +166,10 @@ def _compared(
 
 
 def _constant(node: tree.Expression) -> Constant | None:
-    sign = 1
-    if isinstance(node, tree.Unary) and node.operator == "-":
-        sign, node = -1, node.operand
     if not isinstance(node, tree.Literal) or isinstance(node.value, bool) or node.value is None:
         return None
     if isinstance(node.value, str):
-        return node.value if sign > 0 else None
+        return node.value
     if isinstance(node.value, float) and not abs(node.value) < EXACT_MAX:
         return None
-    return sign * node.value
+    return node.value

@@ -152,7 +152,7 @@ def _parse_skip(reader: Reader) -> tree.Skip:
     return tree.Skip(mode, variable, span=reader.span_from(start))
 
 
-def _parse_within(reader: Reader) -> tree.Interval | tree.Literal | None:
+def _parse_within(reader: Reader) -> tree.Duration | tree.Literal | None:
     if not reader.take_words("WITHIN"):
         return None
     if reader.at_words("INTERVAL"):

@@ -13,11 +13,11 @@ from decimal import Decimal
 from typing import Any
 
 from cepheid.expressions.arrow import Value, pa
+from cepheid.expressions.vectors import INT64_MAX, INT64_MIN
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.aggregates import collector, exact_sum
 from cepheid.row_pattern.arrange import ArrangedRows
-from cepheid.row_pattern.operators import binary
-from cepheid.row_pattern.values import as_written, evaluate
+from cepheid.row_pattern.values import evaluate
 
 Scalar = Callable[["PartialMatch"], Any]
 RowScalar = Callable[["PartialMatch", int], Any]
@@ -337,10 +337,8 @@ class ScalarCompiler:
         match node:
             case tree.Literal(value=constant):
                 return lambda: constant
-            case tree.Binary(operator="AND"):
-                return _and
-            case tree.Binary(operator="OR"):
-                return _or
+            case tree.Logical(operator=operator):
+                return _all if operator == "AND" else _any
             case tree.Unary(operator="NOT"):
                 return lambda x: None if x is None else not x
             case tree.Unary(operator="-"):
@@ -348,7 +346,10 @@ class ScalarCompiler:
             case tree.IsNull(negated=negated):
                 return lambda x: (x is not None) == negated
             case tree.Binary(operator=sign, left=left, right=right) if sign in _COMPARE:
-                return _comparison(sign, left, right, self._slow(node))
+                if any(isinstance(side, tree.Literal) and side.digits for side in (left, right)):
+                    # A constant with more digits than a double has goes the slow way.
+                    return self._slow(node)
+                return _comparison(sign, self._slow(node))
             case tree.Binary(operator=sign) if sign in _ARITHMETIC:
                 return _sum(sign, self._slow(node))
         return self._slow(node)
@@ -356,7 +357,11 @@ class ScalarCompiler:
     def _slow(self, node: tree.Expression) -> Callable[..., Any]:
         """Return what a node does, by way of Arrow, one value at a time."""
         slots = tree.children(node)
-        names = tuple(tree.RowColumn(str(i), span=child.span) for i, child in enumerate(slots))
+        # A constant stays where it is, with all its digits.
+        names = tuple(
+            child if isinstance(child, tree.Literal) else tree.RowColumn(str(i), span=child.span)
+            for i, child in enumerate(slots)
+        )
         template = tree.with_children(node, names)
         if not slots:
             constant = evaluate(template, _no_leaf, self._text).as_py()
@@ -385,44 +390,27 @@ def _has_number(node: tree.Expression) -> bool:
     return isinstance(node, tree.MatchNumber) or any(map(_has_number, tree.children(node)))
 
 
-def _and(a: Any, b: Any) -> Any:
-    if a is False or b is False:
-        return False
-    return None if a is None or b is None else True
+def _all(*values: Any) -> Any:
+    return False if False in values else None if None in values else True
 
 
-def _or(a: Any, b: Any) -> Any:
-    if a is True or b is True:
-        return True
-    return None if a is None or b is None else False
+def _any(*values: Any) -> Any:
+    return True if True in values else None if None in values else False
 
 
-def _parts(sides: Sequence[tree.Expression]) -> list[tree.Expression]:
-    """Return expressions, and what stands behind a sign."""
-    return [side.operand if isinstance(side, tree.Unary) else side for side in sides]
-
-
-def _comparison(
-    sign: str, left: tree.Expression, right: tree.Expression, slow: Callable[..., Any]
-) -> Callable[[Any, Any], Any]:
+def _comparison(sign: str, slow: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     compare = _COMPARE[sign]
-
-    # A constant with more digits than a double has goes the slow way.
-    long = any(isinstance(part, tree.Literal) and part.digits for part in _parts((left, right)))
 
     def compared(a: Any, b: Any) -> Any:
         if a is None or b is None:
             return None
-        if not long and isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
+        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
             if a == a and b == b:  # NaN alone differs from itself.
                 return compare(a, b)
             return compare(a != a, b != b)
         if isinstance(a, str) and isinstance(b, str):
             return compare(a, b)
-        if not long:
-            return slow(a, b)
-        one, two = pa.scalar(a), pa.scalar(b)
-        return binary(sign, as_written(left, one, two), as_written(right, two, one)).as_py()
+        return slow(a, b)
 
     return compared
 
@@ -434,7 +422,10 @@ def _sum(sign: str, slow: Callable[..., Any]) -> Callable[[Any, Any], Any]:
         if a is None or b is None:
             return None
         if type(a) in _NUMBERS and type(b) in _NUMBERS:
-            return compute(a, b)
+            found = compute(a, b)
+            # What leaves 64 bits is refused the slow way.
+            if type(found) is float or INT64_MIN <= found <= INT64_MAX:
+                return found
         return slow(a, b)
 
     return computed
