@@ -210,9 +210,8 @@ def _logarithm(function: Callable[..., Any]) -> Callable[[Vector], Vector]:
 
 def _power(base: Vector, exponent: Vector) -> Vector:
     x, y = np.broadcast_arrays(_doubles(base), _doubles(exponent))
-    # The C library tells the sign of zero apart here, and the language does not.
-    data = np.where((x == 0) & (y < 0), np.inf, _arrow(pc.power, x, y))
-    # Nor does one stay one whatever the exponent is, as in Spark.
+    data = _arrow(pc.power, x, y).copy()
+    # One does not stay one whatever the exponent is, as in Spark and unlike the C library.
     data[(np.abs(x) == 1) & np.isinf(y) | (x == 1) & np.isnan(y)] = np.nan
     return Vector(data, both_valid(base.valid, exponent.valid), ValueKind.DOUBLE)
 

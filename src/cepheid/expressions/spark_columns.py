@@ -8,7 +8,6 @@ give NULL, and text that is compared with a time is one in UTC, whatever the set
 from __future__ import annotations
 
 import datetime as dt
-import math
 import re
 from collections.abc import Callable
 from functools import reduce
@@ -252,10 +251,7 @@ class Expressions:
             case "ROUND":
                 return self._rounded(call, columns[0], arguments)
             case "POWER":
-                base, exponent = (column.cast("double") for column in columns)
-                # The sign of zero means nothing.
-                pole = (base == 0) & (exponent < 0)
-                return sf.when(pole, sf.lit(math.inf)).otherwise(sf.power(base, exponent))
+                return sf.power(*(column.cast("double") for column in columns))
             case "NULLIF":
                 same = self._compared("=", arguments[0], arguments[1])
                 return sf.when(same, sf.lit(None)).otherwise(columns[0])

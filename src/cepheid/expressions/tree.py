@@ -302,6 +302,11 @@ def walk(node: Node) -> Iterator[Node]:
         stack.extend(reversed(list(children_of(here))))
 
 
+def contains(node: Node, kind: type[Node]) -> bool:
+    """Return whether a node, or one below it, is of a class."""
+    return any(isinstance(part, kind) for part in walk(node))
+
+
 Change = Callable[[Node], Node]
 
 

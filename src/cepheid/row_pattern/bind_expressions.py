@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -229,7 +229,7 @@ class Binder:
         return tree.Cell(navigation, body, span=node.span)
 
     def _check_named(self, node: tree.Navigate, variables: set[frozenset[str] | None]) -> None:
-        if not variables and not any(isinstance(n, tree.Navigate) for n in _walk(node.argument)):
+        if not variables and not tree.contains(node.argument, tree.Navigate):
             message = f"`{node.function}` needs a column or CLASSIFIER() to know its row"
             self._report("E605", message, node.span)
 
@@ -255,9 +255,3 @@ class Binder:
         return tree.Aggregate(
             call.function, arguments, over, final, call.distinct, condition, span=call.span
         )
-
-
-def _walk(node: tree.Expression) -> Iterator[tree.Expression]:
-    yield node
-    for child in tree.children(node):
-        yield from _walk(child)

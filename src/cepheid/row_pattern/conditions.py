@@ -91,14 +91,10 @@ def is_local(node: tree.Expression, variable: str) -> bool:
                 return False
             if navigation.variables is not None and variable not in navigation.variables:
                 return False
-            return not _has(body, tree.MatchNumber) and not (
-                navigation.shift and _has(body, tree.RowLabel)
+            return not tree.contains(body, tree.MatchNumber) and not (
+                navigation.shift and tree.contains(body, tree.RowLabel)
             )
     return all(is_local(child, variable) for child in tree.children(node))
-
-
-def _has(node: tree.Expression, kind: type) -> bool:
-    return isinstance(node, kind) or any(_has(child, kind) for child in tree.children(node))
 
 
 def _holds(node: tree.Expression, rows: ArrangedRows, variable: str, text: str) -> Mask | None:

@@ -60,7 +60,7 @@ def needs_of(plan: MatchPlan) -> Needs:
         thresholds,
         max((abs(shift) for e in expressions for shift in _shifts(e)), default=0),
         _why_whole(plan, shape),
-        any(_counts(e) for e in expressions),
+        any(tree.contains(e, tree.MatchNumber) for e in expressions),
     )
 
 
@@ -107,14 +107,7 @@ def _anchored(pattern: tree.Pattern) -> bool:
 
 
 def _shifts(node: tree.Expression) -> Iterator[int]:
-    if isinstance(node, tree.Cell):
-        yield node.navigation.shift
-    for child in tree.children(node):
-        yield from _shifts(child)
-
-
-def _counts(node: tree.Expression) -> bool:
-    return isinstance(node, tree.MatchNumber) or any(map(_counts, tree.children(node)))
+    return (part.navigation.shift for part in tree.walk(node) if isinstance(part, tree.Cell))
 
 
 def _misses_less(node: tree.Expression) -> bool:

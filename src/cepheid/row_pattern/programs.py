@@ -96,12 +96,6 @@ def build_programs(
     return _Writer(rows, variables, conditions, text).finished()
 
 
-def _walk(node: tree.Expression) -> Iterator[tree.Expression]:
-    yield node
-    for child in tree.children(node):
-        yield from _walk(child)
-
-
 class _Writer:
     def __init__(
         self,
@@ -361,7 +355,7 @@ class _Writer:
         return self._column_of[body]
 
     def _evaluated(self, body: tree.Expression) -> Value:
-        if any(isinstance(part, tree.RowLabel | tree.MatchNumber) for part in _walk(body)):
+        if tree.contains(body, tree.RowLabel) or tree.contains(body, tree.MatchNumber):
             raise NoProgramError
 
         def leaf(node: tree.Expression) -> Value:
@@ -397,7 +391,7 @@ class _Writer:
     def _ranked_texts(self, conditions: Sequence[tree.Expression]) -> dict[str, int]:
         """Return the rank of every text that conditions can compare."""
         found = set(self._variables)
-        for node in (part for condition in conditions for part in _walk(condition)):
+        for node in (part for condition in conditions for part in tree.walk(condition)):
             if isinstance(node, tree.Literal) and isinstance(node.value, str):
                 found.add(node.value)
             bodies: tuple[tree.Expression, ...] = ()

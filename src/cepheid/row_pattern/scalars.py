@@ -270,7 +270,7 @@ class ScalarCompiler:
         body = self._row(node.body)
         shift, offset = navigation.shift, navigation.offset
         place = -1 if navigation.variables is None else self._track(navigation.variables)
-        labelled = _reads_labels(node.body)
+        labelled = tree.contains(node.body, tree.RowLabel)
         self.dependencies.add((navigation, place, labelled))
         if place < 0:
             self.needs_start |= navigation.from_first or offset > 0 or labelled
@@ -296,7 +296,7 @@ class ScalarCompiler:
             if node.variables is not None:
                 labels = self.tracked[self._track(node.variables)]
             arguments = [self._row(argument) for argument in tree.children(node)]
-            self.needs_start |= any(_has_number(child) for child in tree.children(node))
+            self.needs_start |= tree.contains(node, tree.MatchNumber)
             tally = Tally(node, labels, arguments)
             self._tally_of[node] = tally
             self.tallies.append(tally)
@@ -304,7 +304,7 @@ class ScalarCompiler:
 
     def _row(self, node: tree.Expression) -> RowScalar:
         """Return an expression over one row as a function of the row."""
-        if not _reads_labels(node) and not _has_number(node):
+        if not tree.contains(node, tree.RowLabel) and not tree.contains(node, tree.MatchNumber):
             values = self._column(node)
             return lambda _, row: values[row]
         match node:
@@ -380,14 +380,6 @@ class ScalarCompiler:
 def _no_leaf(node: tree.Expression) -> Value:
     message = f"{type(node).__name__} has no value here"
     raise AssertionError(message)
-
-
-def _reads_labels(node: tree.Expression) -> bool:
-    return isinstance(node, tree.RowLabel) or any(map(_reads_labels, tree.children(node)))
-
-
-def _has_number(node: tree.Expression) -> bool:
-    return isinstance(node, tree.MatchNumber) or any(map(_has_number, tree.children(node)))
 
 
 def _all(*values: Any) -> Any:

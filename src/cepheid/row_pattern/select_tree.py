@@ -47,9 +47,8 @@ class Select(msgspec.Struct, frozen=True):
 
 
 def _has_aggregate(node: tree.Expression) -> bool:
-    if isinstance(node, tree.Call) and node.function in AGGREGATES:
-        return True
-    return any(_has_aggregate(child) for child in tree.children(node))
+    calls = (part for part in tree.walk(node) if isinstance(part, tree.Call))
+    return any(call.function in AGGREGATES for call in calls)
 
 
 def parse_select(text: str) -> Select:

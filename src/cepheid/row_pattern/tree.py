@@ -28,6 +28,8 @@ from cepheid.expressions.tree import (
     Node,
     Unary,
     children,
+    contains,
+    walk,
     with_children,
 )
 
@@ -74,6 +76,8 @@ __all__ = [
     "Unary",
     "Variable",
     "children",
+    "contains",
+    "walk",
     "with_children",
 ]
 

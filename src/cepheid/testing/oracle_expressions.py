@@ -266,7 +266,8 @@ def power(base: float, exponent: float) -> float:
     except OverflowError:
         return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
     except ValueError:
-        return math.inf if base == 0 else math.nan
+        odd = exponent % 2 == 1
+        return math.nan if base else math.copysign(math.inf, base) if odd else math.inf
 
 
 def exponential(x: float) -> float:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 from tests.unit.expressions.test_evaluate import Columns, check, evaluate
 
 from cepheid.errors import DataError
-from cepheid.expressions.evaluate import evaluate_vector, true_mask
+from cepheid.expressions.evaluate import MEANINGS, evaluate_vector, true_mask
+from cepheid.expressions.functions import ALIASES, FUNCTIONS, LANGUAGE_FUNCTIONS
 from cepheid.expressions.vectors import Vector, constant, vector_of
 from cepheid.language import tree
 from cepheid.language.parser import parse
@@ -246,3 +249,12 @@ def test_rounding_follows_the_decimal_text(values: list[float], digits: int) -> 
     rounded = evaluate_vector(expression, lambda _: column, len(column.data))
     wanted = [round_half_up(value, digits) for value in [*values, *ties]]
     np.testing.assert_array_equal(rounded.numbers, np.array(wanted, np.float64))
+
+
+def test_every_function_of_the_table_has_a_meaning_and_is_documented() -> None:
+    assert set(FUNCTIONS) == set(MEANINGS) - {"ARRAY"}
+    assert set(ALIASES.values()) <= set(FUNCTIONS)
+    docs = Path(__file__).parents[3] / "docs"
+    known = set(re.findall(r"[A-Z_0-9]+", (docs / "language.md").read_text("utf-8")))
+    assert set(LANGUAGE_FUNCTIONS) <= known
+    assert set(FUNCTIONS) <= set(re.findall(r"[A-Z_0-9]+", (docs / "sql.md").read_text("utf-8")))

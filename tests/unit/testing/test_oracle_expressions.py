@@ -136,6 +136,8 @@ FUNCTIONS: list[tuple[str, Value]] = [
     ("SQRT(-1)", math.nan),
     ("POWER(2, 10)", 1024.0),
     ("POWER(0, -1)", math.inf),
+    ("POWER(-0.0, -1)", -math.inf),
+    ("POWER(-0.0, -2)", math.inf),
     ("POWER(-8, 0.5)", math.nan),
     ("POWER(10, 400)", math.inf),
     ("POWER(-10, 401)", -math.inf),
