@@ -26,8 +26,7 @@ def _elementwise(
         # A value is of a type that lacks what the function asks of it.
         message = f"a function of {', '.join(str(v.type) for v in values)}, which it does not take"
         raise MisfitError(message) from error
-    result = pa.array(found, kind)
-    return result if arrays else result[0]
+    return pa.array(found, kind)
 
 
 class _Room:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from types import UnionType
 from typing import Any, TypeVar
 
 import msgspec
@@ -302,8 +303,8 @@ def walk(node: Node) -> Iterator[Node]:
         stack.extend(reversed(list(children_of(here))))
 
 
-def contains(node: Node, kind: type[Node]) -> bool:
-    """Return whether a node, or one below it, is of a class."""
+def contains(node: Node, kind: type[Node] | UnionType) -> bool:
+    """Return whether a node, or one below it, is of a class, or of one of several."""
     return any(isinstance(part, kind) for part in walk(node))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.expressions.arrow import Value, pa
+from cepheid.expressions.functions import FUNCTIONS
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.arrange import ArrangedRows
 from cepheid.row_pattern.plan import MatchPlan
@@ -41,7 +42,7 @@ def _prepare(plan: MatchPlan, rows: ArrangedRows, variable: str) -> Condition:
     condition = plan.conditions.get(variable)
     for part in conjuncts(condition) if condition is not None else ():
         if not is_local(part, variable):
-            rest.append(_of_own_row(part, variable))
+            rest.append(_lifted(_of_own_row(part, variable)))
             continue
         holds = _holds(part, rows, variable, plan.text)
         if holds is not None:
@@ -67,6 +68,35 @@ def _of_own_row(node: tree.Expression, variable: str) -> tree.Expression:
         return node
     inner = tuple(_of_own_row(child, variable) for child in tree.children(node))
     return tree.with_children(node, inner)
+
+
+def _lifted(node: tree.Expression) -> tree.Expression:
+    """Return a condition in which functions of values of one row are columns of that row.
+
+    They are then computed for all rows at once, and not for every partial match.
+    """
+    if isinstance(node, tree.Leaf):
+        return node
+    inner = tuple(map(_lifted, tree.children(node)))
+    node = tree.with_children(node, inner)
+    cells = [child for child in inner if isinstance(child, tree.Cell)]
+    values = (tree.Cell, tree.Literal, tree.Duration, tree.Moment)
+    one_row = len({cell.navigation for cell in cells}) == 1
+    if not (one_row and _is_strict(node) and all(isinstance(child, values) for child in inner)):
+        return node
+    body = tuple(child.body if isinstance(child, tree.Cell) else child for child in inner)
+    if any(tree.contains(part, tree.RowLabel | tree.MatchNumber) for part in body):
+        return node
+    return tree.Cell(cells[0].navigation, tree.with_children(node, body), span=node.span)
+
+
+def _is_strict(node: tree.Expression) -> bool:
+    """Return whether an expression is NULL if a value is, as where there is no row."""
+    if isinstance(node, tree.Call):
+        return FUNCTIONS[node.function].takes is not None
+    if isinstance(node, tree.Binary):
+        return node.operator != "DISTINCT"
+    return isinstance(node, tree.Unary | tree.Like)
 
 
 def conjuncts(node: tree.Expression) -> Iterator[tree.Expression]:

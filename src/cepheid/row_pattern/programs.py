@@ -355,7 +355,7 @@ class _Writer:
         return self._column_of[body]
 
     def _evaluated(self, body: tree.Expression) -> Value:
-        if tree.contains(body, tree.RowLabel) or tree.contains(body, tree.MatchNumber):
+        if tree.contains(body, tree.RowLabel | tree.MatchNumber):
             raise NoProgramError
 
         def leaf(node: tree.Expression) -> Value:

@@ -17,7 +17,7 @@ from cepheid.expressions.vectors import INT64_MAX, INT64_MIN
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.aggregates import collector, exact_sum
 from cepheid.row_pattern.arrange import ArrangedRows
-from cepheid.row_pattern.values import evaluate
+from cepheid.row_pattern.values import evaluate, evaluate_one
 
 Scalar = Callable[["PartialMatch"], Any]
 RowScalar = Callable[["PartialMatch", int], Any]
@@ -304,7 +304,7 @@ class ScalarCompiler:
 
     def _row(self, node: tree.Expression) -> RowScalar:
         """Return an expression over one row as a function of the row."""
-        if not tree.contains(node, tree.RowLabel) and not tree.contains(node, tree.MatchNumber):
+        if not tree.contains(node, tree.RowLabel | tree.MatchNumber):
             values = self._column(node)
             return lambda _, row: values[row]
         match node:
@@ -355,7 +355,7 @@ class ScalarCompiler:
         return self._slow(node)
 
     def _slow(self, node: tree.Expression) -> Callable[..., Any]:
-        """Return what a node does, by way of Arrow, one value at a time."""
+        """Return what a node does, by way of vectors of one value."""
         slots = tree.children(node)
         # A constant stays where it is, with all its digits.
         names = tuple(
@@ -364,22 +364,9 @@ class ScalarCompiler:
         )
         template = tree.with_children(node, names)
         if not slots:
-            constant = evaluate(template, _no_leaf, self._text).as_py()
+            constant = evaluate_one(template, (), self._text)
             return lambda: constant
-
-        def combine(*values: Any) -> Any:
-            def leaf(inner: tree.Expression) -> Value:
-                assert isinstance(inner, tree.RowColumn), "every child was replaced"
-                return pa.scalar(values[int(inner.name)])
-
-            return evaluate(template, leaf, self._text).as_py()
-
-        return combine
-
-
-def _no_leaf(node: tree.Expression) -> Value:
-    message = f"{type(node).__name__} has no value here"
-    raise AssertionError(message)
+        return lambda *values: evaluate_one(template, values, self._text)
 
 
 def _all(*values: Any) -> Any:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from cepheid.errors import BindError, CepheidError, DataError, Diagnostic
+from cepheid.events.schema import ValueKind
 from cepheid.expressions.arrow import Value, arrow_of, pa, read_value
 from cepheid.expressions.evaluate import FAULTS, Context, mask_in, value_in
-from cepheid.expressions.vectors import LeftRangeError, MisfitError, Vector, full_length
+from cepheid.expressions.vectors import LeftRangeError, MisfitError, Vector, constant, full_length
 from cepheid.row_pattern import tree
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 Leaf: TypeAlias = Callable[[tree.Expression], Value]
 """Gives the value of a cell, an aggregate, a column or MATCH_NUMBER()."""
+
+_PLAIN = (bool, int, float, str, NoneType)
+_PLAIN_KINDS = (ValueKind.BOOLEAN, ValueKind.INTEGER, ValueKind.DOUBLE)
 
 
 def evaluate(node: tree.Expression, leaf: Leaf, text: str = "") -> Value:
@@ -47,6 +52,25 @@ def evaluate(node: tree.Expression, leaf: Leaf, text: str = "") -> Value:
     if reading.length is None:
         return reading.guarded(node, lambda: arrow_of(vector)[0])
     return reading.guarded(node, lambda: arrow_of(full_length(vector, reading.length or 0)))
+
+
+def evaluate_one(node: tree.Expression, values: Sequence[object], text: str) -> object:
+    """Return the value of an expression whose columns are called 0, 1, ... and have one row."""
+
+    def leaf(inner: tree.Expression) -> Vector:
+        assert isinstance(inner, tree.RowColumn), "there is no other leaf"
+        value = values[int(inner.name)]
+        return constant(value) if isinstance(value, _PLAIN) else read_value(pa.array([value]))
+
+    reading = _Reading(leaf, text)
+    with np.errstate(all="ignore"):
+        vector = value_in(node, Context(leaf, reading.explain, sql=True))
+    if vector.valid is not None and not vector.valid[0]:
+        return None
+    if vector.kind in _PLAIN_KINDS and isinstance(vector.data, np.ndarray):
+        found: object = vector.data[0].item()
+        return found
+    return reading.guarded(node, lambda: arrow_of(vector)[0].as_py())
 
 
 def true_rows(node: tree.Expression, leaf: Leaf, length: int, text: str = "") -> Mask:
