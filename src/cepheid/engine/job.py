@@ -14,7 +14,7 @@ from cepheid.engine.program import Program
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.language import tree
 from cepheid.planner.accumulators import parts_of
-from cepheid.planner.plan import Evaluator, Plan, TrendPlan
+from cepheid.planner.plan import Evaluator, TrendPlan
 from cepheid.planner.template import Template
 
 UNKNOWN_CODE = 255
@@ -151,18 +151,6 @@ class Job:
 def looks_back(plan: TrendPlan) -> bool:
     """Return whether events look at single events before them, so that these are kept."""
     return plan.choice.evaluator is not Evaluator.LINEAR or bool(plan.partition.partial)
-
-
-def check_runs(plan: Plan) -> None:
-    """Refuse a plan that cannot be run, before any task starts.
-
-    Raises
-    ------
-    UnsupportedError
-        E404.
-    """
-    if isinstance(plan, TrendPlan):
-        lower(plan)
 
 
 def lower(plan: TrendPlan) -> Job:

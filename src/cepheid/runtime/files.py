@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import glob
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +20,17 @@ from cepheid.engine.listing import empty_matches
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.arriving import plain_table
 from cepheid.events.nanoseconds import in_units_of
+from cepheid.jobs.local_jobs import BATCH_ROWS, local_job
+from cepheid.jobs.ordering import SORT_ROWS_MAX, sort_events, with_ties_ordered
 from cepheid.kernels.columns import scan_times
+from cepheid.planner.plan import Plan
 from cepheid.runtime.local import (
-    SORT_ROWS_MAX,
     CompiledQueryLike,
     check_lists,
     reader_of,
-    run_batches,
     run_table,
-    sort_events,
 )
-from cepheid.runtime.local_jobs import BATCH_ROWS, list_batches
-from cepheid.runtime.ordering import with_ties_ordered
+from cepheid.runtime.local_trends import list_batches
 
 Progress = Callable[[int], None]
 """Told how many events were read, again and again."""
@@ -72,14 +71,17 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
     """
     schema = next(read_all(files[:1])).schema
     plan = compiled.with_schema(schema).plan
+    job, names = local_job(plan), names_read(plan, schema)
+    batches: Iterable[pa.Table] = _counted(read_all(files, names), progress)
+    if not job.in_order:
+        return job.answer(batches, schema)
     try:
-        batches = with_ties_ordered(_counted(read_all(files), progress), plan)
-        return run_batches(plan, batches, schema)
+        return job.answer(with_ties_ordered(batches, plan), schema)
     except DataError as error:
         unordered = error.diagnostics[0].code == "E509"
         if not unordered or count_events(files) > SORT_ROWS_MAX:
             raise
-    table = pa.concat_tables(list(read_all(files)), promote_options="permissive")
+    table = pa.concat_tables(list(read_all(files, names)), promote_options="permissive")
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         result = run_table(plan, table)
@@ -101,7 +103,8 @@ def list_files(
     schema = next(read_all(files[:1])).schema
     plan = check_lists(compiled.with_schema(schema).plan)
     job = lower(plan)
-    batches = with_ties_ordered(_counted(read_all(files), progress), plan)
+    names = names_read(plan, schema)
+    batches = with_ties_ordered(_counted(read_all(files, names), progress), plan)
     if not _in_order(files, plan.time):
         if count_events(files) > SORT_ROWS_MAX:
             message = f"the events are not in the order of `{plan.time}`"
@@ -110,6 +113,20 @@ def list_files(
         table = pa.concat_tables(list(batches), promote_options="permissive")
         batches = iter([sort_events(table, plan)])
     return empty_matches(job, schema).schema, list_batches(job, batches)
+
+
+def names_read(plan: Plan, schema: pa.Schema) -> list[str] | None:
+    """Return the columns of files that a plan reads; parts of a structure come with the whole."""
+    if plan.columns is None:
+        return None
+    # A query that reads no column counts events, of which some column is needed.
+    return present(schema.names, plan.columns) or schema.names[:1]
+
+
+def present(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return those of some names that are read; parts of a structure come with the whole."""
+    wanted = {name if name in names else name.partition(".")[0] for name in columns}
+    return [name for name in names if name in wanted]
 
 
 def list_path(compiled: CompiledQueryLike, pattern: str) -> pa.RecordBatchReader:

@@ -13,12 +13,12 @@ import pyarrow as pa
 from cepheid.engine.job import Job
 from cepheid.engine.live_panes import LivePanes, closing
 from cepheid.engine.results import build_table
+from cepheid.jobs.bucket import Arrived
+from cepheid.jobs.microbatch import Size
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import TrendPlan
 from cepheid.planner.trend_needs import live_pane
-from cepheid.runtime.bucket import Arrived
 from cepheid.runtime.live_trends import open_windows
-from cepheid.runtime.microbatch import Size
-from cepheid.runtime.work import Work
 
 _FIELDS: list[tuple[str, pa.DataType]] = [
     ("since", pa.int64()),

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from cepheid.engine.job import Job
 from cepheid.engine.listing import Owned
 from cepheid.engine.match_tables import MATCH_ID
+from cepheid.jobs.blobs import Batches
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import WindowKind
-from cepheid.runtime.local_jobs import list_batches
-from cepheid.runtime.spark_io import Batches
-from cepheid.runtime.work import Work
+from cepheid.runtime.local_trends import list_batches
 
 LISTING_ROWS = 1 << 20
 """Events of one step that lists matches, which looks again at the events of open windows."""

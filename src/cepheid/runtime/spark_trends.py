@@ -28,13 +28,13 @@ from cepheid.engine.summaries import (
     stretch_to_bytes,
 )
 from cepheid.engine.tables import table_from_bytes, table_to_bytes
+from cepheid.jobs.blobs import EVENTS, ROWS, STRETCH, Batches, Blob, blobs_to_batch, split
+from cepheid.jobs.work import Work
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind
 from cepheid.planner.trend_needs import shuffle_attributes
 from cepheid.runtime import spark_gpu
-from cepheid.runtime.blobs import EVENTS, ROWS, STRETCH, Blob, blobs_to_batch, split
-from cepheid.runtime.spark_io import REPORT_ROWS, Batches, begin_of, partition_id
-from cepheid.runtime.work import Work
+from cepheid.runtime.spark_io import REPORT_ROWS, begin_of, partition_id
 
 RAW_RATIO = 4
 """With fewer events for each matrix, the events themselves travel."""
