@@ -11,11 +11,11 @@ from cepheid import options, runtimes
 from cepheid.errors import Diagnostic
 from cepheid.events.schema import read_schema
 from cepheid.jobs.explain import explain_mermaid, explain_plan
+from cepheid.jobs.kind import compile_query
 from cepheid.language import tree
 from cepheid.language.formatter import format_query
 from cepheid.language.parser import parse
 from cepheid.planner.bind import Source
-from cepheid.planner.compile import compile_query
 from cepheid.planner.granularity import force_evaluator
 from cepheid.planner.plan import Evaluator, Plan, TrendPlan, trend_plan
 from cepheid.planner.ticks import TICKS_NS

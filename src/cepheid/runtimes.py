@@ -11,7 +11,7 @@ from os import fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cepheid import kinds as _kinds  # noqa: F401  # makes all kinds known
-from cepheid.jobs.kind import ReadsStreams, RunsFrames, kind_of
+from cepheid.jobs.kind import TaskKind, kind_of
 from cepheid.options import Held, holder_of
 
 if TYPE_CHECKING:
@@ -122,10 +122,15 @@ def run(asked: Request) -> Any:
     kind = kind_of(asked.query.plan)
     streams = named_streams(asked.query.plan, asked.events)
     held = {holder_of(events) for events in streams}
-    if isinstance(kind, RunsFrames) and (asked.spark is not None or Held.FRAME in held):
-        return kind.run_frames(asked.query, streams, asked.spark, asked.strategy)
-    if isinstance(kind, ReadsStreams) and len(streams) > 1:
-        return kind.run_streams(asked.query, streams, asked.strategy)
+    on_spark = asked.spark is not None or Held.FRAME in held
+    if on_spark and not isinstance(kind, TaskKind):
+        from cepheid.runtime.spark_select import run_frames
+
+        return run_frames(asked.query, streams, asked.spark, asked.strategy)
+    if len(streams) > 1:
+        from cepheid.runtime.select_run import run_streams
+
+        return run_streams(asked.query, streams, asked.strategy)
     one = asked._replace(events=streams[0])
     return RUNS[one.place](one)
 
@@ -217,8 +222,10 @@ def stream(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
     from cepheid.runtime.streams import named_streams
 
     kind, streams = kind_of(query.plan), named_streams(query.plan, events)
-    if isinstance(kind, RunsFrames):
-        return kind.stream_frames(query, streams, watermark, late)
+    if not isinstance(kind, TaskKind):
+        from cepheid.runtime.spark_select_stream import stream_select
+
+        return stream_select(query, streams, watermark=watermark, late=late)
     return stream_frame(query, streams[0], watermark=watermark, late=late)
 
 
@@ -244,9 +251,10 @@ def explain_store(query: CompiledQuery, store: Any, *, analyze: bool) -> str:
     """Tell which part of a store a query reads, and why."""
     from cepheid.runtime import store_run
 
-    kind = kind_of(query.plan)
-    if isinstance(kind, ReadsStreams):
-        return kind.explain_stores(query, store, analyze=analyze)
+    if query.plan.streams:
+        from cepheid.runtime.select_run import explain_select
+
+        return explain_select(query, store, analyze=analyze)
     return store_run.explain_store(query, store, analyze=analyze)
 
 

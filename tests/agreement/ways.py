@@ -34,7 +34,8 @@ from cepheid.jobs import local_jobs
 from cepheid.jobs.ordering import order_of, ordered
 from cepheid.planner.granularity import legal_evaluators
 from cepheid.planner.plan import trend_plan
-from cepheid.runtime import files, local_workload
+from cepheid.events import files
+from cepheid.runtime import local_workload
 from cepheid.store.secondary import can_index
 
 PATTERNS = ("trends", "matches")

@@ -17,8 +17,7 @@ ROWS = [
     for n in range(30)
 ]
 QUERIES = {
-    "aggregates": "RETURN k, COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) GROUP-BY k "
-    "WITHIN 8 s SLIDE 4 s",
+    "aggregates": "RETURN k, COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) GROUP-BY k WITHIN 8 s SLIDE 4 s",
     "trailing windows": "RETURN COUNT(*) PATTERN A+ WITHIN 3 s",
     "matches": "RETURN MATCHES PATTERN SEQ(A, B) WHERE A.x < B.x WITHIN 5 s",
     "attributes": "RETURN A.x, B.x PATTERN SEQ(A, B) WITHIN 5 s",

@@ -13,7 +13,8 @@ from cepheid.jobs.stepped import SteppedKind
 from cepheid.planner.plan import Choice, Evaluator, Granularity, Partition, Plan
 from cepheid.planner.strategies import Needs, needs_by_key
 
-ROWS = pa.schema([("key", pa.string()), ("number", pa.int64())])
+_FIELDS: dict[str, pa.DataType] = {"key": pa.string(), "number": pa.int64()}
+ROWS = pa.schema(_FIELDS)
 
 
 class ToyPlan(Plan, frozen=True, kw_only=True, tag="toy"):
@@ -33,11 +34,10 @@ class ToySteps(NamedTuple):
 
     def step(self, state: Counter[str], events: pa.Table) -> tuple[Counter[str], pa.Table]:
         seen, rows = Counter(state), []
-        for key in events[self.plan.key].to_pylist():
+        for key in map(str, events[self.plan.key].to_pylist()):
             seen[key] += 1
-            rows.append((key, seen[key]))
-        columns = list(zip(*rows, strict=True)) or [(), ()]
-        return seen, pa.table([pa.array(c, f.type) for c, f in zip(columns, ROWS)], schema=ROWS)
+            rows.append({"key": key, "number": seen[key]})
+        return seen, pa.Table.from_pylist(rows, ROWS)
 
     def advance(self, state: Counter[str], until: int) -> tuple[Counter[str], pa.Table]:
         return state, self.nothing()

@@ -27,7 +27,7 @@ from tests.situations.test_situations import SCHEMA as SITUATIONS
 from tests.situations.test_situations import table_of as situations_of
 
 import cepheid
-from cepheid.engine.job import Job
+from cepheid.engine.job import Job, job_of
 from cepheid.engine.live_panes import LivePanes
 from cepheid.engine.live_workload_snapshot import rules_from_bytes
 from cepheid.engine.select_counted import CountedJob
@@ -96,7 +96,7 @@ def of_panes() -> dict[str, State]:
     live = Live(cepheid.query(text), EVENTS.schema, delay=0, buckets=2)
     assert live.by_panes
     live.feed(EVENTS)
-    job = live.work.job()
+    job = job_of(live.work.plan)
     start = LivePanes.start(job, live_pane(job.plan), EVENTS.schema)
     data = max(live.data.values(), key=len)
     return {

@@ -16,9 +16,10 @@ from tests.runtime.cases import listed_cases, listing_cases, plain
 from cepheid.api import query
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import Job
-from cepheid.engine.listing import Owned, advance_matches, step_matches
+from cepheid.engine.listing import advance_matches, step_matches
 from cepheid.engine.step import PartitionState
 from cepheid.jobs.kind import needs_of
+from cepheid.jobs.owned import Owned
 from cepheid.jobs.task_jobs import task_job
 from cepheid.jobs.work import Work
 from cepheid.planner.plan import Plan, pattern_plan, trend_plan

@@ -164,6 +164,11 @@ def lower(plan: TrendPlan) -> Job:
     return Job(plan)
 
 
+def job_of(data: bytes) -> Job:
+    """Lower a plan that was written as JSON, as tasks have it."""
+    return lower(TrendPlan.from_json(data))
+
+
 def _check_supported(plan: TrendPlan) -> None:
     """Reject what cannot be run."""
     if plan.partition.partial:

@@ -8,8 +8,9 @@ they need, because reading and explaining a query needs neither Arrow nor numba.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
+from cepheid.language import tree
 from cepheid.planner.explain_parts import Section, describe_columns
 from cepheid.planner.explain_spark import describe_strategies
 from cepheid.planner.plan import Plan
@@ -38,6 +39,13 @@ class Kind(ABC):
 
     plans: ClassVar[type[Plan]]
     """The type of its plans."""
+
+    reads: ClassVar[type[tree.Query] | None] = None
+    """The type of its parsed queries, if the language has any."""
+
+    def compile(self, query: Any, text: str, source: Any) -> Plan:
+        """Plan a parsed query; all its mistakes are reported at once (E2xx, E3xx, E4xx)."""
+        raise AssertionError(query, text, source)
 
     @abstractmethod
     def describe(self, plan: Any, *, spark: bool) -> Described:
@@ -73,7 +81,10 @@ class Kind(ABC):
 
 
 class TaskKind(Kind):
-    """A kind whose jobs run inside tasks of Spark, which cuts their work as they need it."""
+    """A kind whose jobs run inside tasks of Spark, which cuts their work as they need it.
+
+    Spark runs the others with operators of its own.
+    """
 
     @abstractmethod
     def needs(self, plan: Any) -> Needs:
@@ -109,34 +120,26 @@ class TaskKind(Kind):
         del plan, columns
 
 
-@runtime_checkable
-class ReadsStreams(Protocol):
-    """A kind whose queries may read several streams."""
-
-    def run_streams(self, query: Any, streams: list[Any], strategy: str | None) -> Any:
-        """Run a query over two streams in process."""
-
-    def explain_stores(self, query: Any, stores: Any, *, analyze: bool) -> str:
-        """Tell which part of stores a query reads, and why."""
-
-
-@runtime_checkable
-class RunsFrames(Protocol):
-    """A kind that Spark runs with operators of its own, in place of tasks that run jobs."""
-
-    def run_frames(self, query: Any, streams: list[Any], spark: Any, strategy: str | None) -> Any:
-        """Run a query over DataFrames, files or stores."""
-
-    def stream_frames(self, query: Any, streams: list[Any], watermark: str, late: str) -> Any:
-        """Run a query over live streams."""
-
-
 _KINDS: dict[type[Plan], Kind] = {}
 
 
 def register(kind: Kind) -> None:
     """Make a kind known, so that its plans can be run."""
     _KINDS[kind.plans] = kind
+
+
+def compile_query(query: tree.Query, text: str, source: Any) -> Plan:
+    """Plan a parsed query.
+
+    Raises
+    ------
+    BindError
+        With every mistake of the query, ten at most.
+    UnsupportedError
+        If the query is right but asks for something that does not exist yet.
+    """
+    kind = next(kind for kind in _KINDS.values() if kind.reads is type(query))
+    return kind.compile(query, text, source)
 
 
 def kind_of(plan: Plan) -> Kind:

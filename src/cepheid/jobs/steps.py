@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
-from cepheid.engine.listing import Owned
 from cepheid.errors import DataError, Diagnostic
 from cepheid.jobs.bucket import Arrived
 from cepheid.jobs.local_jobs import SITUATION_ROWS, slices_of
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import slices
+from cepheid.jobs.owned import Owned
 from cepheid.jobs.work import Work
 from cepheid.memory_limits import collect
 from cepheid.planner.plan import Plan

@@ -7,9 +7,9 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from cepheid.engine.listing import Owned
 from cepheid.jobs.blobs import Batches, Blob
 from cepheid.jobs.kind import TaskKind
+from cepheid.jobs.owned import Owned
 from cepheid.jobs.work import Work
 
 

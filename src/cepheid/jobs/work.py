@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 import pyarrow as pa
 
-from cepheid.engine.job import Job, lower
 from cepheid.events.nanoseconds import in_microseconds
 from cepheid.jobs.kind import Kind, kind_of
-from cepheid.planner.plan import Plan, TrendPlan
+from cepheid.planner.plan import Plan
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -42,10 +41,6 @@ class Work(msgspec.Struct, frozen=True):
     def planned(self) -> Plan:
         """Read the plan."""
         return self.kind.plans.from_json(self.plan)
-
-    def job(self) -> Job:
-        """Return the job of the plan."""
-        return lower(TrendPlan.from_json(self.plan))
 
     @property
     def time(self) -> str:

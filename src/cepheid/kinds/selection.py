@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cepheid.jobs.kind import Described, Kind
+from cepheid.language import tree
+from cepheid.planner.bind import Source
+from cepheid.planner.bind_select import compile_select
 from cepheid.planner.explain_select import describe_select, mermaid_of_select, title_of_select
 from cepheid.planner.plan import SelectPlan
 
@@ -18,6 +21,11 @@ class SelectKind(Kind):
     """Queries without a pattern. Spark runs most of them with operators of its own."""
 
     plans = SelectPlan
+    reads = tree.SelectQuery
+
+    def compile(self, query: tree.SelectQuery, text: str, source: Source) -> SelectPlan:
+        """Plan a parsed query; all its mistakes are reported at once."""
+        return compile_select(query, text, source)
 
     def describe(self, plan: SelectPlan, *, spark: bool) -> Described:
         """Describe a plan in words, with ``spark`` also how it runs there."""
@@ -50,27 +58,3 @@ class SelectKind(Kind):
         from cepheid.runtime.select_store import answer_from_index
 
         return answer_from_index(plan, snapshot, method)
-
-    def run_streams(self, query: Any, streams: list[Any], strategy: str | None) -> Any:
-        """Join two streams in process."""
-        from cepheid.runtime.select_run import run_streams
-
-        return run_streams(query, streams, strategy)
-
-    def explain_stores(self, query: Any, stores: Any, *, analyze: bool) -> str:
-        """Tell which part of stores a query reads, and why."""
-        from cepheid.runtime.select_run import explain_select
-
-        return explain_select(query, stores, analyze=analyze)
-
-    def run_frames(self, query: Any, streams: list[Any], spark: Any, strategy: str | None) -> Any:
-        """Run a query over DataFrames, files or stores with operators of Spark."""
-        from cepheid.runtime.spark_select import run_frames
-
-        return run_frames(query, streams, spark, strategy)
-
-    def stream_frames(self, query: Any, streams: list[Any], watermark: str, late: str) -> Any:
-        """Run a query over live streams with operators of Spark."""
-        from cepheid.runtime.spark_select_stream import stream_select
-
-        return stream_select(query, streams, watermark=watermark, late=late)

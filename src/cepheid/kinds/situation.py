@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from cepheid.jobs.kind import Described
 from cepheid.jobs.stepped import SteppedKind
+from cepheid.language import tree
+from cepheid.planner.bind import Source
+from cepheid.planner.bind_situations import compile_situations
 from cepheid.planner.explain_situations import describe_situations, mermaid_of, title_of
 from cepheid.planner.plan import SituationPlan
 from cepheid.planner.situation_needs import needs_of_situations
@@ -23,6 +26,11 @@ class SituationKind(SteppedKind):
     """Queries that define situations. Tasks of Spark may also summarise stretches of events."""
 
     plans = SituationPlan
+    reads = tree.SituationQuery
+
+    def compile(self, query: tree.SituationQuery, text: str, source: Source) -> SituationPlan:
+        """Plan a parsed query; all its mistakes are reported at once."""
+        return compile_situations(query, text, source)
 
     def needs(self, plan: SituationPlan) -> Needs:
         """Tell what a query asks of a runtime that cuts its work."""

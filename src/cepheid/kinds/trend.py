@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cepheid.jobs.kind import Described, TaskKind
+from cepheid.language import tree
+from cepheid.planner.bind import Source
+from cepheid.planner.compile import compile_trends
 from cepheid.planner.explain_trends import describe_trends, mermaid_of_trends, title_of_trends
 from cepheid.planner.plan import TrendPlan
 from cepheid.planner.strategies import Needs
@@ -22,6 +25,11 @@ class TrendKind(TaskKind):
     """Queries with a pattern of events. Each runtime has a job of its own for them."""
 
     plans = TrendPlan
+    reads = tree.Query
+
+    def compile(self, query: tree.Query, text: str, source: Source) -> TrendPlan:
+        """Plan a parsed query; all its mistakes are reported at once."""
+        return compile_trends(query, text, source)
 
     def needs(self, plan: TrendPlan) -> Needs:
         """Tell what a query asks of a runtime that cuts its work."""

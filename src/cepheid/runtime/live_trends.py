@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from cepheid.engine.events import Columns, KeyTable
-from cepheid.engine.job import lower
+from cepheid.engine.job import job_of, lower
 from cepheid.engine.partials import RowsOfRuns, is_whole
 from cepheid.engine.results import build_table
 from cepheid.engine.snapshot import state_from_bytes
@@ -26,7 +26,7 @@ class LiveTrends(LiveSteps):
     @staticmethod
     def of(work: Work) -> LiveTrends:
         """Make the job of a plan of events."""
-        return LiveTrends(work, steps_of(work.job(), work.schema))
+        return LiveTrends(work, steps_of(job_of(work.plan), work.schema))
 
     def measure(self, state: PartitionState, came: Arrived) -> Size:
         """Count partitions, and windows that have begun."""
@@ -41,7 +41,7 @@ class LiveTrends(LiveSteps):
         """
         if not self.plan.emits_early or not len(came.on_time):
             return []
-        job = self.work.job()
+        job = job_of(self.work.plan)
         state = state_from_bytes(job, data)
         rows: RowsOfRuns = [[] for _ in range(job.outputs)]
         for part in slices(came.waiting, TrendSteps(job, self.work.schema).batch_rows):

@@ -10,11 +10,11 @@ import pyarrow as pa
 from cepheid.engine.select_join import join_tables
 from cepheid.engine.select_rows import filter_rows
 from cepheid.engine.select_windows import Aggregation
+from cepheid.events.files import present
 from cepheid.jobs.local_jobs import BATCH_ROWS, slices_of
 from cepheid.jobs.ordering import sort_events
 from cepheid.planner.plan import SelectPlan
 from cepheid.planner.select_plan import Extent, SelectKind, SelectStream
-from cepheid.runtime.files import present
 
 
 class LocalSelect(NamedTuple):

@@ -10,18 +10,12 @@ import pyarrow as pa
 from cepheid.engine.distinct_windows import few_windows
 from cepheid.engine.job import Job, lower
 from cepheid.engine.linear_state import Rows
-from cepheid.engine.listing import (
-    EVERYTHING,
-    Owned,
-    empty_matches,
-    finish_matches,
-    is_enough,
-    step_matches,
-)
+from cepheid.engine.listing import empty_matches, finish_matches, is_enough, step_matches
 from cepheid.engine.results import build_table
 from cepheid.engine.step import PartitionState, finish, step
 from cepheid.jobs import local_jobs
 from cepheid.jobs.local_jobs import slices_of
+from cepheid.jobs.owned import EVERYTHING, Owned
 from cepheid.memory_limits import collect
 from cepheid.runtime.trend_steps import TrendSteps
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from cepheid.events.arriving import as_table, plain_reader
+from cepheid.events.files import find_files, present, read_all
 from cepheid.jobs.local_jobs import BATCH_ROWS, slices_of
 from cepheid.jobs.ordering import put_together
-from cepheid.runtime.files import find_files, present, read_all
 from cepheid.store.event_store import EventStore
 from cepheid.store.snapshot import Cover, Interval, Snapshot
 

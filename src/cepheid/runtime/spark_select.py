@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
+from cepheid.events.files import find_files
 from cepheid.language import tree
 from cepheid.language.formatter import as_written
 from cepheid.options import Held, holder_of
 from cepheid.planner.plan import SelectPlan
 from cepheid.planner.select_plan import Extent, SelectKind
-from cepheid.runtime.files import find_files
 from cepheid.runtime.select_run import with_schemas
 from cepheid.runtime.select_sources import EventSource, source_of
 from cepheid.runtime.select_store import IndexPlan, limit_stores, plan_index, run_index

@@ -11,7 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.listing import Owned
 from cepheid.engine.situation_compose import compose, summarise_events
 from cepheid.engine.situation_job import SituationJob
 from cepheid.engine.situation_stretches import KEY, TIME
@@ -24,6 +23,7 @@ from cepheid.jobs.blobs import (
     blobs_to_batch,
     split,
 )
+from cepheid.jobs.owned import Owned
 from cepheid.jobs.work import Work
 from cepheid.planner.plan import SituationPlan
 from cepheid.runtime.spark_io import REPORT_ROWS

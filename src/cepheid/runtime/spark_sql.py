@@ -25,12 +25,11 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, PartitioningColumn,
 from cepheid import kinds as _kinds  # noqa: F401  # Spark analyses calls in a process of its own
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.events.schema import EventSchema, read_schema
-from cepheid.jobs.kind import needs_of
+from cepheid.jobs.kind import compile_query, needs_of
 from cepheid.jobs.ordering import STEP_ROWS, ordered, slices
 from cepheid.jobs.work import Work
 from cepheid.language.parser import parse
 from cepheid.planner.bind import Source
-from cepheid.planner.compile import compile_query
 from cepheid.planner.plan import Plan, SelectPlan
 from cepheid.runtime.local import run_batches
 from cepheid.runtime.scan import Slice, cut, find_paths, flat_schema, read_footers, units_of

@@ -16,10 +16,10 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from cepheid.engine.listing import Owned
 from cepheid.events.nanoseconds import in_microseconds
 from cepheid.jobs.blobs import Batches
 from cepheid.jobs.kind import kind_of, needs_of, task_kind
+from cepheid.jobs.owned import Owned
 from cepheid.jobs.task_jobs import task_job
 from cepheid.jobs.work import Work
 from cepheid.planner.plan import (

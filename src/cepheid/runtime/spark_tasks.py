@@ -15,12 +15,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.listing import EVERYTHING, Owned
 from cepheid.engine.tables import table_to_bytes
 from cepheid.errors import DataError, Diagnostic
 from cepheid.jobs.blobs import EVENTS, Batches, Blob, blobs_of, blobs_to_batch, split
 from cepheid.jobs.kind import needs_of
 from cepheid.jobs.ordering import ordered, slices
+from cepheid.jobs.owned import EVERYTHING, Owned
 from cepheid.jobs.task_jobs import composing, merging, task_job
 from cepheid.jobs.work import Work
 from cepheid.planner.plan import Plan
