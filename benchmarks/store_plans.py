@@ -15,14 +15,14 @@ import numpy as np
 from benchmarks.store_queries import DEVIATIONS, random_query
 
 import cepheid
-from cepheid.planner.plan import trend_plan
-from cepheid.row_pattern.bind import bind_clause
-from cepheid.row_pattern.statement import read_statement
-from cepheid.runtime.local import run_batches
-from cepheid.runtime.store_run import events_of
-from cepheid.runtime.store_sql import question_of, run_planned
+from cepheid.kinds.row_pattern.bind import bind_clause
+from cepheid.kinds.row_pattern.statement import read_statement
+from cepheid.kinds.row_pattern.store import question_of, run_planned
+from cepheid.kinds.trend.replay import best_chain, plan_replay
+from cepheid.plans.plan import trend_plan
+from cepheid.runtimes.local import run_batches
+from cepheid.runtimes.store import events_of
 from cepheid.store.cost import SymbolCost
-from cepheid.store.pattern_plan import best_chain, plan_replay
 from cepheid.store.replay_plan import ReplayPlan
 from cepheid.store.row_plan import chain_of, plan_rows
 from cepheid.store.selection import Picked

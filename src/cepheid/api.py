@@ -12,13 +12,13 @@ from cepheid.errors import Diagnostic
 from cepheid.events.schema import read_schema
 from cepheid.jobs.explain import explain_mermaid, explain_plan
 from cepheid.jobs.kind import compile_query
+from cepheid.jobs.ticks import TICKS_NS
+from cepheid.kinds.trend.planning.granularity import force_evaluator
 from cepheid.language import tree
 from cepheid.language.formatter import format_query
 from cepheid.language.parser import parse
-from cepheid.planner.bind import Source
-from cepheid.planner.granularity import force_evaluator
-from cepheid.planner.plan import Evaluator, Plan, TrendPlan, trend_plan
-from cepheid.planner.ticks import TICKS_NS
+from cepheid.patterns.scope import Source
+from cepheid.plans.plan import Evaluator, Plan, TrendPlan, trend_plan
 
 
 class CompiledQuery(msgspec.Struct, frozen=True):

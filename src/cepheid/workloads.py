@@ -10,10 +10,10 @@ import msgspec
 from cepheid import options, runtimes
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
-from cepheid.planner.explain_workload import explain_shared
-from cepheid.planner.plan import TrendPlan, trend_plan
-from cepheid.planner.sharing import SharedPlan, share
-from cepheid.planner.ticks import TICKS_NS
+from cepheid.jobs.ticks import TICKS_NS
+from cepheid.kinds.workload.explain import explain_shared
+from cepheid.kinds.workload.sharing import SharedPlan, share
+from cepheid.plans.plan import TrendPlan, trend_plan
 
 
 class Workload(msgspec.Struct, frozen=True):

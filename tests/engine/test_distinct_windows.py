@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import cepheid
-from cepheid.engine import distinct_windows, select_windows
-from cepheid.runtime import local_trends
+from cepheid.kinds.selection import windows as select_windows
+from cepheid.kinds.trend import local as local_trends
+from cepheid.kinds.trend.windows import distinct_windows
 
 PATTERNS = [
     "SEQ(A, B)", "A+", "SEQ(A, B) AND C", "A+ AND B", "SEQ(NOT C, A, B)", "SEQ(A, B, NOT C)",

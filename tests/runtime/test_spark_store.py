@@ -13,9 +13,9 @@ from tests.runtime.test_spark import events_of
 from tests.store.small_store import small_parts
 
 import cepheid
-from cepheid.planner.plan import trend_plan
-from cepheid.runtime.spark_store import slices_of
-from cepheid.store.pattern_plan import plan_replay
+from cepheid.kinds.trend.replay import plan_replay
+from cepheid.plans.plan import trend_plan
+from cepheid.runtimes.spark.store import slices_of
 
 pytestmark = pytest.mark.spark
 

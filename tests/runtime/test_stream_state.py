@@ -17,24 +17,24 @@ from tests.engine.test_linear import SCHEMA, linear_queries
 from tests.runtime.cases import Case, golden_cases, listed_cases, same
 
 from cepheid.api import CompiledQuery, query
-from cepheid.engine import live_panes
-from cepheid.engine.events import Columns, KeyTable, read_times
-from cepheid.engine.job import lower
-from cepheid.engine.listing import advance_matches, step_matches
-from cepheid.engine.live_panes import place_panes
-from cepheid.engine.results import build_table
-from cepheid.engine.step import PartitionState, advance, step
 from cepheid.errors import BindError, DataError, QuerySyntaxError, UnsupportedError
+from cepheid.expressions.columns import Columns, KeyTable, read_times
 from cepheid.jobs import steps
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.work import Work
-from cepheid.planner.plan import Plan, TrendPlan, WindowKind, pattern_plan, trend_plan
-from cepheid.planner.trend_needs import live_pane
-from cepheid.runtime.live_by_panes import LiveByPanes, rows_of_panes
-from cepheid.runtime.local import run_table
-from cepheid.runtime.spark_schema import result_schema_of
+from cepheid.kinds.trend.live_by_panes import LiveByPanes, rows_of_panes
+from cepheid.kinds.trend.planning.needs import live_pane
+from cepheid.kinds.trend.program.job import lower
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows import panes as live_panes
+from cepheid.kinds.trend.windows.list_step import advance_matches, step_matches
+from cepheid.kinds.trend.windows.panes import place_panes
+from cepheid.kinds.trend.windows.step import PartitionState, advance, step
+from cepheid.plans.plan import Plan, TrendPlan, WindowKind, pattern_plan, trend_plan
+from cepheid.runtimes.local import run_table
+from cepheid.spark.schema import result_schema_of
 from cepheid.testing.harness import stream
 from cepheid.testing.query_strategies import cases
 from cepheid.testing.strategies import streams

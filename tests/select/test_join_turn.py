@@ -16,9 +16,9 @@ import cepheid
 from cepheid.errors import DataError
 from cepheid.jobs.bucket import Outcome
 from cepheid.jobs.work import Work
-from cepheid.planner.plan import Plan, select_plan
-from cepheid.runtime import live_join
-from cepheid.runtime.live_join import empty_pairs, turn_joined
+from cepheid.kinds.selection import live_join
+from cepheid.kinds.selection.live_join import empty_pairs, turn_joined
+from cepheid.plans.plan import Plan, select_plan
 from cepheid.testing.oracle_select import evaluate_select
 
 Events = list[dict[str, Any]]

@@ -10,11 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
+from cepheid.jobs.explain_parts import Section, describe_columns
+from cepheid.jobs.explain_spark import describe_strategies
 from cepheid.language import tree
-from cepheid.planner.explain_parts import Section, describe_columns
-from cepheid.planner.explain_spark import describe_strategies
-from cepheid.planner.plan import Plan
-from cepheid.planner.strategies import Needs
+from cepheid.plans.needs import Needs
+from cepheid.plans.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,9 +7,10 @@ from tests.queries import PAPER_QUERIES, VALID_QUERIES
 
 from cepheid.api import query
 from cepheid.jobs.explain import explain_mermaid
+from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
 from cepheid.language.formatter import format_expression, format_pattern
 from cepheid.language.parser import parse
-from cepheid.planner.plan import (
+from cepheid.plans.plan import (
     Evaluator,
     Granularity,
     OutputKind,
@@ -18,8 +19,7 @@ from cepheid.planner.plan import (
     WindowKind,
     trend_plan,
 )
-from cepheid.planner.rewrite import rewrite_pattern
-from cepheid.planner.template import START
+from cepheid.plans.template import START
 
 
 def plan(text: str, **options: object) -> Plan:
