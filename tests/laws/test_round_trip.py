@@ -15,7 +15,7 @@ from cepheid.expressions.format import KEYWORDS
 from cepheid.language.formatter import format_query, format_text
 from cepheid.language.lexer import comments_of
 from cepheid.language.parser import parse
-from cepheid.planner.plan import Plan
+from cepheid.plans.plan import Plan
 from cepheid.testing.query_strategies import Case, cases
 
 CORPUS = [*VALID_QUERIES, *SITUATION_QUERIES, *SELECT_QUERIES, *PAPER_QUERIES.values()]
