@@ -19,7 +19,7 @@ from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.statement import read_statement
 from cepheid.kinds.row_pattern.store import question_of, run_planned
 from cepheid.kinds.trend.replay import best_chain, plan_replay
-from cepheid.plans.plan import trend_plan
+from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.local import run_batches
 from cepheid.runtimes.store import events_of
 from cepheid.store.cost import SymbolCost
@@ -104,15 +104,15 @@ class AskedTrends:
         self._plan = query.with_schema(store.schema).plan
 
     def costs(self) -> list[list[SymbolCost]]:
-        chain = best_chain(self._store.snapshot(), trend_plan(self._plan))
+        chain = best_chain(self._store.snapshot(), TrendPlan.of(self._plan))
         return [] if chain is None else chain.costs
 
     def run(self, picked: Picked | None, method: str) -> Run:
         snapshot = self._store.snapshot()
-        replay = plan_replay(snapshot, trend_plan(self._plan), method, picked)
+        replay = plan_replay(snapshot, TrendPlan.of(self._plan), method, picked)
         events = events_of(snapshot, self._plan, replay)
         return Run(
-            replay, len(run_batches(trend_plan(self._plan), events, snapshot.manifest.schema))
+            replay, len(run_batches(TrendPlan.of(self._plan), events, snapshot.manifest.schema))
         )
 
 

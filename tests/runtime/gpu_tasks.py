@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from tests.spark_options import options
 
 import cepheid
-from cepheid.plans.plan import trend_plan
+from cepheid.plans.plan import TrendPlan
 
 TEXT = (
     "RETURN key, COUNT(*), SUM(A.price) PATTERN SEQ(A+, B) WHERE [key] GROUP-BY key "
@@ -48,7 +48,7 @@ def observe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     list(batches)
     table = events()
     summariser: Any = summariser_of(
-        lower(trend_plan(cepheid.query(TEXT).with_schema(table.schema).plan))
+        lower(TrendPlan.of(cepheid.query(TEXT).with_schema(table.schema).plan))
     )
     summariser.feed(table, last=True)
     done = summariser.scheduler.done["gpu"] if hasattr(summariser, "scheduler") else 0

@@ -29,7 +29,7 @@ from cepheid.kinds.workload.combine_results import united_schema
 from cepheid.kinds.workload.live import LiveWorkload, RulesWork
 from cepheid.kinds.workload.live_snapshot import rules_from_bytes
 from cepheid.plans import plan as plan_module
-from cepheid.plans.plan import Plan, pattern_plan, trend_plan
+from cepheid.plans.plan import Plan, TrendPlan
 from cepheid.spark.schema import result_schema_of
 from cepheid.testing.harness import stream
 from cepheid.testing.strategies import streams
@@ -49,9 +49,7 @@ MORE = [
 def work_of(rules: Mapping[str, str], schema: pa.Schema, delay: int) -> RulesWork:
     """Return the work of rules over one bucket."""
     plans = {name: query(text).with_schema(schema).plan for name, text in rules.items()}
-    columns = united_schema(
-        {n: result_schema_of(pattern_plan(plan), schema) for n, plan in plans.items()}
-    )
+    columns = united_schema({n: result_schema_of(plan, schema) for n, plan in plans.items()})
     first = next(iter(plans.values()))
     work = Work.of(first, schema, columns, 1, delay=delay)
     named = tuple((n, plan.to_json()) for n, plan in plans.items())
@@ -88,7 +86,7 @@ def live(rules: Mapping[str, str], schema: pa.Schema) -> dict[str, Plan]:
     for name, text in rules.items():
         plan = query(text).with_schema(schema).plan
         try:
-            check_windows(trend_plan(plan))
+            check_windows(TrendPlan.of(plan))
         except UnsupportedError:
             continue
         plans[name] = plan
@@ -96,7 +94,7 @@ def live(rules: Mapping[str, str], schema: pa.Schema) -> dict[str, Plan]:
 
 
 def agree(rows: list[dict[str, Any]], plan: Plan, events: pa.Table, schema: pa.Schema) -> None:
-    names = result_schema_of(pattern_plan(plan), schema).names
+    names = result_schema_of(plan, schema).names
     own = [{name: row[name] for name in names} for row in rows]
     expected = expected_of(plan, ordered(events, plan)) if len(events) else []
     assert same(pa.Table.from_pylist(own), expected), (plan.text, own, expected)

@@ -13,7 +13,6 @@ from tests.situations.cases import GROUPS, SECOND_US, Case, cases, streams
 import cepheid
 from cepheid.kinds.situation import tuning as situation_tuning
 from cepheid.language.tree import Relation
-from cepheid.plans.plan import pattern_plan
 from cepheid.runtimes.local import run_table
 from cepheid.testing import evaluate
 
@@ -33,7 +32,7 @@ def check(text: str, events: list[dict[str, object]], sizes: tuple[int, ...] = (
     table = table_of(events)
     plan = query.with_schema(table.schema).plan
     for size in sizes:
-        actual = run_table(pattern_plan(plan), table, batch_rows=size).to_pylist()
+        actual = run_table(plan, table, batch_rows=size).to_pylist()
         assert actual == expected, (text, size)
     return len(expected)
 

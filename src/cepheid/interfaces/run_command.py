@@ -22,7 +22,6 @@ from cepheid.api import CompiledQuery
 from cepheid.events.files import find_files
 from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.interfaces.console import StandardOutput, cell, notify, say_data, show
-from cepheid.plans.plan import SelectPlan
 from cepheid.runtimes.files import list_files, run_files
 from cepheid.workloads import Workload
 
@@ -35,12 +34,9 @@ ROWS_SHOWN_MAX = 50
 def named_inputs(compiled: CompiledQuery, inputs: list[str]) -> str | dict[str, str]:
     """Return the files of a query, by the names of its streams if it reads two."""
     plan = compiled.plan
-    if not isinstance(plan, SelectPlan):
+    if len(set(plan.streams)) < 2:
         return inputs[0]
-    select = plan.select
-    if len({stream.name for stream in select.streams}) == 1:
-        return inputs[0]
-    known = [stream.name for stream in select.streams]
+    known = list(plan.streams)
     pairs = [text.partition("=") for text in inputs]
     wrong = [
         text
@@ -57,7 +53,7 @@ def named_inputs(compiled: CompiledQuery, inputs: list[str]) -> str | dict[str, 
     return {name: files for name, _, files in pairs}
 
 
-def _run_select(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Table:
+def _run_streams(compiled: CompiledQuery, streams: dict[str, str]) -> pa.Table:
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         result: pa.Table = compiled.run(streams)
@@ -67,8 +63,8 @@ def _run_select(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Ta
 
 def run_query(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Table:
     """Run a query over the files that a pattern names, with progress on a terminal."""
-    if not isinstance(streams, str) or isinstance(compiled.plan, SelectPlan):
-        return _run_select(compiled, streams)
+    if not isinstance(streams, str):
+        return _run_streams(compiled, streams)
     files = find_files(streams)
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} events"), TimeElapsedColumn())

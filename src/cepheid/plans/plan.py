@@ -237,9 +237,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         return False
 
     @property
+    def shares_passes(self) -> bool:
+        """Return whether several such queries can run in one pass, as a workload."""
+        return False
+
+    @property
     def orders_ties(self) -> bool:
         """Return whether events of equal time come one after the other (§1.3)."""
         return True
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        """Narrow a plan to a kind; whoever calls this knows the kind."""
+        assert isinstance(plan, cls), f"{plan.what} goes another way"
+        return plan
 
     def to_json(self) -> bytes:
         """Return the plan as JSON."""
@@ -278,6 +289,11 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
     globals: tuple[GlobalPredicate, ...]
     window: WindowPlan
     output: Output
+
+    @property
+    def shares_passes(self) -> bool:
+        """Return whether several such queries can run in one pass, as a workload."""
+        return True
 
     @property
     def limit(self) -> int | None:
@@ -331,31 +347,3 @@ def _union(kind: type[PlanType]) -> type[PlanType]:
     """Return what bytes may be: a plan of a kind or, for the header of all, of any kind."""
     kinds = kind.__subclasses__()
     return Union[tuple(kinds)] if kinds else kind  # type: ignore[return-value]  # noqa: UP007  # a type made of types
-
-
-PatternPlan = TrendPlan | SituationPlan
-"""Plans of queries with a pattern, of events or of situations."""
-
-
-def pattern_plan(plan: Plan) -> PatternPlan:
-    """Return a plan that is none of a SELECT; whoever calls this has asked before."""
-    assert isinstance(plan, PatternPlan), "a SELECT goes another way"
-    return plan
-
-
-def trend_plan(plan: Plan) -> TrendPlan:
-    """Return a plan of events; whoever calls this has asked before."""
-    assert isinstance(plan, TrendPlan), "situations and SELECT go another way"
-    return plan
-
-
-def select_plan(plan: Plan) -> SelectPlan:
-    """Return a plan of a SELECT; whoever calls this has asked before."""
-    assert isinstance(plan, SelectPlan), "patterns go another way"
-    return plan
-
-
-def situation_plan(plan: Plan) -> SituationPlan:
-    """Return a plan of situations; whoever calls this has asked before."""
-    assert isinstance(plan, SituationPlan), "other queries go another way"
-    return plan

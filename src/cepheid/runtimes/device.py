@@ -13,14 +13,14 @@ from cepheid.accelerator.schedule import MOST_ROWS, Pace, Place, Scheduler
 from cepheid.arrays.columns import KeyTable
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.events.arriving import as_table, plain_reader
+from cepheid.jobs.kind import kind_of
 from cepheid.jobs.ordering import put_together, sort_events
 from cepheid.kinds.trend.ordered_input import Gate
-from cepheid.kinds.trend.planning.needs import why_no_trends_on_device
 from cepheid.kinds.trend.program.job import Job, lower
 from cepheid.kinds.trend.program.partials import key_table
 from cepheid.kinds.trend.program.results import build_table
 from cepheid.kinds.trend.windows.summaries import Composer
-from cepheid.plans.plan import Plan, TrendPlan, trend_plan
+from cepheid.plans.plan import Plan, TrendPlan
 from cepheid.runtimes import local
 
 BATCH_ROWS = 1 << 24
@@ -33,18 +33,12 @@ SMALL_ROWS = 1 << 20
 def explain_device(plan: Plan) -> str:
     """Return in a line where a plan runs with ``device="auto"``, and why."""
     found, name = find_device()
-    why = _why_not(plan)
+    why = kind_of(plan).why_not_on_device(plan)
     if why:
         return f"device  cpu: {why}"
     if found is not Found.GPU:
         return f"device  cpu: {name}"
     return f"device  gpu: {name}; tables of fewer than {SMALL_ROWS:,} events stay on the cpu"
-
-
-def _why_not(plan: Plan) -> str:
-    if not isinstance(plan, TrendPlan):
-        return "only aggregates of matches run on a GPU"
-    return why_no_trends_on_device(plan)
 
 
 def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
@@ -68,7 +62,7 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
         events = plain_reader(events)
     reader = events if isinstance(events, pa.RecordBatchReader) else as_table(events)
     plan = compiled.with_schema(reader.schema).plan
-    why = _why_not(plan)
+    why = kind_of(plan).why_not_on_device(plan)
     if why and device is Device.GPU:
         helps = ('use device="auto", which runs such queries on the CPU',)
         message = f"this query does not run on a GPU: {why}"
@@ -76,7 +70,7 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
     small = isinstance(reader, pa.Table) and len(reader) < SMALL_ROWS
     if why or (small and device is Device.AUTO):
         return local.run_events(compiled, events)
-    job = lower(trend_plan(plan))
+    job = lower(TrendPlan.of(plan))
     if job.looks_back:
         return local.like(events, run_trends(job, reader, forced=device is Device.GPU))
     if isinstance(reader, pa.Table):

@@ -97,11 +97,9 @@ def check_lists(plan: Plan) -> TrendPlan:
     OptionError
         E592.
     """
-    if not isinstance(plan, TrendPlan):
-        refuse("E592", f"{plan.what} lists no matches: use `run`")
     if not plan.lists_matches:
-        refuse("E592", "this query returns aggregates, not matches: use `run`")
-    return plan
+        refuse("E592", "this query lists no matches: use `run`")
+    return TrendPlan.of(plan)
 
 
 def reader_of(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.RecordBatchReader:

@@ -15,7 +15,7 @@ from cepheid.kinds.selection.store import (
     plan_index,
 )
 from cepheid.options import METHODS, one_of
-from cepheid.plans.plan import SelectPlan, select_plan
+from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import SelectKind
 from cepheid.runtimes.local import CompiledQueryLike, like
 from cepheid.runtimes.store import run_snapshot
@@ -41,9 +41,9 @@ def _sources(streams: list[Any]) -> list[EventSource]:
 def with_schemas(compiled: CompiledQueryLike, schemas: list[Any]) -> SelectPlan:
     """Return the plan of a query for the columns of its streams."""
     if len(schemas) == 1:
-        return select_plan(compiled.with_schema(schemas[0]).plan)
-    names = [stream.name for stream in select_plan(compiled.plan).select.streams]
-    return select_plan(compiled.with_schema(dict(zip(names, schemas, strict=True))).plan)
+        return SelectPlan.of(compiled.with_schema(schemas[0]).plan)
+    named = dict(zip(compiled.plan.streams, schemas, strict=True))
+    return SelectPlan.of(compiled.with_schema(named).plan)
 
 
 def join_sources(
@@ -75,7 +75,7 @@ def _loaded(source: EventSource, columns: list[str]) -> EventSource:
 
 def explain_select(compiled: CompiledQueryLike, stores: Any, *, analyze: bool = False) -> str:
     """Return what a SELECT reads of stores, in words; ``analyze`` runs it, to tell the cost."""
-    plan = select_plan(compiled.plan)
+    plan = SelectPlan.of(compiled.plan)
     sources = _sources(named_streams(plan, stores))
     planned = with_schemas(compiled, [source.schema for source in sources])
     limited, plans = limit_sources(planned, sources, "auto")

@@ -13,7 +13,7 @@ from cepheid.expressions.value_types import Typing, family_of
 from cepheid.kinds.trend.planning.explain import format_separation
 from cepheid.language import tree
 from cepheid.language.findings import Findings
-from cepheid.plans.plan import EdgePredicate, trend_plan
+from cepheid.plans.plan import EdgePredicate, TrendPlan
 from cepheid.testing.oracle_expressions import Leaf, Value, evaluate_expression
 
 SCHEMA = {
@@ -33,7 +33,7 @@ SCHEMA = {
 
 def edges(where: str, *, schema: dict[str, str] | None = SCHEMA) -> tuple[EdgePredicate, ...]:
     compiled = query(f"RETURN COUNT(*) PATTERN S+ WHERE {where} WITHIN 9 s", schema=schema)
-    return trend_plan(compiled.plan).edges
+    return TrendPlan.of(compiled.plan).edges
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,7 @@ def edges(where: str, *, schema: dict[str, str] | None = SCHEMA) -> tuple[EdgePr
         ("NEXT(S).ts - S.ts < S.end - S.start", "S.ts - S.start + S.end > NEXT(S).ts"),
         ("S.dur + (S.ts - NEXT(S).ts) < 1 hour", "S.ts + S.dur - 1 hour < NEXT(S).ts"),
         ("FLOOR(S.n) - NEXT(S).n > 1", "FLOOR(S.n) - 1 > NEXT(S).n"),
+        ("FLOOR(NEXT(S).x) - CEIL(S.x) = 1", "CEIL(S.x) + 1 = FLOOR(NEXT(S).x)"),
         ("FLOOR(NEXT(S).x) - CEIL(S.x) = 1", "CEIL(S.x) + 1 = FLOOR(NEXT(S).x)"),
     ],
 )

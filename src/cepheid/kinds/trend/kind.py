@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from cepheid.jobs.kind import Described, TaskKind
 from cepheid.kinds.trend.planning.compile import compile_trends
 from cepheid.kinds.trend.planning.explain import describe_trends, mermaid_of_trends, title_of_trends
-from cepheid.kinds.trend.planning.needs import needs_of_trends
+from cepheid.kinds.trend.planning.granularity import force_evaluator
+from cepheid.kinds.trend.planning.needs import needs_of_trends, why_no_trends_on_device
 from cepheid.language import tree
 from cepheid.patterns.scope import Source
 from cepheid.plans.needs import Needs
-from cepheid.plans.plan import TrendPlan
+from cepheid.plans.plan import Evaluator, TrendPlan
 
 if TYPE_CHECKING:
     from cepheid.jobs.local_jobs import LocalJob
@@ -88,6 +89,14 @@ class TrendKind(TaskKind):
         from cepheid.kinds.trend.spark_filter import fits_a_variable
 
         return fits_a_variable(plan, columns)
+
+    def with_evaluator(self, plan: TrendPlan, evaluator: str) -> TrendPlan:
+        """Plan a query for another evaluator; ValueError if it cannot answer the query."""
+        return force_evaluator(plan, Evaluator(evaluator))
+
+    def why_not_on_device(self, plan: TrendPlan) -> str:
+        """Tell why a query cannot run on a GPU in this process, or nothing if it can."""
+        return why_no_trends_on_device(plan)
 
     def keeps(self, plan: TrendPlan) -> Callable[[Any], Any] | None:
         """Give a function that marks events that fit a variable; None if others count too."""

@@ -17,7 +17,7 @@ from cepheid.kinds.trend.program.results import build_table
 from cepheid.kinds.trend.steps import TrendSteps, steps_of
 from cepheid.kinds.trend.windows.snapshot import state_from_bytes
 from cepheid.kinds.trend.windows.step import PartitionState, finish, step
-from cepheid.plans.plan import TrendPlan, WindowKind, WindowPlan, trend_plan
+from cepheid.plans.plan import TrendPlan, WindowKind, WindowPlan
 
 
 class LiveTrends(LiveSteps):
@@ -31,7 +31,7 @@ class LiveTrends(LiveSteps):
     def measure(self, state: PartitionState, came: Arrived) -> Size:
         """Count partitions, and windows that have begun."""
         partitions = len(state.keys)
-        window = trend_plan(self.plan).window
+        window = TrendPlan.of(self.plan).window
         return Size(partitions, open_windows(window, came.until, came.lag, partitions))
 
     def so_far(self, data: bytes, came: Arrived) -> list[pa.Table]:

@@ -24,12 +24,12 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, PartitioningColumn,
 
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.events.schema import EventSchema, read_schema
-from cepheid.jobs.kind import compile_query, needs_of
+from cepheid.jobs.kind import TaskKind, compile_query, kind_of, needs_of
 from cepheid.jobs.ordering import STEP_ROWS, ordered, slices
 from cepheid.jobs.work import Work
 from cepheid.language.parser import parse
 from cepheid.patterns.scope import Source
-from cepheid.plans.plan import Plan, SelectPlan
+from cepheid.plans.plan import Plan
 from cepheid.runtimes.local import run_batches
 from cepheid.runtimes.scan import Slice, cut, find_paths, flat_schema, read_footers, units_of
 from cepheid.runtimes.spark.tasks import run_slice
@@ -58,7 +58,7 @@ def register(spark: Any) -> None:
 def _plan(text: str, time: str, type_: str, schema: EventSchema | None) -> Plan:
     parsed = parse(text)
     plan = compile_query(parsed, text, Source(time, type_, (), schema))
-    if isinstance(plan, SelectPlan):
+    if not isinstance(kind_of(plan), TaskKind):
         message = "a SELECT has no pattern: write it as SQL of Spark"
         raise UnsupportedError([Diagnostic("E404", message)], text)
     return plan

@@ -23,10 +23,7 @@ from cepheid.jobs.owned import Owned
 from cepheid.jobs.task_jobs import task_job
 from cepheid.jobs.work import Work
 from cepheid.kinds.row_pattern.store import STRETCH, by_stretch, in_stretches, plan_clause
-from cepheid.plans.plan import (
-    Plan,
-    WindowKind,
-)
+from cepheid.plans.plan import Plan, WindowKind
 from cepheid.runtimes.spark.batch import parallelism, run_frame, work_of
 from cepheid.runtimes.spark.scan import SLICES_PER_TASK
 from cepheid.runtimes.store import columns_of, events_of

@@ -32,7 +32,7 @@ from cepheid.kinds.workload.step import (
     feed,
     finish_workload,
 )
-from cepheid.plans.plan import TrendPlan, trend_plan
+from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.scan import find_paths
 from cepheid.runtimes.spark import tasks
 from cepheid.runtimes.spark.batch import canonical, exchange, parallelism, run_frame
@@ -96,7 +96,7 @@ def run_workload(
     plans: dict[str, TrendPlan] = {}
     for name, query in zip(workload.names, workload.queries, strict=True):
         try:
-            plans[name] = trend_plan(query.with_schema(frame.schema).plan)
+            plans[name] = TrendPlan.of(query.with_schema(frame.schema).plan)
             lower(plans[name])
         except CepheidError as error:
             error.file = name

@@ -23,7 +23,7 @@ from cepheid.patterns.segments import (
     repeated_rows,
     rows_of_windows,
 )
-from cepheid.plans.plan import Partition, Plan, TrendPlan, WindowKind, WindowPlan
+from cepheid.plans.plan import Partition, TrendPlan, WindowKind, WindowPlan
 
 EVENTS_MAX = 1 << 16
 WINDOWS_MIN = 1 << 12
@@ -66,12 +66,12 @@ class FewWindows(NamedTuple):
         return spread.select([*names[:groups], *EDGES, *names[groups:]])
 
 
-def few_windows(plan: Plan, table: pa.Table) -> FewWindows | None:
+def few_windows(plan: TrendPlan, table: pa.Table) -> FewWindows | None:
     """Return what answers windows that hold the same events once; None where that is no gain.
 
     Events are in the order of time.
     """
-    if not isinstance(plan, TrendPlan) or plan.lists_matches:
+    if plan.lists_matches:
         return None
     window = plan.window
     if window.kind is not WindowKind.SLIDING:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.expressions.spark_columns import Expressions
 from cepheid.kinds.selection.explain import why_not_live
-from cepheid.plans.plan import SelectPlan, select_plan
+from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Extent, Selection, SelectKind
 from cepheid.runtimes.spark.selection.counted import stream_counted, stream_counted_join
 from cepheid.runtimes.spark.selection.frames import aggregate_stream, select_frames
@@ -43,7 +43,7 @@ def stream_select(
     UnsupportedError
         E405 if the query cannot be a live one.
     """
-    plan = select_plan(compiled.plan)
+    plan = SelectPlan.of(compiled.plan)
     for frame in frames:
         check_stream(frame, late)
     why = why_not_live(plan.select)
