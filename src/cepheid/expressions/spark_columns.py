@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import functions as sf
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.comparisons import COMPARE, MIRRORED
 from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
 from cepheid.expressions import spark_numbers as numbers
 from cepheid.expressions import tree
 from cepheid.expressions.format import as_written
 from cepheid.expressions.functions import FUNCTIONS
-from cepheid.expressions.spark_numbers import COMPARE
 from cepheid.expressions.value_types import Typing
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Expressions:
     ) -> Column:
         """Compare numbers by value: neither side is rounded."""
         if isinstance(left, tree.Literal) and not isinstance(right, tree.Literal):
-            return self._compared_numbers(numbers.MIRRORED[operator], right, left)
+            return self._compared_numbers(MIRRORED[operator], right, left)
         kinds = [self._decimal_type(side) for side in (left, right)]
         whole = [self.is_whole(side) for side in (left, right)]
         if isinstance(right, tree.Literal) and (kinds[0] is not None or whole[0]):
@@ -190,7 +190,7 @@ class Expressions:
         if whole[0] and not whole[1]:
             return numbers.compare_mixed(operator, a, b)
         if whole[1] and not whole[0]:
-            return numbers.compare_mixed(numbers.MIRRORED[operator], b, a)
+            return numbers.compare_mixed(MIRRORED[operator], b, a)
         return COMPARE[operator](a, b)  # type: ignore[no-any-return]  # an operator
 
     def _decimal_type(self, expression: tree.Expression) -> numbers.DecimalType | None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.comparisons import MIRRORED
 from cepheid.events.decimals import Decimals, compare_decimals, read_decimals
 from cepheid.events.nanoseconds import read_nanoseconds
 from cepheid.events.schema import TEMPORAL, ValueKind
@@ -356,7 +357,6 @@ def _in_zone(times: Numbers, zone: str) -> Numbers:
 # ---------------------------------------------------------------------------------------
 # Comparison
 
-_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ORDER: dict[str, Callable[..., Mask]] = {
     "=": np.equal,
     "<>": np.not_equal,
@@ -394,7 +394,7 @@ def compare(operator: str, left: Vector, right: Vector) -> Vector:
         case True, True:
             data = _compare_doubles(operator, a, b)
         case True, False:
-            data = _compare_mixed(_MIRRORED[operator], b, a)
+            data = _compare_mixed(MIRRORED[operator], b, a)
         case False, True:
             data = _compare_mixed(operator, a, b)
         case _:
@@ -420,7 +420,7 @@ def _compare_others(operator: str, left: Vector, right: Vector) -> Mask:
 def _compare_texts(operator: str, a: Texts, b: Texts) -> Mask:
     """Compare text by code points, which is the order of the bytes of UTF-8."""
     if len(a) == 1 and len(b) != 1:
-        return _compare_texts(_MIRRORED[operator], b, a)
+        return _compare_texts(MIRRORED[operator], b, a)
     name = _ORDER[operator].__name__  # Arrow and NumPy agree on names.
     if len(b) != 1:
         return truth_of(pc.call_function(name, [plain_texts(a), plain_texts(b)]))
@@ -437,7 +437,7 @@ def _compare_doubles(operator: str, a: Numbers, b: Numbers) -> Mask:
     with a constant is one pass, and of two columns one more to look for NaN.
     """
     if operator in (">", ">="):
-        operator, a, b = _MIRRORED[operator], b, a
+        operator, a, b = MIRRORED[operator], b, a
     if operator in ("=", "<>"):
         short, long = (a, b) if len(a) <= len(b) else (b, a)
         equal: Mask = a == b

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cepheid.events.comparisons import MIRRORED
 from cepheid.language import tree
 from cepheid.patterns.symbols import symbols_of
 from cepheid.plans.plan import TrendPlan
 
 Constant = int | float | str
-
-_TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Threshold(NamedTuple):
@@ -45,9 +44,9 @@ def thresholds_of(plan: TrendPlan) -> dict[str, tuple[Threshold, ...]]:
 def read_threshold(condition: tree.Expression) -> Threshold | None:
     """Return a condition as a comparison of an attribute with constants, if it is one."""
     match condition:
-        case tree.Binary(operator=operator, left=left, right=right) if operator in _TURNED:
+        case tree.Binary(operator=operator, left=left, right=right) if operator in MIRRORED:
             turned = _compare(left, operator, right)
-            return turned or _compare(right, _TURNED[operator], left)
+            return turned or _compare(right, MIRRORED[operator], left)
         case tree.InList(operand=tree.Attribute() as attribute, items=items, negated=False):
             values = [_constant(item) for item in items]
             if attribute.anchor is not tree.Anchor.EACH or None in values:

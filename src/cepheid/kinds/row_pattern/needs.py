@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cepheid.events.comparisons import MIRRORED
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.conditions import conjuncts
 from cepheid.kinds.row_pattern.plan import MatchPlan
 from cepheid.patterns import distances
 from cepheid.patterns.distances import Shape
 from cepheid.patterns.thresholds import Constant, Threshold
-
-_TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 EXACT_MAX = 1 << 52
 """Whole numbers up to here are doubles, and compare alike as both."""
@@ -132,9 +131,9 @@ def read_thresholds(condition: tree.Expression | None, variable: str) -> Iterato
     for part in conjuncts(condition) if condition is not None else ():
         found = None
         match part:
-            case tree.Binary(operator=operator, left=left, right=right) if operator in _TURNED:
+            case tree.Binary(operator=operator, left=left, right=right) if operator in MIRRORED:
                 found = _compared(left, operator, [right], variable)
-                found = found or _compared(right, _TURNED[operator], [left], variable)
+                found = found or _compared(right, MIRRORED[operator], [left], variable)
             case tree.InList(operand=operand, items=items, negated=False):
                 found = _compared(operand, "=", items, variable)
         if found is not None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
+from cepheid.events.comparisons import COMPARE
 from cepheid.expressions.arrow import Value, pa
 from cepheid.expressions.vectors import INT64_MAX, INT64_MIN
 from cepheid.kinds.row_pattern import tree
@@ -22,14 +23,6 @@ from cepheid.kinds.row_pattern.values import evaluate, evaluate_one
 Scalar = Callable[["PartialMatch"], Any]
 RowScalar = Callable[["PartialMatch", int], Any]
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -345,7 +338,7 @@ class ScalarCompiler:
                 return lambda x: None if x is None else -x
             case tree.IsNull(negated=negated):
                 return lambda x: (x is not None) == negated
-            case tree.Binary(operator=sign, left=left, right=right) if sign in _COMPARE:
+            case tree.Binary(operator=sign, left=left, right=right) if sign in COMPARE:
                 if any(isinstance(side, tree.Literal) and side.digits for side in (left, right)):
                     # A constant with more digits than a double has goes the slow way.
                     return self._slow(node)
@@ -378,7 +371,7 @@ def _any(*values: Any) -> Any:
 
 
 def _comparison(sign: str, slow: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    compare = _COMPARE[sign]
+    compare = COMPARE[sign]
 
     def compared(a: Any, b: Any) -> Any:
         if a is None or b is None:

@@ -13,8 +13,8 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
+from cepheid.events.comparisons import COMPARE
 from cepheid.events.schema import ValueKind
-from cepheid.expressions.spark_numbers import COMPARE
 from cepheid.jobs.kind import task_kind
 from cepheid.kinds.trend.planning.needs import drops_events
 from cepheid.language import tree

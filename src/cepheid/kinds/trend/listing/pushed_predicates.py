@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns
 from cepheid.errors import DataError
+from cepheid.events.comparisons import MIRRORED
 from cepheid.expressions.evaluate import true_mask
 from cepheid.kinds.trend.listing.first_last_states import (
     RoleState,
@@ -25,7 +26,6 @@ from cepheid.kinds.trend.listing.first_last_states import (
 )
 from cepheid.kinds.trend.look_back.evaluate import Question
 from cepheid.kinds.trend.look_back.relations import Comparison, rank_rows, read_relations
-from cepheid.kinds.trend.planning.separate import MIRRORED
 from cepheid.language import tree
 from cepheid.patterns.segments import Segments
 from cepheid.plans.plan import EdgePredicate, GlobalPredicate, PlacedEvent

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cepheid.errors import Span
+from cepheid.events.comparisons import MIRRORED
 from cepheid.events.schema import ValueKind
 from cepheid.expressions.format import format_expression
 from cepheid.expressions.value_types import Typing
@@ -17,7 +18,6 @@ from cepheid.language import tree
 from cepheid.plans.plan import Separation
 
 INVERSE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-MIRRORED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 _TIME, _DURATION = ValueKind.TIMESTAMP, ValueKind.DURATION
 _REASONS = {
