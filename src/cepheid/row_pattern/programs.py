@@ -17,7 +17,7 @@ from cepheid.kernels import row_pattern_search as kernel
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.arrange import ArrangedRows
 from cepheid.row_pattern.arrow import Value, pa, pc
-from cepheid.row_pattern.operators import is_text
+from cepheid.row_pattern.texts import is_text
 from cepheid.row_pattern.values import evaluate
 
 EXACT_MAX = 2.0**53
