@@ -73,8 +73,7 @@ def advance_until(
     i, n = begin, codes.shape[0]
     while i < n:
         look_at_clock()
-        k = key[i]
-        j = i + 1
+        k, j = key[i], i + 1
         if grouped:
             while j < n and ts[j] == ts[i] and key[j] == k:
                 j += 1
