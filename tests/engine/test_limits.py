@@ -158,3 +158,23 @@ def test_messages_name_limits_as_people_do() -> None:
     for size, named in ((1 << 20, "1 MiB"), (1 << 29, "512 MiB"), (3 << 29, "1.5 GiB")):
         with cepheid.limits(bytes=size), pytest.raises(DataError, match=f"more than {named}"):
             check_rows(2, size)
+
+
+def test_texts_that_double_are_not_copied_besides() -> None:
+    chain = "".join(f", t{n + 1} AS (SELECT g || g AS g FROM t{n})" for n in range(20))
+    text = (
+        "WITH t0 AS (SELECT g FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES A.s AS g PATTERN (A) "
+        f"DEFINE A AS TRUE)){chain} SELECT LENGTH(g) AS n FROM t20"
+    )
+    table = pa.table({"ts": [1], "s": ["a" * 100]})
+    before = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(before)
+    pa.set_memory_pool(pool)
+    try:
+        found = cepheid.sql(text, tables={"t": table}).to_pylist()
+    finally:
+        pa.set_memory_pool(before)
+    size = 100 << 20
+    assert found == [{"n": size}]
+    # The texts before it, which are as long together, and what it is written from.
+    assert pool.max_memory() < 2.5 * size
