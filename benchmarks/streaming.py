@@ -24,8 +24,9 @@ from benchmarks.streaming_live import soak
 from pyarrow import parquet
 
 import cepheid
-from cepheid.planner.needs import needs_of
-from cepheid.runtime import spark_session, spark_stream
+from cepheid.jobs.kind import needs_of
+from cepheid.runtimes.spark import stream as spark_stream
+from cepheid.spark import session as spark_session
 
 QUERIES = {
     "linear": "RETURN key, COUNT(*) PATTERN SEQ(A+, B) GROUP-BY key "

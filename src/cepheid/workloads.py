@@ -10,10 +10,10 @@ import msgspec
 from cepheid import options, runtimes
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
-from cepheid.planner.explain_workload import explain_shared
-from cepheid.planner.plan import TrendPlan, trend_plan
-from cepheid.planner.sharing import SharedPlan, share
-from cepheid.planner.ticks import TICKS_NS
+from cepheid.jobs.ticks import TICKS_NS
+from cepheid.kinds.workload.explain import explain_shared
+from cepheid.kinds.workload.sharing import SharedPlan, share
+from cepheid.plans.plan import TrendPlan, trend_plan
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -85,9 +85,7 @@ class Workload(msgspec.Struct, frozen=True):
         [{'query': 'pairs', 'count': 2.0}, {'query': 'trends', 'count': 3.0}]
         """
         options.true_or_false(separate=separate)
-        options.check_run(
-            events, spark=spark, strategy=None, device=device, is_select=False, text=""
-        )
+        options.check_run(events, spark=spark, strategy=None, device=device, streams=(), text="")
         asked = runtimes.Request(self, events, spark, None, device, separate)
         return runtimes.WORKLOADS[asked.place](asked)
 

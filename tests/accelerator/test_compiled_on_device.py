@@ -9,8 +9,8 @@ from numba import cuda
 from cepheid.accelerator import linear
 from cepheid.accelerator.systems import system_of
 from cepheid.api import query
-from cepheid.engine.job import lower
-from cepheid.planner.plan import trend_plan
+from cepheid.kinds.trend.program.job import lower
+from cepheid.plans.plan import trend_plan
 
 pytestmark = pytest.mark.timeout(300)
 SCHEMA = {"ts": "int", "type": "string", "price": "double"}

@@ -15,12 +15,12 @@ from cepheid.accelerator import linear
 from cepheid.accelerator.schedule import Place, Scheduler
 from cepheid.accelerator.systems import system_of
 from cepheid.api import query
-from cepheid.engine.job import lower
 from cepheid.errors import UnsupportedError
-from cepheid.planner.needs import needs_of
-from cepheid.planner.plan import trend_plan
-from cepheid.runtime import local_device
-from cepheid.runtime.local_jobs import slices_of
+from cepheid.jobs.kind import needs_of
+from cepheid.jobs.local_jobs import slices_of
+from cepheid.kinds.trend.program.job import lower
+from cepheid.plans.plan import trend_plan
+from cepheid.runtimes import device as local_device
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import patterns, streams
 

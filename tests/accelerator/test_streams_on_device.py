@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cepheid.accelerator import columns, linear, streams
+from cepheid.accelerator import linear, streams
 from cepheid.accelerator.persistent import PersistentCounter
 from cepheid.accelerator.systems import system_of
 from cepheid.api import query
-from cepheid.engine.job import Job, lower
-from cepheid.planner.plan import trend_plan
+from cepheid.kinds.trend.device import columns
+from cepheid.kinds.trend.program.job import Job, lower
+from cepheid.plans.plan import trend_plan
 
 pytestmark = pytest.mark.timeout(300)
 TEXT = "RETURN COUNT(*) PATTERN (SEQ(A+, B))+"

@@ -9,13 +9,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.engine.comparison import same_rows, table_of
 
-from cepheid.accelerator import trends
 from cepheid.api import query
-from cepheid.engine.events import KeyTable
-from cepheid.engine.job import lower
 from cepheid.errors import UnsupportedError
-from cepheid.planner.plan import trend_plan
-from cepheid.runtime import local_device
+from cepheid.expressions.columns import KeyTable
+from cepheid.kinds.trend.device import trends
+from cepheid.kinds.trend.program.job import lower
+from cepheid.plans.plan import trend_plan
+from cepheid.runtimes import device as local_device
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import streams
 

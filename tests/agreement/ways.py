@@ -20,20 +20,22 @@ from tests.store.small_store import small_parts
 
 import cepheid
 from cepheid.api import CompiledQuery
-from cepheid.engine.job import lower
-from cepheid.engine.results import build_table
-from cepheid.engine.situation_job import SituationJob
-from cepheid.engine.situation_results import empty_rows
-from cepheid.engine.situation_snapshot import situations_from_bytes, situations_to_bytes
-from cepheid.engine.situations import SituationState, finish_situations, step_situations
-from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
-from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import CepheidError
+from cepheid.events import files
 from cepheid.events.arriving import plain_table
-from cepheid.planner.granularity import legal_evaluators
-from cepheid.planner.plan import trend_plan
-from cepheid.runtime import files, local_jobs, local_workload
-from cepheid.runtime.ordering import order_of, ordered
+from cepheid.jobs import local_jobs
+from cepheid.jobs.ordering import order_of, ordered
+from cepheid.kinds.situation.job import SituationJob
+from cepheid.kinds.situation.results import empty_rows
+from cepheid.kinds.situation.snapshot import situations_from_bytes, situations_to_bytes
+from cepheid.kinds.situation.step import SituationState, finish_situations, step_situations
+from cepheid.kinds.trend.planning.granularity import legal_evaluators
+from cepheid.kinds.trend.program.job import lower
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
+from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.plans.plan import trend_plan
+from cepheid.runtimes import workload as local_workload
 from cepheid.store.secondary import can_index
 
 PATTERNS = ("trends", "matches")

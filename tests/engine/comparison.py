@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from cepheid.api import CompiledQuery
-from cepheid.engine.job import Job
 from cepheid.errors import UnsupportedError
-from cepheid.planner.plan import trend_plan
+from cepheid.kinds.trend.program.job import Job
+from cepheid.plans.plan import trend_plan
 
 KINDS = {
     "ts": pa.int64(),

@@ -13,13 +13,13 @@ from tests.engine.comparison import same_rows, supported, table_of
 from tests.engine.test_linear import SCHEMA, linear_queries
 
 from cepheid.api import CompiledQuery, query
-from cepheid.engine.events import Columns, read_times
-from cepheid.engine.job import Job
-from cepheid.engine.key_expiry import forget_idle_keys
-from cepheid.engine.results import build_table
-from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
-from cepheid.engine.step import PartitionState, advance, finish, step
-from cepheid.planner.plan import WindowKind, trend_plan
+from cepheid.expressions.columns import Columns, read_times
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows.key_expiry import forget_idle_keys
+from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
+from cepheid.kinds.trend.windows.step import PartitionState, advance, finish, step
+from cepheid.plans.plan import WindowKind, trend_plan
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.query_strategies import Case, cases

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from tests.engine.comparison import NUMBER, numbered, readable, same_rows, supported, table_of
 
 from cepheid.api import CompiledQuery, query
-from cepheid.engine.job import Job
-from cepheid.engine.listing import finish_matches, step_matches
-from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
-from cepheid.engine.step import PartitionState
 from cepheid.errors import DataError
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.windows.list_step import finish_matches, step_matches
+from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
+from cepheid.kinds.trend.windows.step import PartitionState
 from cepheid.memory_limits import limits
-from cepheid.planner.plan import pattern_plan, trend_plan
-from cepheid.runtime.local import run_table
+from cepheid.plans.plan import pattern_plan, trend_plan
+from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.query_strategies import Case, cases
@@ -241,8 +241,8 @@ def test_predicates_that_do_not_separate_in_little_room(
     semantics: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Blocks of few rows that give way to each other all the time.
-    monkeypatch.setattr("cepheid.engine.mask_blocks.MASK_CELLS", 2100)
-    monkeypatch.setattr("cepheid.engine.mask_blocks.ROOM_CELLS", 30)
+    monkeypatch.setattr("cepheid.kinds.trend.listing.mask_blocks.MASK_CELLS", 2100)
+    monkeypatch.setattr("cepheid.kinds.trend.listing.mask_blocks.ROOM_CELLS", 30)
     words = [f"a{i}(x={i * 7 % 5})" for i in range(1, 13)]
     events = stream(" ".join(words))
     for window in ("", "WITHIN 6 s", "WITHIN 6 s SLIDE 2 s"):

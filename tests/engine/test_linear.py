@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.engine.comparison import same_rows, supported, table_of
 
 from cepheid.api import query
-from cepheid.planner.plan import pattern_plan, trend_plan
-from cepheid.runtime.local import run_table
+from cepheid.plans.plan import pattern_plan, trend_plan
+from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import all_patterns, all_streams, patterns, streams

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.engine.comparison import same_rows, same_value, table_of
 
 from cepheid.api import query
-from cepheid.planner.plan import pattern_plan
-from cepheid.runtime.local import run_table
+from cepheid.plans.plan import pattern_plan
+from cepheid.runtimes.local import run_table
 from cepheid.testing.oracle import evaluate
 
 pytestmark = pytest.mark.timeout(600)  # kernels compile on first use

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from tests.engine.comparison import same_rows, supported, table_of
 
 from cepheid.api import CompiledQuery, query
-from cepheid.engine.job import Job
-from cepheid.engine.results import build_table
-from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
-from cepheid.engine.step import PartitionState, finish, step
 from cepheid.kernels.ring import MERSENNE
-from cepheid.planner.granularity import legal_evaluators
-from cepheid.planner.plan import pattern_plan, trend_plan
-from cepheid.runtime.local import run_table
+from cepheid.kinds.trend.planning.granularity import legal_evaluators
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
+from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.plans.plan import pattern_plan, trend_plan
+from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.query_strategies import Case, cases

@@ -12,12 +12,12 @@ import pytest
 from tests.engine.comparison import table_of
 
 from cepheid.api import query
-from cepheid.engine.job import EXACT_MODULI, Job
-from cepheid.engine.step import PartitionState, finish, step
-from cepheid.engine.wide import count_pairs
 from cepheid.errors import BindError, DataError
 from cepheid.kernels.ring import MERSENNE
-from cepheid.planner.plan import trend_plan
+from cepheid.kinds.trend.program.job import EXACT_MODULI, Job
+from cepheid.kinds.trend.program.wide import count_pairs
+from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.plans.plan import trend_plan
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.workloads import workload

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cepheid.api import query
-from cepheid.engine.job import lower
-from cepheid.planner.plan import trend_plan
+from cepheid.kinds.trend.program.job import lower
+from cepheid.plans.plan import trend_plan
 
 
 def test_dump_of_the_papers_running_example() -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.engine.comparison import numbered, readable, same_rows, table_of
 
 from cepheid.api import query
-from cepheid.engine.pushed_predicates import split_by_role
-from cepheid.planner.plan import pattern_plan, trend_plan
-from cepheid.runtime.local import run_table
+from cepheid.kinds.trend.listing.pushed_predicates import split_by_role
+from cepheid.plans.plan import pattern_plan, trend_plan
+from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 

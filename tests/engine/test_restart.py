@@ -11,12 +11,12 @@ from tests.engine.comparison import same_rows, table_of
 from tests.engine.test_linear import SCHEMA, linear_queries
 
 from cepheid.api import query
-from cepheid.engine.job import Job
-from cepheid.engine.results import build_table
-from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
-from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import DataError
-from cepheid.planner.plan import trend_plan
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
+from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.plans.plan import trend_plan
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import streams

@@ -23,8 +23,8 @@ from cepheid.kernels import cache, columns, linear, ranks, tiers, watch
 from cepheid.kernels.costs import LOAD_S, compile_seconds
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import Kernel, Tier, current_tier, forced
-from cepheid.planner.plan import pattern_plan
-from cepheid.runtime.local import run_table
+from cepheid.plans.plan import pattern_plan
+from cepheid.runtimes.local import run_table
 from cepheid.testing.query_strategies import Case, cases
 
 pytestmark = pytest.mark.timeout(900)  # Compiles every kernel that a query may need.

@@ -13,7 +13,10 @@ from tests.engine.comparison import same_rows, table_of
 from tests.engine.test_linear import SCHEMA, linear_queries, runnable
 
 from cepheid.api import query
-from cepheid.engine.workload import (
+from cepheid.errors import DataError
+from cepheid.kinds.workload.sharing import share
+from cepheid.kinds.workload.snapshot import workload_from_bytes, workload_to_bytes
+from cepheid.kinds.workload.step import (
     Found,
     WorkloadJob,
     WorkloadState,
@@ -21,11 +24,8 @@ from cepheid.engine.workload import (
     finish_workload,
     step_workload,
 )
-from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_bytes
-from cepheid.errors import DataError
-from cepheid.planner.plan import trend_plan
-from cepheid.planner.sharing import share
-from cepheid.runtime.live_rules import LiveRules
+from cepheid.plans.plan import trend_plan
+from cepheid.runtimes.live_rules import LiveRules
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import patterns, streams

@@ -31,8 +31,8 @@ import cepheid
 from cepheid.errors import CepheidError, UnsupportedError, render_diagnostics
 from cepheid.kernels.tiers import Tier, forced
 from cepheid.language.tree import Duration
-from cepheid.planner.plan import pattern_plan
-from cepheid.runtime.local import run_table
+from cepheid.plans.plan import pattern_plan
+from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import SECOND_US, stream
 from cepheid.testing.oracle import column_names, evaluate
 

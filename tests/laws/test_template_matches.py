@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cepheid.api import query
+from cepheid.kinds.trend.planning.determinise import build_template
+from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
 from cepheid.language.parser import parse
-from cepheid.planner.determinise import build_template
-from cepheid.planner.plan import trend_plan
-from cepheid.planner.rewrite import rewrite_pattern
-from cepheid.planner.template import START, Place, Template
+from cepheid.plans.plan import trend_plan
+from cepheid.plans.template import START, Place, Template
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.oracle_matches import Event

@@ -28,15 +28,15 @@ from tests.runtime.test_stream import (
 from tests.runtime.test_stream_state import Live, disorder, parts, shuffled
 
 from cepheid.api import query
-from cepheid.engine import live_panes
-from cepheid.engine.live_panes import closing
 from cepheid.errors import BindError, DataError
-from cepheid.planner import trend_needs
-from cepheid.planner.needs import needs_of
-from cepheid.planner.plan import WindowKind, WindowPlan, trend_plan
-from cepheid.planner.trend_needs import cut_panes
-from cepheid.runtime.live_by_panes import LiveByPanes
-from cepheid.runtime.microbatch import turn
+from cepheid.jobs.kind import needs_of
+from cepheid.jobs.microbatch import turn
+from cepheid.kinds.trend.live_by_panes import LiveByPanes
+from cepheid.kinds.trend.planning import needs as trend_needs
+from cepheid.kinds.trend.planning.needs import cut_panes
+from cepheid.kinds.trend.windows import panes as live_panes
+from cepheid.kinds.trend.windows.panes import closing
+from cepheid.plans.plan import WindowKind, WindowPlan, trend_plan
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import patterns, streams

@@ -17,20 +17,20 @@ from tests.runtime.cases import same
 from tests.runtime.test_stream_state import FOREVER, disorder, expected_of, parts, shuffled
 
 from cepheid.api import query
-from cepheid.engine import live_workload_snapshot
-from cepheid.engine.combine_results import united_schema
-from cepheid.engine.events import Columns, read_times
-from cepheid.engine.live_workload_snapshot import rules_from_bytes
 from cepheid.errors import DataError, UnsupportedError
-from cepheid.planner import plan as plan_module
-from cepheid.planner.plan import Plan, pattern_plan
-from cepheid.runtime.bucket import read_bucket
-from cepheid.runtime.live_workload import LiveWorkload, RulesWork
-from cepheid.runtime.microbatch import turn
-from cepheid.runtime.ordering import ordered
-from cepheid.runtime.spark_schema import result_schema_of
-from cepheid.runtime.spark_stream import check_windows
-from cepheid.runtime.work import Work
+from cepheid.expressions.columns import Columns, read_times
+from cepheid.jobs.bucket import read_bucket
+from cepheid.jobs.microbatch import turn
+from cepheid.jobs.ordering import ordered
+from cepheid.jobs.work import Work
+from cepheid.kinds.trend.live import check_windows
+from cepheid.kinds.workload import live_snapshot as live_workload_snapshot
+from cepheid.kinds.workload.combine_results import united_schema
+from cepheid.kinds.workload.live import LiveWorkload, RulesWork
+from cepheid.kinds.workload.live_snapshot import rules_from_bytes
+from cepheid.plans import plan as plan_module
+from cepheid.plans.plan import Plan, pattern_plan, trend_plan
+from cepheid.spark.schema import result_schema_of
 from cepheid.testing.harness import stream
 from cepheid.testing.strategies import streams
 
@@ -88,7 +88,7 @@ def live(rules: Mapping[str, str], schema: pa.Schema) -> dict[str, Plan]:
     for name, text in rules.items():
         plan = query(text).with_schema(schema).plan
         try:
-            check_windows(pattern_plan(plan))
+            check_windows(trend_plan(plan))
         except UnsupportedError:
             continue
         plans[name] = plan

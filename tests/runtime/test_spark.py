@@ -19,11 +19,11 @@ from tests.runtime.cases import same
 
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import BindError, UnsupportedError
-from cepheid.planner.plan import pattern_plan
-from cepheid.runtime.spark_batch import project
-from cepheid.runtime.spark_failures import clear_error
-from cepheid.runtime.spark_profile import profile_partitions
-from cepheid.runtime.spark_session import collect
+from cepheid.plans.plan import pattern_plan
+from cepheid.runtimes.spark.batch import project
+from cepheid.runtimes.spark.partition_profile import profile_partitions
+from cepheid.spark.failures import clear_error
+from cepheid.spark.session import collect
 
 pytestmark = pytest.mark.spark
 

@@ -16,11 +16,11 @@ from tests.runtime.gpu_tasks import STRATEGIES, TEXT, events
 
 import cepheid
 from cepheid.accelerator import device
-from cepheid.accelerator.summaries import DeviceSummariser
-from cepheid.engine.job import lower
-from cepheid.engine.summaries import Summariser
-from cepheid.planner.plan import trend_plan
-from cepheid.runtime import spark_gpu
+from cepheid.kinds.trend import tasks_on_gpu as spark_gpu
+from cepheid.kinds.trend.device.summaries import DeviceSummariser
+from cepheid.kinds.trend.program.job import lower
+from cepheid.kinds.trend.windows.summaries import Summariser
+from cepheid.plans.plan import trend_plan
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(300)

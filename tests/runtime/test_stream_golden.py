@@ -17,7 +17,7 @@ from tests.runtime.test_stream import cut, read_stream, write_files
 from tests.runtime.test_stream_state import disorder, expected_of, shuffled, windowed
 
 from cepheid.api import CompiledQuery
-from cepheid.planner.plan import WindowKind, trend_plan
+from cepheid.plans.plan import WindowKind, trend_plan
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -11,13 +11,13 @@ from tests.runtime.cases import same
 from tests.runtime.test_spark import events_of
 
 from cepheid.api import query
-from cepheid.engine import summaries
-from cepheid.engine.job import lower
-from cepheid.engine.partials import rows_from_table, rows_to_table
-from cepheid.engine.results import build_table
-from cepheid.planner.needs import needs_of
-from cepheid.planner.plan import Plan, pattern_plan, trend_plan
-from cepheid.runtime.local import run_table
+from cepheid.jobs.kind import needs_of
+from cepheid.kinds.trend.program.job import lower
+from cepheid.kinds.trend.program.partials import rows_from_table, rows_to_table
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows import summaries
+from cepheid.plans.plan import Plan, pattern_plan, trend_plan
+from cepheid.runtimes.local import run_table
 
 QUERIES = [
     "RETURN key, COUNT(*), AVG(A.x), MIN(B.x) PATTERN (SEQ(A+, B))+ GROUP-BY key",

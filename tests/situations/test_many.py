@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import cepheid
-from cepheid.engine.situation_job import SituationJob
-from cepheid.engine.situation_tuning import Tuning
-from cepheid.engine.situations import SituationState, finish_situations, step_situations
-from cepheid.planner.join_order import order_joins
-from cepheid.planner.plan import situation_plan
-from cepheid.planner.situation_plan import SituationConstraint
+from cepheid.kinds.situation.job import SituationJob
+from cepheid.kinds.situation.join_order import order_joins
+from cepheid.kinds.situation.step import SituationState, finish_situations, step_situations
+from cepheid.kinds.situation.tuning import Tuning
+from cepheid.plans.plan import situation_plan
+from cepheid.plans.situations import SituationConstraint
 
 BEFORE, DURING = 1 << 0, 1 << 8
 

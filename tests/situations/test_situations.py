@@ -11,10 +11,10 @@ from hypothesis import given
 from tests.situations.cases import GROUPS, SECOND_US, Case, cases, streams
 
 import cepheid
-from cepheid.engine import situation_tuning
+from cepheid.kinds.situation import tuning as situation_tuning
 from cepheid.language.tree import Relation
-from cepheid.planner.plan import pattern_plan
-from cepheid.runtime.local import run_table
+from cepheid.plans.plan import pattern_plan
+from cepheid.runtimes.local import run_table
 from cepheid.testing import evaluate
 
 KINDS: dict[str, pa.DataType] = {"ts": pa.int64(), **dict.fromkeys("abcd", pa.bool_())}

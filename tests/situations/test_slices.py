@@ -13,11 +13,11 @@ from tests.situations.cases import SECOND_US, Case, cases
 from tests.situations.test_situations import SCHEMA, table_of
 
 import cepheid
-from cepheid.engine import situation_compose
-from cepheid.engine.situation_compose import compose, summarise_events
-from cepheid.engine.situation_job import SituationJob
-from cepheid.planner.plan import Plan, pattern_plan, situation_plan
-from cepheid.runtime.local import run_table
+from cepheid.kinds.situation import compose as situation_compose
+from cepheid.kinds.situation.compose import compose, summarise_events
+from cepheid.kinds.situation.job import SituationJob
+from cepheid.plans.plan import Plan, pattern_plan, situation_plan
+from cepheid.runtimes.local import run_table
 
 TEXTS = (
     "DEFINE A AS a, B AS b AT LEAST 2 s PATTERN A overlaps;before;contains B RETURN COUNT(A) AS n, "

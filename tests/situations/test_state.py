@@ -13,22 +13,21 @@ from tests.situations.cases import SECOND_US, Case, cases
 from tests.situations.test_situations import SCHEMA, table_of
 
 import cepheid
-from cepheid.engine import situations
-from cepheid.engine.events import KeyTable
-from cepheid.engine.situation_job import SituationJob
-from cepheid.engine.situation_snapshot import (
+from cepheid.errors import DataError
+from cepheid.expressions.columns import KeyTable
+from cepheid.framing import frame, unframe
+from cepheid.jobs.microbatch import live_job, turn
+from cepheid.jobs.work import Work
+from cepheid.kinds.situation import step as situations
+from cepheid.kinds.situation.job import SituationJob
+from cepheid.kinds.situation.snapshot import (
     FORMAT,
     situations_from_bytes,
     situations_to_bytes,
 )
-from cepheid.engine.situations import SituationState, finish_situations, step_situations
-from cepheid.errors import DataError
-from cepheid.framing import frame, unframe
-from cepheid.planner.plan import Plan, pattern_plan, situation_plan
-from cepheid.runtime.live_jobs import live_job
-from cepheid.runtime.local import run_table
-from cepheid.runtime.microbatch import turn
-from cepheid.runtime.work import Work
+from cepheid.kinds.situation.step import SituationState, finish_situations, step_situations
+from cepheid.plans.plan import Plan, pattern_plan, situation_plan
+from cepheid.runtimes.local import run_table
 
 OVERLAPS = "PARTITION BY k DEFINE A AS a, B AS b PATTERN A overlaps;before B WITHIN 5 s"
 

@@ -16,9 +16,9 @@ from tests.engine.comparison import numbered, same_rows, supported
 from tests.store.small_store import small_parts
 
 import cepheid
-from cepheid.planner.plan import pattern_plan
-from cepheid.runtime.local import run_table
-from cepheid.runtime.store_run import measure_store
+from cepheid.plans.plan import pattern_plan
+from cepheid.runtimes.local import run_table
+from cepheid.runtimes.store import measure_store
 from cepheid.store.event_store import EventStore
 from cepheid.testing.query_strategies import Case, cases
 from cepheid.testing.strategies import Event, streams

@@ -40,7 +40,7 @@ from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.console import complain, console_of, say, show
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
-from cepheid.planner.plan import trend_plan
+from cepheid.plans.plan import trend_plan
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2

@@ -19,10 +19,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from cepheid.api import CompiledQuery
+from cepheid.events.files import find_files
 from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.interfaces.console import StandardOutput, cell, notify, say_data, show
-from cepheid.planner.plan import SelectPlan
-from cepheid.runtime.files import find_files, list_files, run_files
+from cepheid.plans.plan import SelectPlan
+from cepheid.runtimes.files import list_files, run_files
 from cepheid.workloads import Workload
 
 if TYPE_CHECKING:
@@ -96,9 +97,9 @@ def run_rules(rules: Workload, pattern: str, master: str | None, *, engine: str)
 
 def _run_rules_with_spark(rules: Workload, pattern: str, master: str | None) -> pa.Table:
     """Return the rows of all rules, in the order of the rules, and each rule's by its windows."""
-    from cepheid.runtime import spark_session
-    from cepheid.runtime.scan import find_paths
-    from cepheid.runtime.spark_failures import clear_failures
+    from cepheid.runtimes.scan import find_paths
+    from cepheid.spark import session as spark_session
+    from cepheid.spark.failures import clear_failures
 
     find_paths(pattern)  # Starting Spark to find no file would take seconds.
     with spark_session.session(master) as spark:
@@ -113,7 +114,7 @@ def run_with_spark(
     compiled: CompiledQuery, pattern: str | dict[str, str], master: str | None
 ) -> pa.Table:
     """Run a query over files with Spark, with progress on a terminal."""
-    from cepheid.runtime import spark_session
+    from cepheid.spark import session as spark_session
 
     with _on_spark(compiled, pattern, master) as frame:
         return spark_session.collect(frame, compiled.plan)
@@ -125,9 +126,9 @@ def _on_spark(
 ) -> Iterator[DataFrame]:
     """Give the rows of a query over files as a DataFrame, with progress on a terminal."""
     # Spark takes a second to load, and most commands do not need it.
-    from cepheid.runtime import spark_session
-    from cepheid.runtime.scan import find_paths
-    from cepheid.runtime.spark_failures import clear_failures
+    from cepheid.runtimes.scan import find_paths
+    from cepheid.spark import session as spark_session
+    from cepheid.spark.failures import clear_failures
 
     for files in [pattern] if isinstance(pattern, str) else pattern.values():
         find_paths(files)  # Starting Spark to find no file would take seconds.
@@ -152,7 +153,7 @@ def write_matches_with_spark(
     compiled: CompiledQuery, pattern: str, master: str | None, kind: str, output: Path | None
 ) -> None:
     """List the matches of a query over files with Spark; they are never in memory together."""
-    from cepheid.runtime import spark_parts
+    from cepheid.spark import parts as spark_parts
 
     with _on_spark(compiled, pattern, master) as frame:
         if kind == "table":

@@ -6,9 +6,9 @@ import pytest
 
 from cepheid.api import query
 from cepheid.errors import DIAGNOSTICS_MAX, BindError
+from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
 from cepheid.language.parser import parse
-from cepheid.planner.plan import Plan, trend_plan
-from cepheid.planner.rewrite import rewrite_pattern
+from cepheid.plans.plan import Plan, trend_plan
 
 
 def plan(text: str) -> Plan:

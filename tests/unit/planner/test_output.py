@@ -6,9 +6,9 @@ import pytest
 
 from cepheid.api import query
 from cepheid.errors import BindError
-from cepheid.planner.explain import explain_plan
-from cepheid.planner.granularity import numbers_per_state
-from cepheid.planner.plan import Plan, trend_plan
+from cepheid.jobs.explain import explain_plan
+from cepheid.kinds.trend.planning.granularity import numbers_per_state
+from cepheid.plans.plan import Plan, trend_plan
 
 
 def plan(text: str, **options: object) -> Plan:

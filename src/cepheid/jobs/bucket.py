@@ -1,0 +1,137 @@
+"""A bucket of a live stream between two micro-batches, and what one of them brings and gives.
+
+Trends, situations and rules keep different things; around them are the same watermark, the same
+events that wait for it, and the same checks of a state that is read again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.expressions.columns import Columns, read_times
+from cepheid.jobs.ordering import ordered
+from cepheid.jobs.state_format import Format, misfit, read_state, write_state
+from cepheid.jobs.tables import pack_table, unpack_table
+from cepheid.jobs.watermarks import watermark_after
+from cepheid.jobs.work import Work
+from cepheid.plans.plan import Plan
+
+BUCKET = "bucket"
+BUCKET_VERSION = 4
+"""Goes up whenever old bytes can no longer be read."""
+
+
+class _Saved(msgspec.Struct, array_like=True):
+    """The state of a bucket, as it lies in the state store."""
+
+    kind: str
+    buckets: int
+    columns: bytes
+    until: int | None
+    engine: bytes
+    buffer: bytes
+
+
+class Bucket(NamedTuple):
+    """What a bucket knew after the micro-batches before; no engine before the first one."""
+
+    until: int | None
+    engine: bytes | None
+    buffer: pa.Table
+
+
+class Arrived(NamedTuple):
+    """The events of a micro-batch, and those that waited."""
+
+    events: int
+    on_time: pa.Table
+    until: int | None
+    ready: pa.Table
+    """In the order of time, before the watermark."""
+    waiting: pa.Table
+    lag: int
+
+    @property
+    def late(self) -> int:
+        """Return how many events came too late."""
+        return self.events - len(self.on_time)
+
+
+class Outcome(NamedTuple):
+    """What a turn gives: rows that are certain, and counts for the progress of the query."""
+
+    results: pa.Table
+    events: int
+    late: int
+    buffered: int
+    partitions: int
+    open_windows: int
+    lag: int
+
+
+def read_bucket(work: Work, data: bytes | None, kind: str, *, same_columns: bool = True) -> Bucket:
+    """Return what a bucket keeps.
+
+    Raises
+    ------
+    DataError
+        E524 if the state was written by another query or version, or for other columns or
+        buckets; E546 if it is damaged.
+    """
+    if data is None:
+        return Bucket(None, None, work.schema.empty_table())
+    saved = read_state(Format(BUCKET, BUCKET_VERSION, kind), data, _Saved)
+    if why := _difference(work, saved, kind, same_columns=same_columns):
+        raise misfit(why)
+    buffer = unpack_table(saved.buffer) if saved.buffer else work.schema.empty_table()
+    return Bucket(saved.until, saved.engine, buffer)
+
+
+def write_bucket(work: Work, kind: str, arrived: Arrived, engine: bytes) -> bytes:
+    """Return the state of a bucket as bytes."""
+    buffer = pack_table(arrived.waiting) if len(arrived.waiting) else b""
+    saved = _Saved(kind, work.buckets, work.events, arrived.until, engine, buffer)
+    return write_state(Format(BUCKET, BUCKET_VERSION, kind), saved)
+
+
+def take_in(
+    work: Work, plan: Plan, bucket: Bucket, tables: list[pa.Table], latest: int | None
+) -> Arrived:
+    """Return what arrived and waited, up to the watermark that follows from the latest time."""
+    fresh = pa.concat_tables(tables) if tables else work.schema.empty_table()
+    on_time = fresh
+    if bucket.until is not None and len(fresh):
+        late = is_late(work, fresh, bucket.until)
+        on_time = fresh.filter(pa.array(~late)) if late.any() else fresh
+    until = watermark_after(work, bucket.until, latest)
+    waiting = ordered(pa.concat_tables([bucket.buffer, on_time]), plan)
+    cut = 0
+    if until is not None:
+        cut = int(np.searchsorted(read_times(Columns(waiting), plan.time), until))
+    lag = max(latest - until, 0) if until is not None and latest is not None else 0
+    return Arrived(len(fresh), on_time, until, waiting.slice(0, cut), waiting.slice(cut), lag)
+
+
+def is_late(work: Work, events: pa.Table, until: int) -> NDArray[np.bool_]:
+    """Return which events are before the watermark, so that their windows may be closed."""
+    return np.asarray(read_times(Columns(events), work.time) < until)
+
+
+def _difference(work: Work, saved: _Saved, kind: str, *, same_columns: bool) -> str:
+    """Return why a state cannot go on with this work, or nothing if it can."""
+    if saved.kind != kind:
+        return f"it holds the state of {saved.kind}, not of {kind}"
+    if saved.buckets != work.buckets:
+        return f"it was started with {saved.buckets} buckets, and now there are {work.buckets}"
+    if same_columns and saved.columns != work.events:
+        return "the columns that the query reads have other names or types"
+    before = pa.ipc.read_schema(pa.py_buffer(saved.columns))
+    for field in work.schema:
+        if field.name in before.names and before.field(field.name).type != field.type:
+            return f"the column `{field.name}` has another type"
+    return ""

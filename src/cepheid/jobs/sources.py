@@ -1,0 +1,72 @@
+"""What a SELECT reads, in process: tables, data frames, readers, files and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from os import PathLike, fspath
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from cepheid.events.arriving import as_table, plain_reader
+from cepheid.events.files import find_files, present, read_all
+from cepheid.jobs.local_jobs import BATCH_ROWS, slices_of
+from cepheid.jobs.ordering import put_together
+from cepheid.store.event_store import EventStore
+from cepheid.store.snapshot import Cover, Interval, Snapshot
+
+
+class EventSource(NamedTuple):
+    """Events with known columns: a table, a reader, files, or times of a version of a store."""
+
+    schema: pa.Schema
+    events: Any
+    cover: Cover | None = None
+
+    def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield tables of some columns, at least one; what comes from a store is in order."""
+        events = self.events
+        if isinstance(events, pa.Table):
+            yield from slices_of(events, BATCH_ROWS)
+        elif isinstance(events, pa.RecordBatchReader):
+            yield self.schema.empty_table()
+            yield from put_together(events, BATCH_ROWS)
+        elif isinstance(events, Snapshot):
+            names = present(self.schema.names, columns)
+            needed = names if events.manifest.time in names else [*names, events.manifest.time]
+            yield pa.schema([self.schema.field(name) for name in needed]).empty_table()
+            yield from events.scan(self.cover or Interval(), needed)
+        else:
+            # A query that reads no column counts events, of which some column is needed.
+            names = present(self.schema.names, columns) or self.schema.names[:1]
+            yield from read_all(events, names)
+
+    def whole(self, columns: Sequence[str]) -> pa.Table:
+        """Return all events as one table."""
+        if isinstance(self.events, pa.Table):
+            return self.events
+        tables = [
+            table.select(present(table.column_names, columns)) for table in self.tables(columns)
+        ]
+        return pa.concat_tables(tables, promote_options="permissive")
+
+
+def source_of(events: Any) -> EventSource:
+    """Return events as a source.
+
+    Raises
+    ------
+    TypeError
+        If the events are of no known kind.
+    """
+    if isinstance(events, str | PathLike):
+        files = find_files(fspath(events))
+        return EventSource(next(read_all(files[:1])).schema, files)
+    if isinstance(events, EventStore):
+        snapshot = events.snapshot()
+        return EventSource(snapshot.manifest.schema, snapshot)
+    if isinstance(events, pa.RecordBatchReader):
+        reader = plain_reader(events)
+        return EventSource(reader.schema, reader)
+    table = as_table(events)
+    return EventSource(table.schema, table)

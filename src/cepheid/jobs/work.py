@@ -1,0 +1,62 @@
+"""What every task of a query knows; it travels to the workers as it is."""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow as pa
+
+from cepheid.events.nanoseconds import in_microseconds
+from cepheid.jobs.kind import Kind, kind_of
+from cepheid.plans.plan import Plan
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What every task of a query knows."""
+
+    kind: Kind
+    plan: bytes
+    events: bytes
+    results: bytes
+    buckets: int
+    delay: int = 0
+    """How far the watermark of a stream is behind its latest event, in microseconds."""
+    tick_ns: int = 1000
+    """What one of the times of events is, in nanoseconds."""
+
+    @staticmethod
+    def of(
+        plan: Plan, schema: pa.Schema, results: pa.Schema, buckets: int, *, delay: int = 0
+    ) -> Work:
+        """Return the work of a plan over events of a schema."""
+        return Work(
+            kind_of(plan),
+            plan.to_json(),
+            schema.serialize().to_pybytes(),
+            results.serialize().to_pybytes(),
+            buckets,
+            delay,
+            plan.tick_ns,
+        )
+
+    def planned(self) -> Plan:
+        """Read the plan."""
+        return self.kind.plans.from_json(self.plan)
+
+    @property
+    def time(self) -> str:
+        """Return the name of the time column."""
+        return self.planned().time
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns of the events."""
+        return pa.ipc.read_schema(pa.py_buffer(self.events))
+
+    def shown(self, rows: pa.Table) -> pa.Table:
+        """Return rows in the types of the result; E514 if a time is no whole microsecond."""
+        return in_microseconds(rows, self.result_schema)
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        """Return the columns of the result."""
+        return pa.ipc.read_schema(pa.py_buffer(self.results))
