@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cepheid.expressions.arrow import Value, pa, pc, read_value, value_of
+from cepheid.expressions.room import Room
 from cepheid.expressions.vectors import MisfitError, Vector
-from cepheid.memory_limits import current, too_much_state
 
 
 def _elementwise(
@@ -29,27 +29,9 @@ def _elementwise(
     return pa.array(found, kind)
 
 
-class _Room:
-    """Room for characters: a text within a text within a text grows beyond every memory."""
-
-    def __init__(self) -> None:
-        self._left = current().state
-
-    def take(self, characters: int) -> None:
-        """Use some of it, or raise E519."""
-        self._left -= characters
-        if self._left < 0:
-            too_much_state("characters", current().state, verb="makes")
-
-    def join(self, mark: str, texts: list[str]) -> str:
-        """Put texts together."""
-        self.take(sum(map(len, texts)) + len(mark) * len(texts))
-        return mark.join(texts)
-
-
 def _concat_ws(separator: Value, *values: Value) -> Value:
     """Join texts and arrays of texts; NULLs are left out, as in Spark SQL."""
-    room = _Room()
+    room = Room()
 
     def join(mark: str | None, *cells: object) -> str | None:
         if mark is None:
@@ -63,7 +45,7 @@ def _concat_ws(separator: Value, *values: Value) -> Value:
 
 
 def _array_join(array: Value, separator: Value, replacement: Value | None = None) -> Value:
-    room = _Room()
+    room = Room()
 
     def join(cells: list[object] | None, mark: str | None, missing: str | None) -> str | None:
         if cells is None or mark is None:

@@ -16,6 +16,7 @@ import pyarrow.compute as _compute
 from cepheid.events.decimals import DIGITS_MAX, Decimals
 from cepheid.events.nanoseconds import Nanoseconds
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.room import Room
 from cepheid.expressions.vectors import Vector, full_length, plain_texts, truth_of, vector_of
 
 pa: Any = _arrow
@@ -72,6 +73,9 @@ def arrow_of(vector: Vector) -> Value:
         return array if vector.type is None else array.cast(vector.type)
     if isinstance(data, Decimals) and vector.type is None:
         return arrow_of(vector._replace(data=data.numbers))
+    if isinstance(data, pa.DictionaryArray) and len(data.dictionary) == 1:
+        # A constant is written into every row.
+        Room().take(len(data) * (len(data.dictionary[0].as_py().encode())))
     array = data.array if isinstance(data, Decimals) else plain_texts(data)
     if valid is None:
         return array
@@ -89,7 +93,6 @@ def _array(data: Any, valid: Any, kind: Any) -> Value:
 
 def value_of(vector: Vector) -> Value:
     """Return a vector as Arrow has it: one value is a scalar."""
-    if vector.valid is not None and len(vector.valid) > len(vector.data):
-        vector = full_length(vector, len(vector.valid))
-    array = arrow_of(vector)
+    lengths = [len(vector.data), *([] if vector.valid is None else [len(vector.valid)])]
+    array = arrow_of(full_length(vector, max(lengths) if all(lengths) else 0))
     return array[0] if len(array) == 1 else array

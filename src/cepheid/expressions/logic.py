@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from cepheid.events.decimals import Decimals
 from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
 from cepheid.expressions.arrow import arrow_of
+from cepheid.expressions.room import Room
 from cepheid.expressions.value_types import family_of
 from cepheid.expressions.vectors import (
     INT64_MAX,
@@ -151,6 +152,9 @@ def _chosen(mask: Mask, a: Vector, b: Vector) -> Vector:
         return Vector(data, None, kind, kept)
     length = np.broadcast_shapes(mask.shape, *((len(v.data),) for v in (a, b)))[0]
     texts = [plain_texts(v.texts) if v.kind is ValueKind.TEXT else arrow_of(v) for v in (a, b)]
+    for text in texts:
+        if len(text) < length:  # A constant is written into every row.
+            Room().take(length * text.nbytes)
     parts: list[Any] = [t if len(t) == length else t[0] for t in texts]
     found: Any = pc.if_else(pa.array(np.broadcast_to(mask, length)), *parts)
     if isinstance(a.data, Decimals):

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from cepheid.events.schema import ValueKind
 from cepheid.expressions.number_functions import piecewise
+from cepheid.expressions.room import Room, byte_size
 from cepheid.expressions.vectors import (
     NULL,
     Vector,
@@ -23,7 +24,6 @@ from cepheid.expressions.vectors import (
     plain_texts,
     truth_of,
 )
-from cepheid.memory_limits import current, too_much_state
 
 if TYPE_CHECKING:
     from cepheid.expressions.vectors import Mask, Numbers, Texts
@@ -107,10 +107,10 @@ def _check_length(columns: Sequence[Texts], length: int) -> None:
     def total(size: Callable[[Any], int]) -> int:
         return sum((length // max(len(column), 1)) * size(column) for column in columns)
 
-    limit = current().state
-    # The bytes are known at once, and are never fewer.
-    if total(lambda column: int(column.nbytes)) > limit and total(_byte_count) > limit:
-        too_much_state("characters", current().state, verb="makes")
+    room = Room()
+    # What Arrow allocates is known at once, and is never less.
+    if not room.has(total(lambda column: int(column.nbytes))):
+        room.take(total(_byte_count))
 
 
 def _byte_count(column: Any) -> int:
@@ -134,13 +134,11 @@ def _replaced(text: Vector, old: Vector, new: Vector | None = None) -> Vector:
     """Return texts with a part replaced everywhere; no part is replaced by nothing."""
     new = constant("") if new is None else new
     texts, valid = (text, old, new), _all_valid((text, old, new))
-    room = current().state
+    room = Room()
 
     def replace(one: str, a: str, b: str) -> str:
-        nonlocal room
-        room -= len(one) + (one.count(a) * (len(b) - len(a)) if a else 0)
-        if room < 0:
-            too_much_state("characters", current().state, verb="makes")
+        size = byte_size if one.isascii() and b.isascii() else lambda part: 4 * len(part)
+        room.take(size(one) + one.count(a) * (size(b) - size(a)) if a else 0)
         return one.replace(a, b) if a else one
 
     return Vector(_rowwise(replace, texts, pa.string()), valid, ValueKind.TEXT)

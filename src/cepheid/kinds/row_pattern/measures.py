@@ -7,7 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.expressions.arrow import Value, pa, pc
+from cepheid.expressions.arrow import Value, is_text, pa, pc
+from cepheid.expressions.room import Room
 from cepheid.kernels.segments import locate
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.aggregates import aggregate
@@ -27,7 +28,11 @@ def _counts_rows(node: tree.Aggregate) -> bool:
 
 def full_length(value: Value, length: int) -> Value:
     """Return a value as an array; a scalar is repeated."""
-    return value if isinstance(value, pa.Array) else pa.repeat(value, length)
+    if isinstance(value, pa.Array):
+        return value
+    if is_text(value.type) and value.is_valid:
+        Room().take(length * value.as_buffer().size)
+    return pa.repeat(value, length)
 
 
 class MeasureFrame:
