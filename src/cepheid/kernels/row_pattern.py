@@ -35,6 +35,22 @@ UNDECIDED = -3
 
 
 @kernel(inline="code")
+def edges_of(opened, p, begin, stop):
+    """Return the first row that may begin a match, and the first of unknown conditions."""
+    if opened.shape[0] > 0:
+        return opened[p, FIRST_START], opened[p, EDGE]
+    return begin, stop
+
+
+@kernel(inline="code")
+def is_undecided(length, start, opened, p):
+    """Return whether what begins at a row depends on rows that have not come yet."""
+    if length < 0:
+        return length == UNDECIDED
+    return opened.shape[0] > 0 and start + length > opened[p, LAST_END]
+
+
+@kernel(inline="code")
 def _search(
     start, begin, stop, limit, edge, conditions, condition_of, first, moves, memo, path, cursor
 ):
@@ -138,8 +154,9 @@ def find_matches(
     row that a match took, matches found, states written; the last two start at 0, and all are
     updated. limits[i]: the first row that is too late for a match from row i; without WITHIN it
     has no entry. opened: of each partition what FIRST_START and the columns after it say, or no
-    entry if all ends are closed. starts, lengths, numbers: one entry a match, in order; a length of -1 is a row
-    that no match took, if unmatched asks for them. states: those of the rows of all matches.
+    entry if all ends are closed. starts, lengths, numbers: one entry a match, in order; a length
+    of -1 is a row that no match took, if unmatched asks for them. states: those of the rows of all
+    matches.
     """
     p, row, number, taken = resume[0], resume[1], resume[2], resume[3]
     count, used = 0, 0
@@ -148,9 +165,7 @@ def find_matches(
     result = DONE
     while p + 1 < bounds.shape[0]:
         begin, stop = bounds[p], bounds[p + 1]
-        first_start, edge = begin, stop
-        if is_open:
-            first_start, edge = opened[p, FIRST_START], opened[p, EDGE]
+        first_start, edge = edges_of(opened, p, begin, stop)
         if row < begin:
             row, number, taken = first_start, 0, begin - 1
         if row == first_start or within:
@@ -166,9 +181,7 @@ def find_matches(
                 row, begin, stop, limit, edge, conditions, condition_of, first, moves, memo, path,
                 cursor,
             )  # fmt: skip
-            if length == UNDECIDED:
-                break
-            if is_open and length >= 0 and row + length > opened[p, LAST_END]:
+            if is_undecided(length, row, opened, p):
                 break
             if within:
                 # What came too late for this start may be in time for the next.

@@ -13,12 +13,11 @@ import numpy as np
 
 from cepheid.kernels.row_pattern import (
     DONE,
-    EDGE,
-    FIRST_START,
     FULL,
-    LAST_END,
     UNDECIDED,
     UNDECIDED_START,
+    edges_of,
+    is_undecided,
     next_start,
 )
 from cepheid.kernels.signals import let_signals_in
@@ -422,9 +421,7 @@ def find_seeing_matches(
     is_open = opened.shape[0] > 0
     while p + 1 < bounds.shape[0] and result == DONE:
         begin, stop = bounds[p], bounds[p + 1]
-        first_start, edge = begin, stop
-        if is_open:
-            first_start, edge = opened[p, FIRST_START], opened[p, EDGE]
+        first_start, edge = edges_of(opened, p, begin, stop)
         if start < begin:
             start, number, taken = first_start, 0, begin - 1
         left = steps_max
@@ -434,7 +431,6 @@ def find_seeing_matches(
             if count == starts.shape[0] or used + (stop - start) > states.shape[0]:
                 result = FULL
                 break
-            # A row behind an open end is not too late: what asks for it is undecided.
             limit = limits[start] if limits.shape[0] > 0 else stop + is_open
             if not shared or 2 * kept > kept_max:
                 generation, kept = generation + 1, 0
@@ -454,9 +450,7 @@ def find_seeing_matches(
             if spent > patience:
                 result = FULL
                 break
-            if length == UNDECIDED:
-                break
-            if is_open and length >= 0 and start + length > opened[p, LAST_END]:
+            if is_undecided(length, start, opened, p):
                 break
             if length < 0:
                 if unmatched and start > taken:
