@@ -51,7 +51,7 @@ def live(plan: MatchPlan, rows: list[dict[str, Any]], times: list[int]) -> tuple
 
 def check(text: str, rows: list[dict[str, Any]], times: list[int]) -> None:
     clause, plan = bind(text)
-    assert why_not_live(clause, plan) is None, text
+    assert why_not_live(clause, plan, SCHEMA) is None, text
     try:
         expected: Any = reference.recognize(clause, rows)
     except reference.SkipError:
@@ -115,7 +115,7 @@ def told(clause: str, rows: list[dict[str, Any]], times: list[int]) -> list[list
     """Return the first measure of the matches that leave at each watermark."""
     text = f"MATCH_RECOGNIZE (ORDER BY t MEASURES {clause})"
     parsed, plan = bind(text)
-    assert why_not_live(parsed, plan) is None
+    assert why_not_live(parsed, plan, SCHEMA) is None
     sizes = [[row["m"] for row in live(plan, rows, times[: n + 1])[0]] for n in range(len(times))]
     return [now[len(before) :] for before, now in zip([[], *sizes], sizes, strict=False)]
 
@@ -169,12 +169,12 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_a_stream_cannot_decide_is_refused(text: str) -> None:
     clause, plan = bind(f"MATCH_RECOGNIZE ({text})")
-    found = why_not_live(clause, plan)
+    found = why_not_live(clause, plan, SCHEMA)
     assert found is not None
     assert found.code == "E405"
     assert REFUSED[text] in found.message
     assert found.helps
-    assert describe_live(clause, plan)[0] == f"no: {found.message}"
+    assert describe_live(clause, plan, SCHEMA)[0] == f"no: {found.message}"
 
 
 REACHES = {
@@ -196,5 +196,5 @@ REACHES = {
 def test_how_far_a_clause_looks(text: str) -> None:
     clause, plan = bind(f"MATCH_RECOGNIZE (ORDER BY t {text})")
     assert reach_of(plan) == REACHES[text]
-    first, *_ = describe_live(clause, plan)
+    first, *_ = describe_live(clause, plan, SCHEMA)
     assert first.startswith("no:" if reach_of(plan).longest is None else "yes:")

@@ -213,7 +213,8 @@ def conditions(*pool: str, seeing: bool) -> st.SearchStrategy[str]:
 @st.composite
 def clauses(draw: st.DrawFn, drawn: st.SearchStrategy[str], *, live: bool = False) -> str:
     """Draw a clause; a live one is one that may read a stream."""
-    within = draw(st.sampled_from(["", "", "", " WITHIN 3"]))
+    within = draw(st.sampled_from(["", "", "", "3", "2.5 seconds", "INTERVAL '3' SECOND"]))
+    within = within and f" WITHIN {within}"
     pattern = draw(patterns((), QUANTIFIERS if within else BOUNDED) if live else patterns())
     used = [v for v in "ABC" if v in pattern.replace("PERMUTE", "")]
     rows = draw(

@@ -49,6 +49,7 @@ class Evaluator(StrEnum):
     ENUMERATE = "enumerate"
     SITUATIONS = "situations"
     SELECT = "select"
+    ROW_PATTERN = "row pattern"
 
 
 class WindowKind(StrEnum):
@@ -253,7 +254,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
             If the bytes are no plan of this kind, or one of another version.
         """
         try:
-            plan = msgspec.json.decode(data, type=TrendPlan | SituationPlan | SelectPlan)
+            plan = msgspec.json.decode(data, type=AnyPlan)
         except msgspec.MsgspecError as error:
             message = f"this is no plan: {error}"
             raise ValueError(message) from error
@@ -327,6 +328,26 @@ class SelectPlan(Plan, frozen=True, kw_only=True, tag="select"):
         """Return whether events may come as a dict of streams by name."""
         return True
 
+
+class RowPatternPlan(Plan, frozen=True, kw_only=True, tag="row pattern"):
+    """The plan of a MATCH_RECOGNIZE clause over a stream.
+
+    The clause travels as its text, ``SELECT * FROM table MATCH_RECOGNIZE (...)``, which is bound
+    again to the columns of its table where it runs. ``steps`` and ``states`` bound its search.
+    """
+
+    table_columns: tuple[str, ...]
+    steps: int | None
+    states: int | None
+
+    @property
+    def what(self) -> str:
+        """Return what kind of query this is, for messages."""
+        return "a row pattern"
+
+
+AnyPlan = TrendPlan | SituationPlan | SelectPlan | RowPatternPlan
+"""Plans that travel as JSON."""
 
 PatternPlan = TrendPlan | SituationPlan
 """Plans of queries with a pattern, of events or of situations."""

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
+
 from cepheid.errors import Diagnostic, Span
 from cepheid.row_pattern import tree
 from cepheid.row_pattern.plan import MatchPlan
 from cepheid.row_pattern.reach import longest_match, reach_of
 
 
-def why_not_live(clause: tree.Clause, plan: MatchPlan) -> Diagnostic | None:
+def why_not_live(clause: tree.Clause, plan: MatchPlan, schema: pa.Schema) -> Diagnostic | None:
     """Return the first reason why a clause cannot read a stream (E405), or None if it can."""
-    return next(_reasons(clause, plan), None)
+    return next(_reasons(clause, plan, schema), None)
 
 
-def _reasons(clause: tree.Clause, plan: MatchPlan) -> Iterator[Diagnostic]:
+def _reasons(clause: tree.Clause, plan: MatchPlan, schema: pa.Schema) -> Iterator[Diagnostic]:
     if not plan.order_by:
         message = "a stream has no order of its own, and the clause has no ORDER BY"
         yield _refused(message, clause.span, "add `ORDER BY ts`, where `ts` is the time of a row")
     elif plan.order_by[0].descending:
         message = "the first key of ORDER BY descends, and a stream goes on in ascending time"
         yield _refused(message, clause.order_by[0].span, "order by the time of rows, ascending")
+    else:
+        yield from _no_time(clause, plan.order_by[0].column, schema)
     if plan.rows == "all unmatched":
         message = "WITH UNMATCHED ROWS shows rows of no match, which is known at the end only"
         yield _refused(message, clause.span, "leave WITH UNMATCHED ROWS out")
@@ -44,6 +48,15 @@ def _reasons(clause: tree.Clause, plan: MatchPlan) -> Iterator[Diagnostic]:
                 "add `WITHIN INTERVAL '10' MINUTE` after PATTERN (...)",
                 "or say how often at most: `{1,100}`",
             )
+
+
+def _no_time(clause: tree.Clause, key: str, schema: pa.Schema) -> Iterator[Diagnostic]:
+    kind = schema.field(key).type
+    types = pa.types
+    if not (types.is_integer(kind) or types.is_timestamp(kind) or types.is_date(kind)):
+        message = f"the first key of ORDER BY, `{key}`, is of type {kind}, and no time"
+        way_out = "order by a timestamp, a date, or whole seconds first"
+        yield _refused(message, clause.order_by[0].span, way_out)
 
 
 def _refused(message: str, span: Span, *helps: str) -> Diagnostic:
@@ -91,9 +104,9 @@ def _numbers(node: tree.Expression) -> Iterator[Span]:
         yield from _numbers(child)
 
 
-def describe_live(clause: tree.Clause, plan: MatchPlan) -> list[str]:
+def describe_live(clause: tree.Clause, plan: MatchPlan, schema: pa.Schema) -> list[str]:
     """Tell in words what a clause keeps of a stream, or why it cannot read one."""
-    found = why_not_live(clause, plan)
+    found = why_not_live(clause, plan, schema)
     if found is not None:
         return [f"no: {found.message}", *(f"  {text}" for text in found.helps)]
     reach = reach_of(plan)
@@ -105,9 +118,11 @@ def describe_live(clause: tree.Clause, plan: MatchPlan) -> list[str]:
         state = f"at most {reach.longest} rows {key} whose match is not decided"
     told = [f"yes: {rows}", f"keeps {state}"]
     if reach.ahead or reach.beyond:
-        told.append(f"waits for {max(reach.ahead, reach.beyond)} more rows, which NEXT looks at")
+        more = max(reach.ahead, reach.beyond)
+        told.append(f"waits for {more} more row{'s' * (more > 1)}, which NEXT looks at")
     if reach.back:
-        told.append(f"never forgets a key: PREV looks at {reach.back} rows before a match")
-    elif plan.within is not None:
-        told.append("forgets a key when the watermark is WITHIN behind its last row")
+        rows = f"{reach.back} rows" if reach.back > 1 else "a row"
+        told.append(f"never forgets a key: PREV looks at {rows} before a match")
+    elif plan.within is not None and not (reach.ahead or reach.beyond):
+        told.append("forgets a key when the watermark is WITHIN later than its last row")
     return told

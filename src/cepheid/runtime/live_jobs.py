@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cepheid.planner.plan import Plan, SelectPlan, SituationPlan, TrendPlan
+from cepheid.planner.plan import Plan, RowPatternPlan, SelectPlan, SituationPlan, TrendPlan
+from cepheid.runtime.live_row_pattern import LiveRowPattern
 from cepheid.runtime.live_select import LiveSelect
 from cepheid.runtime.live_situations import LiveSituations
 from cepheid.runtime.live_trends import LiveTrends
@@ -16,6 +17,7 @@ JOBS: dict[type[Plan], Callable[[Work], LiveJob[Any]]] = {
     TrendPlan: LiveTrends.of,
     SituationPlan: LiveSituations.of,
     SelectPlan: LiveSelect.of,
+    RowPatternPlan: LiveRowPattern.of,
 }
 
 
