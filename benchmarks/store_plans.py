@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.store_queries import DEVIATIONS, random_query
 
 import cepheid
-from cepheid.planner.plan import pattern_plan, trend_plan
+from cepheid.planner.plan import trend_plan
 from cepheid.row_pattern.bind import bind_clause
 from cepheid.row_pattern.statement import read_statement
 from cepheid.runtime.local import run_batches
@@ -109,10 +109,10 @@ class AskedTrends:
 
     def run(self, picked: Picked | None, method: str) -> Run:
         snapshot = self._store.snapshot()
-        replay = plan_replay(snapshot, pattern_plan(self._plan), method, picked)
+        replay = plan_replay(snapshot, trend_plan(self._plan), method, picked)
         events = events_of(snapshot, self._plan, replay)
         return Run(
-            replay, len(run_batches(pattern_plan(self._plan), events, snapshot.manifest.schema))
+            replay, len(run_batches(trend_plan(self._plan), events, snapshot.manifest.schema))
         )
 
 

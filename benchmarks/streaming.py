@@ -24,7 +24,7 @@ from benchmarks.streaming_live import soak
 from pyarrow import parquet
 
 import cepheid
-from cepheid.planner.needs import needs_of
+from cepheid.jobs.kind import needs_of
 from cepheid.runtime import spark_session, spark_stream
 
 QUERIES = {

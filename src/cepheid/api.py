@@ -10,12 +10,12 @@ import msgspec
 from cepheid import options, runtimes
 from cepheid.errors import Diagnostic
 from cepheid.events.schema import read_schema
+from cepheid.jobs.explain import explain_mermaid, explain_plan
+from cepheid.jobs.kind import compile_query
 from cepheid.language import tree
 from cepheid.language.formatter import format_query
 from cepheid.language.parser import parse
 from cepheid.planner.bind import Source
-from cepheid.planner.compile import compile_query
-from cepheid.planner.explain import explain_mermaid, explain_plan
 from cepheid.planner.granularity import force_evaluator
 from cepheid.planner.plan import Evaluator, Plan, TrendPlan, trend_plan
 from cepheid.planner.ticks import TICKS_NS
@@ -91,7 +91,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
 
     def _check_store(self, store: object, schema: object, shown: str, engine: str) -> None:
         """Refuse what says nothing of how a store is read."""
-        held = options.holders_of(store, is_select=self.plan.names_streams)
+        held = options.holders_of(store, streams=self.plan.streams)
         if held != {options.Held.STORE}:
             options.refuse("E592", f"store is an event store, not {', '.join(sorted(held))}")
         for name, is_given in (
@@ -161,7 +161,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             spark=spark,
             strategy=strategy,
             device=device,
-            is_select=self.plan.names_streams,
+            streams=self.plan.streams,
             text=self.text,
         )
         asked = runtimes.Request(self, events, spark, strategy, device)

@@ -6,7 +6,7 @@ nobody would see in a result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from os import PathLike
 from typing import Never
@@ -140,7 +140,13 @@ def holder_of(events: object) -> Held:
 
 
 def check_run(
-    events: object, *, spark: object, strategy: object, device: object, is_select: bool, text: str
+    events: object,
+    *,
+    spark: object,
+    strategy: object,
+    device: object,
+    streams: Sequence[str],
+    text: str,
 ) -> None:
     """Refuse options with which events cannot be run.
 
@@ -153,17 +159,17 @@ def check_run(
         E552 for a GPU that would not be used.
     """
     one_of("device", device, DEVICES)
-    held = holders_of(events, is_select=is_select)
+    held = holders_of(events, streams=streams)
     if spark is not None:
         session(spark)
-        if held == {Held.TABLE} and not is_select:
+        if held == {Held.TABLE} and not streams:
             why = "a Spark session reads files and stores, and these events are in this process"
             unused("spark", why, "leave it out, or pass `spark.createDataFrame(events)`")
     on_spark = spark is not None or Held.FRAME in held
     if device == "gpu":
-        _check_gpu(held, on_spark=on_spark, is_select=is_select, text=text)
+        _check_gpu(held, on_spark=on_spark, streams=streams, text=text)
     if strategy is not None:
-        _check_strategy(strategy, held, on_spark=on_spark, is_select=is_select)
+        _check_strategy(strategy, held, on_spark=on_spark, streams=streams)
 
 
 def check_sql(
@@ -206,15 +212,15 @@ def check_sql(
                 unused(name, "it is about event stores, and no table is one", "leave it out")
 
 
-def holders_of(events: object, *, is_select: bool) -> set[Held]:
-    """Return what holds events; those of a SELECT may come as a dict of them by stream."""
-    streams = events.values() if is_select and isinstance(events, Mapping) else [events]
-    return {holder_of(one) for one in streams}
+def holders_of(events: object, *, streams: Sequence[str]) -> set[Held]:
+    """Return what holds events; if streams have names, they may come as a dict."""
+    found = events.values() if streams and isinstance(events, Mapping) else [events]
+    return {holder_of(one) for one in found}
 
 
-def _check_gpu(held: set[Held], *, on_spark: bool, is_select: bool, text: str) -> None:
+def _check_gpu(held: set[Held], *, on_spark: bool, streams: Sequence[str], text: str) -> None:
     help_ = 'use device="auto", which runs on the CPU what no GPU does'
-    if is_select:
+    if streams:
         message = "a SELECT runs on the CPU"
     elif on_spark:
         message = "where tasks of Spark run is a matter of the cluster"
@@ -228,11 +234,13 @@ def _check_gpu(held: set[Held], *, on_spark: bool, is_select: bool, text: str) -
     raise UnsupportedError([Diagnostic("E552", message, helps=(help_,))], text)
 
 
-def _check_strategy(strategy: object, held: set[Held], *, on_spark: bool, is_select: bool) -> None:
+def _check_strategy(
+    strategy: object, held: set[Held], *, on_spark: bool, streams: Sequence[str]
+) -> None:
     """Refuse a strategy that these events do not know."""
     if Held.STORE in held:
         one_of("strategy", strategy, METHODS)
-    elif is_select or not on_spark:
+    elif streams or not on_spark:
         why = "it says how Spark cuts the work of a pattern, or what is read of an event store"
         of_stores, of_files = ", ".join(METHODS), ", ".join(FILE_STRATEGIES)
         unused("strategy", why, f"leave it out; of stores it is {of_stores}, on Spark {of_files}")

@@ -10,8 +10,9 @@ from enum import StrEnum
 from os import fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cepheid import kinds as _kinds  # noqa: F401  # makes all kinds known
+from cepheid.jobs.kind import TaskKind, kind_of
 from cepheid.options import Held, holder_of
-from cepheid.planner.plan import Plan, SelectPlan, SituationPlan, TrendPlan
 
 if TYPE_CHECKING:
     from cepheid.api import CompiledQuery
@@ -56,7 +57,7 @@ class Request(NamedTuple):
 Runner = Callable[[Request], Any]
 
 # ---------------------------------------------------------------------------------------
-# Queries with a pattern
+# Queries
 
 
 def _in_process(asked: Request) -> Any:
@@ -102,7 +103,7 @@ def _store_on_spark(asked: Request) -> Any:
     return run_store(asked.query, asked.events, asked.spark, asked.strategy)
 
 
-PATTERNS: dict[Place, Runner] = {
+RUNS: dict[Place, Runner] = {
     Place.PROCESS: _in_process,
     Place.DEVICE: _on_device,
     Place.FILES: _over_files,
@@ -111,11 +112,27 @@ PATTERNS: dict[Place, Runner] = {
     Place.SPARK_FILES: _files_on_spark,
     Place.SPARK_STORE: _store_on_spark,
 }
-"""What runs a pattern, of events or of situations, in every place."""
+"""What runs a query over one stream, in every place."""
 
 
-def _run_pattern(asked: Request) -> Any:
-    return PATTERNS[asked.place](asked)
+def run(asked: Request) -> Any:
+    """Run a query where its events are."""
+    from cepheid.runtime.streams import named_streams
+
+    kind = kind_of(asked.query.plan)
+    streams = named_streams(asked.query.plan, asked.events)
+    held = {holder_of(events) for events in streams}
+    on_spark = asked.spark is not None or Held.FRAME in held
+    if on_spark and not isinstance(kind, TaskKind):
+        from cepheid.runtime.spark_select import run_frames
+
+        return run_frames(asked.query, streams, asked.spark, asked.strategy)
+    if len(streams) > 1:
+        from cepheid.runtime.select_run import run_streams
+
+        return run_streams(asked.query, streams, asked.strategy)
+    one = asked._replace(events=streams[0])
+    return RUNS[one.place](one)
 
 
 # ---------------------------------------------------------------------------------------
@@ -146,17 +163,6 @@ MATCHES: dict[Place, Runner] = {
     Place.STORE: _list_store,
 }
 """What lists matches one by one; a DataFrame of Spark is not in this process."""
-
-
-# ---------------------------------------------------------------------------------------
-# SELECT
-
-
-def _run_select(asked: Request) -> Any:
-    """Run a SELECT, whose streams may be in several places."""
-    from cepheid.runtime.select_run import run_select
-
-    return run_select(asked.query, asked.events, spark=asked.spark, strategy=asked.strategy)
 
 
 # ---------------------------------------------------------------------------------------
@@ -210,16 +216,17 @@ WORKLOADS: dict[Place, Runner] = {
 # Live streams
 
 
-def _stream_pattern(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
+def stream(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
+    """Run a query over a stream of Spark."""
     from cepheid.runtime.spark_stream import stream_frame
+    from cepheid.runtime.streams import named_streams
 
-    return stream_frame(query, events, watermark=watermark, late=late)
+    kind, streams = kind_of(query.plan), named_streams(query.plan, events)
+    if not isinstance(kind, TaskKind):
+        from cepheid.runtime.spark_select_stream import stream_select
 
-
-def _stream_select(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
-    from cepheid.runtime.spark_select_stream import stream_select
-
-    return stream_select(query, events, watermark=watermark, late=late)
+        return stream_select(query, streams, watermark=watermark, late=late)
+    return stream_frame(query, streams[0], watermark=watermark, late=late)
 
 
 def stream_workload(queries: Workload, events: Any, watermark: str, late: str) -> Any:
@@ -240,16 +247,15 @@ def live_workload(queries: Workload, schema: Any) -> Any:
 # Plans in words
 
 
-def _explain_replay(query: CompiledQuery, store: Any, *, analyze: bool) -> str:
+def explain_store(query: CompiledQuery, store: Any, *, analyze: bool) -> str:
+    """Tell which part of a store a query reads, and why."""
     from cepheid.runtime import store_run
 
+    if query.plan.streams:
+        from cepheid.runtime.select_run import explain_select
+
+        return explain_select(query, store, analyze=analyze)
     return store_run.explain_store(query, store, analyze=analyze)
-
-
-def _explain_select(query: CompiledQuery, store: Any, *, analyze: bool) -> str:
-    from cepheid.runtime.select_run import explain_select
-
-    return explain_select(query, store, analyze=analyze)
 
 
 def explain_device(query: CompiledQuery) -> str:
@@ -257,41 +263,6 @@ def explain_device(query: CompiledQuery) -> str:
     from cepheid.runtime import local_device
 
     return local_device.explain_device(query.plan)
-
-
-# ---------------------------------------------------------------------------------------
-# Kinds of query
-
-
-class Runners(NamedTuple):
-    """What runs a kind of query."""
-
-    run: Runner
-    stream: Callable[..., Any]
-    explain_store: Callable[..., str]
-
-
-_OF_PATTERNS = Runners(_run_pattern, _stream_pattern, _explain_replay)
-KINDS: dict[type[Plan], Runners] = {
-    TrendPlan: _OF_PATTERNS,
-    SituationPlan: _OF_PATTERNS,
-    SelectPlan: Runners(_run_select, _stream_select, _explain_select),
-}
-
-
-def run(asked: Request) -> Any:
-    """Run a query where its events are."""
-    return KINDS[type(asked.query.plan)].run(asked)
-
-
-def stream(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
-    """Run a query over a stream of Spark."""
-    return KINDS[type(query.plan)].stream(query, events, watermark, late)
-
-
-def explain_store(query: CompiledQuery, store: Any, *, analyze: bool) -> str:
-    """Tell which part of a store a query reads, and why."""
-    return KINDS[type(query.plan)].explain_store(query, store, analyze=analyze)
 
 
 # ---------------------------------------------------------------------------------------

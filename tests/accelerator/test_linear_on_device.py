@@ -17,10 +17,10 @@ from cepheid.accelerator.systems import system_of
 from cepheid.api import query
 from cepheid.engine.job import lower
 from cepheid.errors import UnsupportedError
-from cepheid.planner.needs import needs_of
+from cepheid.jobs.kind import needs_of
+from cepheid.jobs.local_jobs import slices_of
 from cepheid.planner.plan import trend_plan
 from cepheid.runtime import local_device
-from cepheid.runtime.local_jobs import slices_of
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import patterns, streams
 

@@ -13,9 +13,9 @@ from cepheid.accelerator import schedule
 from cepheid.accelerator.schedule import Pace, Place
 from cepheid.api import query
 from cepheid.errors import DataError
+from cepheid.jobs.local_jobs import slices_of
 from cepheid.planner.plan import trend_plan
 from cepheid.runtime import local_split
-from cepheid.runtime.local_jobs import slices_of
 from cepheid.runtime.local_split import run_split
 
 pytestmark = pytest.mark.timeout(300)

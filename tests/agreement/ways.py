@@ -29,11 +29,13 @@ from cepheid.engine.situations import SituationState, finish_situations, step_si
 from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
 from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import CepheidError
+from cepheid.events import files
 from cepheid.events.arriving import plain_table
+from cepheid.jobs import local_jobs
+from cepheid.jobs.ordering import order_of, ordered
 from cepheid.planner.granularity import legal_evaluators
 from cepheid.planner.plan import trend_plan
-from cepheid.runtime import files, local_jobs, local_workload
-from cepheid.runtime.ordering import order_of, ordered
+from cepheid.runtime import local_workload
 from cepheid.store.secondary import can_index
 
 PATTERNS = ("trends", "matches")

@@ -11,7 +11,7 @@ import pytest
 
 import cepheid
 from cepheid.engine import distinct_windows, select_windows
-from cepheid.runtime import local
+from cepheid.runtime import local_trends
 
 PATTERNS = [
     "SEQ(A, B)", "A+", "SEQ(A, B) AND C", "A+ AND B", "SEQ(NOT C, A, B)", "SEQ(A, B, NOT C)",
@@ -61,7 +61,7 @@ def test_rows_are_those_of_all_windows(monkeypatch: pytest.MonkeyPatch) -> None:
         result = query.run(table)
         used += found(query.with_schema(table.schema).plan, table) is not None
         with monkeypatch.context() as patched:
-            patched.setattr(local, "few_windows", lambda *_: None)
+            patched.setattr(local_trends, "few_windows", lambda *_: None)
             expected = query.run(table)
         assert result.schema == expected.schema, text
         for mine, theirs in zip(result.to_pylist(), expected.to_pylist(), strict=True):

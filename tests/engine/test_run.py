@@ -15,7 +15,8 @@ from pyarrow import parquet
 
 from cepheid.api import query
 from cepheid.errors import BindError, DataError, UnsupportedError
-from cepheid.runtime.files import find_files, run_files
+from cepheid.events.files import find_files
+from cepheid.runtime.files import run_files
 
 EVENTS = pa.table(
     {

@@ -27,7 +27,7 @@ from tests.situations.test_situations import SCHEMA as SITUATIONS
 from tests.situations.test_situations import table_of as situations_of
 
 import cepheid
-from cepheid.engine.job import Job
+from cepheid.engine.job import Job, job_of
 from cepheid.engine.live_panes import LivePanes
 from cepheid.engine.live_workload_snapshot import rules_from_bytes
 from cepheid.engine.select_counted import CountedJob
@@ -39,16 +39,15 @@ from cepheid.engine.step import PartitionState, step
 from cepheid.engine.workload import WorkloadJob, WorkloadState, feed
 from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_bytes
 from cepheid.framing import frame, unframe
+from cepheid.jobs.bucket import read_bucket
+from cepheid.jobs.microbatch import live_job, turn
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import select_plan, situation_plan, trend_plan
 from cepheid.planner.sharing import share
 from cepheid.planner.trend_needs import live_pane
-from cepheid.runtime.bucket import read_bucket
 from cepheid.runtime.live_by_panes import LiveByPanes
-from cepheid.runtime.live_jobs import live_job
 from cepheid.runtime.live_join import turn_joined
 from cepheid.runtime.live_workload import LiveWorkload
-from cepheid.runtime.microbatch import turn
-from cepheid.runtime.work import Work
 from cepheid.testing.harness import stream
 
 EVENTS = table_of(
@@ -97,7 +96,7 @@ def of_panes() -> dict[str, State]:
     live = Live(cepheid.query(text), EVENTS.schema, delay=0, buckets=2)
     assert live.by_panes
     live.feed(EVENTS)
-    job = live.work.job()
+    job = job_of(live.work.plan)
     start = LivePanes.start(job, live_pane(job.plan), EVENTS.schema)
     data = max(live.data.values(), key=len)
     return {

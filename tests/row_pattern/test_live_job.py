@@ -13,15 +13,15 @@ from tests.row_pattern.test_live import local, seeing, tables
 from tests.row_pattern.test_reference import SCHEMA, clauses, same
 
 import cepheid
+from cepheid.jobs.bucket import Outcome
+from cepheid.jobs.local_jobs import local_job
+from cepheid.jobs.microbatch import live_job, turn
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import Plan, RowPatternPlan
 from cepheid.row_pattern.bind import bind_clause
+from cepheid.row_pattern.live_plan import plan_live
 from cepheid.row_pattern.recognize import result_schema
 from cepheid.row_pattern.statement import read_statement
-from cepheid.runtime.bucket import Outcome
-from cepheid.runtime.live_jobs import live_job
-from cepheid.runtime.live_row_pattern import plan_live
-from cepheid.runtime.microbatch import turn
-from cepheid.runtime.work import Work
 
 END = 1000
 """A time behind all rows, and behind the length of WITHIN after them."""
@@ -34,7 +34,7 @@ def work_of(clause: str) -> Work:
     plan = bind_clause(statement.sites[0].clause, SCHEMA.names, statement.text)
     schema = pa.schema([SCHEMA.field(name) for name in plan.read_columns])
     results = result_schema(plan, schema)
-    live = plan_live(statement, plan, schema)
+    live = plan_live(statement, plan, schema, "UTC")
     return Work.of(live, schema, results, 1, delay=DELAY_S * 1_000_000)
 
 
@@ -80,6 +80,21 @@ def test_micro_batches_give_what_the_clause_gives(
         message = f"{text}\n{batches}\nfound    {mine}\nexpected {theirs}"
         assert same(mine, theirs[: len(mine)]), message
         assert len(mine) == len(theirs) or told[-1].partitions, message
+
+
+@given(clauses(local, live=True) | clauses(seeing, live=True), tables)
+def test_the_step_function_gives_all_matches_at_the_end(
+    text: str, rows: list[dict[str, Any]]
+) -> None:
+    clause = read_statement(f"SELECT * FROM e {text}").sites[0].clause
+    try:
+        expected = reference.recognize(clause, rows)
+    except reference.SkipError:
+        return
+    work = work_of(text)
+    table = pa.Table.from_pylist(rows, schema=SCHEMA).select(work.schema.names)
+    found = local_job(work.planned()).answer_table(table, 3).to_pylist()
+    assert same(found, expected), f"{text}\n{rows}\nfound    {found}\nexpected {expected}"
 
 
 FALLS = """MATCH_RECOGNIZE (PARTITION BY g ORDER BY t MEASURES COUNT(*) AS m0

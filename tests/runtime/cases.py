@@ -14,10 +14,10 @@ from tests.golden.conftest import content_lines, split_sections
 
 import cepheid
 from cepheid.errors import BindError, UnsupportedError
+from cepheid.jobs.ordering import ordered
 from cepheid.language.formatter import format_query
 from cepheid.planner.plan import Plan, pattern_plan, trend_plan
 from cepheid.runtime.local import run_table
-from cepheid.runtime.ordering import ordered
 from cepheid.testing.harness import stream
 
 GOLDEN = Path(__file__).parents[1] / "golden"

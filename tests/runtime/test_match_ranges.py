@@ -16,15 +16,16 @@ from tests.runtime.cases import listed_cases, listing_cases, plain
 from cepheid.api import query
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import Job
-from cepheid.engine.listing import Owned, advance_matches, step_matches
+from cepheid.engine.listing import advance_matches, step_matches
 from cepheid.engine.step import PartitionState
-from cepheid.planner.needs import needs_of
+from cepheid.jobs.kind import needs_of
+from cepheid.jobs.owned import Owned
+from cepheid.jobs.task_jobs import task_job
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import Plan, pattern_plan, trend_plan
 from cepheid.runtime.local import run_table
 from cepheid.runtime.spark_schema import result_schema_of
 from cepheid.runtime.spark_tasks import _ranges_of
-from cepheid.runtime.task_jobs import task_job
-from cepheid.runtime.work import Work
 from cepheid.testing.query_strategies import Case, cases
 
 pytestmark = pytest.mark.timeout(900)  # kernels compile on first use

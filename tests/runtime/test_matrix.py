@@ -14,7 +14,7 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from tests.runtime.cases import Case, golden_cases, listed_cases, listing_cases
 
-from cepheid.planner.needs import needs_of
+from cepheid.jobs.kind import needs_of
 from cepheid.planner.strategies import Strategy
 from cepheid.runtime import scan
 

@@ -31,12 +31,12 @@ from cepheid.api import query
 from cepheid.engine import live_panes
 from cepheid.engine.live_panes import closing
 from cepheid.errors import BindError, DataError
+from cepheid.jobs.kind import needs_of
+from cepheid.jobs.microbatch import turn
 from cepheid.planner import trend_needs
-from cepheid.planner.needs import needs_of
 from cepheid.planner.plan import WindowKind, WindowPlan, trend_plan
 from cepheid.planner.trend_needs import cut_panes
 from cepheid.runtime.live_by_panes import LiveByPanes
-from cepheid.runtime.microbatch import turn
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import patterns, streams

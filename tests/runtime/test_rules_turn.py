@@ -22,15 +22,15 @@ from cepheid.engine.combine_results import united_schema
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.live_workload_snapshot import rules_from_bytes
 from cepheid.errors import DataError, UnsupportedError
+from cepheid.jobs.bucket import read_bucket
+from cepheid.jobs.microbatch import turn
+from cepheid.jobs.ordering import ordered
+from cepheid.jobs.work import Work
 from cepheid.planner import plan as plan_module
-from cepheid.planner.plan import Plan, pattern_plan
-from cepheid.runtime.bucket import read_bucket
+from cepheid.planner.plan import Plan, pattern_plan, trend_plan
+from cepheid.runtime.live_trends import check_windows
 from cepheid.runtime.live_workload import LiveWorkload, RulesWork
-from cepheid.runtime.microbatch import turn
-from cepheid.runtime.ordering import ordered
 from cepheid.runtime.spark_schema import result_schema_of
-from cepheid.runtime.spark_stream import check_windows
-from cepheid.runtime.work import Work
 from cepheid.testing.harness import stream
 from cepheid.testing.strategies import streams
 
@@ -88,7 +88,7 @@ def live(rules: Mapping[str, str], schema: pa.Schema) -> dict[str, Plan]:
     for name, text in rules.items():
         plan = query(text).with_schema(schema).plan
         try:
-            check_windows(pattern_plan(plan))
+            check_windows(trend_plan(plan))
         except UnsupportedError:
             continue
         plans[name] = plan

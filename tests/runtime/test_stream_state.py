@@ -25,18 +25,16 @@ from cepheid.engine.live_panes import place_panes
 from cepheid.engine.results import build_table
 from cepheid.engine.step import PartitionState, advance, step
 from cepheid.errors import BindError, DataError, QuerySyntaxError, UnsupportedError
-from cepheid.planner.needs import needs_of
+from cepheid.jobs import steps
+from cepheid.jobs.kind import needs_of, task_kind
+from cepheid.jobs.microbatch import live_job, turn
+from cepheid.jobs.ordering import ordered
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import Plan, TrendPlan, WindowKind, pattern_plan, trend_plan
 from cepheid.planner.trend_needs import live_pane
-from cepheid.runtime import stream_matches
 from cepheid.runtime.live_by_panes import LiveByPanes, rows_of_panes
-from cepheid.runtime.live_jobs import live_job
 from cepheid.runtime.local import run_table
-from cepheid.runtime.microbatch import turn
-from cepheid.runtime.ordering import ordered
 from cepheid.runtime.spark_schema import result_schema_of
-from cepheid.runtime.spark_stream import check_windows
-from cepheid.runtime.work import Work
 from cepheid.testing.harness import stream
 from cepheid.testing.query_strategies import cases
 from cepheid.testing.strategies import streams
@@ -46,12 +44,16 @@ pytestmark = pytest.mark.timeout(600)  # kernels compile on first use
 FOREVER = 2**60
 
 
+def check_live(plan: Plan) -> None:
+    task_kind(plan).check_live(plan)
+
+
 class Live:
     """A query on a stream, with the watermark of Spark: the latest time so far, less a delay."""
 
     def __init__(self, compiled: CompiledQuery, schema: pa.Schema, *, delay: int, buckets: int = 1):
         self.plan = compiled.with_schema(schema).plan
-        check_windows(pattern_plan(self.plan))
+        check_live(self.plan)
         results = result_schema_of(pattern_plan(self.plan), schema)
         self.work = Work.of(self.plan, schema, results, buckets, delay=delay)
         self.groups = KeyTable(self.plan.partition.group_by)
@@ -150,7 +152,7 @@ def windowed(case: Case) -> CompiledQuery | None:
         except (QuerySyntaxError, BindError):
             return None
     try:
-        check_windows(pattern_plan(compiled.with_schema(case.events.schema).plan))
+        check_live(compiled.with_schema(case.events.schema).plan)
     except UnsupportedError:
         return None
     return compiled
@@ -179,7 +181,7 @@ def test_golden_files_out_of_order_in_any_micro_batches() -> None:
 
 def check(compiled: CompiledQuery, events: Sequence[Mapping[str, object]], seed: int) -> None:
     try:
-        check_windows(pattern_plan(compiled.plan))
+        check_live(compiled.plan)
     except UnsupportedError:
         assume(False)
     assume(len(events))
@@ -253,7 +255,7 @@ def test_matches_leave_as_soon_as_the_watermark_passes_their_last_events() -> No
 
 
 def test_a_micro_batch_of_too_many_matches_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_matches, "MATCHES_MAX", 1000)
+    monkeypatch.setattr(steps, "ROWS_MAX", 1000)
     events = table_of(stream(" ".join(f"a{n}" for n in range(1, 12))))
     live = Live(query("RETURN MATCHES PATTERN A+ WITHIN 60 s"), events.schema, delay=0)
     with pytest.raises(DataError, match=r"error\[E513\]: more than 1,000 matches"):
@@ -263,7 +265,7 @@ def test_a_micro_batch_of_too_many_matches_is_refused(monkeypatch: pytest.Monkey
 def test_a_limit_cannot_stop_a_live_query() -> None:
     compiled = query("RETURN MATCHES PATTERN A WITHIN 1 s LIMIT 3")
     with pytest.raises(UnsupportedError, match=r"error\[E405\]: `LIMIT` stops a listing"):
-        check_windows(pattern_plan(compiled.plan))
+        check_live(compiled.plan)
 
 
 def test_the_state_stays_small_when_keys_come_and_go() -> None:

@@ -15,7 +15,7 @@ from cepheid.engine import summaries
 from cepheid.engine.job import lower
 from cepheid.engine.partials import rows_from_table, rows_to_table
 from cepheid.engine.results import build_table
-from cepheid.planner.needs import needs_of
+from cepheid.jobs.kind import needs_of
 from cepheid.planner.plan import Plan, pattern_plan, trend_plan
 from cepheid.runtime.local import run_table
 

@@ -15,12 +15,11 @@ from tests.select.cases import aggregations, rows, table_of, unordered
 import cepheid
 from cepheid.engine.select_counted import CountedJob, empty_rows
 from cepheid.errors import DataError
+from cepheid.jobs.bucket import Outcome
+from cepheid.jobs.microbatch import live_job, turn
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import Plan, select_plan
 from cepheid.runtime import live_select
-from cepheid.runtime.bucket import Outcome
-from cepheid.runtime.live_jobs import live_job
-from cepheid.runtime.microbatch import turn
-from cepheid.runtime.work import Work
 from cepheid.testing.oracle_select import evaluate_select
 
 Events = list[dict[str, Any]]

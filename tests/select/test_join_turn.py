@@ -14,11 +14,11 @@ from tests.select.test_counted_turn import COLUMNS, LATER, ORIGINS, cut, stretch
 
 import cepheid
 from cepheid.errors import DataError
+from cepheid.jobs.bucket import Outcome
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import Plan, select_plan
 from cepheid.runtime import live_join
-from cepheid.runtime.bucket import Outcome
 from cepheid.runtime.live_join import empty_pairs, turn_joined
-from cepheid.runtime.work import Work
 from cepheid.testing.oracle_select import evaluate_select
 
 Events = list[dict[str, Any]]
@@ -124,7 +124,7 @@ def test_the_state_does_not_grow_with_the_stream() -> None:
 
 def test_too_many_pairs_are_refused() -> None:
     with (
-        patch.object(live_join, "MATCHES_MAX", 3),
+        patch.object(live_join, "ROWS_MAX", 3),
         pytest.raises(DataError, match="E513"),
     ):
         turns(works_of(TEXT), [[[event(n) for n in range(4)], [event(n) for n in range(4)]]])

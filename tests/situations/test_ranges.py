@@ -14,14 +14,14 @@ from tests.situations.cases import Case, queries, streams
 from tests.situations.test_situations import SCHEMA, table_of
 
 import cepheid
-from cepheid.planner.needs import needs_of
+from cepheid.jobs.kind import needs_of
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import Plan, pattern_plan
 from cepheid.runtime import scan
 from cepheid.runtime.local import run_table
 from cepheid.runtime.scan import cut, read_footers, units_of
 from cepheid.runtime.spark_schema import result_schema_of
 from cepheid.runtime.spark_tasks import run_slice
-from cepheid.runtime.work import Work
 
 
 @st.composite

@@ -24,11 +24,10 @@ from cepheid.engine.situation_snapshot import (
 from cepheid.engine.situations import SituationState, finish_situations, step_situations
 from cepheid.errors import DataError
 from cepheid.framing import frame, unframe
+from cepheid.jobs.microbatch import live_job, turn
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import Plan, pattern_plan, situation_plan
-from cepheid.runtime.live_jobs import live_job
 from cepheid.runtime.local import run_table
-from cepheid.runtime.microbatch import turn
-from cepheid.runtime.work import Work
 
 OVERLAPS = "PARTITION BY k DEFINE A AS a, B AS b PATTERN A overlaps;before B WITHIN 5 s"
 

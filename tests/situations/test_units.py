@@ -15,10 +15,9 @@ from tests.situations.cases import Case, cases
 from tests.situations.test_situations import table_of
 
 import cepheid
+from cepheid.jobs.microbatch import live_job, turn
+from cepheid.jobs.work import Work
 from cepheid.planner.ticks import TICKS_NS
-from cepheid.runtime.live_jobs import live_job
-from cepheid.runtime.microbatch import turn
-from cepheid.runtime.work import Work
 
 LISTED = "DEFINE X AS a AT LEAST 5 s SITUATIONS X"
 

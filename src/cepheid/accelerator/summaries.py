@@ -8,6 +8,7 @@ other in the order of time, and are multiplied alike.
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,12 @@ from cepheid.accelerator.schedule import Place, Scheduler
 from cepheid.accelerator.systems import System, system_of
 from cepheid.engine.job import Job
 from cepheid.engine.linear_state import DOUBLE, Events, LinearRun
-from cepheid.engine.shared_reading import SharedEvents
 from cepheid.engine.summaries import Summariser, Summary, take_open
 from cepheid.engine.wide import fit_doubles
 from cepheid.planner.plan import WindowKind, WindowPlan
+
+if TYPE_CHECKING:
+    from cepheid.engine.shared_reading import SharedEvents
 
 
 class DeviceSummariser(Summariser):

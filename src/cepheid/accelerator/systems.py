@@ -14,13 +14,15 @@ fills up words of codes.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.engine.program import Program
 from cepheid.language import tree
+
+if TYPE_CHECKING:
+    from cepheid.engine.program import Program
 
 DIMENSION_MAX = 8
 """Rows of a matrix on the device; larger systems stay on the CPU."""

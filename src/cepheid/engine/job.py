@@ -14,7 +14,7 @@ from cepheid.engine.program import Program
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.language import tree
 from cepheid.planner.accumulators import parts_of
-from cepheid.planner.plan import Evaluator, Plan, TrendPlan
+from cepheid.planner.plan import Evaluator, TrendPlan
 from cepheid.planner.template import Template
 
 UNKNOWN_CODE = 255
@@ -153,18 +153,6 @@ def looks_back(plan: TrendPlan) -> bool:
     return plan.choice.evaluator is not Evaluator.LINEAR or bool(plan.partition.partial)
 
 
-def check_runs(plan: Plan) -> None:
-    """Refuse a plan that cannot be run, before any task starts.
-
-    Raises
-    ------
-    UnsupportedError
-        E404.
-    """
-    if isinstance(plan, TrendPlan):
-        lower(plan)
-
-
 def lower(plan: TrendPlan) -> Job:
     """Return a plan as programs: arrays that the kernels run; ``dump`` of a program prints it.
 
@@ -174,6 +162,11 @@ def lower(plan: TrendPlan) -> Job:
         E404 if the plan needs an evaluator that does not exist yet.
     """
     return Job(plan)
+
+
+def job_of(data: bytes) -> Job:
+    """Lower a plan that was written as JSON, as tasks have it."""
+    return lower(TrendPlan.from_json(data))
 
 
 def _check_supported(plan: TrendPlan) -> None:

@@ -11,7 +11,6 @@ Cutting a stream into other batches gives the same rows in the same order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,22 +25,10 @@ from cepheid.engine.match_tables import build_matches
 from cepheid.engine.match_windows import Stretch, find_stretches
 from cepheid.engine.segments import Segments
 from cepheid.engine.step import PartitionState, admit
+from cepheid.jobs.owned import EVERYTHING, Owned
 from cepheid.planner.plan import WindowKind
 
 Tables = Iterator[pa.Table]
-
-
-class Owned(NamedTuple):
-    """A range of time [begin, end); None has no end.
-
-    Matches are listed whose windows start in it or, without SLIDE, end in it.
-    """
-
-    begin: int | None = None
-    end: int | None = None
-
-
-EVERYTHING = Owned()
 
 
 def step_matches(

@@ -34,7 +34,7 @@ def append(
     time: Annotated[str | None, typer.Option(help="The time column of a new store.")] = None,
 ) -> None:
     """Append the events of files; the store is made if it does not exist."""
-    from cepheid.runtime.files import find_files, read_all
+    from cepheid.events.files import find_files, read_all
 
     opened = _open(store, time)
     count = sum(

@@ -54,7 +54,7 @@ def _from_folder(path: Path) -> dict[str, str]:
 
 def _from_table(path: Path) -> dict[str, str]:
     # Arrow takes longer to load than reading a folder of rules.
-    from cepheid.runtime.files import find_files, read_all
+    from cepheid.events.files import find_files, read_all
 
     rules: dict[str, str] = {}
     for table in read_all(find_files(str(path))):

@@ -19,10 +19,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from cepheid.api import CompiledQuery
+from cepheid.events.files import find_files
 from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.interfaces.console import StandardOutput, cell, notify, say_data, show
 from cepheid.planner.plan import SelectPlan
-from cepheid.runtime.files import find_files, list_files, run_files
+from cepheid.runtime.files import list_files, run_files
 from cepheid.workloads import Workload
 
 if TYPE_CHECKING:

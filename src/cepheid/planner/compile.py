@@ -9,8 +9,6 @@ from cepheid.language.formatter import format_expression
 from cepheid.planner.adjacency import Adjacency
 from cepheid.planner.bind import Scope, Source, bind_source, bind_where
 from cepheid.planner.bind_pattern import bind_pattern
-from cepheid.planner.bind_select import compile_select
-from cepheid.planner.bind_situations import compile_situations
 from cepheid.planner.determinise import build_template
 from cepheid.planner.findings import Findings
 from cepheid.planner.granularity import choose_evaluator
@@ -21,7 +19,6 @@ from cepheid.planner.plan import (
     OutputKind,
     PartialEquivalence,
     Partition,
-    Plan,
     TrendPlan,
     WindowKind,
     WindowPlan,
@@ -34,8 +31,8 @@ from cepheid.planner.ticks import tick_of
 from cepheid.planner.windows import plan_window
 
 
-def compile_query(query: tree.Query, text: str, source: Source) -> Plan:
-    """Return the plan of a query.
+def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
+    """Plan a query with a pattern of events.
 
     Raises
     ------
@@ -44,10 +41,6 @@ def compile_query(query: tree.Query, text: str, source: Source) -> Plan:
     UnsupportedError
         If the query is right but asks for something that does not exist yet.
     """
-    if isinstance(query, tree.SituationQuery):
-        return compile_situations(query, text, source)
-    if isinstance(query, tree.SelectQuery):
-        return compile_select(query, text, source)
     findings = Findings()
     variables = bind_pattern(query.pattern, findings)
     # A pattern that means nothing has no template; everything else is checked all the same.

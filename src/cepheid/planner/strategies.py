@@ -54,6 +54,8 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     not_composed, not_by_time, no_panes, not_on_device
         Why stretches of events cannot be summarised, no range of time has windows of its own, the
         panes of a live query cannot be summarised apart, no GPU can run the query.
+    pane
+        The length of panes that tasks of a live query summarise, in the time of events.
     """
 
     files: StrategyChoice
@@ -69,3 +71,26 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     not_by_time: str
     no_panes: str
     not_on_device: str
+    pane: int = 0
+
+
+def needs_by_key(keys: tuple[str, ...], why: str) -> Needs:
+    """Tell that all events of a key must be in one task, without keys all events."""
+    strategy = Strategy.KEY_SHUFFLE if keys else Strategy.ONE_TASK
+    choice = StrategyChoice(strategy, why)
+    live = f"buckets by {', '.join(keys)}" if keys else "one bucket"
+    return Needs(
+        files=choice,
+        frames=choice,
+        one_window=True,
+        from_start=True,
+        reach=(0, 0),
+        leads_in=False,
+        keys=keys,
+        buckets=keys,
+        live=(live, why),
+        not_composed=why,
+        not_by_time=why,
+        no_panes=why,
+        not_on_device="only aggregates of matches run on a GPU",
+    )

@@ -25,6 +25,7 @@ LIVE_PANE_NS = 5_000_000
 def needs_of_trends(plan: TrendPlan) -> Needs:
     """Return what a pattern of events asks of a runtime."""
     kind = plan.window.kind
+    no_panes = why_no_panes(plan)
     return Needs(
         files=_for_files(plan),
         frames=_for_frames(plan),
@@ -37,8 +38,9 @@ def needs_of_trends(plan: TrendPlan) -> Needs:
         live=_describe_live(plan),
         not_composed=why_not_composed(plan),
         not_by_time=why_not_by_time(plan),
-        no_panes=why_no_panes(plan),
+        no_panes=no_panes,
         not_on_device=why_not_on_device(plan),
+        pane=0 if no_panes else live_pane(plan),
     )
 
 
@@ -282,3 +284,9 @@ def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
         or _looks_at_window(guard.template, pairs)
         for guard in template.guards
     )
+
+
+def drops_events(plan: TrendPlan) -> bool:
+    """Return whether events that fit no variable may be left out (§3.3, §6.6)."""
+    contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
+    return not contiguous and plan.window.kind is not WindowKind.COUNT

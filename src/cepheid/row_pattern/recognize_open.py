@@ -53,7 +53,7 @@ class Settled(NamedTuple):
     undecided: int
 
 
-def recognize_open(plan: MatchPlan, reach: Reach, kept: Kept, until: int) -> Settled:
+def recognize_open(plan: MatchPlan, reach: Reach, kept: Kept, until: int | None) -> Settled:
     """Find the matches that no later row can change.
 
     Parameters
@@ -66,6 +66,7 @@ def recognize_open(plan: MatchPlan, reach: Reach, kept: Kept, until: int) -> Set
         What was kept before, followed by new rows.
     until
         No row comes before this time any more: microseconds, or a whole number as the column has.
+        None if no row comes at all.
     """
     if not len(kept.rows):
         return Settled([], kept, 0, 0)
@@ -75,8 +76,8 @@ def recognize_open(plan: MatchPlan, reach: Reach, kept: Kept, until: int) -> Set
     passed = kept.passed if rows.order is None else kept.passed[rows.order]
     opened = np.empty((len(begins), 4), np.int64)
     opened[:, FIRST_START] = begins + np.add.reduceat(passed, begins, dtype=np.int64)
-    opened[:, EDGE] = stops - reach.ahead
-    opened[:, LAST_END] = stops - reach.beyond
+    opened[:, EDGE] = stops - (reach.ahead if until is not None else 0)
+    opened[:, LAST_END] = stops - (reach.beyond if until is not None else 0)
     opened[:, UNDECIDED_START] = opened[:, FIRST_START]
     limits = _open_limits(plan, rows, quest.limits, until)
     found = list(parts_of(quest._replace(limits=limits, opened=opened)))
@@ -102,12 +103,15 @@ def _left(
     return table_rows[order], passed[order]
 
 
-def _open_limits(plan: MatchPlan, rows: ArrangedRows, limits: Rows, until: int) -> Rows:
+def _open_limits(plan: MatchPlan, rows: ArrangedRows, limits: Rows, until: int | None) -> Rows:
     """Move limits at the end of a partition behind it, unless all later rows are too late."""
+    ends = np.repeat(rows.bounds[1:], np.diff(rows.bounds))
+    if until is None:
+        return limits if len(limits) else ends
     if not len(limits):
         return limits
     times, length, (some, of) = within_of(plan, rows)
-    at_end = limits == np.repeat(rows.bounds[1:], np.diff(rows.bounds))
+    at_end = limits == ends
     # Whole numbers stay whole, and exact.
     now = until if some == of else until * some / of
     opened: Rows = limits + (at_end & (now - times < length))

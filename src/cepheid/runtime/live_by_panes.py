@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from cepheid.engine.job import Job
+from cepheid.engine.job import Job, job_of
 from cepheid.engine.live_panes import LivePanes, closing
 from cepheid.engine.results import build_table
+from cepheid.jobs.bucket import Arrived
+from cepheid.jobs.microbatch import Size
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import TrendPlan
 from cepheid.planner.trend_needs import live_pane
-from cepheid.runtime.bucket import Arrived
 from cepheid.runtime.live_trends import open_windows
-from cepheid.runtime.microbatch import Size
-from cepheid.runtime.work import Work
 
 _FIELDS: list[tuple[str, pa.DataType]] = [
     ("since", pa.int64()),
@@ -40,7 +40,7 @@ class LiveByPanes(NamedTuple):
     @staticmethod
     def of(work: Work) -> LiveByPanes:
         """Return the job of a plan of events."""
-        return LiveByPanes(work.job(), work.schema)
+        return LiveByPanes(job_of(work.plan), work.schema)
 
     @property
     def plan(self) -> TrendPlan:
@@ -91,7 +91,7 @@ class LiveByPanes(NamedTuple):
 
 def rows_of_panes(work: Work, closed: list[pa.Table]) -> pa.Table:
     """Return the rows of the windows that closed, of what all buckets gave in a micro-batch."""
-    job = work.job()
+    job = job_of(work.plan)
     given = pa.concat_tables(closed)
     # All buckets are told the same times, so they have the same watermarks.
     since, until = given["since"][0].as_py(), given["until"][0].as_py()

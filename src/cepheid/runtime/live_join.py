@@ -21,10 +21,10 @@ from cepheid.engine.versions import (
     read_state,
     write_state,
 )
+from cepheid.jobs.bucket import Bucket, Outcome, read_bucket, take_in, write_bucket
+from cepheid.jobs.steps import ROWS_MAX
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import SelectPlan
-from cepheid.runtime.bucket import Bucket, Outcome, read_bucket, take_in, write_bucket
-from cepheid.runtime.stream_matches import MATCHES_MAX
-from cepheid.runtime.work import Work
 
 KIND = "a JOIN over windows of events"
 FORMAT = Format("join", 2, "a JOIN")
@@ -75,7 +75,7 @@ def turn_joined(
     ]
     tables = [pa.concat_tables([s.last, c.ready]) for s, c in zip(sides, came, strict=True)]
     begins = (len(sides[0].last), len(sides[1].last))
-    found = join_tables(select, plan.time, tables, begins, MATCHES_MAX)
+    found = join_tables(select, plan.time, tables, begins, ROWS_MAX)
     kept = [table.slice(max(len(table) - select.window.within, 0)) for table in tables]
     saved = [
         write_bucket(work, KIND, one, _to_bytes(plan, last, table))

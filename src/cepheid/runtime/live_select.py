@@ -16,11 +16,11 @@ from cepheid.engine.select_counted import (
     step_counted,
 )
 from cepheid.engine.select_counted_snapshot import counted_from_bytes, counted_to_bytes
+from cepheid.jobs.bucket import Arrived
+from cepheid.jobs.microbatch import Size
+from cepheid.jobs.ordering import STEP_ROWS, slices
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import SelectPlan
-from cepheid.runtime.bucket import Arrived
-from cepheid.runtime.microbatch import Size
-from cepheid.runtime.ordering import STEP_ROWS, slices
-from cepheid.runtime.work import Work
 
 
 class LiveSelect(NamedTuple):

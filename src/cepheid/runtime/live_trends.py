@@ -1,78 +1,38 @@
-"""A live query of events: the rows of windows that the watermark closes, or matches as they end."""
+"""A live query of events: which can run, and what is known of windows that are still open."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from cepheid.engine.events import Columns, KeyTable
-from cepheid.engine.job import Job
-from cepheid.engine.key_expiry import forget_idle_keys
-from cepheid.engine.partials import RowsOfRuns
+from cepheid.engine.job import job_of, lower
+from cepheid.engine.partials import RowsOfRuns, is_whole
 from cepheid.engine.results import build_table
-from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
-from cepheid.engine.step import PartitionState, advance, finish, step
-from cepheid.planner.plan import TrendPlan, WindowKind, WindowPlan
-from cepheid.runtime.bucket import Arrived
-from cepheid.runtime.local_jobs import LOOK_BACK_ROWS
-from cepheid.runtime.microbatch import Size
-from cepheid.runtime.ordering import STEP_ROWS, slices
-from cepheid.runtime.stream_matches import list_until
-from cepheid.runtime.work import Work
+from cepheid.engine.snapshot import state_from_bytes
+from cepheid.engine.step import PartitionState, finish, step
+from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.jobs.bucket import Arrived
+from cepheid.jobs.microbatch import Size
+from cepheid.jobs.ordering import slices
+from cepheid.jobs.steps import LiveSteps
+from cepheid.jobs.work import Work
+from cepheid.planner.plan import TrendPlan, WindowKind, WindowPlan, trend_plan
+from cepheid.runtime.trend_steps import TrendSteps, steps_of
 
 
-class LiveTrends(NamedTuple):
-    """The job of a pattern of events over a stream."""
-
-    job: Job
-    work: Work
-    kind: str = "a query"
+class LiveTrends(LiveSteps):
+    """The job of a pattern of events over a stream, which may also tell of open windows."""
 
     @staticmethod
     def of(work: Work) -> LiveTrends:
-        """Return the job of a plan of events."""
-        return LiveTrends(work.job(), work)
-
-    @property
-    def plan(self) -> TrendPlan:
-        """Return the plan."""
-        return self.job.plan
-
-    def start(self) -> PartitionState:
-        """Return the state before the first event."""
-        return PartitionState(self.job)
-
-    def read(self, data: bytes) -> PartitionState:
-        """Return the state that ``write`` wrote."""
-        return state_from_bytes(self.job, data)
-
-    def write(self, state: PartitionState) -> bytes:
-        """Return a state as bytes."""
-        return state_to_bytes(self.job, state)
-
-    def take(
-        self, state: PartitionState, events: pa.Table, since: int | None, until: int
-    ) -> tuple[PartitionState, list[pa.Table]]:
-        """Take events before a watermark; return the rows that are certain by it."""
-        del since
-        answer = list_until if self.plan.lists_matches else _answer_until
-        state, rows = answer(self.job, state, events, until, self.work.schema)
-        return state, [self.work.shown(rows)]
-
-    def nothing(self) -> pa.Table:
-        """Return a result without rows."""
-        return self.work.result_schema.empty_table()
-
-    def forget(self, state: PartitionState, until: int) -> PartitionState:
-        """Drop keys whose windows have closed."""
-        return forget_idle_keys(self.job, state, until)
+        """Make the job of a plan of events."""
+        return LiveTrends(work, steps_of(job_of(work.plan), work.schema))
 
     def measure(self, state: PartitionState, came: Arrived) -> Size:
-        """Return how much a state holds."""
+        """Count partitions, and windows that have begun."""
         partitions = len(state.keys)
-        opened = open_windows(self.plan.window, came.until, came.lag, partitions)
-        return Size(partitions, opened)
+        window = trend_plan(self.plan).window
+        return Size(partitions, open_windows(window, came.until, came.lag, partitions))
 
     def so_far(self, data: bytes, came: Arrived) -> list[pa.Table]:
         """Return what is known of open windows, of the groups of which events came (§6.7).
@@ -81,10 +41,10 @@ class LiveTrends(NamedTuple):
         """
         if not self.plan.emits_early or not len(came.on_time):
             return []
-        job = self.work.job()
+        job = job_of(self.work.plan)
         state = state_from_bytes(job, data)
         rows: RowsOfRuns = [[] for _ in range(job.outputs)]
-        for part in slices(came.waiting, LOOK_BACK_ROWS if job.looks_back else STEP_ROWS):
+        for part in slices(came.waiting, TrendSteps(job, self.work.schema).batch_rows):
             state, found = step(job, state, part)
             _add(rows, found)
         state, found = finish(job, state)
@@ -95,6 +55,31 @@ class LiveTrends(NamedTuple):
         count = len(groups)
         changed = groups.number(Columns(table)) < count
         return [self.work.shown(table.filter(pa.array(changed)))]
+
+
+def check_windows(plan: TrendPlan) -> None:
+    """Reject queries whose windows never close on a stream.
+
+    Raises
+    ------
+    UnsupportedError
+        E405, or E404 if the query cannot be run at all.
+    """
+    job = lower(plan)
+    if plan.limit is not None:
+        message = "`LIMIT` stops a listing, and a live query goes on"
+        helps = ("leave LIMIT out, and stop the query when there is enough",)
+        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
+    if plan.window.kind is WindowKind.NONE:
+        message = "without a window, a query over a stream has no result before its end"
+        helps = ("add `WITHIN 10 minutes SLIDE 10 minutes`",)
+        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
+    apart = plan.lists_matches or is_whole(job)
+    if plan.window.kind is WindowKind.COUNT and not apart:
+        message = "windows counted in events close for each partition at its own time, so a group "
+        message += "of several partitions is never complete"
+        helps = ("add all equivalence attributes to GROUP-BY",)
+        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
 
 
 def open_windows(window: WindowPlan, until: int | None, lag: int, partitions: int) -> int:
@@ -109,19 +94,6 @@ def open_windows(window: WindowPlan, until: int | None, lag: int, partitions: in
     slide = window.slide or window.within
     first = (until - window.within) // slide + 1
     return int((until + lag) // slide - first + 1)
-
-
-def _answer_until(
-    job: Job, state: PartitionState, events: pa.Table, until: int, schema: pa.Schema
-) -> tuple[PartitionState, pa.Table]:
-    """Return the results of the windows that end by a time, after events before it."""
-    rows: RowsOfRuns = [[] for _ in range(job.outputs)]
-    for part in slices(events, LOOK_BACK_ROWS if job.looks_back else STEP_ROWS):
-        state, found = step(job, state, part)
-        _add(rows, found)
-    state, found = advance(job, state, until)
-    _add(rows, found)
-    return state, build_table(job, rows, state.keys, schema)
 
 
 def _add(rows: RowsOfRuns, found: RowsOfRuns) -> None:

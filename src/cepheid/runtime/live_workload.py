@@ -19,14 +19,15 @@ from cepheid.engine.live_workload import Generation, Rules, RunningRules, Tables
 from cepheid.engine.live_workload_snapshot import plan_of, rules_from_bytes, rules_to_bytes
 from cepheid.engine.workload import Found, advance_workload, feed
 from cepheid.engine.workload_expiry import forget_idle_keys_of_all
+from cepheid.jobs.bucket import Arrived, Bucket
+from cepheid.jobs.local_jobs import LOOK_BACK_ROWS
+from cepheid.jobs.microbatch import Size
+from cepheid.jobs.ordering import STEP_ROWS, slices
+from cepheid.jobs.steps import take_until
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import TrendPlan
-from cepheid.runtime.bucket import Arrived, Bucket
 from cepheid.runtime.live_trends import open_windows
-from cepheid.runtime.local_jobs import LOOK_BACK_ROWS
-from cepheid.runtime.microbatch import Size
-from cepheid.runtime.ordering import STEP_ROWS, slices
-from cepheid.runtime.stream_matches import list_until
-from cepheid.runtime.work import Work
+from cepheid.runtime.trend_steps import MatchSteps
 
 
 class RulesWork(msgspec.Struct, frozen=True):
@@ -147,10 +148,9 @@ def _until(shared: RulesWork, rules: RunningRules, events: pa.Table, until: int)
         tables |= generation.tables(found, rules.schema)
         for n in job.listing:
             own = events.select(shared.columns_of(job.shared.plans[n]))
-            state.listing[n], listed = list_until(
-                job.jobs[n], state.listing[n], own, until, own.schema
-            )
-            tables[generation.names[n]] = listed
+            steps = MatchSteps(job.jobs[n], own.schema)
+            state.listing[n], listed = take_until(steps, state.listing[n], own, until)
+            tables[generation.names[n]] = pa.concat_tables(listed)
     return tables
 
 

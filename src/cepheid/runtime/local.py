@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from cepheid.engine.distinct_windows import few_windows
-from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import lower
 from cepheid.engine.listing import empty_matches
-from cepheid.errors import DataError, Diagnostic
 from cepheid.events.arriving import as_table, is_pandas, plain_reader
-from cepheid.kernels.columns import scan_times
+from cepheid.jobs.local_jobs import local_job
+from cepheid.jobs.ordering import put_together, sort_events, with_ties_ordered
 from cepheid.options import refuse
 from cepheid.planner.plan import Plan, TrendPlan
-from cepheid.runtime.local_jobs import LocalMatches, list_batches, local_job, slices_of
-from cepheid.runtime.ordering import order_of, put_together, with_ties_ordered
+from cepheid.runtime.local_trends import LocalMatches, list_batches
 
 
 class CompiledQueryLike(Protocol):
@@ -30,10 +26,6 @@ class CompiledQueryLike(Protocol):
 
     def with_schema(self, schema: object) -> CompiledQueryLike:
         """Return the query planned for a schema."""
-
-
-SORT_ROWS_MAX = 50_000_000
-"""Unordered tables up to here are sorted in memory, with a notice."""
 
 
 def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
@@ -48,7 +40,9 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
         reader = plain_reader(events)
         plan = compiled.with_schema(reader.schema).plan
         job = local_job(plan)
-        batches = with_ties_ordered(put_together(reader, job.batch_rows), plan)
+        batches: Iterable[pa.Table] = put_together(reader, job.batch_rows)
+        if job.in_order:
+            batches = with_ties_ordered(batches, plan)
         return job.answer(batches, reader.schema)
     table = as_table(events)
     result = run_table(compiled.with_schema(table.schema).plan, table)
@@ -62,14 +56,9 @@ def like(events: Any, result: pa.Table) -> Any:
 
 def run_table(plan: Plan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:
     """Return the result of a plan over a table; an unordered table is sorted first."""
-    ordered = sort_events(table, plan)
     job = local_job(plan)
-    rows = batch_rows or job.batch_rows
-    few = few_windows(plan, ordered)
-    if few is not None:
-        batches = slices_of(few.events, rows)
-        return few.spread(run_batches(few.plan, batches, few.events.schema))
-    return job.answer(job.cut(ordered, rows), table.schema)
+    ordered = sort_events(table, plan) if job.in_order else table
+    return job.answer_table(ordered, batch_rows or job.batch_rows)
 
 
 def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
@@ -119,20 +108,3 @@ def reader_of(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.RecordBatchRe
     """Return tables as a reader, which asks for one when it is read."""
     rows = (batch for table in tables for batch in table.to_batches())
     return pa.RecordBatchReader.from_batches(schema, rows)
-
-
-def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
-    """Return the events in the order of time; tie-breakers count, then the order of arrival."""
-    rows = order_of(table, plan)
-    if rows is None:
-        return table
-    back, _ = scan_times(read_times(Columns(table), plan.time))
-    if back >= 0:
-        row = int(back)
-        if len(table) > SORT_ROWS_MAX:
-            message = f"the events are not in the order of `{plan.time}`, from row {row} on"
-            helps = (f"sort them first: {len(table):,} events are more than {SORT_ROWS_MAX:,}",)
-            raise DataError([Diagnostic("E509", message, helps=helps)])
-        message = f"the events are not in the order of `{plan.time}` (row {row}); they were sorted"
-        warnings.warn(message, stacklevel=4)
-    return table.take(rows)

@@ -17,11 +17,11 @@ from cepheid.engine.results import build_table
 from cepheid.engine.summaries import Composer
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.events.arriving import as_table, plain_reader
+from cepheid.jobs.ordering import put_together, sort_events
 from cepheid.planner.plan import Plan, TrendPlan, trend_plan
 from cepheid.planner.trend_needs import why_no_trends_on_device
 from cepheid.runtime import local
 from cepheid.runtime.ordered_input import Gate
-from cepheid.runtime.ordering import put_together
 
 BATCH_ROWS = 1 << 24
 """Events of one step on the device: enough for all of its lanes."""
@@ -91,7 +91,7 @@ def _run_split(plan: TrendPlan, reader: Any, device: Device) -> pa.Table:
     from cepheid.runtime import local_split as split
 
     batches: Iterable[pa.Table] = (
-        [local.sort_events(reader, plan)]
+        [sort_events(reader, plan)]
         if isinstance(reader, pa.Table)
         else put_together(reader, MOST_ROWS)
     )
@@ -105,7 +105,7 @@ def run_trends(job: Job, reader: Any, *, forced: bool) -> pa.Table:
     from cepheid.accelerator import trends
 
     table = reader if isinstance(reader, pa.Table) else reader.read_all()
-    ordered = local.sort_events(table, job.plan)
+    ordered = sort_events(table, job.plan)
     result = trends.run_trends(job, ordered, forced=forced)
     return local.run_table(job.plan, ordered) if result is None else result
 

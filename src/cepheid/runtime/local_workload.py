@@ -21,11 +21,10 @@ from cepheid.engine.workload import (
 )
 from cepheid.errors import DataError
 from cepheid.events.arriving import as_table, plain_reader
+from cepheid.events.files import count_events, find_files, read_all
+from cepheid.jobs.local_jobs import BATCH_ROWS, LOOK_BACK_ROWS, slices_of
+from cepheid.jobs.ordering import SORT_ROWS_MAX, put_together, sort_events, with_ties_ordered
 from cepheid.planner.sharing import SharedPlan
-from cepheid.runtime.files import count_events, find_files, read_all
-from cepheid.runtime.local import SORT_ROWS_MAX, sort_events
-from cepheid.runtime.local_jobs import BATCH_ROWS, LOOK_BACK_ROWS, slices_of
-from cepheid.runtime.ordering import put_together, with_ties_ordered
 
 Tables = dict[str, pa.Table]
 

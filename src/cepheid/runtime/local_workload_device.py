@@ -15,14 +15,13 @@ from cepheid.engine.listing import empty_matches
 from cepheid.engine.results import build_table
 from cepheid.engine.shared_tables import SharedProgram
 from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.jobs.local_jobs import slices_of
+from cepheid.jobs.ordering import put_together, sort_events
 from cepheid.planner.plan import TrendPlan
 from cepheid.planner.sharing import Group, SharedPlan, share
 from cepheid.planner.trend_needs import why_not_on_device
-from cepheid.runtime import local
 from cepheid.runtime.local_device import BATCH_ROWS, SMALL_ROWS, DeviceRun
-from cepheid.runtime.local_jobs import slices_of
 from cepheid.runtime.ordered_input import Gate
-from cepheid.runtime.ordering import put_together
 
 Tables = dict[str, pa.Table]
 
@@ -69,7 +68,7 @@ def run_on_device(
         _all_fit(shared)
     batches: Iterable[pa.Table]
     if isinstance(events, pa.Table):
-        batches = slices_of(local.sort_events(events, shared.plans[0]), BATCH_ROWS)
+        batches = slices_of(sort_events(events, shared.plans[0]), BATCH_ROWS)
     else:
         batches = put_together(events, BATCH_ROWS)
     forced = Place.GPU if parse_device(name) is Device.GPU else None

@@ -19,8 +19,8 @@ from pyarrow import fs, parquet
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.errors import CepheidError, DataError, Diagnostic
+from cepheid.events.files import find_files
 from cepheid.events.nanoseconds import is_nanoseconds
-from cepheid.runtime.files import find_files
 
 UNIT_ROWS_MAX = 8_000_000
 """Events that overlap in time and are sorted in memory by one task."""

@@ -11,8 +11,8 @@ from pyarrow import parquet
 
 from cepheid.engine.events import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
+from cepheid.jobs.ordering import STEP_ROWS, ordered, slices
 from cepheid.planner.plan import Plan
-from cepheid.runtime.ordering import STEP_ROWS, ordered, slices
 from cepheid.runtime.scan import RowGroup, Slice, Unit, open_file
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike, fspath
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.arriving import as_table, plain_reader
-from cepheid.planner.select_plan import Selection
-from cepheid.runtime.files import find_files, read_all
-from cepheid.runtime.local_jobs import BATCH_ROWS, slices_of
-from cepheid.runtime.ordering import put_together
+from cepheid.events.files import find_files, present, read_all
+from cepheid.jobs.local_jobs import BATCH_ROWS, slices_of
+from cepheid.jobs.ordering import put_together
 from cepheid.store.event_store import EventStore
 from cepheid.store.snapshot import Cover, Interval, Snapshot
 
@@ -53,12 +51,6 @@ class EventSource(NamedTuple):
         return pa.concat_tables(tables, promote_options="permissive")
 
 
-def present(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Return those of some names that are read; parts of a structure come with the whole."""
-    wanted = {name if name in names else name.partition(".")[0] for name in columns}
-    return [name for name in names if name in wanted]
-
-
 def source_of(events: Any) -> EventSource:
     """Return events as a source.
 
@@ -78,28 +70,3 @@ def source_of(events: Any) -> EventSource:
         return EventSource(reader.schema, reader)
     table = as_table(events)
     return EventSource(table.schema, table)
-
-
-def named_streams(select: Selection, events: Any, text: str) -> list[Any]:
-    """Return what each stream of a query reads: one for all, or from a dict by their names.
-
-    Raises
-    ------
-    DataError
-        E561 if a stream has no events.
-    """
-    names = [stream.name for stream in select.streams]
-    if not isinstance(events, Mapping):
-        if len(set(names)) == 1:
-            return [events] * len(names)
-        message = f"the query reads `{names[0]}` and `{names[1]}`, and there is one stream"
-        helps = (f"give both: `q.run({{'{names[0]}': ..., '{names[1]}': ...}})`",)
-        raise DataError([Diagnostic("E561", message, helps=helps)], text)
-    for name in names:
-        if name not in events:
-            message = f"there are no events for the stream `{name}`"
-            known = [str(other) for other in events]
-            near = suggest_names(name, known, owner="the dict")
-            helps = (near if known else f"give them by their name: `{name}=...`",)
-            raise DataError([Diagnostic("E561", message, helps=helps)], text)
-    return [events[name] for name in names]

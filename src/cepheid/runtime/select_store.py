@@ -24,7 +24,7 @@ from cepheid.store.aggregation import (
 from cepheid.store.blocks import is_summed
 from cepheid.store.filter_plan import FilterPlan, plan_filter
 from cepheid.store.replay_intervals import common, merged
-from cepheid.store.replay_plan import count_groups
+from cepheid.store.replay_plan import ReplayPlan, count_groups
 from cepheid.store.slices import Windows
 from cepheid.store.snapshot import Cover, Interval, Snapshot
 
@@ -165,6 +165,21 @@ def _is_known(schema: pa.Schema, name: str, function: tree.AggregateFunction) ->
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
     summed = function in (tree.AggregateFunction.SUM, tree.AggregateFunction.AVG)
     return is_summed(kind) and (number or not summed)
+
+
+def answer_from_index(plan: SelectPlan, snapshot: Snapshot, method: str) -> pa.Table | None:
+    """Answer aggregates from blocks; None where events must be read."""
+    if plan.select.kind is not SelectKind.AGGREGATE:
+        return None
+    source = EventSource(snapshot.manifest.schema, snapshot)
+    index = plan_index(plan, source, method)
+    return run_index(plan, source, index) if isinstance(index, IndexPlan) else None
+
+
+def plan_reading(plan: SelectPlan, snapshot: Snapshot, method: str) -> ReplayPlan:
+    """Find out which part of a store the conditions of a query leave."""
+    found = plan_filter(snapshot, conditions_of(plan, 0), plan.time, method)
+    return ReplayPlan(found.cover, found.reason, groups=found.groups, total=found.total)
 
 
 def run_index(plan: SelectPlan, source: EventSource, found: IndexPlan) -> pa.Table:

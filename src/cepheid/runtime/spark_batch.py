@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
-from cepheid.engine.job import check_runs
+from cepheid.jobs.blobs import BLOB_DDL
+from cepheid.jobs.kind import needs_of, task_kind
+from cepheid.jobs.task_jobs import has_merge
+from cepheid.jobs.work import Work
 from cepheid.options import FILE_STRATEGIES, one_of, refuse
-from cepheid.planner.needs import needs_of
-from cepheid.planner.plan import PatternPlan, pattern_plan
+from cepheid.planner.plan import Plan
 from cepheid.planner.strategies import Strategy, StrategyChoice
 from cepheid.runtime import spark_tasks as tasks
-from cepheid.runtime.blobs import BLOB_DDL
 from cepheid.runtime.spark_filters import event_filter
 from cepheid.runtime.spark_io import BUCKET
 from cepheid.runtime.spark_kernels import ship_kernels
@@ -31,9 +32,7 @@ from cepheid.runtime.spark_schema import (
     spark_schema_of,
 )
 from cepheid.runtime.spark_tasks import run_times
-from cepheid.runtime.task_jobs import has_merge
 from cepheid.runtime.whole_frames import refuse_stream_of_query
-from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,13 +59,13 @@ def run_frame(
         E405 if the DataFrame is a stream.
     """
     refuse_stream_of_query(frame, compiled.plan.text)
-    plan = pattern_plan(compiled.with_schema(frame.schema).plan)
+    plan = compiled.with_schema(frame.schema).plan
     result = _run_plan(plan, frame, strategy)
     return result if plan.limit is None else result.limit(plan.limit)
 
 
-def _run_plan(plan: PatternPlan, frame: DataFrame, strategy: str | None) -> DataFrame:
-    check_runs(plan)  # Now, and not by a task.
+def _run_plan(plan: Plan, frame: DataFrame, strategy: str | None) -> DataFrame:
+    task_kind(plan).check(plan)  # Now, and not by a task.
     choice = _choose(plan, strategy)
     projected = project(frame, plan)
     ship_kernels(frame.sparkSession)
@@ -86,7 +85,7 @@ def _run_plan(plan: PatternPlan, frame: DataFrame, strategy: str | None) -> Data
     return run_key_shuffle(projected, plan, count)
 
 
-def _choose(plan: PatternPlan, strategy: str | None) -> StrategyChoice:
+def _choose(plan: Plan, strategy: str | None) -> StrategyChoice:
     if strategy is None:
         choice = needs_of(plan).frames
         if choice.strategy is Strategy.ONE_TASK:
@@ -118,7 +117,7 @@ def parallelism(spark: SparkSession) -> int:
     return int(spark.sparkContext.defaultParallelism)
 
 
-def project(frame: DataFrame, plan: PatternPlan) -> DataFrame:
+def project(frame: DataFrame, plan: Plan) -> DataFrame:
     """Return the columns that a plan reads, without events of no consequence."""
     columns = columns_of(frame, plan)
     condition = event_filter(plan, columns)
@@ -127,13 +126,13 @@ def project(frame: DataFrame, plan: PatternPlan) -> DataFrame:
     return kept.select(*(columns[name][0].alias(alias_of(name)) for name in names))
 
 
-def work_of(plan: PatternPlan, schema: pa.Schema, buckets: int) -> tuple[Work, Any]:
+def work_of(plan: Plan, schema: pa.Schema, buckets: int) -> tuple[Work, Any]:
     """Return what tasks need to know, and the Spark schema of their results."""
     results = result_schema_of(plan, schema)
     return Work.of(plan, schema, results, buckets), spark_schema_of(results)
 
 
-def _schema_of(projected: DataFrame, plan: PatternPlan) -> pa.Schema:
+def _schema_of(projected: DataFrame, plan: Plan) -> pa.Schema:
     return arrow_schema_of(projected, names_of(plan, projected.columns))
 
 
@@ -143,7 +142,7 @@ def exchange(blobs: DataFrame, buckets: int) -> DataFrame:
     return there.sortWithinPartitions("begin", "seq")
 
 
-def run_key_shuffle(projected: DataFrame, plan: PatternPlan, count: int) -> DataFrame:
+def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
     """Shuffle the events by key and run the query on every bucket."""
     names = needs_of(plan).keys
     buckets = count if names else 1
@@ -169,7 +168,7 @@ def canonical(frame: DataFrame, name: str) -> Column:
     return column
 
 
-def run_combine(projected: DataFrame, plan: PatternPlan, profile: Profile, count: int) -> DataFrame:
+def run_combine(projected: DataFrame, plan: Plan, profile: Profile, count: int) -> DataFrame:
     """Summarise every partition, which is a range of time, and multiply the summaries."""
     assert profile.ranges is not None, "partitions that are ranges of time"
     work, schema = work_of(plan, _schema_of(projected, plan), _composers(plan, count))
@@ -179,9 +178,7 @@ def run_combine(projected: DataFrame, plan: PatternPlan, profile: Profile, count
     return arrived.mapInArrow(tasks.compose_stretches(work), schema)
 
 
-def run_time_shuffle(
-    projected: DataFrame, plan: PatternPlan, profile: Profile, count: int
-) -> DataFrame:
+def run_time_shuffle(projected: DataFrame, plan: Plan, profile: Profile, count: int) -> DataFrame:
     """Shuffle the events by time, summarise every range, and multiply the summaries."""
     edges = profile.edges
     work, schema = work_of(plan, _schema_of(projected, plan), len(edges) + 1)
@@ -192,7 +189,7 @@ def run_time_shuffle(
     return arrived.mapInArrow(tasks.compose_stretches(composing), schema)
 
 
-def run_window_shuffle(projected: DataFrame, plan: PatternPlan, profile: Profile) -> DataFrame:
+def run_window_shuffle(projected: DataFrame, plan: Plan, profile: Profile) -> DataFrame:
     """Shuffle the events by time; a task owns the windows that start in its range."""
     before, after = needs_of(plan).reach
     edges: list[int] = []
@@ -206,5 +203,5 @@ def run_window_shuffle(projected: DataFrame, plan: PatternPlan, profile: Profile
     return exchange(sent, work.buckets).mapInArrow(run_times(work, cuts), schema)
 
 
-def _composers(plan: PatternPlan, count: int) -> int:
+def _composers(plan: Plan, count: int) -> int:
     return count if plan.partition.group_by else 1

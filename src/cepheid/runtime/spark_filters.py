@@ -14,9 +14,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from cepheid.events.schema import ValueKind
+from cepheid.jobs.kind import task_kind
 from cepheid.language import tree
-from cepheid.planner.plan import PatternPlan, TrendPlan, WindowKind
+from cepheid.planner.plan import Plan, TrendPlan
 from cepheid.planner.template import Template
+from cepheid.planner.trend_needs import drops_events
 from cepheid.runtime.spark_numbers import COMPARE
 
 Lookup = Mapping[str, tuple[Column, ValueKind]]
@@ -25,18 +27,11 @@ Lookup = Mapping[str, tuple[Column, ValueKind]]
 _NUMBERS = (ValueKind.INTEGER, ValueKind.DOUBLE)
 
 
-def drops_events(plan: TrendPlan) -> bool:
-    """Return whether events that fit no variable may be left out (§3.3, §6.6)."""
-    contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
-    return not contiguous and plan.window.kind is not WindowKind.COUNT
-
-
-def event_filter(plan: PatternPlan, columns: Lookup) -> Column | None:
+def event_filter(plan: Plan, columns: Lookup) -> Column | None:
     """Return a condition that every event of consequence meets, or None if there is none."""
     conditions = [columns[name][0].isNotNull() for name in plan.partition.attributes]
-    if isinstance(plan, TrendPlan) and drops_events(plan):
-        fits = _fits_a_variable(plan, columns)
-        conditions += [fits] if fits is not None else []
+    fits = task_kind(plan).fits(plan, columns)
+    conditions += [fits] if fits is not None else []
     return reduce(lambda a, b: a & b, conditions) if conditions else None
 
 
@@ -49,7 +44,10 @@ def variables_of(patterns: tuple[Template, ...]) -> dict[str, str]:
     return found
 
 
-def _fits_a_variable(plan: TrendPlan, columns: Lookup) -> Column | None:
+def fits_a_variable(plan: TrendPlan, columns: Lookup) -> Column | None:
+    """Return a condition that every event meets which fits a variable; None if others count too."""
+    if not drops_events(plan):
+        return None
     alternatives: list[Column] = []
     for variable, event_type in variables_of(plan.patterns).items():
         parts: list[Column] = []

@@ -10,12 +10,11 @@ from pyspark import TaskContext
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.tables import table_from_bytes
 from cepheid.errors import CepheidError
+from cepheid.jobs.blobs import Batches, Blob
+from cepheid.jobs.ordering import STEP_ROWS, TimeMerge, put_together
 from cepheid.planner.plan import Plan
-from cepheid.runtime.blobs import Blob
-from cepheid.runtime.ordering import STEP_ROWS, TimeMerge, put_together
 from cepheid.runtime.spark_worker import begin_task
 
-Batches = Iterator[pa.RecordBatch]
 Task = Callable[[Batches], Batches]
 
 REPORT_ROWS = 100_000

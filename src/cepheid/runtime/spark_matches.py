@@ -8,13 +8,13 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cepheid.engine.job import Job
-from cepheid.engine.listing import Owned
+from cepheid.engine.job import Job, job_of
 from cepheid.engine.match_tables import MATCH_ID
+from cepheid.jobs.blobs import Batches
+from cepheid.jobs.owned import Owned
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import WindowKind
-from cepheid.runtime.local_jobs import list_batches
-from cepheid.runtime.spark_io import Batches
-from cepheid.runtime.work import Work
+from cepheid.runtime.local_trends import list_batches
 
 LISTING_ROWS = 1 << 20
 """Events of one step that lists matches, which looks again at the events of open windows."""
@@ -32,7 +32,7 @@ class MatchTasks(NamedTuple):
     @staticmethod
     def of(work: Work) -> MatchTasks:
         """Return the tasks of a plan of events."""
-        return MatchTasks(work, work.job())
+        return MatchTasks(work, job_of(work.plan))
 
     def rows(self, tables: Iterable[pa.Table], owned: Owned, number: int) -> Batches:
         """Yield matches as they are found, numbered apart from those of other tasks."""

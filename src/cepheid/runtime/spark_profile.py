@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from pyspark.sql import functions as sf
 
-from cepheid.planner.needs import needs_of
+from cepheid.jobs.kind import needs_of
 from cepheid.runtime.spark_failures import clear_failures
 from cepheid.runtime.spark_schema import alias_of, projected_column
 from cepheid.runtime.spark_tasks import Ranges
@@ -20,7 +20,7 @@ from cepheid.runtime.spark_tasks import Ranges
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from cepheid.planner.plan import PatternPlan
+    from cepheid.planner.plan import Plan
 
 BLOCK_BITS = 18
 BLOCK_ROWS = 1 << BLOCK_BITS
@@ -62,7 +62,7 @@ class Profile(NamedTuple):
     edges: tuple[int, ...]
 
 
-def profile_partitions(projected: DataFrame, plan: PatternPlan, count: int) -> Profile:
+def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
     """Return what the partitions of a DataFrame are, for ``count`` tasks."""
     names = needs_of(plan).keys
     keys = [projected_column(projected, name) for name in names]
@@ -114,7 +114,7 @@ def _microseconds(frame: DataFrame, name: str) -> Column:
     return column.cast("long")
 
 
-def _ranges(blocks: list[_Block], plan: PatternPlan) -> Ranges | None:
+def _ranges(blocks: list[_Block], plan: Plan) -> Ranges | None:
     """Return the ranges of partitions, or None if two of them overlap."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}

@@ -21,22 +21,24 @@ from pyspark.sql import functions as sf
 from cepheid.engine.combine_results import united_schema
 from cepheid.engine.events import Columns, read_times
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
+from cepheid.jobs.blobs import Batches, split
+from cepheid.jobs.bucket import Outcome
+from cepheid.jobs.microbatch import turn
+from cepheid.jobs.ordering import ordered
+from cepheid.jobs.watermarks import MILLISECOND, in_microseconds, in_ticks
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import TrendPlan
 from cepheid.planner.trend_needs import live_attributes
 from cepheid.runtime import spark_stream_tasks as tasks
-from cepheid.runtime.blobs import split
-from cepheid.runtime.bucket import Outcome
+from cepheid.runtime.live_trends import check_windows
 from cepheid.runtime.live_workload import LiveWorkload, RulesWork
-from cepheid.runtime.microbatch import turn
-from cepheid.runtime.ordering import ordered
 from cepheid.runtime.spark_batch import canonical
-from cepheid.runtime.spark_io import BUCKET, Batches, chunks, in_task, partition_id, with_names
+from cepheid.runtime.spark_io import BUCKET, chunks, in_task, partition_id, with_names
 from cepheid.runtime.spark_matches import number_matches
 from cepheid.runtime.spark_schema import alias_of, arrow_schema_of, columns_of, result_schema_of
 from cepheid.runtime.spark_stream import (
     buckets_of,
     check_stream,
-    check_windows,
     delay_of,
     late_events,
     partitions_of,
@@ -44,8 +46,6 @@ from cepheid.runtime.spark_stream import (
     set_up,
 )
 from cepheid.runtime.spark_workload import SparkWorkloadLike
-from cepheid.runtime.watermarks import MILLISECOND, in_microseconds, in_ticks
-from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,13 +10,14 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cepheid.engine.job import check_runs
+from cepheid.jobs.blobs import BLOB_DDL, Batches
+from cepheid.jobs.kind import needs_of, task_kind
+from cepheid.jobs.task_jobs import composing
+from cepheid.jobs.work import Work
 from cepheid.options import FILE_STRATEGIES, one_of, refuse
-from cepheid.planner.needs import needs_of
-from cepheid.planner.plan import PatternPlan, pattern_plan
+from cepheid.planner.plan import Plan
 from cepheid.planner.strategies import Strategy
 from cepheid.runtime import spark_tasks as tasks
-from cepheid.runtime.blobs import BLOB_DDL
 from cepheid.runtime.scan import (
     UNIT_ROWS_MAX,
     Slice,
@@ -34,12 +35,10 @@ from cepheid.runtime.spark_batch import (
     run_frame,
     work_of,
 )
-from cepheid.runtime.spark_io import Batches, in_task
+from cepheid.runtime.spark_io import in_task
 from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_schema import file_schema
 from cepheid.runtime.spark_tasks import run_slice
-from cepheid.runtime.task_jobs import composing
-from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,8 +74,8 @@ def run_path(
     if why:
         return _fall_back(compiled, spark, paths, why, wanted)
     footers = read_footers(paths, compiled.plan.time)
-    plan = pattern_plan(compiled.with_schema(footers.schema).plan)
-    check_runs(plan)  # Now, and not by a task.
+    plan = compiled.with_schema(footers.schema).plan
+    task_kind(plan).check(plan)  # Now, and not by a task.
     choice = needs_of(plan).files
     if choice.strategy is not Strategy.SCAN_SLICES:
         return _fall_back(compiled, spark, paths, choice.reason, wanted, notice=False)
@@ -125,7 +124,7 @@ def _fall_back(
     return run_frame(compiled, read_frame(spark, paths))
 
 
-def _scan(spark: SparkSession, plan: PatternPlan, units: list[Unit], schema: Any) -> DataFrame:
+def _scan(spark: SparkSession, plan: Plan, units: list[Unit], schema: Any) -> DataFrame:
     ship_kernels(spark)
     count = parallelism(spark)
     needs = needs_of(plan)

@@ -12,8 +12,8 @@ from pyspark.sql.types import StructField, StructType
 
 from cepheid.events.nanoseconds import is_nanoseconds
 from cepheid.events.schema import ValueKind, read_schema
+from cepheid.jobs.local_jobs import local_job
 from cepheid.planner.plan import Plan
-from cepheid.runtime.local_jobs import local_job
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
+from cepheid.events.files import find_files
 from cepheid.language import tree
 from cepheid.language.formatter import as_written
+from cepheid.options import Held, holder_of
 from cepheid.planner.plan import SelectPlan
 from cepheid.planner.select_plan import Extent, SelectKind
-from cepheid.runtime.files import find_files
-from cepheid.runtime.select_run import is_frame, with_schemas
+from cepheid.runtime.select_run import with_schemas
 from cepheid.runtime.select_sources import EventSource, source_of
 from cepheid.runtime.select_store import IndexPlan, limit_stores, plan_index, run_index
 from cepheid.runtime.spark_expressions import Expressions
@@ -53,7 +54,7 @@ def run_frames(
     """
     for stream in streams:
         refuse_stream_of_query(stream, compiled.plan.text)
-    session = spark or next(s.sparkSession for s in streams if is_frame(s))
+    session = spark or next(s.sparkSession for s in streams if holder_of(s) is Held.FRAME)
     inputs = [_opened(stream, session) for stream in streams]
     plan = with_schemas(compiled, [one.schema for one in inputs])
     select = plan.select
@@ -74,7 +75,7 @@ def run_frames(
 
 def _opened(events: Any, spark: SparkSession) -> Any:
     """Return events as a DataFrame, and a store as a source."""
-    if is_frame(events):
+    if holder_of(events) is Held.FRAME:
         return events
     if isinstance(events, str | PathLike):
         path = str(events)

@@ -14,10 +14,12 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from cepheid.engine.select_counted import CountedJob, empty_rows
+from cepheid.jobs.bucket import Outcome
+from cepheid.jobs.watermarks import in_microseconds
+from cepheid.jobs.work import Work
 from cepheid.language import tree
 from cepheid.planner.plan import SelectPlan
 from cepheid.runtime import spark_stream_tasks as tasks
-from cepheid.runtime.bucket import Outcome
 from cepheid.runtime.live_join import empty_pairs, turn_joined
 from cepheid.runtime.spark_batch import canonical
 from cepheid.runtime.spark_expressions import Expressions
@@ -32,8 +34,6 @@ from cepheid.runtime.spark_stream import (
     rows_of_turns,
     rows_of_watched,
 )
-from cepheid.runtime.watermarks import in_microseconds
-from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

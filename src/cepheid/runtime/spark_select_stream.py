@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
@@ -15,7 +15,6 @@ from cepheid.planner.explain_select import why_not_live
 from cepheid.planner.plan import SelectPlan, select_plan
 from cepheid.planner.select_plan import Extent, Selection, SelectKind
 from cepheid.runtime.select_run import with_schemas
-from cepheid.runtime.select_sources import named_streams
 from cepheid.runtime.spark_expressions import Expressions
 from cepheid.runtime.spark_select import aggregate_stream, select_frames
 from cepheid.runtime.spark_select_counted import stream_counted, stream_counted_join
@@ -33,7 +32,7 @@ MOMENT = "cepheid_moment"
 
 
 def stream_select(
-    compiled: CompiledQueryLike, events: Any, *, watermark: str, late: str
+    compiled: CompiledQueryLike, frames: Sequence[DataFrame], *, watermark: str, late: str
 ) -> DataFrame | tuple[DataFrame, DataFrame]:
     """Return the rows of a SELECT over streams, for output mode append, and perhaps late events.
 
@@ -45,7 +44,6 @@ def stream_select(
         E405 if the query cannot be a live one.
     """
     plan = select_plan(compiled.plan)
-    frames = named_streams(plan.select, events, plan.text)
     for frame in frames:
         check_stream(frame, late)
     why = why_not_live(plan.select)

@@ -11,21 +11,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.listing import Owned
 from cepheid.engine.situation_compose import compose, summarise_events
 from cepheid.engine.situation_job import SituationJob
 from cepheid.engine.situation_stretches import KEY, TIME
 from cepheid.engine.situations import SituationState, finish_situations, step_situations
 from cepheid.engine.tables import table_from_bytes, table_to_bytes
-from cepheid.planner.plan import SituationPlan
-from cepheid.runtime.blobs import (
+from cepheid.jobs.blobs import (
     STRETCH,
+    Batches,
     Blob,
     blobs_to_batch,
     split,
 )
-from cepheid.runtime.spark_io import REPORT_ROWS, Batches
-from cepheid.runtime.work import Work
+from cepheid.jobs.owned import Owned
+from cepheid.jobs.work import Work
+from cepheid.planner.plan import SituationPlan
+from cepheid.runtime.spark_io import REPORT_ROWS
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """Spreads whole numbers that follow each other."""

@@ -22,20 +22,20 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import Row, StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, PartitioningColumn, SelectedColumn
 
+from cepheid import kinds as _kinds  # noqa: F401  # Spark analyses calls in a process of its own
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.events.schema import EventSchema, read_schema
+from cepheid.jobs.kind import compile_query, needs_of
+from cepheid.jobs.ordering import STEP_ROWS, ordered, slices
+from cepheid.jobs.work import Work
 from cepheid.language.parser import parse
 from cepheid.planner.bind import Source
-from cepheid.planner.compile import compile_query
-from cepheid.planner.needs import needs_of
-from cepheid.planner.plan import PatternPlan, Plan, SelectPlan, pattern_plan
+from cepheid.planner.plan import Plan, SelectPlan
 from cepheid.runtime.local import run_batches
-from cepheid.runtime.ordering import STEP_ROWS, ordered, slices
 from cepheid.runtime.scan import Slice, cut, find_paths, flat_schema, read_footers, units_of
 from cepheid.runtime.spark_schema import file_schema, result_schema_of, spark_schema_of
 from cepheid.runtime.spark_session import SETTINGS
 from cepheid.runtime.spark_tasks import run_slice
-from cepheid.runtime.work import Work
 
 NAME = "cepheid"
 CHUNK_ROWS = 1 << 16
@@ -56,13 +56,13 @@ def register(spark: Any) -> None:
         spark.conf.set(name, value)
 
 
-def _plan(text: str, time: str, type_: str, schema: EventSchema | None) -> PatternPlan:
+def _plan(text: str, time: str, type_: str, schema: EventSchema | None) -> Plan:
     parsed = parse(text)
     plan = compile_query(parsed, text, Source(time, type_, (), schema))
     if isinstance(plan, SelectPlan):
         message = "a SELECT has no pattern: write it as SQL of Spark"
         raise UnsupportedError([Diagnostic("E404", message)], text)
-    return pattern_plan(plan)
+    return plan
 
 
 @dataclass
@@ -78,7 +78,7 @@ class TrendFunction:
     """``cepheid(TABLE(events), 'RETURN ...', time => 'ts', type => 'type')``."""
 
     def __init__(self, planned: PlannedFunction) -> None:
-        self._plan = pattern_plan(Plan.from_json(planned.plan))
+        self._plan = Plan.from_json(planned.plan)
         _refuse_micro_batch(self._plan.text)
         self._schema = pa.ipc.read_schema(pa.py_buffer(planned.events))
         self._stamps = planned.stamps
@@ -205,7 +205,7 @@ class TrendSource(DataSource):
         del schema
         return TrendReader(*self._planned())
 
-    def _planned(self) -> tuple[PatternPlan, pa.Schema, Any]:
+    def _planned(self) -> tuple[Plan, pa.Schema, Any]:
         options = self.options
         for name in ("path", "query"):
             if name not in options:
@@ -230,14 +230,14 @@ class TrendSource(DataSource):
 class TrendReader(DataSourceReader):
     """Runs the query where the files are read."""
 
-    def __init__(self, plan: PatternPlan, schema: pa.Schema, units: Any) -> None:
+    def __init__(self, plan: Plan, schema: pa.Schema, units: Any) -> None:
         self._plan = plan.to_json()
         self._schema = schema.serialize().to_pybytes()
         self._units = units
 
     def partitions(self) -> list[InputPartition]:
         """Return the slices of time that can be worked off on their own."""
-        plan = pattern_plan(Plan.from_json(self._plan))
+        plan = Plan.from_json(self._plan)
         needs = needs_of(plan)
         before, after = needs.reach
         # A source cannot count the rows of all its tasks.
@@ -250,7 +250,7 @@ class TrendReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the results of a slice."""
         assert isinstance(partition, SlicePartition), "the source's own partition"
-        plan = pattern_plan(Plan.from_json(self._plan))
+        plan = Plan.from_json(self._plan)
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
         work = Work.of(plan, schema, result_schema_of(plan, schema), 1)
         yield from run_slice(work, partition.piece, partition.number)

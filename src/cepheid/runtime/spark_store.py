@@ -16,30 +16,28 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from cepheid.engine.job import check_runs
-from cepheid.engine.listing import Owned
 from cepheid.events.nanoseconds import in_microseconds
-from cepheid.planner.needs import needs_of
+from cepheid.jobs.blobs import Batches
+from cepheid.jobs.kind import kind_of, needs_of, task_kind
+from cepheid.jobs.owned import Owned
+from cepheid.jobs.task_jobs import task_job
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import (
-    PatternPlan,
+    Plan,
     WindowKind,
-    pattern_plan,
 )
 from cepheid.runtime.spark_batch import parallelism, run_frame, work_of
-from cepheid.runtime.spark_io import Batches, chunks, in_task
+from cepheid.runtime.spark_io import chunks, in_task
 from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_scan import SLICES_PER_TASK
 from cepheid.runtime.spark_schema import file_schema, plain_schema, spark_schema_of
 from cepheid.runtime.store_run import columns_of, events_of
 from cepheid.runtime.store_sql import STRETCH, by_stretch, in_stretches, plan_clause
-from cepheid.runtime.task_jobs import task_job
 from cepheid.runtime.whole_frames import refuse_stream
-from cepheid.runtime.work import Work
 from cepheid.store.arriving import fitted, in_order
 from cepheid.store.event_store import EventStore
 from cepheid.store.file_system import LocalFiles
 from cepheid.store.manifest import Segment, load_manifest
-from cepheid.store.pattern_plan import plan_replay
 from cepheid.store.replay_plan import ReplayPlan
 from cepheid.store.segments import SEGMENT_ROWS, Place, write_segments
 from cepheid.store.snapshot import Cover, Interval, Snapshot, complete
@@ -79,9 +77,9 @@ def run_store(
     """Run a query over a store with Spark and return its result."""
     snapshot = store.snapshot()
     schema = snapshot.manifest.schema
-    plan = pattern_plan(compiled.with_schema(schema).plan)
-    check_runs(plan)  # Now, and not by a task.
-    replay = plan_replay(snapshot, plan, method or "auto")
+    plan = compiled.with_schema(schema).plan
+    task_kind(plan).check(plan)  # Now, and not by a task.
+    replay = kind_of(plan).replay(plan, snapshot, method or "auto")
     version = Version(str(store.path.resolve()), snapshot.manifest.version)
     ship_kernels(spark)
     slices = slices_of(snapshot, plan, replay, SLICES_PER_TASK * parallelism(spark))
@@ -107,9 +105,7 @@ def store_frame(store: EventStore, spark: SparkSession, cover: Cover | None = No
     return _read_frame(numbers, version, slices, plain_schema(snapshot.manifest.schema))
 
 
-def slices_of(
-    snapshot: Snapshot, plan: PatternPlan, replay: ReplayPlan, count: int
-) -> list[StoreSlice]:
+def slices_of(snapshot: Snapshot, plan: Plan, replay: ReplayPlan, count: int) -> list[StoreSlice]:
     """Cut what is replayed into slices of about equal numbers of row groups."""
     cover = snapshot.clip_cover(replay.cover or Cover.of(Interval()))
     needs = needs_of(plan)

@@ -15,20 +15,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from cepheid.engine.job import lower
-from cepheid.engine.partials import is_whole
-from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.jobs.kind import needs_of, task_kind
+from cepheid.jobs.work import Work
 from cepheid.options import Held, holder_of, one_of, refuse, texts
-from cepheid.planner.needs import needs_of
-from cepheid.planner.plan import (
-    PatternPlan,
-    Plan,
-    SituationPlan,
-    WindowKind,
-    pattern_plan,
-    trend_plan,
-)
-from cepheid.planner.trend_needs import live_pane
+from cepheid.planner.plan import Plan
 from cepheid.runtime import spark_stream_tasks as tasks
 from cepheid.runtime.spark_batch import (
     SHUFFLE_PARTITIONS_DEFAULT,
@@ -46,7 +36,6 @@ from cepheid.runtime.spark_schema import (
     spark_schema_of,
 )
 from cepheid.runtime.spark_session import STATE_SETTINGS
-from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,10 +62,10 @@ def stream_frame(
         E405 if the windows of the query never close.
     """
     check_stream(frame, late)
-    plan = pattern_plan(compiled.with_schema(frame.schema).plan)
-    check_windows(plan)
+    plan = compiled.with_schema(frame.schema).plan
+    task_kind(plan).check_live(plan)
     set_up(frame.sparkSession)
-    results = _results(frame, plan, watermark)
+    results = live_rows(frame, plan, watermark)
     return results if late == "drop" else (results, late_events(frame, plan, watermark))
 
 
@@ -93,33 +82,6 @@ def check_stream(frame: DataFrame, late: str) -> None:
         refuse("E592", f"events are a streaming DataFrame of Spark, not {holder_of(frame)}")
     if not frame.isStreaming:
         refuse("E592", "this DataFrame is no stream: `run` answers queries over it")
-
-
-def check_windows(plan: PatternPlan) -> None:
-    """Reject queries whose windows never close on a stream.
-
-    Raises
-    ------
-    UnsupportedError
-        E405, or E404 if the query cannot be run at all.
-    """
-    if isinstance(plan, SituationPlan):
-        return  # Matches are certain sooner or later; windows bound what is kept for them.
-    lower(plan)
-    if plan.limit is not None:
-        message = "`LIMIT` stops a listing, and a live query goes on"
-        helps = ("leave LIMIT out, and stop the query when there is enough",)
-        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
-    if plan.window.kind is WindowKind.NONE:
-        message = "without a window, a query over a stream has no result before its end"
-        helps = ("add `WITHIN 10 minutes SLIDE 10 minutes`",)
-        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
-    apart = plan.lists_matches or is_whole(lower(plan))
-    if plan.window.kind is WindowKind.COUNT and not apart:
-        message = "windows counted in events close for each partition at its own time, so a group "
-        message += "of several partitions is never complete"
-        helps = ("add all equivalence attributes to GROUP-BY",)
-        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
 
 
 def set_up(spark: SparkSession) -> None:
@@ -169,7 +131,8 @@ def partitions_of(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.sql.shuffle.partitions") or parallelism(spark))
 
 
-def _results(frame: DataFrame, plan: PatternPlan, watermark: str) -> DataFrame:
+def live_rows(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
+    """Return the rows that leave as the watermark goes on; that of a plan which may be live."""
     columns = columns_of(frame, plan)
     names = names_of(plan, frame.columns)
     projected = frame.select(*(columns[name][0].alias(alias_of(name)) for name in names))
@@ -186,7 +149,7 @@ def _results(frame: DataFrame, plan: PatternPlan, watermark: str) -> DataFrame:
         number = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
         projected = projected.withColumn(BUCKET, number)
     if by_panes:
-        send = tasks.send_stream(work, buckets, pane=live_pane(trend_plan(plan)))
+        send = tasks.send_stream(work, buckets, pane=needs.pane)
         sent = projected.mapInArrow(send, tasks.SENT_DDL)
         blobs = sent.withWatermark("latest", watermark)
         closed = _payloads(blobs, tasks.take_pane_turns(work, buckets), "append")

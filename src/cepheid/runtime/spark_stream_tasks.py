@@ -11,31 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.job import Job, lower
 from cepheid.engine.live_panes import place_panes
 from cepheid.engine.tables import table_from_bytes, table_to_bytes
 from cepheid.errors import CepheidError
-from cepheid.planner.plan import Plan, TrendPlan
-from cepheid.runtime.blobs import split
-from cepheid.runtime.bucket import Arrived, Outcome, is_late, read_bucket, write_bucket
+from cepheid.jobs.blobs import Batches, split
+from cepheid.jobs.bucket import Arrived, Outcome, is_late, read_bucket, write_bucket
+from cepheid.jobs.microbatch import turn
+from cepheid.jobs.ordering import ordered
+from cepheid.jobs.watermarks import MILLISECOND, in_microseconds, watermark_after
+from cepheid.jobs.work import Work
+from cepheid.planner.plan import Plan
 from cepheid.runtime.live_by_panes import LiveByPanes, rows_of_panes
-from cepheid.runtime.live_jobs import live_job
-from cepheid.runtime.microbatch import turn
-from cepheid.runtime.ordering import ordered
-from cepheid.runtime.spark_filters import drops_events
-from cepheid.runtime.spark_io import (
-    BUCKET,
-    REPORT_ROWS,
-    Batches,
-    chunks,
-    in_task,
-    partition_id,
-    with_names,
-)
+from cepheid.runtime.spark_io import BUCKET, REPORT_ROWS, chunks, in_task, partition_id, with_names
 from cepheid.runtime.spark_matches import number_matches
 from cepheid.runtime.spark_worker import begin_task
-from cepheid.runtime.watermarks import MILLISECOND, in_microseconds, watermark_after
-from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
@@ -88,13 +77,12 @@ def send_stream(
 
     def run(batches: Batches) -> Batches:
         plan = Plan.from_json(work.plan)
-        # What it learns of classes of events serves all chunks.
-        job = lower(plan) if isinstance(plan, TrendPlan) and drops_events(plan) else None
+        keeps = work.kind.keeps(plan) if drop else None
         seq = (side << SIDE_BITS) + (partition_id() << 32)
         for chunk in chunks(batches):
             table = with_names(chunk, work.schema)
             latest = int(read_times(Columns(table), plan.time).max())
-            kept = ordered(_of_consequence(plan, job, table) if drop else table, plan)
+            kept = ordered(_of_consequence(plan, keeps, table) if drop else table, plan)
             place = np.zeros(len(kept), np.int64)
             if BUCKET in kept.column_names:
                 place = kept[BUCKET].to_numpy().astype(np.int64)
@@ -130,7 +118,9 @@ def sent_rows(
     return pa.RecordBatch.from_arrays(columns, schema=_SENT)
 
 
-def _of_consequence(plan: Plan, job: Job | None, table: pa.Table) -> pa.Table:
+def _of_consequence(
+    plan: Plan, keeps: Callable[[Columns], Any] | None, table: pa.Table
+) -> pa.Table:
     """Return the events that have a partition and, where others play no part, fit a variable."""
     columns = Columns(table)
     kept = np.ones(len(table), np.bool_)
@@ -138,8 +128,8 @@ def _of_consequence(plan: Plan, job: Job | None, table: pa.Table) -> pa.Table:
         values = columns.arrow(name)
         if values.null_count:
             kept &= np.asarray(pc.is_valid(values))
-    if job is not None:
-        kept &= job.bits_of(columns) != 0
+    if keeps is not None:
+        kept &= keeps(columns)
     return table if kept.all() else table.filter(pa.array(kept))
 
 
@@ -149,7 +139,7 @@ def take_turns(work: Work) -> Turns:
     def one(
         bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, _passed: int
     ) -> tuple[bytes, Outcome]:
-        saved, outcome = turn(live_job(work), work, data, arrived, latest)
+        saved, outcome = turn(work.kind.live_job(work), work, data, arrived, latest)
         results, lag = number_matches(outcome.results, bucket), in_microseconds(work, outcome.lag)
         return saved, outcome._replace(results=results, lag=lag)
 

@@ -15,18 +15,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, read_times
-from cepheid.engine.listing import EVERYTHING, Owned
 from cepheid.engine.tables import table_to_bytes
 from cepheid.errors import DataError, Diagnostic
-from cepheid.planner.needs import needs_of
+from cepheid.jobs.blobs import EVENTS, Batches, Blob, blobs_of, blobs_to_batch, split
+from cepheid.jobs.kind import needs_of
+from cepheid.jobs.ordering import ordered, slices
+from cepheid.jobs.owned import EVERYTHING, Owned
+from cepheid.jobs.task_jobs import composing, merging, task_job
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import Plan
-from cepheid.runtime.blobs import EVENTS, Blob, blobs_of, blobs_to_batch, split
-from cepheid.runtime.ordering import ordered, slices
 from cepheid.runtime.scan import Slice
 from cepheid.runtime.scan_read import Reader
 from cepheid.runtime.spark_io import (
     BUCKET,
-    Batches,
     Task,
     begin_of,
     chunks,
@@ -35,8 +36,6 @@ from cepheid.runtime.spark_io import (
     partition_id,
     with_names,
 )
-from cepheid.runtime.task_jobs import composing, merging, task_job
-from cepheid.runtime.work import Work
 
 # ---------------------------------------------------------------------------------------
 # Events by key, and by time

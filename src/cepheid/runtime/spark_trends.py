@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.engine.events import Columns, KeyTable, read_times
-from cepheid.engine.job import Job
+from cepheid.engine.job import Job, job_of
 from cepheid.engine.linear_state import Rows
-from cepheid.engine.listing import EVERYTHING, Owned
 from cepheid.engine.partials import (
     RowsOfRuns,
     buckets_of_groups,
@@ -28,13 +27,14 @@ from cepheid.engine.summaries import (
     stretch_to_bytes,
 )
 from cepheid.engine.tables import table_from_bytes, table_to_bytes
+from cepheid.jobs.blobs import EVENTS, ROWS, STRETCH, Batches, Blob, blobs_to_batch, split
+from cepheid.jobs.owned import EVERYTHING, Owned
+from cepheid.jobs.work import Work
 from cepheid.language import tree
 from cepheid.planner.plan import WindowKind
 from cepheid.planner.trend_needs import shuffle_attributes
 from cepheid.runtime import spark_gpu
-from cepheid.runtime.blobs import EVENTS, ROWS, STRETCH, Blob, blobs_to_batch, split
-from cepheid.runtime.spark_io import REPORT_ROWS, Batches, begin_of, partition_id
-from cepheid.runtime.work import Work
+from cepheid.runtime.spark_io import REPORT_ROWS, begin_of, partition_id
 
 RAW_RATIO = 4
 """With fewer events for each matrix, the events themselves travel."""
@@ -49,7 +49,7 @@ class TrendTasks(NamedTuple):
     @staticmethod
     def of(work: Work) -> TrendTasks:
         """Return the tasks of a plan of events."""
-        return TrendTasks(work, work.job())
+        return TrendTasks(work, job_of(work.plan))
 
     def rows(self, tables: Iterable[pa.Table], owned: Owned, number: int) -> Batches:
         """Yield the results of events in order, of the windows that are owned."""

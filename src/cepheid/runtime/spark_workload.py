@@ -26,15 +26,16 @@ from cepheid.engine.workload import (
     finish_workload,
 )
 from cepheid.errors import CepheidError, DataError
+from cepheid.jobs.blobs import BLOB_DDL, Batches, blobs_of
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import TrendPlan, trend_plan
 from cepheid.planner.sharing import share
 from cepheid.planner.trend_needs import shuffle_attributes
 from cepheid.runtime import spark_tasks as tasks
-from cepheid.runtime.blobs import BLOB_DDL, blobs_of
 from cepheid.runtime.scan import find_paths
 from cepheid.runtime.spark_batch import canonical, exchange, parallelism, run_frame
 from cepheid.runtime.spark_filters import event_filter
-from cepheid.runtime.spark_io import BUCKET, REPORT_ROWS, Batches, in_task, merged_events
+from cepheid.runtime.spark_io import BUCKET, REPORT_ROWS, in_task, merged_events
 from cepheid.runtime.spark_kernels import ship_kernels
 from cepheid.runtime.spark_scan import read_frame
 from cepheid.runtime.spark_schema import (
@@ -46,7 +47,6 @@ from cepheid.runtime.spark_schema import (
 )
 from cepheid.runtime.spark_trends import needs_merge
 from cepheid.runtime.whole_frames import refuse_stream_of_query
-from cepheid.runtime.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

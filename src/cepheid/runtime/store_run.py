@@ -16,14 +16,16 @@ from cepheid.engine.combine_results import unite
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.job import lower
 from cepheid.engine.listing import empty_matches
+from cepheid.jobs.kind import kind_of
+from cepheid.jobs.local_jobs import local_job, slices_of
+from cepheid.jobs.ordering import ordered
 from cepheid.options import METHODS, one_of
-from cepheid.planner.plan import Plan, pattern_plan
+from cepheid.planner.plan import Plan
 from cepheid.runtime.explain_replay import explain_replay
-from cepheid.runtime.local import CompiledQueryLike, check_lists, reader_of, run_batches
-from cepheid.runtime.local_jobs import list_batches, slices_of
+from cepheid.runtime.local import CompiledQueryLike, check_lists, reader_of
+from cepheid.runtime.local_trends import list_batches
 from cepheid.runtime.local_workload import WorkloadLike, batch_rows, run_workload_batches
 from cepheid.runtime.local_workload import run_workload as run_local
-from cepheid.runtime.ordering import ordered
 from cepheid.store.event_store import EventStore
 from cepheid.store.pattern_plan import plan_replay
 from cepheid.store.replay_plan import ReplayPlan
@@ -55,10 +57,16 @@ def measure_store(compiled: CompiledQueryLike, store: EventStore, method: str = 
     """
     one_of("strategy", method, METHODS)
     snapshot = store.snapshot()
-    schema = snapshot.manifest.schema
-    plan = pattern_plan(compiled.with_schema(schema).plan)
-    replay = plan_replay(snapshot, plan, method)
-    table = run_batches(plan, events_of(snapshot, plan, replay), schema)
+    return run_snapshot(compiled.with_schema(snapshot.manifest.schema).plan, snapshot, method)
+
+
+def run_snapshot(plan: Plan, snapshot: Snapshot, method: str) -> StoreRun:
+    """Run a plan over a version of a store: from its index, or over what must be replayed."""
+    kind, schema = kind_of(plan), snapshot.manifest.schema
+    table = kind.from_index(plan, snapshot, method)
+    replay = kind.replay(plan, snapshot, method)
+    if table is None:
+        table = local_job(plan).answer(events_of(snapshot, plan, replay), schema)
     return StoreRun(table, replay, snapshot.effort)
 
 
@@ -84,8 +92,8 @@ def explain_store(compiled: CompiledQueryLike, store: EventStore, *, analyze: bo
         replay, effort = run.replay, run.effort
     else:
         snapshot = store.snapshot()
-        plan = pattern_plan(compiled.with_schema(snapshot.manifest.schema).plan)
-        replay = plan_replay(snapshot, plan)
+        plan = compiled.with_schema(snapshot.manifest.schema).plan
+        replay = kind_of(plan).replay(plan, snapshot, "auto")
         effort = None
     return explain_replay(replay, effort)
 
@@ -136,9 +144,12 @@ def _with_ties_in_order(tables: Iterator[pa.Table], plan: Plan) -> Iterator[pa.T
 
 
 def columns_of(plan: Plan, snapshot: Snapshot) -> list[str]:
-    """Return the columns that a plan reads; parts of a structure come with the whole."""
+    """Return the columns that a plan reads; parts of a structure come with the whole.
+
+    Whoever reads a store needs its times.
+    """
     names = snapshot.manifest.schema.names
     if plan.columns is None:
         return list(names)
     wanted = {name if name in names else name.partition(".")[0] for name in plan.columns}
-    return [name for name in names if name in wanted]
+    return [name for name in names if name in wanted or name == snapshot.manifest.time]

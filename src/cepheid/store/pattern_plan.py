@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from cepheid.language import tree
 from cepheid.planner.contiguous import shape_of
-from cepheid.planner.plan import PatternPlan, SituationPlan, TrendPlan, WindowKind
+from cepheid.planner.plan import TrendPlan, WindowKind
 from cepheid.planner.required import required_chain
-from cepheid.planner.select_plan import conjuncts_of
 from cepheid.planner.thresholds import thresholds_of
 from cepheid.store.candidates import Axis, SymbolSource
 from cepheid.store.chains import Chain, costs_of, fewest, find_symbol
-from cepheid.store.filter_plan import plan_filter
 from cepheid.store.places import Places, in_order
 from cepheid.store.replay_intervals import (
     NO_REACH,
@@ -28,7 +24,6 @@ from cepheid.store.replay_plan import (
     Window,
     choose_replay,
     full_replay,
-    total_groups,
 )
 from cepheid.store.row_plan import cover_rows
 from cepheid.store.selection import Picked
@@ -36,7 +31,7 @@ from cepheid.store.snapshot import Cover, Snapshot
 
 
 def plan_replay(
-    snapshot: Snapshot, plan: PatternPlan, method: str = "auto", forced: Picked | None = None
+    snapshot: Snapshot, plan: TrendPlan, method: str = "auto", forced: Picked | None = None
 ) -> ReplayPlan:
     """Find out which part of a store a query must read.
 
@@ -54,8 +49,6 @@ def plan_replay(
     """
     if method == "replay":
         return full_replay(snapshot, "a full replay is asked for")
-    if isinstance(plan, SituationPlan):
-        return _plan_situations(snapshot, plan, method)
     chain = best_chain(snapshot, plan)
     if chain is None:
         why = "no variable that every match binds has a condition that an index can answer"
@@ -73,28 +66,6 @@ def plan_replay(
     if counted and found.cover is not None and len(found.cover.begins):
         return full_replay(snapshot, "windows counted in events begin where the stream begins")
     return found
-
-
-def _plan_situations(snapshot: Snapshot, plan: SituationPlan, method: str) -> ReplayPlan:
-    """Return nothing if a definition that every match needs has no event, else everything.
-
-    A match takes a situation of each definition (§9.4); listed ones are rows of their own (§9.9).
-    """
-    situations = plan.situations
-    where = [] if situations.where is None else list(conjuncts_of(situations.where))
-    numbers = situations.listed or range(len(situations.definitions))
-    needed = [situations.definitions[number] for number in numbers]
-    without = []
-    for definition in needed:
-        conditions = [*where, *conjuncts_of(definition.condition)]
-        found = plan_filter(snapshot, conditions, plan.time, method)
-        if found.cover is not None and not found.groups:
-            without.append(definition.name)
-    if not without or (situations.listed and len(without) < len(needed)):
-        return full_replay(snapshot, "situations may last across every cut of the time")
-    none = np.zeros(0, np.int64)
-    reason = f"no event fits {', '.join(without)}"
-    return ReplayPlan(Cover(none, none), reason, total=total_groups(snapshot))
 
 
 TRAILING_WEIGHT = 3.0

@@ -6,7 +6,7 @@ import pytest
 
 from cepheid.api import query
 from cepheid.errors import BindError
-from cepheid.planner.explain import explain_plan
+from cepheid.jobs.explain import explain_plan
 from cepheid.planner.granularity import numbers_per_state
 from cepheid.planner.plan import Plan, trend_plan
 

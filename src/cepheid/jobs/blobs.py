@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+Batches = Iterator[pa.RecordBatch]
+
 EVENTS, STRETCH, ROWS = 0, 1, 2
 """Kinds of payload: events, summaries of a stretch, rows of partitions."""
 

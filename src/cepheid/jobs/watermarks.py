@@ -6,7 +6,7 @@ compared with times in microseconds; a bucket keeps its own in the unit of its e
 
 from __future__ import annotations
 
-from cepheid.runtime.work import Work
+from cepheid.jobs.work import Work
 
 MILLISECOND = 1000
 

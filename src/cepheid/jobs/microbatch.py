@@ -13,12 +13,11 @@ What comes before the watermark of the micro-batches before is late: counted, wi
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
-from cepheid.planner.plan import Plan
-from cepheid.runtime.bucket import (
+from cepheid.jobs.bucket import (
     Arrived,
     Bucket,
     Outcome,
@@ -26,7 +25,8 @@ from cepheid.runtime.bucket import (
     take_in,
     write_bucket,
 )
-from cepheid.runtime.work import Work
+from cepheid.jobs.work import Work
+from cepheid.planner.plan import Plan
 
 StateType = TypeVar("StateType")
 
@@ -124,3 +124,8 @@ def turn(
     results = pa.concat_tables([job.nothing(), *found])
     counts = (came.events, came.late, len(came.waiting), *size, came.lag)
     return write_bucket(work, job.kind, came, engine), Outcome(results, *counts)
+
+
+def live_job(work: Work) -> LiveJob[Any]:
+    """Make the job of a query over a stream."""
+    return work.kind.live_job(work)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import msgspec
 import pyarrow as pa
 
-from cepheid.engine.job import Job, lower
 from cepheid.events.nanoseconds import in_microseconds
-from cepheid.planner.plan import PatternPlan, Plan, TrendPlan, pattern_plan
+from cepheid.jobs.kind import Kind, kind_of
+from cepheid.planner.plan import Plan
 
 
 class Work(msgspec.Struct, frozen=True):
     """What every task of a query knows."""
 
+    kind: Kind
     plan: bytes
     events: bytes
     results: bytes
@@ -28,6 +29,7 @@ class Work(msgspec.Struct, frozen=True):
     ) -> Work:
         """Return the work of a plan over events of a schema."""
         return Work(
+            kind_of(plan),
             plan.to_json(),
             schema.serialize().to_pybytes(),
             results.serialize().to_pybytes(),
@@ -36,18 +38,14 @@ class Work(msgspec.Struct, frozen=True):
             plan.tick_ns,
         )
 
-    def planned(self) -> PatternPlan:
-        """Return the plan of a query with a pattern."""
-        return pattern_plan(Plan.from_json(self.plan))
-
-    def job(self) -> Job:
-        """Return the job of the plan."""
-        return lower(TrendPlan.from_json(self.plan))
+    def planned(self) -> Plan:
+        """Read the plan."""
+        return self.kind.plans.from_json(self.plan)
 
     @property
     def time(self) -> str:
         """Return the name of the time column."""
-        return Plan.from_json(self.plan).time
+        return self.planned().time
 
     @property
     def schema(self) -> pa.Schema:

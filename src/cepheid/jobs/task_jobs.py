@@ -1,20 +1,16 @@
-"""What tasks of Spark do for a query: by the kind of its plan."""
+"""What tasks of Spark do for a query."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from cepheid.engine.listing import Owned
-from cepheid.planner.plan import Plan, SituationPlan, TrendPlan
-from cepheid.runtime.blobs import Blob
-from cepheid.runtime.spark_io import Batches
-from cepheid.runtime.spark_matches import MatchTasks
-from cepheid.runtime.spark_situations import SituationTasks
-from cepheid.runtime.spark_trends import TrendTasks
-from cepheid.runtime.work import Work
+from cepheid.jobs.blobs import Batches, Blob
+from cepheid.jobs.kind import TaskKind
+from cepheid.jobs.owned import Owned
+from cepheid.jobs.work import Work
 
 
 class TaskJob(Protocol):
@@ -53,19 +49,10 @@ class Merges(Protocol):
         """Yield the results of partial rows."""
 
 
-def _of_events(work: Work) -> TaskJob:
-    return MatchTasks.of(work) if work.planned().lists_matches else TrendTasks.of(work)
-
-
-JOBS: dict[type[Plan], Callable[[Work], TaskJob]] = {
-    TrendPlan: _of_events,
-    SituationPlan: SituationTasks.of,
-}
-
-
 def task_job(work: Work) -> TaskJob:
-    """Return what tasks do for a query."""
-    return JOBS[type(work.planned())](work)
+    """Make what tasks do for a query."""
+    assert isinstance(work.kind, TaskKind), "Spark runs it with operators of its own"
+    return work.kind.task_job(work)
 
 
 def composing(work: Work) -> Composes:

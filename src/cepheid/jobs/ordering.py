@@ -6,6 +6,7 @@ the next piece can no longer change its place. So memory holds the overlap of th
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -15,11 +16,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cepheid.engine.events import Columns, read_times
+from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import scan_times
 from cepheid.planner.plan import Plan
 
 STEP_ROWS = 1 << 18
 """Events of one step: large enough to hide the cost of a step, small enough for the caches."""
+
+
+SORT_ROWS_MAX = 50_000_000
+"""Unordered tables up to here are sorted in memory, with a notice."""
 
 
 def order_of(table: pa.Table, plan: Plan) -> NDArray[np.int64] | None:
@@ -40,6 +46,23 @@ def ordered(table: pa.Table, plan: Plan) -> pa.Table:
     """Return a table in the order of time; tie-breakers count, then the order of arrival."""
     rows = order_of(table, plan)
     return table if rows is None else table.take(rows)
+
+
+def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
+    """Return the events in the order of time; tie-breakers count, then the order of arrival."""
+    rows = order_of(table, plan)
+    if rows is None:
+        return table
+    back, _ = scan_times(read_times(Columns(table), plan.time))
+    if back >= 0:
+        row = int(back)
+        if len(table) > SORT_ROWS_MAX:
+            message = f"the events are not in the order of `{plan.time}`, from row {row} on"
+            helps = (f"sort them first: {len(table):,} events are more than {SORT_ROWS_MAX:,}",)
+            raise DataError([Diagnostic("E509", message, helps=helps)])
+        message = f"the events are not in the order of `{plan.time}` (row {row}); they were sorted"
+        warnings.warn(message, stacklevel=4)
+    return table.take(rows)
 
 
 def with_ties_ordered(batches: Iterable[pa.Table], plan: Plan) -> Iterable[pa.Table]:

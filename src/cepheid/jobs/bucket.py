@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from cepheid.engine.events import Columns, read_times
 from cepheid.engine.tables import pack_table, unpack_table
 from cepheid.engine.versions import Format, misfit, read_state, write_state
+from cepheid.jobs.ordering import ordered
+from cepheid.jobs.watermarks import watermark_after
+from cepheid.jobs.work import Work
 from cepheid.planner.plan import Plan
-from cepheid.runtime.ordering import ordered
-from cepheid.runtime.watermarks import watermark_after
-from cepheid.runtime.work import Work
 
 BUCKET = "bucket"
 BUCKET_VERSION = 4

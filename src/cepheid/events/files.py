@@ -1,0 +1,109 @@
+"""Files of events in, tables out: Parquet, Arrow, CSV and JSON lines, read batch by batch.
+
+Several files are read in the order of their names, as event logs are written.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv, json, parquet
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.events.arriving import plain_table
+from cepheid.events.nanoseconds import in_units_of
+
+BATCH_ROWS = 1 << 18
+"""Events of one batch: large enough to hide the cost of a step, small enough for the caches."""
+
+
+def find_files(pattern: str) -> list[Path]:
+    """Return the files that a path, a folder or a pattern with ``*`` names, in order.
+
+    Raises
+    ------
+    DataError
+        E501 if there are none.
+    """
+    path = Path(pattern)
+    if path.is_dir():
+        found = sorted(p for p in path.rglob("*") if p.is_file() and p.name[0] not in "._")
+    else:
+        found = [path] if path.is_file() else sorted(map(Path, glob.glob(pattern, recursive=True)))  # noqa: PTH207
+    if not found:
+        message = f"no file is called `{pattern}`"
+        helps = ("name a file, a folder, or a pattern: 'events/*.parquet'",)
+        raise DataError([Diagnostic("E501", message, helps=helps)])
+    return found
+
+
+def names_read(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | None:
+    """Return the columns of files that are read, None for all; parts come with the whole."""
+    if columns is None:
+        return None
+    # A query that reads no column counts events, of which some column is needed.
+    return present(schema.names, columns) or schema.names[:1]
+
+
+def present(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return those of some names that are read; parts of a structure come with the whole."""
+    wanted = {name if name in names else name.partition(".")[0] for name in columns}
+    return [name for name in names if name in wanted]
+
+
+def count_events(files: list[Path]) -> int:
+    """Return the number of events in files."""
+    return sum(len(batch) for batch in read_all(files))
+
+
+def read_all(files: list[Path], columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """Yield the events of files, batch by batch; E501 if one cannot be read.
+
+    Of Parquet files only some columns are read, if they are named; others may come along.
+    """
+    first: pa.Schema | None = None
+    for file in files:
+        try:
+            for table in _read_file(file, columns):
+                # The unit of times is that of the first file.
+                first = table.schema if first is None else first
+                yield in_units_of(table, first)
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            message = f"could not read `{file}`: {reason}"
+            raise DataError([Diagnostic("E501", message)]) from error
+
+
+def _read_file(file: Path, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """Yield the events of one file; a file without events yields one empty table."""
+    match file.suffix.lower():
+        case ".parquet" | ".pq":
+            source = parquet.ParquetFile(file)
+            names = source.schema_arrow.names
+            kept = None if columns is None else [name for name in names if name in columns]
+            batches: Any = source.iter_batches(BATCH_ROWS, columns=kept)
+            empty = source.schema_arrow.empty_table()
+        case ".csv":
+            reader = csv.open_csv(file, read_options=csv.ReadOptions(block_size=1 << 24))
+            batches, empty = reader, reader.schema.empty_table()
+        case ".jsonl" | ".ndjson" | ".json":
+            table = json.read_json(file)
+            batches, empty = table.to_batches(BATCH_ROWS), table.schema.empty_table()
+        case ".arrow" | ".feather" | ".ipc":
+            opened = pa.ipc.open_file(pa.memory_map(str(file)))
+            batches = (opened.get_batch(i) for i in range(opened.num_record_batches))
+            empty = opened.schema.empty_table()
+        case ending:
+            message = f"could not read `{file}`: `{ending}` names no known kind of file"
+            helps = ("use files that end in .parquet, .csv, .jsonl or .arrow",)
+            raise DataError([Diagnostic("E501", message, helps=helps)])
+    some = False
+    for batch in batches:
+        some = True
+        yield plain_table(pa.Table.from_batches([batch]))
+    if not some:
+        yield plain_table(empty)

@@ -1,0 +1,1 @@
+"""What all kinds of query have in common."""

@@ -1,0 +1,43 @@
+"""Kinds of query that run everywhere by their step function alone."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from cepheid.jobs.kind import TaskKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from cepheid.jobs.local_jobs import LocalJob
+    from cepheid.jobs.microbatch import LiveJob
+    from cepheid.jobs.steps import Steps
+    from cepheid.jobs.task_jobs import TaskJob
+    from cepheid.jobs.work import Work
+
+
+class SteppedKind(TaskKind):
+    """A kind whose jobs follow from ``steps``; it overrides those that it can do better."""
+
+    @abstractmethod
+    def steps(self, plan: Any, schema: pa.Schema) -> Steps[Any]:
+        """Make the step function of a query over events of a schema."""
+
+    def local_job(self, plan: Any) -> LocalJob:
+        """Make the job of a query over events that are all there."""
+        from cepheid.jobs.steps import LocalSteps
+
+        return LocalSteps(lambda schema: self.steps(plan, schema))
+
+    def task_job(self, work: Work) -> TaskJob:
+        """Make what tasks of Spark do for a query."""
+        from cepheid.jobs.steps import TaskSteps
+
+        return TaskSteps(work, self.steps(work.planned(), work.schema))
+
+    def live_job(self, work: Work) -> LiveJob[Any]:
+        """Make what a bucket of a live stream does for a query."""
+        from cepheid.jobs.steps import LiveSteps
+
+        return LiveSteps(work, self.steps(work.planned(), work.schema))
