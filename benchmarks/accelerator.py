@@ -22,18 +22,18 @@ from numba import cuda, get_num_threads
 
 import cepheid
 from cepheid.accelerator import launches, linear, operators, streams
-from cepheid.accelerator.columns import count_table
 from cepheid.accelerator.device import find_device
 from cepheid.accelerator.filtering import HostFilter, pinned
 from cepheid.accelerator.operators import Bounds, Work
 from cepheid.accelerator.persistent import PersistentCounter
 from cepheid.accelerator.systems import system_of
-from cepheid.engine.events import value_keys
-from cepheid.engine.job import lower
-from cepheid.engine.linear_state import Events, LinearRun
-from cepheid.engine.summaries import Summary
-from cepheid.engine.vectors import Vector
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.columns import value_keys
+from cepheid.expressions.vectors import Vector
+from cepheid.kinds.trend.device.columns import count_table
+from cepheid.kinds.trend.program.job import lower
+from cepheid.kinds.trend.program.linear_state import Events, LinearRun
+from cepheid.kinds.trend.windows.summaries import Summary
 
 TRENDS = "PATTERN (SEQ(A+, B))+"
 

@@ -8,12 +8,12 @@ from benchmarks.accelerator_measure import device_seconds, line, seconds
 from numba import cuda
 
 import cepheid
-from cepheid.accelerator import trends as device_trends
 from cepheid.accelerator.kernels.trends import trend_kernel
 from cepheid.accelerator.schedule import Pace, Place
-from cepheid.engine.events import KeyTable
-from cepheid.engine.job import lower
-from cepheid.runtime.local_split import run_split
+from cepheid.expressions.columns import KeyTable
+from cepheid.kinds.trend.device import trends as device_trends
+from cepheid.kinds.trend.program.job import lower
+from cepheid.runtimes.device_split import run_split
 
 
 def workloads() -> None:

@@ -14,7 +14,7 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 import cepheid
-from cepheid.runtime.spark_session import SETTINGS, START_SETTINGS
+from cepheid.spark.session import SETTINGS, START_SETTINGS
 
 WINDOWS = ISLANDS.replace("FROM e ", "FROM ticks ").replace("arg_min", "min_by")
 """Spark SQL's own way: window functions, then groups."""

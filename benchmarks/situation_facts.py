@@ -19,8 +19,8 @@ from benchmarks.situation_data import SECOND_US, make_flags
 from pyarrow import parquet
 
 import cepheid
-from cepheid.engine.situation_job import SituationJob
-from cepheid.engine.situations import SituationState, finish_situations, step_situations
+from cepheid.kinds.situation.job import SituationJob
+from cepheid.kinds.situation.step import SituationState, finish_situations, step_situations
 
 EVENTS = 1_000_000
 STEP_EVENTS = 1 << 15
@@ -88,7 +88,7 @@ def _time(job: SituationJob, table: pa.Table, orders: Any) -> float:
 
 def spark(cores: int, shrink: int) -> dict[str, Any]:
     """Return how long a stream without partitions takes on so many cores."""
-    from cepheid.runtime.spark_session import session
+    from cepheid.spark.session import session
 
     count = SPARK_EVENTS // shrink
     query = cepheid.query(

@@ -16,8 +16,8 @@ from benchmarks.baselines.interval_sequence import count_matches
 from numpy.typing import NDArray
 
 import cepheid
-from cepheid.planner.plan import Plan
-from cepheid.planner.situation_plan import inverse_of
+from cepheid.plans.plan import Plan
+from cepheid.plans.situations import inverse_of
 
 Run = Callable[[], dict[str, Any]]
 

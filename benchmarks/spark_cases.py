@@ -16,7 +16,7 @@ from benchmarks.spark_data import event_files
 from pyspark.sql import DataFrame, SparkSession
 
 import cepheid
-from cepheid.runtime.spark_session import LOG_SETTINGS, SETTINGS, START_SETTINGS
+from cepheid.spark.session import LOG_SETTINGS, SETTINGS, START_SETTINGS
 
 ONE = "RETURN LOG2(COUNT(*)) AS bits PATTERN (SEQ(A+, B))+"
 KEYED = "RETURN key, LOG2(COUNT(*)) AS bits PATTERN (SEQ(A+, B))+ GROUP-BY key"

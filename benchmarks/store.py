@@ -34,7 +34,7 @@ from pyarrow import parquet
 from rich.table import Table
 
 import cepheid
-from cepheid.runtime.store_run import measure_store
+from cepheid.runtimes.store import measure_store
 
 SECOND_US = 1_000_000
 WEEK_S = 7 * 86_400

@@ -15,14 +15,14 @@ import numpy as np
 from benchmarks.store_queries import DEVIATIONS, random_query
 
 import cepheid
-from cepheid.planner.plan import trend_plan
-from cepheid.row_pattern.bind import bind_clause
-from cepheid.row_pattern.statement import read_statement
-from cepheid.runtime.local import run_batches
-from cepheid.runtime.store_run import events_of
-from cepheid.runtime.store_sql import question_of, run_planned
+from cepheid.kinds.row_pattern.bind import bind_clause
+from cepheid.kinds.row_pattern.statement import read_statement
+from cepheid.kinds.row_pattern.store import question_of, run_planned
+from cepheid.kinds.trend.replay import best_chain, plan_replay
+from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes.local import run_batches
+from cepheid.runtimes.store import events_of
 from cepheid.store.cost import SymbolCost
-from cepheid.store.pattern_plan import best_chain, plan_replay
 from cepheid.store.replay_plan import ReplayPlan
 from cepheid.store.row_plan import chain_of, plan_rows
 from cepheid.store.selection import Picked
@@ -104,15 +104,15 @@ class AskedTrends:
         self._plan = query.with_schema(store.schema).plan
 
     def costs(self) -> list[list[SymbolCost]]:
-        chain = best_chain(self._store.snapshot(), trend_plan(self._plan))
+        chain = best_chain(self._store.snapshot(), TrendPlan.of(self._plan))
         return [] if chain is None else chain.costs
 
     def run(self, picked: Picked | None, method: str) -> Run:
         snapshot = self._store.snapshot()
-        replay = plan_replay(snapshot, trend_plan(self._plan), method, picked)
+        replay = plan_replay(snapshot, TrendPlan.of(self._plan), method, picked)
         events = events_of(snapshot, self._plan, replay)
         return Run(
-            replay, len(run_batches(trend_plan(self._plan), events, snapshot.manifest.schema))
+            replay, len(run_batches(TrendPlan.of(self._plan), events, snapshot.manifest.schema))
         )
 
 

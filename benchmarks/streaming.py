@@ -25,7 +25,8 @@ from pyarrow import parquet
 
 import cepheid
 from cepheid.jobs.kind import needs_of
-from cepheid.runtime import spark_session, spark_stream
+from cepheid.runtimes.spark import stream as spark_stream
+from cepheid.spark import session as spark_session
 
 QUERIES = {
     "linear": "RETURN key, COUNT(*) PATTERN SEQ(A+, B) GROUP-BY key "

@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 import cepheid
-from cepheid.runtime import spark_session
+from cepheid.spark import session as spark_session
 
 TEXT = (
     "RETURN a.ts AS a, c.ts AS c PATTERN SEQ(A a, B b, C c) SEMANTICS skip-till-next-match "

@@ -15,12 +15,12 @@ import pyarrow as pa
 from benchmarks.streaming import QUERIES, SECOND
 
 import cepheid
-from cepheid.engine.live_panes import place_panes
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.work import Work
-from cepheid.planner.trend_needs import live_pane
-from cepheid.runtime.live_by_panes import LiveByPanes, rows_of_panes
-from cepheid.runtime.spark_schema import result_schema_of
+from cepheid.kinds.trend.live_by_panes import LiveByPanes, rows_of_panes
+from cepheid.kinds.trend.planning.needs import live_pane
+from cepheid.kinds.trend.windows.panes import place_panes
+from cepheid.spark.schema import result_schema_of
 
 BATCH_ROWS = 1_250_000
 BATCH_SECONDS = 10

@@ -19,7 +19,8 @@ import pandas as pd  # noqa: E402, F401 - that they are loaded is the point
 from numba.core.registry import cpu_target  # noqa: E402
 from pyspark import daemon, worker  # noqa: E402, F401
 
-from cepheid.runtime import spark_stream_tasks, spark_tasks  # noqa: E402, F401
+from cepheid.runtimes.spark import stream_tasks as spark_stream_tasks  # noqa: E402, F401
+from cepheid.runtimes.spark import tasks as spark_tasks  # noqa: E402, F401
 
 cpu_target.typing_context.refresh()
 cpu_target.target_context.refresh()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cepheid.runtime.spark_session import LOCAL_CHECKPOINTS, LOG_SETTINGS, SETTINGS
+from cepheid.spark.session import LOCAL_CHECKPOINTS, LOG_SETTINGS, SETTINGS
 
 
 def options() -> dict[str, str]:

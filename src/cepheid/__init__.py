@@ -25,9 +25,9 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from cepheid.memory_limits import limits
-    from cepheid.planner.plan import Plan
-    from cepheid.runtime.spark_sql import register
-    from cepheid.runtime.stored_events import EventStore
+    from cepheid.plans.plan import Plan
+    from cepheid.runtimes.spark.functions import register
+    from cepheid.runtimes.stored_events import EventStore
     from cepheid.workloads import Workload, workload
 
 __version__ = "0.1.0.dev0"
@@ -37,7 +37,7 @@ _HOME = {
     "sql": "cepheid.api",
     "CompiledQuery": "cepheid.api",
     "limits": "cepheid.memory_limits",
-    "Plan": "cepheid.planner.plan",
+    "Plan": "cepheid.plans.plan",
     "Diagnostic": "cepheid.errors",
     "CepheidError": "cepheid.errors",
     "QueryError": "cepheid.errors",
@@ -45,8 +45,8 @@ _HOME = {
     "BindError": "cepheid.errors",
     "UnsupportedError": "cepheid.errors",
     "DataError": "cepheid.errors",
-    "EventStore": "cepheid.runtime.stored_events",
-    "register": "cepheid.runtime.spark_sql",
+    "EventStore": "cepheid.runtimes.stored_events",
+    "register": "cepheid.runtimes.spark.functions",
     "Workload": "cepheid.workloads",
     "workload": "cepheid.workloads",
 }

@@ -11,14 +11,13 @@ from cepheid import options, runtimes
 from cepheid.errors import Diagnostic
 from cepheid.events.schema import read_schema
 from cepheid.jobs.explain import explain_mermaid, explain_plan
-from cepheid.jobs.kind import compile_query
+from cepheid.jobs.kind import compile_query, kind_of
+from cepheid.jobs.ticks import TICKS_NS
 from cepheid.language import tree
 from cepheid.language.formatter import format_query
 from cepheid.language.parser import parse
-from cepheid.planner.bind import Source
-from cepheid.planner.granularity import force_evaluator
-from cepheid.planner.plan import Evaluator, Plan, TrendPlan, trend_plan
-from cepheid.planner.ticks import TICKS_NS
+from cepheid.patterns.scope import Source
+from cepheid.plans.plan import Evaluator, Plan
 
 
 class CompiledQuery(msgspec.Struct, frozen=True):
@@ -197,8 +196,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         >>> reader.read_next_batch().slice(2, 1).column("events").to_pylist()
         [[{'variable': 'A', 'ts': 0, 'type': 'A'}, {'variable': 'A', 'ts': 1, 'type': 'A'}]]
         """
-        if not isinstance(self.plan, TrendPlan):
-            options.refuse("E592", f"{self.plan.what} lists no matches: use `run`")
+        if not self.plan.lists_matches:
+            options.refuse("E592", "this query lists no matches: use `run`")
         asked = runtimes.Request(self, events)
         if asked.place is runtimes.Place.FRAME:
             message = "matches are listed in this process, and a DataFrame of Spark is not in it"
@@ -239,7 +238,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         source = _with_schema(self.source, self.tree, schema)
         plan = compile_query(self.tree, self.text, source)
         if self.evaluator is not None:
-            plan = force_evaluator(trend_plan(plan), Evaluator(self.evaluator))
+            plan = kind_of(plan).with_evaluator(plan, self.evaluator)
         return CompiledQuery(self.tree, plan, source, self.evaluator)
 
     def with_evaluator(self, evaluator: str) -> CompiledQuery:
@@ -256,10 +255,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         ValueError
             If this evaluator cannot answer the query.
         """
-        if not isinstance(self.plan, TrendPlan):
-            options.unused("evaluator", f"{self.plan.what} has one evaluator")
         options.one_of("evaluator", evaluator, tuple(Evaluator))
-        plan = force_evaluator(self.plan, Evaluator(evaluator))
+        plan = kind_of(self.plan).with_evaluator(self.plan, evaluator)
         return CompiledQuery(self.tree, plan, self.source, evaluator)
 
     def format(self) -> str:

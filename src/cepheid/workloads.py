@@ -10,10 +10,10 @@ import msgspec
 from cepheid import options, runtimes
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
-from cepheid.planner.explain_workload import explain_shared
-from cepheid.planner.plan import TrendPlan, trend_plan
-from cepheid.planner.sharing import SharedPlan, share
-from cepheid.planner.ticks import TICKS_NS
+from cepheid.jobs.ticks import TICKS_NS
+from cepheid.kinds.workload.explain import explain_shared
+from cepheid.kinds.workload.sharing import SharedPlan, share
+from cepheid.plans.plan import TrendPlan
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -153,7 +153,7 @@ class Workload(msgspec.Struct, frozen=True):
         for name, compiled in zip(self.names, self.queries, strict=True):
             try:
                 planned = compiled if schema is None else compiled.with_schema(schema)
-                plans.append(trend_plan(planned.plan))
+                plans.append(TrendPlan.of(planned.plan))
             except CepheidError as error:
                 error.file = name
                 raise
@@ -217,7 +217,7 @@ def workload(
             options.refuse("E592", message)
         compiled[name] = _compiled(name, one, time, type, tiebreakers, time_unit)
         plan = compiled[name].plan
-        if not isinstance(plan, TrendPlan):
+        if not plan.shares_passes:
             message = f"{plan.what} shares no pass with others"
             helps = ("run it on its own",)
             raise UnsupportedError([Diagnostic("E404", message, helps=helps)], compiled[name].text)

@@ -9,8 +9,8 @@ from numba import cuda
 from cepheid.accelerator import linear
 from cepheid.accelerator.systems import system_of
 from cepheid.api import query
-from cepheid.engine.job import lower
-from cepheid.planner.plan import trend_plan
+from cepheid.kinds.trend.program.job import lower
+from cepheid.plans.plan import TrendPlan
 
 pytestmark = pytest.mark.timeout(300)
 SCHEMA = {"ts": "int", "type": "string", "price": "double"}
@@ -24,7 +24,7 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_compiled_systems_give_the_same_matrices(text: str) -> None:
-    job = lower(trend_plan(query(text, schema=SCHEMA).plan))
+    job = lower(TrendPlan.of(query(text, schema=SCHEMA).plan))
     program = job.programs[0]
     system = system_of(program, *job.columns_of(program))
     assert system is not None
@@ -50,7 +50,7 @@ def test_compiled_systems_give_the_same_matrices(text: str) -> None:
 
 
 def test_long_chunks_share_an_exponent() -> None:
-    job = lower(trend_plan(query(TEXTS[0], schema=SCHEMA).plan))
+    job = lower(TrendPlan.of(query(TEXTS[0], schema=SCHEMA).plan))
     system = system_of(job.programs[0], *job.columns_of(job.programs[0]))
     assert system is not None
     device = linear.DeviceSystem(system)

@@ -15,12 +15,12 @@ from cepheid.accelerator import linear
 from cepheid.accelerator.schedule import Place, Scheduler
 from cepheid.accelerator.systems import system_of
 from cepheid.api import query
-from cepheid.engine.job import lower
 from cepheid.errors import UnsupportedError
 from cepheid.jobs.kind import needs_of
 from cepheid.jobs.local_jobs import slices_of
-from cepheid.planner.plan import trend_plan
-from cepheid.runtime import local_device
+from cepheid.kinds.trend.program.job import lower
+from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes import device as local_device
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import patterns, streams
 
@@ -52,7 +52,7 @@ def run(text: str, table: pa.Table, rows: int, scheduler: Scheduler) -> list[dic
     plan = query(text, schema=SCHEMA).plan
     batches = slices_of(table, rows)
     return local_device.run_batches(
-        lower(trend_plan(plan)), batches, table.schema, scheduler
+        lower(TrendPlan.of(plan)), batches, table.schema, scheduler
     ).to_pylist()
 
 
@@ -61,7 +61,7 @@ def run(text: str, table: pa.Table, rows: int, scheduler: Scheduler) -> list[dic
 def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
     pattern = data.draw(patterns())
     variables = sorted(
-        trend_plan(query(f"RETURN COUNT(*) PATTERN {pattern}").plan).patterns[0].variables()
+        TrendPlan.of(query(f"RETURN COUNT(*) PATTERN {pattern}").plan).patterns[0].variables()
     )
     parts = [f"{f}({v}.price)" for v in variables for f in ("SUM", "MIN", "MAX", "AVG")]
     chosen = data.draw(st.lists(st.sampled_from(parts), max_size=2, unique=True))
@@ -122,7 +122,7 @@ def test_counts_beyond_doubles_are_right_in_one_chunk_and_in_many() -> None:
     expected = compiled.run(events).to_pylist()
     assert expected[0]["log2_count"] > 1_024
     assert same_rows(compiled.run(events, device="gpu").to_pylist(), expected)
-    job = lower(trend_plan(compiled.with_schema(events.schema).plan))
+    job = lower(TrendPlan.of(compiled.with_schema(events.schema).plan))
     program = job.programs[0]
     system = system_of(program, *job.columns_of(program))
     assert system is not None

@@ -14,9 +14,9 @@ from cepheid.accelerator.schedule import Pace, Place
 from cepheid.api import query
 from cepheid.errors import DataError
 from cepheid.jobs.local_jobs import slices_of
-from cepheid.planner.plan import trend_plan
-from cepheid.runtime import local_split
-from cepheid.runtime.local_split import run_split
+from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes import device_split as local_split
+from cepheid.runtimes.device_split import run_split
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -57,7 +57,7 @@ def test_batches_of_both_places_are_put_together_in_order(
     monkeypatch.setattr(local_split.Warmth, "open", lambda *_: True)
     compiled, table = query(text), events(150)
     plan, pace = compiled.with_schema(table.schema).plan, pace_of()
-    found = run_split(trend_plan(plan), slices_of(table, rows), table.schema, pace)
+    found = run_split(TrendPlan.of(plan), slices_of(table, rows), table.schema, pace)
     assert same_rows(found.to_pylist(), compiled.run(table).to_pylist())
     assert all(pace.done.values())
     assert sum(pace.done.values()) == len(table)
@@ -80,7 +80,7 @@ def test_what_waits_for_a_slow_lane_is_bounded(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(local_split.Lanes, "_summarise", slow)
     compiled, table = query("RETURN COUNT(*) PATTERN SEQ(A+, B)"), events(150)
     plan, pace = compiled.with_schema(table.schema).plan, Pace({Place.CPU: 2}, LEAST)
-    found = run_split(trend_plan(plan), [table], table.schema, pace)
+    found = run_split(TrendPlan.of(plan), [table], table.schema, pace)
     assert same_rows(found.to_pylist(), compiled.run(table).to_pylist())
     assert sum(begun) == len(table)
 
@@ -88,7 +88,7 @@ def test_what_waits_for_a_slow_lane_is_bounded(monkeypatch: pytest.MonkeyPatch) 
 def test_the_cpu_begins_while_the_device_compiles() -> None:
     compiled, table = query("RETURN COUNT(*) PATTERN SEQ(A+, B)"), events(90)
     plan, pace = compiled.with_schema(table.schema).plan, pace_of()
-    found = run_split(trend_plan(plan), slices_of(table, 30), table.schema, pace)
+    found = run_split(TrendPlan.of(plan), slices_of(table, 30), table.schema, pace)
     assert same_rows(found.to_pylist(), compiled.run(table).to_pylist())
     assert pace.done[Place.CPU] > 0
 
@@ -98,7 +98,7 @@ def test_a_mistake_in_a_lane_is_told_once() -> None:
     plan = query("RETURN COUNT(*) PATTERN SEQ(A, B)").with_schema(table.schema).plan
     wrong = pa.concat_tables([table.slice(0, 20), table.slice(0, 20), table.slice(40)])
     with pytest.raises(DataError) as caught:
-        run_split(trend_plan(plan), slices_of(wrong, 20), table.schema, pace_of())
+        run_split(TrendPlan.of(plan), slices_of(wrong, 20), table.schema, pace_of())
     assert caught.value.diagnostics[0].code == "E509"
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cepheid.accelerator import columns, linear, streams
+from cepheid.accelerator import linear, streams
 from cepheid.accelerator.persistent import PersistentCounter
 from cepheid.accelerator.systems import system_of
 from cepheid.api import query
-from cepheid.engine.job import Job, lower
-from cepheid.planner.plan import trend_plan
+from cepheid.kinds.trend.device import columns
+from cepheid.kinds.trend.program.job import Job, lower
+from cepheid.plans.plan import TrendPlan
 
 pytestmark = pytest.mark.timeout(300)
 TEXT = "RETURN COUNT(*) PATTERN (SEQ(A+, B))+"
@@ -28,7 +29,7 @@ def device_of(job: Job) -> linear.DeviceSystem:
 
 
 def test_codes_of_the_host_are_counted_in_batches_and_at_once() -> None:
-    job = lower(trend_plan(query(TEXT, schema=SCHEMA).plan))
+    job = lower(TrendPlan.of(query(TEXT, schema=SCHEMA).plan))
     device = device_of(job)
     codes = streams.pinned(120)
     codes[:] = np.random.default_rng(1).integers(0, 3, 120)
@@ -44,7 +45,7 @@ def test_codes_of_the_host_are_counted_in_batches_and_at_once() -> None:
 
 
 def test_a_kernel_that_stays_counts_batch_after_batch() -> None:
-    device = device_of(lower(trend_plan(query(TEXT, schema=SCHEMA).plan)))
+    device = device_of(lower(TrendPlan.of(query(TEXT, schema=SCHEMA).plan)))
     batches = np.random.default_rng(2).integers(0, 3, (2, 16)).astype(np.uint8)
     nothing = np.zeros((0, 16))
     # The simulator has one kernel at a time, so these come first.
@@ -71,7 +72,7 @@ def events(types: str, times: list[int]) -> pa.Table:
 def test_the_device_reads_types_and_checks_times() -> None:
     compiled = query(TEXT)
     table = events("AABACABB", [1, 2, 3, 4, 5, 6, 7, 8])
-    job = lower(trend_plan(compiled.with_schema(table.schema).plan))
+    job = lower(TrendPlan.of(compiled.with_schema(table.schema).plan))
     assert columns.reads_types_only(job)
     assert columns.count_table(job, table) is not None
     assert compiled.run(table, device="gpu").equals(compiled.run(table))

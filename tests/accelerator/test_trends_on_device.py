@@ -9,13 +9,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.engine.comparison import same_rows, table_of
 
-from cepheid.accelerator import trends
 from cepheid.api import query
-from cepheid.engine.events import KeyTable
-from cepheid.engine.job import lower
 from cepheid.errors import UnsupportedError
-from cepheid.planner.plan import trend_plan
-from cepheid.runtime import local_device
+from cepheid.expressions.columns import KeyTable
+from cepheid.kinds.trend.device import trends
+from cepheid.kinds.trend.program.job import lower
+from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes import device as local_device
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import streams
 
@@ -48,7 +48,7 @@ def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
     assume(events)
     table = sized(events)
     actual = local_device.run_trends(
-        lower(trend_plan(compiled.plan)), table, forced=True
+        lower(TrendPlan.of(compiled.plan)), table, forced=True
     ).to_pylist()
     expected = evaluate(compiled.tree, events)
     assert same_rows(actual, expected), f"{text}: {actual} instead of {expected}"
@@ -80,7 +80,7 @@ def test_many_tiles_give_what_the_cpu_gives(window: str) -> None:
 def test_counts_beyond_doubles() -> None:
     compiled = query("RETURN LOG2(COUNT(*)) PATTERN A S+ WHERE S.price >= NEXT(S).price")
     events = pa.table({"ts": [*range(40)], "type": ["A"] * 40, "price": [0.0] * 40})
-    job = lower(trend_plan(compiled.with_schema(events.schema).plan))
+    job = lower(TrendPlan.of(compiled.with_schema(events.schema).plan))
     read = trends.read_trends(job, KeyTable(()), events)
     assert read is not None
     # Large weights: sums beyond doubles come from few events.
@@ -116,7 +116,7 @@ def test_windows_far_apart() -> None:
 def test_the_cpu_does_what_no_device_does_sooner() -> None:
     compiled = query("RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price")
     events = falls(60)
-    job = lower(trend_plan(compiled.with_schema(events.schema).plan))
+    job = lower(TrendPlan.of(compiled.with_schema(events.schema).plan))
     assert trends.run_trends(job, events, forced=False) is None
     holes = events.set_column(2, "price", pa.array([None, *range(59)], pa.float64()))
     assert trends.run_trends(job, holes, forced=True) is None

@@ -10,7 +10,7 @@ from tests.engine.comparison import same_rows
 import cepheid
 from cepheid.accelerator.schedule import Place, Scheduler
 from cepheid.errors import UnsupportedError
-from cepheid.runtime import local_workload_device
+from cepheid.runtimes import workload_device as local_workload_device
 from cepheid.testing.oracle import evaluate
 
 pytestmark = pytest.mark.timeout(300)

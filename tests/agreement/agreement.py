@@ -19,7 +19,7 @@ from tests.row_pattern import reference
 
 import cepheid
 from cepheid.errors import CepheidError, QuerySyntaxError
-from cepheid.row_pattern.parser import parse_clause_text
+from cepheid.kinds.row_pattern.parser import parse_clause_text
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.oracle_select import evaluate_select
 

@@ -30,8 +30,8 @@ from tests.store.small_store import small_parts
 
 import cepheid
 from cepheid.errors import CepheidError
-from cepheid.runtime.spark_failures import clear_error
-from cepheid.runtime.spark_schema import plain_type
+from cepheid.spark.failures import clear_error
+from cepheid.spark.schema import plain_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

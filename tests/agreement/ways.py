@@ -20,22 +20,22 @@ from tests.store.small_store import small_parts
 
 import cepheid
 from cepheid.api import CompiledQuery
-from cepheid.engine.job import lower
-from cepheid.engine.results import build_table
-from cepheid.engine.situation_job import SituationJob
-from cepheid.engine.situation_results import empty_rows
-from cepheid.engine.situation_snapshot import situations_from_bytes, situations_to_bytes
-from cepheid.engine.situations import SituationState, finish_situations, step_situations
-from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
-from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import CepheidError
 from cepheid.events import files
 from cepheid.events.arriving import plain_table
 from cepheid.jobs import local_jobs
 from cepheid.jobs.ordering import order_of, ordered
-from cepheid.planner.granularity import legal_evaluators
-from cepheid.planner.plan import trend_plan
-from cepheid.runtime import local_workload
+from cepheid.kinds.situation.job import SituationJob
+from cepheid.kinds.situation.results import empty_rows
+from cepheid.kinds.situation.snapshot import situations_from_bytes, situations_to_bytes
+from cepheid.kinds.situation.step import SituationState, finish_situations, step_situations
+from cepheid.kinds.trend.planning.granularity import legal_evaluators
+from cepheid.kinds.trend.program.job import lower
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
+from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes import workload as local_workload
 from cepheid.store.secondary import can_index
 
 PATTERNS = ("trends", "matches")
@@ -298,7 +298,7 @@ def run_live_rules(trial: Trial) -> Any:
 def _evaluators(trial: Trial) -> list[str]:
     try:
         plan = compiled(trial).with_schema(trial.table.schema).plan
-        return sorted(str(e.value) for e in legal_evaluators(trend_plan(plan)))
+        return sorted(str(e.value) for e in legal_evaluators(TrendPlan.of(plan)))
     except CepheidError:
         return []
 
@@ -322,13 +322,13 @@ def run_steps(trial: Trial) -> Any:
     table = ordered(plain, plan)
     if trial.kind == "situations":
         return _situation_steps(trial, plan, table)
-    job = lower(trend_plan(plan))
+    job = lower(TrendPlan.of(plan))
     state, rows = PartitionState(job), []
     for piece in pieces(trial, table):
         state, found = step(job, state, piece)
         rows.append(build_table(job, found, state.keys, table.schema))
         data = state_to_bytes(job, state)
-        job = lower(trend_plan(plan))
+        job = lower(TrendPlan.of(plan))
         state = state_from_bytes(job, data)
     state, found = finish(job, state)
     rows.append(build_table(job, found, state.keys, table.schema))

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.stepped import SteppedKind
-from cepheid.planner.plan import Choice, Evaluator, Granularity, Partition, Plan
-from cepheid.planner.strategies import Needs, needs_by_key
+from cepheid.plans.needs import Needs, needs_by_key
+from cepheid.plans.plan import Choice, Evaluator, Granularity, Partition, Plan
 
 _FIELDS: dict[str, pa.DataType] = {"key": pa.string(), "number": pa.int64()}
 ROWS = pa.schema(_FIELDS)

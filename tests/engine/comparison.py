@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from cepheid.api import CompiledQuery
-from cepheid.engine.job import Job
 from cepheid.errors import UnsupportedError
-from cepheid.planner.plan import trend_plan
+from cepheid.kinds.trend.program.job import Job
+from cepheid.plans.plan import TrendPlan
 
 KINDS = {
     "ts": pa.int64(),
@@ -59,7 +59,7 @@ def readable(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
 def supported(compiled: CompiledQuery) -> bool:
     """Return whether a query can be run at all (docs/errors.md, E402 to E404)."""
     try:
-        Job(trend_plan(compiled.plan))
+        Job(TrendPlan.of(compiled.plan))
     except UnsupportedError:
         return False
     return True

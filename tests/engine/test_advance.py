@@ -13,13 +13,13 @@ from tests.engine.comparison import same_rows, supported, table_of
 from tests.engine.test_linear import SCHEMA, linear_queries
 
 from cepheid.api import CompiledQuery, query
-from cepheid.engine.events import Columns, read_times
-from cepheid.engine.job import Job
-from cepheid.engine.key_expiry import forget_idle_keys
-from cepheid.engine.results import build_table
-from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
-from cepheid.engine.step import PartitionState, advance, finish, step
-from cepheid.planner.plan import WindowKind, trend_plan
+from cepheid.expressions.columns import Columns, read_times
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows.key_expiry import forget_idle_keys
+from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
+from cepheid.kinds.trend.windows.step import PartitionState, advance, finish, step
+from cepheid.plans.plan import TrendPlan, WindowKind
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.query_strategies import Case, cases
@@ -36,7 +36,7 @@ def run_with_watermarks(
     """Run a query in steps of a few seconds; after each, time goes on and the state is restored."""
     table = table_of(events)
     times = read_times(Columns(table), compiled.plan.time)
-    job = Job(trend_plan(compiled.plan))
+    job = Job(TrendPlan.of(compiled.plan))
     state = PartitionState(job)
     rows: list[dict[str, Any]] = []
     first_time, last_time = (int(times[0]), int(times[-1])) if len(times) else (0, 0)
@@ -48,7 +48,7 @@ def run_with_watermarks(
         state, found = advance(job, state, begin + pace)
         rows += build_table(job, found, state.keys, table.schema).to_pylist()
         data = state_to_bytes(job, forget_idle_keys(job, state, begin + pace))
-        job = Job(trend_plan(compiled.plan))
+        job = Job(TrendPlan.of(compiled.plan))
         state = state_from_bytes(job, data)
     state, found = finish(job, state)
     return rows + build_table(job, found, state.keys, table.schema).to_pylist()
@@ -88,7 +88,7 @@ def test_queries_that_look_back(case: Case, pace: int) -> None:
 @pytest.mark.parametrize("predicate", ["", "AND A.price < NEXT(A).price"])
 def test_keys_that_come_no_more_are_forgotten(window: str, predicate: str) -> None:
     job = Job(
-        trend_plan(
+        TrendPlan.of(
             query(
                 f"RETURN key, COUNT(*) PATTERN A+ WHERE [key] {predicate} GROUP-BY key {window}"
             ).plan

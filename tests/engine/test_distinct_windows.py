@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 import cepheid
-from cepheid.engine import distinct_windows, select_windows
-from cepheid.runtime import local_trends
+from cepheid.kinds.selection import windows as select_windows
+from cepheid.kinds.trend import local as local_trends
+from cepheid.kinds.trend.windows import distinct_windows
+from cepheid.plans.plan import TrendPlan
 
 PATTERNS = [
     "SEQ(A, B)", "A+", "SEQ(A, B) AND C", "A+ AND B", "SEQ(NOT C, A, B)", "SEQ(A, B, NOT C)",
@@ -59,7 +61,7 @@ def test_rows_are_those_of_all_windows(monkeypatch: pytest.MonkeyPatch) -> None:
         text, table = drawn(rng)
         query = cepheid.query(text)
         result = query.run(table)
-        used += found(query.with_schema(table.schema).plan, table) is not None
+        used += found(TrendPlan.of(query.with_schema(table.schema).plan), table) is not None
         with monkeypatch.context() as patched:
             patched.setattr(local_trends, "few_windows", lambda *_: None)
             expected = query.run(table)

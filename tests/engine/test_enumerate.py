@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from tests.engine.comparison import NUMBER, numbered, readable, same_rows, supported, table_of
 
 from cepheid.api import CompiledQuery, query
-from cepheid.engine.job import Job
-from cepheid.engine.listing import finish_matches, step_matches
-from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
-from cepheid.engine.step import PartitionState
 from cepheid.errors import DataError
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.windows.list_step import finish_matches, step_matches
+from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
+from cepheid.kinds.trend.windows.step import PartitionState
 from cepheid.memory_limits import limits
-from cepheid.planner.plan import pattern_plan, trend_plan
-from cepheid.runtime.local import run_table
+from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.query_strategies import Case, cases
@@ -43,12 +43,10 @@ def test_random_queries_equal_the_oracle(case: Case, rows: int) -> None:
     compiled = listing(case)
     table = numbered(case.events)
     plan = compiled.plan
-    whole = run_table(pattern_plan(plan), table)
+    whole = run_table(plan, table)
     assert readable(whole.to_pylist()) == readable(evaluate(compiled.tree, case.events))
     # As text, in which NaN equals itself: same rows, same order.
-    assert repr(run_table(pattern_plan(plan), table, batch_rows=rows).to_pylist()) == repr(
-        whole.to_pylist()
-    )
+    assert repr(run_table(plan, table, batch_rows=rows).to_pylist()) == repr(whole.to_pylist())
 
 
 @given(cases(), st.integers(1, 4))
@@ -57,16 +55,16 @@ def test_restarting_after_every_batch_changes_nothing(case: Case, rows: int) -> 
     table, data, found = numbered(case.events), b"", []
     plan = compiled.plan
     for offset in range(0, len(table), rows):
-        job = Job(trend_plan(plan))
+        job = Job(TrendPlan.of(plan))
         state = state_from_bytes(job, data) if data else PartitionState(job)
         state, tables = step_matches(job, state, table.slice(offset, rows))
         found += [row for part in tables for row in part.to_pylist()]
         data = state_to_bytes(job, state)
     if data:
-        job = Job(trend_plan(plan))
+        job = Job(TrendPlan.of(plan))
         state, tables = finish_matches(job, state_from_bytes(job, data))
         found += [row for part in tables for row in part.to_pylist()]
-    assert repr(found) == repr(run_table(pattern_plan(plan), table).to_pylist())
+    assert repr(found) == repr(run_table(plan, table).to_pylist())
 
 
 GLOBALS = [
@@ -98,9 +96,7 @@ def test_aggregates_with_conditions_on_whole_matches(window: str, condition: str
             assert compiled.plan.choice.evaluator.value == "enumerate"
             expected = evaluate(compiled.tree, events)
             for rows in (3, 1 << 20):
-                actual = run_table(
-                    pattern_plan(compiled.plan), table_of(events), batch_rows=rows
-                ).to_pylist()
+                actual = run_table(compiled.plan, table_of(events), batch_rows=rows).to_pylist()
                 assert same_rows(actual, expected), f"{text}\n{actual}\ninstead of\n{expected}"
 
 
@@ -113,8 +109,8 @@ def test_as_many_rows_as_matches_are_counted(case: Case) -> None:
     listed = query(f"RETURN MATCHES {text}", schema=case.schema)
     assume(supported(counted))
     table = table_of(case.events)
-    counts = run_table(pattern_plan(counted.plan), table).to_pylist()
-    assert len(run_table(pattern_plan(listed.plan), table)) == sum(row["count"] for row in counts)
+    counts = run_table(counted.plan, table).to_pylist()
+    assert len(run_table(listed.plan, table)) == sum(row["count"] for row in counts)
 
 
 PATTERNS = [
@@ -154,7 +150,7 @@ def test_limit_stops_early() -> None:
     table = pa.table({"ts": range(60), "type": ["A"] * 60})
     for rows in (7, 100):
         plan = query("RETURN MATCHES PATTERN A+ LIMIT 200000", schema=table.schema).plan
-        listed = run_table(pattern_plan(plan), table, batch_rows=rows)
+        listed = run_table(plan, table, batch_rows=rows)
         assert listed["match_id"].to_pylist() == list(range(1, 200001))
     assert len(query("PATTERN A+ WHERE COUNT(A) > 3 LIMIT 5").run(table)) == 5
 
@@ -232,7 +228,7 @@ def test_exact_numbers_groups_and_having_over_built_matches() -> None:
     for rest in ("GROUP-BY key", "GROUP-BY key HAVING COUNT(*) > 12", "NUMBERS exact"):
         text = f"RETURN COUNT(*), SUM(A.x) PATTERN A+ WHERE FIRST(A).x < LAST(A).x {rest}"
         compiled = query(text)
-        actual = run_table(pattern_plan(compiled.plan), table_of(events), batch_rows=4).to_pylist()
+        actual = run_table(compiled.plan, table_of(events), batch_rows=4).to_pylist()
         assert same_rows(actual, evaluate(compiled.tree, events))
 
 
@@ -241,12 +237,12 @@ def test_predicates_that_do_not_separate_in_little_room(
     semantics: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Blocks of few rows that give way to each other all the time.
-    monkeypatch.setattr("cepheid.engine.mask_blocks.MASK_CELLS", 2100)
-    monkeypatch.setattr("cepheid.engine.mask_blocks.ROOM_CELLS", 30)
+    monkeypatch.setattr("cepheid.kinds.trend.listing.mask_blocks.MASK_CELLS", 2100)
+    monkeypatch.setattr("cepheid.kinds.trend.listing.mask_blocks.ROOM_CELLS", 30)
     words = [f"a{i}(x={i * 7 % 5})" for i in range(1, 13)]
     events = stream(" ".join(words))
     for window in ("", "WITHIN 6 s", "WITHIN 6 s SLIDE 2 s"):
         text = f"PATTERN A+ SEMANTICS {semantics} WHERE A.x * NEXT(A).x < 8 {window}"
         compiled = query(text)
-        actual = run_table(pattern_plan(compiled.plan), numbered(events)).to_pylist()
+        actual = run_table(compiled.plan, numbered(events)).to_pylist()
         assert readable(actual) == readable(evaluate(compiled.tree, events))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.engine.comparison import same_rows, supported, table_of
 
 from cepheid.api import query
-from cepheid.planner.plan import pattern_plan, trend_plan
-from cepheid.runtime.local import run_table
+from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import all_patterns, all_streams, patterns, streams
@@ -41,9 +41,7 @@ WINDOWS = [
 def check(text: str, events: list[Mapping[str, object]], batch_rows: int) -> None:
     """Compare engine and oracle, the stream cut into batches."""
     compiled = query(text, schema=SCHEMA)
-    actual = run_table(
-        pattern_plan(compiled.plan), table_of(events), batch_rows=batch_rows
-    ).to_pylist()
+    actual = run_table(compiled.plan, table_of(events), batch_rows=batch_rows).to_pylist()
     expected = evaluate(compiled.tree, events)
     assert same_rows(actual, expected), f"{actual} instead of {expected}"
 
@@ -51,7 +49,7 @@ def check(text: str, events: list[Mapping[str, object]], batch_rows: int) -> Non
 def bound_variables(pattern: str) -> list[str]:
     """Return the variables that a match can bind."""
     compiled = query(f"RETURN COUNT(*) PATTERN {pattern}")
-    return sorted(trend_plan(compiled.plan).patterns[0].variables())
+    return sorted(TrendPlan.of(compiled.plan).patterns[0].variables())
 
 
 def runnable(clauses: list[str]) -> str:
@@ -161,7 +159,7 @@ def test_all_patterns_of_three_operators_over_all_streams_of_five_events(semanti
 def test_counts_beyond_the_range_of_doubles() -> None:
     text = "RETURN COUNT(*), LOG2(COUNT(*)), AVG(A.price), MIN(A.price), SUM(A.price) PATTERN A+"
     events = stream(" ".join(f"a{i}(price={i % 7}.0)" for i in range(1, 3001)))
-    (row,) = run_table(pattern_plan(query(text).plan), table_of(events)).to_pylist()
+    (row,) = run_table(query(text).plan, table_of(events)).to_pylist()
     assert row["count"] == float("inf")
     assert row["log2_count"] == pytest.approx(3000.0)
     assert row["avg_A_price"] == pytest.approx(sum(i % 7 for i in range(1, 3001)) / 3000)
@@ -172,6 +170,6 @@ def test_a_small_sum_beside_a_huge_count_is_kept() -> None:
     # Only (b1) has a B; the shared exponent of 2^3000 trends of A would drown it.
     events = stream("b1(price=2.5) " + " ".join(f"a{i}" for i in range(2, 3002)))
     text = "RETURN COUNT(*), SUM(B.price), MIN(B.price) PATTERN A+ OR B"
-    (row,) = run_table(pattern_plan(query(text).plan), table_of(events)).to_pylist()
+    (row,) = run_table(query(text).plan, table_of(events)).to_pylist()
     assert row["sum_B_price"] == 2.5
     assert row["min_B_price"] == 2.5

@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import cepheid
-from cepheid.planner.bind_pattern import VARIABLES_MAX
-from cepheid.planner.bind_situations import DEFINITIONS_MAX
+from cepheid.kinds.situation.bind import DEFINITIONS_MAX
+from cepheid.patterns.bind_pattern import VARIABLES_MAX
 
 TAILS = {
     "linear": "",

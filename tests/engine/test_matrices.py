@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.engine.comparison import same_rows, same_value, table_of
 
 from cepheid.api import query
-from cepheid.planner.plan import pattern_plan
-from cepheid.runtime.local import run_table
+from cepheid.runtimes.local import run_table
 from cepheid.testing.oracle import evaluate
 
 pytestmark = pytest.mark.timeout(600)  # kernels compile on first use
@@ -105,7 +104,7 @@ def test_sliding_windows_of_any_size_equal_big_integers(
         f"WITHIN 2000 us SLIDE {slide} us",
         schema=table.schema,
     )
-    rows = run_table(pattern_plan(compiled.plan), table, batch_rows=batch_rows).to_pylist()
+    rows = run_table(compiled.plan, table, batch_rows=batch_rows).to_pylist()
     found = {row["window_start"]: row for row in rows}
     starts = range(-2000 + slide, events[-1][0] + 1, slide)
     for start in draw.sample(starts, min(len(starts), 8)):
@@ -137,5 +136,5 @@ def test_a_value_that_is_no_number_stays_in_its_windows(number: float, semantics
         "WITHIN 4 s SLIDE 1 s",
         schema=table.schema,
     )
-    actual = run_table(pattern_plan(compiled.plan), table).to_pylist()
+    actual = run_table(compiled.plan, table).to_pylist()
     assert same_rows(actual, evaluate(compiled.tree, events))

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from tests.engine.comparison import same_rows, supported, table_of
 
 from cepheid.api import CompiledQuery, query
-from cepheid.engine.job import Job
-from cepheid.engine.results import build_table
-from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
-from cepheid.engine.step import PartitionState, finish, step
 from cepheid.kernels.ring import MERSENNE
-from cepheid.planner.granularity import legal_evaluators
-from cepheid.planner.plan import pattern_plan, trend_plan
-from cepheid.runtime.local import run_table
+from cepheid.kinds.trend.planning.granularity import legal_evaluators
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
+from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.query_strategies import Case, cases
@@ -32,7 +32,7 @@ FALLING = "RETURN COUNT(*) PATTERN A+ WHERE A.price > NEXT(A).price"
 
 def evaluators_of(compiled: CompiledQuery) -> Iterator[CompiledQuery]:
     """Yield a query with every evaluator that can answer it."""
-    for evaluator in legal_evaluators(trend_plan(compiled.plan)):
+    for evaluator in legal_evaluators(TrendPlan.of(compiled.plan)):
         yield compiled.with_evaluator(evaluator.value)
 
 
@@ -40,7 +40,7 @@ def check(compiled: CompiledQuery, events: Sequence[Mapping[str, object]], rows:
     """Compare all evaluators with the oracle, the stream cut into batches."""
     expected = evaluate(compiled.tree, events)
     for forced in evaluators_of(compiled):
-        actual = run_table(pattern_plan(forced.plan), table_of(events), batch_rows=rows).to_pylist()
+        actual = run_table(forced.plan, table_of(events), batch_rows=rows).to_pylist()
         name = forced.plan.choice.evaluator.value
         assert same_rows(actual, expected), f"{name}: {actual} instead of {expected}"
 
@@ -60,13 +60,13 @@ def test_restarting_after_every_batch_changes_nothing(case: Case, rows: int) -> 
     compiled = list(evaluators_of(compiled))[-1]
     table, data, found = table_of(case.events), b"", []
     for offset in range(0, len(table), rows):
-        job = Job(trend_plan(compiled.plan))
+        job = Job(TrendPlan.of(compiled.plan))
         state = state_from_bytes(job, data) if data else PartitionState(job)
         state, new = step(job, state, table.slice(offset, rows))
         found += build_table(job, new, state.keys, table.schema).to_pylist()
         data = state_to_bytes(job, state)
     if data:
-        job = Job(trend_plan(compiled.plan))
+        job = Job(TrendPlan.of(compiled.plan))
         state, new = finish(job, state_from_bytes(job, data))
         found += build_table(job, new, state.keys, table.schema).to_pylist()
     expected = evaluate(compiled.tree, case.events)
@@ -131,9 +131,7 @@ def test_rising_prices(semantics: str, prices: list[int], count: int) -> None:
     text = f"RETURN COUNT(*) PATTERN A+ SEMANTICS {semantics} WHERE A.price < NEXT(A).price"
     events = stream(" ".join(f"a{i + 1}(price={p}.0)" for i, p in enumerate(prices)))
     for forced in evaluators_of(query(text)):
-        assert run_table(pattern_plan(forced.plan), table_of(events)).to_pylist() == [
-            {"count": count}
-        ]
+        assert run_table(forced.plan, table_of(events)).to_pylist() == [{"count": count}]
 
 
 def big_integer_count(prices: Sequence[float], modulus: int) -> int:
@@ -148,7 +146,7 @@ def test_counts_are_exact_modulo_a_prime() -> None:
     prices = np.random.default_rng(1).integers(0, 500, 3000).astype(float)
     table = pa.table({"ts": range(3000), "type": ["A"] * 3000, "price": prices.tolist()})
     for forced in evaluators_of(query(FALLING, schema=table.schema)):
-        job = Job(trend_plan(forced.plan), moduli=(MERSENNE,))
+        job = Job(TrendPlan.of(forced.plan), moduli=(MERSENNE,))
         state, _ = step(job, PartitionState(job), table)
         _, rows = finish(job, state)
         assert int(rows[1][0].numbers[0, 0]) == big_integer_count(prices.tolist(), MERSENNE)

@@ -12,12 +12,12 @@ import pytest
 from tests.engine.comparison import table_of
 
 from cepheid.api import query
-from cepheid.engine.job import EXACT_MODULI, Job
-from cepheid.engine.step import PartitionState, finish, step
-from cepheid.engine.wide import count_pairs
 from cepheid.errors import BindError, DataError
 from cepheid.kernels.ring import MERSENNE
-from cepheid.planner.plan import trend_plan
+from cepheid.kinds.trend.program.job import EXACT_MODULI, Job
+from cepheid.kinds.trend.program.wide import count_pairs
+from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.plans.plan import TrendPlan
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.workloads import workload
@@ -167,7 +167,7 @@ def test_counts_modulo_a_large_prime_equal_big_integers_on_100000_events() -> No
             a = (2 * a + b + 1) % MERSENNE
         elif kind == "B":
             b = (b + a) % MERSENNE
-    job = Job(trend_plan(query("RETURN COUNT(*) PATTERN (SEQ(A+, B))+").plan), moduli=(MERSENNE,))
+    job = Job(TrendPlan.of(query("RETURN COUNT(*) PATTERN (SEQ(A+, B))+").plan), moduli=(MERSENNE,))
     table = pa.table({"ts": pa.array(np.arange(100_000)), "type": pa.array(types)})
     state, _ = step(job, PartitionState(job), table)
     _, rows = finish(job, state)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.engine.comparison import numbered, readable, same_rows, table_of
 
 from cepheid.api import query
-from cepheid.engine.pushed_predicates import split_by_role
-from cepheid.planner.plan import pattern_plan, trend_plan
-from cepheid.runtime.local import run_table
+from cepheid.kinds.trend.listing.pushed_predicates import split_by_role
+from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 
@@ -70,9 +70,9 @@ def test_random_conditions(
     rest = f"PATTERN {pattern} SEMANTICS {semantics} WHERE {more}{' AND '.join(asked)} {window}"
     listed, counted = query(f"RETURN MATCHES {rest}"), query(f"RETURN COUNT(*), SUM(A.x) {rest}")
     table = numbered(events)
-    rows = run_table(pattern_plan(listed.plan), table).to_pylist()
+    rows = run_table(listed.plan, table).to_pylist()
     assert readable(rows) == readable(evaluate(listed.tree, events)), rest
-    totals = run_table(pattern_plan(counted.plan), table_of(events), batch_rows=3).to_pylist()
+    totals = run_table(counted.plan, table_of(events), batch_rows=3).to_pylist()
     assert same_rows(totals, evaluate(counted.tree, events)), rest
 
 
@@ -94,15 +94,15 @@ def test_dead_ends_take_no_exponential_time() -> None:
 def test_large_templates_are_left_as_they_are() -> None:
     compiled = query("PATTERN SEQ(A, B{100}) WHERE FIRST(B).x < LAST(B).x")
     template, pushed = split_by_role(
-        trend_plan(compiled.plan).patterns[0], trend_plan(compiled.plan).globals
+        TrendPlan.of(compiled.plan).patterns[0], TrendPlan.of(compiled.plan).globals
     )
-    assert template is not trend_plan(compiled.plan).patterns[0]
+    assert template is not TrendPlan.of(compiled.plan).patterns[0]
     names = [f"A v{n}" for n in range(9)]
     loop = f"({' OR '.join(names)})+"
     asked = " AND ".join(f"FIRST(v{n}).x < LAST(v{n}).x" for n in range(9))
     plan = query(f"PATTERN {loop} WHERE {asked}").plan
-    template, pushed = split_by_role(trend_plan(plan).patterns[0], trend_plan(plan).globals)
-    assert template is trend_plan(plan).patterns[0]
+    template, pushed = split_by_role(TrendPlan.of(plan).patterns[0], TrendPlan.of(plan).globals)
+    assert template is TrendPlan.of(plan).patterns[0]
     assert not pushed
 
 
@@ -110,6 +110,6 @@ def test_values_that_leave_64_bits_are_looked_at_in_matches_only() -> None:
     # The event without a partner would leave 64 bits if its value were asked for.
     events = stream(f"a1(x=1) b2(x=5) a3(x={2**62}) c4(x=0)")
     compiled = query("PATTERN SEQ(A, B) WHERE LAST(A).x * 4 < B.x")
-    rows = run_table(pattern_plan(compiled.plan), numbered(events)).to_pylist()
+    rows = run_table(compiled.plan, numbered(events)).to_pylist()
     assert readable(rows) == readable(evaluate(compiled.tree, events))
     assert len(rows) == 1

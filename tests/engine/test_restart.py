@@ -11,12 +11,12 @@ from tests.engine.comparison import same_rows, table_of
 from tests.engine.test_linear import SCHEMA, linear_queries
 
 from cepheid.api import query
-from cepheid.engine.job import Job
-from cepheid.engine.results import build_table
-from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
-from cepheid.engine.step import PartitionState, finish, step
 from cepheid.errors import DataError
-from cepheid.planner.plan import trend_plan
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
+from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.plans.plan import TrendPlan
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import streams
@@ -32,13 +32,13 @@ def test_restarting_after_every_batch_changes_nothing(
     rows = []
     for offset in range(0, len(table), batch_rows):
         # Everything but the bytes is made anew, as after a crash.
-        job = Job(trend_plan(compiled.plan))
+        job = Job(TrendPlan.of(compiled.plan))
         state = state_from_bytes(job, data) if data else PartitionState(job)
         state, found = step(job, state, table.slice(offset, batch_rows))
         rows += build_table(job, found, state.keys, table.schema).to_pylist()
         data = state_to_bytes(job, state)
     if data:
-        job = Job(trend_plan(compiled.plan))
+        job = Job(TrendPlan.of(compiled.plan))
         state, found = finish(job, state_from_bytes(job, data))
         rows += build_table(job, found, state.keys, table.schema).to_pylist()
     expected = evaluate(compiled.tree, events)
@@ -51,7 +51,7 @@ def _place(row: Mapping[str, object]) -> str:
 
 
 def test_a_step_leaves_its_state_alone() -> None:
-    job = Job(trend_plan(query("RETURN COUNT(*) PATTERN A+ WHERE [key]").plan))
+    job = Job(TrendPlan.of(query("RETURN COUNT(*) PATTERN A+ WHERE [key]").plan))
     first, _ = step(
         job, PartitionState(job), table_of(stream("a1(key='p') a2(key='q') a3(key='p')"))
     )
@@ -61,9 +61,9 @@ def test_a_step_leaves_its_state_alone() -> None:
 
 
 def test_bytes_of_another_query_or_version_are_rejected() -> None:
-    job = Job(trend_plan(query("RETURN COUNT(*) PATTERN A").plan))
+    job = Job(TrendPlan.of(query("RETURN COUNT(*) PATTERN A").plan))
     data = state_to_bytes(job, PartitionState(job))
     with pytest.raises(DataError, match=r"E524.*another query"):
-        state_from_bytes(Job(trend_plan(query("RETURN COUNT(*) PATTERN B").plan)), data)
+        state_from_bytes(Job(TrendPlan.of(query("RETURN COUNT(*) PATTERN B").plan)), data)
     with pytest.raises(DataError, match=r"E524.*no state"):
         state_from_bytes(job, b"nonsense")

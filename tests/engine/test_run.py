@@ -16,7 +16,7 @@ from pyarrow import parquet
 from cepheid.api import query
 from cepheid.errors import BindError, DataError, UnsupportedError
 from cepheid.events.files import find_files
-from cepheid.runtime.files import run_files
+from cepheid.runtimes.files import run_files
 
 EVENTS = pa.table(
     {

@@ -17,8 +17,7 @@ from cepheid.api import query
 from cepheid.kernels import columns, linear, ranks
 from cepheid.kernels.costs import LOAD_S, compile_seconds
 from cepheid.kernels.tiers import Kernel, Tier, current_tier, forced
-from cepheid.planner.plan import pattern_plan
-from cepheid.runtime.local import run_table
+from cepheid.runtimes.local import run_table
 from cepheid.testing.query_strategies import Case, cases
 
 pytestmark = pytest.mark.timeout(900)  # Compiles every kernel that a query may need.
@@ -40,7 +39,7 @@ def bits(table: pa.Table) -> list[tuple[str, list[Any]]]:
 def in_tier(tier: Tier, case: Case, rows: int) -> object:
     plan = query(case.query, schema=case.schema).plan
     with forced(tier):
-        return bits(run_table(pattern_plan(plan), table_of(case.events), batch_rows=rows))
+        return bits(run_table(plan, table_of(case.events), batch_rows=rows))
 
 
 @settings(max_examples=60)

@@ -13,7 +13,10 @@ from tests.engine.comparison import same_rows, table_of
 from tests.engine.test_linear import SCHEMA, linear_queries, runnable
 
 from cepheid.api import query
-from cepheid.engine.workload import (
+from cepheid.errors import DataError
+from cepheid.kinds.workload.sharing import share
+from cepheid.kinds.workload.snapshot import workload_from_bytes, workload_to_bytes
+from cepheid.kinds.workload.step import (
     Found,
     WorkloadJob,
     WorkloadState,
@@ -21,11 +24,8 @@ from cepheid.engine.workload import (
     finish_workload,
     step_workload,
 )
-from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_bytes
-from cepheid.errors import DataError
-from cepheid.planner.plan import trend_plan
-from cepheid.planner.sharing import share
-from cepheid.runtime.live_rules import LiveRules
+from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes.live_rules import LiveRules
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import patterns, streams
@@ -41,7 +41,7 @@ def run_in_batches(
     texts: list[str], events: list[Mapping[str, object]], batch_rows: int
 ) -> list[list[dict[str, object]]]:
     """Run queries as a workload over a stream that is cut into batches."""
-    plans = [trend_plan(query(text, schema=SCHEMA).plan) for text in texts]
+    plans = [TrendPlan.of(query(text, schema=SCHEMA).plan) for text in texts]
     job = WorkloadJob(share([f"q{n}" for n in range(len(texts))], plans))
     state = WorkloadState(job)
     found = Found.nothing(job)
@@ -74,7 +74,7 @@ def test_a_state_under_another_unit_tie_breaker_or_time_is_refused(options: Any)
     schema = schema.append(pa.field("at", pa.int64()))
     known: list[dict[str, Any]] = [{}, options]
     plans = [query(text, **more).with_schema(schema).plan for more in known]
-    jobs = [WorkloadJob(share(["q"], [trend_plan(plan)])) for plan in plans]
+    jobs = [WorkloadJob(share(["q"], [TrendPlan.of(plan)])) for plan in plans]
     data = workload_to_bytes(jobs[0], WorkloadState(jobs[0]))
     with pytest.raises(DataError, match=r"E524.*another workload"):
         workload_from_bytes(jobs[1], data)

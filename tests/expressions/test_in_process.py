@@ -26,14 +26,14 @@ from tests.expressions.cases import (
 )
 
 import cepheid
-from cepheid.planner.value_types import FUNCTIONS
-from cepheid.row_pattern import find
-from cepheid.row_pattern import tree as sql
-from cepheid.row_pattern.expressions import parse_expression
-from cepheid.row_pattern.lexer import tokenize
-from cepheid.row_pattern.programs import NoProgramError
-from cepheid.row_pattern.reader import Reader
-from cepheid.row_pattern.values import evaluate
+from cepheid.expressions.value_types import FUNCTIONS
+from cepheid.kinds.row_pattern import find
+from cepheid.kinds.row_pattern import tree as sql
+from cepheid.kinds.row_pattern.expressions import parse_expression
+from cepheid.kinds.row_pattern.lexer import tokenize
+from cepheid.kinds.row_pattern.programs import NoProgramError
+from cepheid.kinds.row_pattern.reader import Reader
+from cepheid.kinds.row_pattern.values import evaluate
 
 KINDS = ("whole", "double", "text", "time", "date", "price", "fine", "long", "id")
 

@@ -27,7 +27,7 @@ from tests.expressions.cases import (
 )
 
 import cepheid
-from cepheid.runtime.spark_failures import clear_error
+from cepheid.spark.failures import clear_error
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

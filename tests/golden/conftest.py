@@ -31,8 +31,7 @@ import cepheid
 from cepheid.errors import CepheidError, UnsupportedError, render_diagnostics
 from cepheid.kernels.tiers import Tier, forced
 from cepheid.language.tree import Duration
-from cepheid.planner.plan import pattern_plan
-from cepheid.runtime.local import run_table
+from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import SECOND_US, stream
 from cepheid.testing.oracle import column_names, evaluate
 
@@ -196,7 +195,7 @@ def check_engine(
         try:
             table = numbered(events)
             plan = query.with_schema(table.schema).plan
-            actual = run_table(pattern_plan(plan), table, batch_rows=size).to_pylist()
+            actual = run_table(plan, table, batch_rows=size).to_pylist()
         except UnsupportedError as error:
             if error.diagnostics[0].code != "E404":
                 raise

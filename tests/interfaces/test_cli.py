@@ -16,7 +16,7 @@ from tests.interfaces.program import PROGRAM, run
 
 import cepheid
 from cepheid.interfaces.catalogue import bundled_queries, error_pages
-from cepheid.planner.plan import Plan
+from cepheid.plans.plan import Plan
 
 GOOD = "RETURN COUNT(*) PATTERN Stock S+ WHERE S.price > NEXT(S).price WITHIN 5 s SLIDE 1 s"
 BAD = "RETURN COUNT(*) PATTERN Stock S+ WITHIN 5 s SLIDE 10 s"

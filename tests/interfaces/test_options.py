@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from cepheid import options
 from cepheid.interfaces.cli import app
 from cepheid.interfaces.cli_input import WrongUseError
-from cepheid.runtime import spark_session
+from cepheid.spark import session as spark_session
 
 QUERY = "RETURN COUNT(*) PATTERN A WITHIN 5 s SLIDE 5 s"
 EVENTS = pa.table({"ts": pa.array([1], pa.timestamp("us")), "type": ["A"]})

@@ -18,7 +18,7 @@ from tests.interfaces.program import run
 from cepheid.api import query
 from cepheid.errors import DataError
 from cepheid.interfaces.stream_command import Options, progress_table, stream_in, wrong_use
-from cepheid.runtime.checkpoints import clear_unplanned
+from cepheid.runtimes.checkpoints import clear_unplanned
 
 QUERY = "RETURN user, COUNT(*) PATTERN A+ GROUP-BY user WITHIN 4 s SLIDE 4 s"
 

@@ -186,7 +186,7 @@ def run_tables(*_: object) -> None:
 
 def main() -> None:
     """Run the queries of a range of numbers."""
-    spark = types.ModuleType("cepheid.runtime.spark_row_pattern")
+    spark = types.ModuleType("cepheid.runtimes.spark.row_pattern")
     spark.__dict__["run_tables"] = run_tables
     sys.modules[spark.__name__] = spark
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tests.alarm import alarm
 
 import cepheid
-from cepheid.planner.plan import SelectPlan
+from cepheid.plans.plan import SelectPlan
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 5

@@ -27,27 +27,27 @@ from tests.situations.test_situations import SCHEMA as SITUATIONS
 from tests.situations.test_situations import table_of as situations_of
 
 import cepheid
-from cepheid.engine.job import Job, job_of
-from cepheid.engine.live_panes import LivePanes
-from cepheid.engine.live_workload_snapshot import rules_from_bytes
-from cepheid.engine.select_counted import CountedJob
-from cepheid.engine.select_counted_snapshot import counted_from_bytes
-from cepheid.engine.situation_job import SituationJob
-from cepheid.engine.situation_snapshot import situations_from_bytes
-from cepheid.engine.snapshot import state_from_bytes, state_to_bytes
-from cepheid.engine.step import PartitionState, step
-from cepheid.engine.workload import WorkloadJob, WorkloadState, feed
-from cepheid.engine.workload_snapshot import workload_from_bytes, workload_to_bytes
 from cepheid.framing import frame, unframe
 from cepheid.jobs.bucket import read_bucket
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.work import Work
-from cepheid.planner.plan import select_plan, situation_plan, trend_plan
-from cepheid.planner.sharing import share
-from cepheid.planner.trend_needs import live_pane
-from cepheid.runtime.live_by_panes import LiveByPanes
-from cepheid.runtime.live_join import turn_joined
-from cepheid.runtime.live_workload import LiveWorkload
+from cepheid.kinds.selection.counted import CountedJob
+from cepheid.kinds.selection.counted_snapshot import counted_from_bytes
+from cepheid.kinds.selection.live_join import turn_joined
+from cepheid.kinds.situation.job import SituationJob
+from cepheid.kinds.situation.snapshot import situations_from_bytes
+from cepheid.kinds.trend.live_by_panes import LiveByPanes
+from cepheid.kinds.trend.planning.needs import live_pane
+from cepheid.kinds.trend.program.job import Job, job_of
+from cepheid.kinds.trend.windows.panes import LivePanes
+from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
+from cepheid.kinds.trend.windows.step import PartitionState, step
+from cepheid.kinds.workload.live import LiveWorkload
+from cepheid.kinds.workload.live_snapshot import rules_from_bytes
+from cepheid.kinds.workload.sharing import share
+from cepheid.kinds.workload.snapshot import workload_from_bytes, workload_to_bytes
+from cepheid.kinds.workload.step import WorkloadJob, WorkloadState, feed
+from cepheid.plans.plan import SelectPlan, SituationPlan, TrendPlan
 from cepheid.testing.harness import stream
 
 EVENTS = table_of(
@@ -77,7 +77,7 @@ def of_trends() -> dict[str, State]:
         ("matches", "RETURN MATCHES PATTERN SEQ(A, B) WHERE [key] WITHIN 3 s SLIDE 3 s"),
     ):
         compiled = cepheid.query(text)
-        job = Job(trend_plan(compiled.with_schema(EVENTS.schema).plan))
+        job = Job(TrendPlan.of(compiled.with_schema(EVENTS.schema).plan))
         state, _ = step(job, PartitionState(job), EVENTS)
         data = state_to_bytes(job, state)
         found[name] = State(data, lambda data, job=job: state_from_bytes(job, data))  # type: ignore[misc]  # mypy has no type for a default
@@ -118,7 +118,7 @@ def of_situations() -> dict[str, State]:
     results = cepheid.query(text).run(table).schema
     work = Work.of(plan, table.schema, results, 1, delay=1_000_000)
     data, _ = turn(live_job(work), work, None, [table], 8_000_000)
-    job = SituationJob(situation_plan(plan))
+    job = SituationJob(SituationPlan.of(plan))
     engine = engine_of(work, data, live_job(work).kind)
     return {
         "situations": State(engine, lambda data: situations_from_bytes(job, data)),
@@ -129,7 +129,7 @@ def of_situations() -> dict[str, State]:
 def of_workloads() -> dict[str, State]:
     texts = {f"q{n}": text for n, text in enumerate(MORE)}
     queries = [cepheid.query(text).with_schema(EVENTS.schema) for text in texts.values()]
-    plans = [trend_plan(one.plan) for one in queries]
+    plans = [TrendPlan.of(one.plan) for one in queries]
     job = WorkloadJob(share(list(texts), plans))
     state = WorkloadState(job)
     feed(job, state, EVENTS)
@@ -159,7 +159,7 @@ def of_selects() -> dict[str, State]:
     work = counted.work_of(plan, delay=2_000)
     last = counted.LATER + 7_000
     data, _ = turn(live_job(work), work, None, [rows_of(events)], last)
-    job = CountedJob.of(select_plan(plan), work.schema)
+    job = CountedJob.of(SelectPlan.of(plan), work.schema)
     works = joined.works_of(joined.TEXT, delay=2_000)
     pair, _ = joined.turn(works, None, [events[:6], events[2:]])
     engine = engine_of(work, data, live_job(work).kind)

@@ -14,7 +14,7 @@ from cepheid.errors import CepheidError
 from cepheid.language.formatter import format_query, format_text
 from cepheid.language.lexer import KEYWORDS, comments_of
 from cepheid.language.parser import parse
-from cepheid.planner.plan import Plan
+from cepheid.plans.plan import Plan
 from cepheid.testing.query_strategies import Case, cases
 
 CORPUS = [*VALID_QUERIES, *SITUATION_QUERIES, *SELECT_QUERIES, *PAPER_QUERIES.values()]

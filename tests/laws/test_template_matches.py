@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cepheid.api import query
+from cepheid.kinds.trend.planning.determinise import build_template
+from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
 from cepheid.language.parser import parse
-from cepheid.planner.determinise import build_template
-from cepheid.planner.plan import trend_plan
-from cepheid.planner.rewrite import rewrite_pattern
-from cepheid.planner.template import START, Place, Template
+from cepheid.plans.plan import TrendPlan
+from cepheid.plans.template import START, Place, Template
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.oracle_matches import Event
@@ -106,7 +106,7 @@ def test_random_patterns(pattern: str, events: Sequence[Event], min_length: int)
     ],
 )
 def test_ambiguous_patterns_are_determinised(pattern: str, determinised: bool) -> None:  # noqa: FBT001
-    template = trend_plan(query(f"PATTERN {pattern} WITHIN 9 s").plan).patterns[0]
+    template = TrendPlan.of(query(f"PATTERN {pattern} WITHIN 9 s").plan).patterns[0]
     assert template.determinised is determinised
     events = stream("a1 c1 b2 a3 c4 b5 d5 a6 b7 d8")
     assert check(pattern, events) > 0

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cepheid.row_pattern import tree
+from cepheid.kinds.row_pattern import tree
 
 Row = Mapping[str, Any]
 Label = tuple[str, bool]

@@ -13,12 +13,12 @@ from tests.row_pattern import reference
 from tests.row_pattern.test_reference import SCHEMA, WAYS, clauses, conditions, same
 
 import cepheid
-from cepheid.row_pattern.bind import bind_clause
-from cepheid.row_pattern.live_rules import describe_live, why_not_live
-from cepheid.row_pattern.parser import parse_clause_text
-from cepheid.row_pattern.plan import MatchPlan
-from cepheid.row_pattern.reach import reach_of
-from cepheid.row_pattern.recognize_open import Kept, recognize_open
+from cepheid.kinds.row_pattern.bind import bind_clause
+from cepheid.kinds.row_pattern.live_rules import describe_live, why_not_live
+from cepheid.kinds.row_pattern.parser import parse_clause_text
+from cepheid.kinds.row_pattern.plan import MatchPlan
+from cepheid.kinds.row_pattern.reach import reach_of
+from cepheid.kinds.row_pattern.recognize_open import Kept, recognize_open
 
 END = 1000
 """A time behind all rows, and behind the length of WITHIN after them."""

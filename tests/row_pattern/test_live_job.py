@@ -17,11 +17,11 @@ from cepheid.jobs.bucket import Outcome
 from cepheid.jobs.local_jobs import local_job
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.work import Work
-from cepheid.planner.plan import Plan, RowPatternPlan
-from cepheid.row_pattern.bind import bind_clause
-from cepheid.row_pattern.live_plan import plan_live
-from cepheid.row_pattern.recognize import result_schema
-from cepheid.row_pattern.statement import read_statement
+from cepheid.kinds.row_pattern.bind import bind_clause
+from cepheid.kinds.row_pattern.live_plan import plan_live
+from cepheid.kinds.row_pattern.recognize import result_schema
+from cepheid.kinds.row_pattern.statement import read_statement
+from cepheid.plans.plan import Plan, RowPatternPlan
 
 END = 1000
 """A time behind all rows, and behind the length of WITHIN after them."""

@@ -13,11 +13,11 @@ from tests.row_pattern.test_programs import CONDITIONS, table
 from tests.row_pattern.test_reference import AGGREGATES, MEASURES, conditions
 
 import cepheid
-from cepheid.row_pattern.bind_expressions import AGGREGATES as KNOWN_AGGREGATES
-from cepheid.row_pattern.bind_expressions import FUNCTIONS
-from cepheid.row_pattern.lexer import tokenize
-from cepheid.row_pattern.plan import SearchBounds
-from cepheid.runtime import local_sql
+from cepheid.kinds.row_pattern.bind_expressions import AGGREGATES as KNOWN_AGGREGATES
+from cepheid.kinds.row_pattern.bind_expressions import FUNCTIONS
+from cepheid.kinds.row_pattern.lexer import tokenize
+from cepheid.kinds.row_pattern.plan import SearchBounds
+from cepheid.runtimes import sql as local_sql
 
 BASES = [
     "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES MATCH_NUMBER() AS m ALL ROWS PER MATCH "

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import cepheid
-from cepheid.row_pattern import find
-from cepheid.row_pattern.programs import NoProgramError
+from cepheid.kinds.row_pattern import find
+from cepheid.kinds.row_pattern.programs import NoProgramError
 
 CONDITIONS = [
     "ts - FIRST(A.ts) < INTERVAL '3' SECOND",

@@ -14,11 +14,11 @@ from tests.row_pattern import reference
 
 import cepheid
 from cepheid.kernels import row_pattern_search as search_kernel
-from cepheid.row_pattern import find
-from cepheid.row_pattern.bind import bind_clause
-from cepheid.row_pattern.parser import parse_clause_text
-from cepheid.row_pattern.programs import NoProgramError
-from cepheid.row_pattern.recognize import recognize
+from cepheid.kinds.row_pattern import find
+from cepheid.kinds.row_pattern.bind import bind_clause
+from cepheid.kinds.row_pattern.parser import parse_clause_text
+from cepheid.kinds.row_pattern.programs import NoProgramError
+from cepheid.kinds.row_pattern.recognize import recognize
 
 LOCAL = [
     "TRUE",
@@ -275,7 +275,7 @@ SCHEMA = pa.schema([("g", pa.int64()), ("t", pa.int64()), ("x", pa.int64()), ("y
 WAYS: dict[str, AbstractContextManager[object]] = {
     "as it comes": nullcontext(),
     "with a memory from the first step": patch.object(find, "STEPS_BEFORE_MEMORY", -1),
-    "in threads": patch("cepheid.row_pattern.recognize.ROWS_OF_A_THREAD", 1),
+    "in threads": patch("cepheid.kinds.row_pattern.recognize.ROWS_OF_A_THREAD", 1),
     "with little patience": patch.object(search_kernel, "PATIENCE", 8),
     "without programs": patch.object(find, "build_programs", side_effect=NoProgramError),
 }

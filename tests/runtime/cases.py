@@ -16,8 +16,8 @@ import cepheid
 from cepheid.errors import BindError, UnsupportedError
 from cepheid.jobs.ordering import ordered
 from cepheid.language.formatter import format_query
-from cepheid.planner.plan import Plan, pattern_plan, trend_plan
-from cepheid.runtime.local import run_table
+from cepheid.plans.plan import Plan, TrendPlan
+from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import stream
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -65,14 +65,14 @@ def _case(name: str, inputs: dict[str, str]) -> Case | None:
     events = table_of(stream(" ".join(content_lines(inputs["stream"]))))
     plan = query.with_schema(events.schema).plan
     try:
-        rows = run_table(pattern_plan(plan), ordered(events, plan)).to_pylist()
+        rows = run_table(plan, ordered(events, plan)).to_pylist()
     except UnsupportedError:
         return None
     unlimited = rows
     if plan.limit is not None:
-        output = msgspec.structs.replace(trend_plan(plan).output, limit=None)
+        output = msgspec.structs.replace(TrendPlan.of(plan).output, limit=None)
         more = msgspec.structs.replace(plan, output=output)
-        unlimited = run_table(pattern_plan(more), ordered(events, plan)).to_pylist()
+        unlimited = run_table(more, ordered(events, plan)).to_pylist()
     return Case(name, query, plan, ordered(events, plan), rows, unlimited)
 
 
@@ -100,7 +100,7 @@ def listed_cases() -> tuple[Case, ...]:
         except BindError:  # AND counts pairs, which are not listed.
             continue
         plan = query.with_schema(case.events.schema).plan
-        rows = run_table(pattern_plan(plan), case.events).to_pylist()
+        rows = run_table(plan, case.events).to_pylist()
         cases.append(Case(case.name, query, plan, case.events, rows, rows))
     return tuple(cases)
 

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from tests.spark_options import options
 
 import cepheid
-from cepheid.planner.plan import trend_plan
+from cepheid.plans.plan import TrendPlan
 
 TEXT = (
     "RETURN key, COUNT(*), SUM(A.price) PATTERN SEQ(A+, B) WHERE [key] GROUP-BY key "
@@ -42,13 +42,13 @@ def events() -> pa.Table:
 
 def observe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Tell the address of the task's GPU, and how many events its device summarised."""
-    from cepheid.engine.job import lower
-    from cepheid.runtime.spark_gpu import summariser_of, task_address
+    from cepheid.kinds.trend.program.job import lower
+    from cepheid.kinds.trend.tasks_on_gpu import summariser_of, task_address
 
     list(batches)
     table = events()
     summariser: Any = summariser_of(
-        lower(trend_plan(cepheid.query(TEXT).with_schema(table.schema).plan))
+        lower(TrendPlan.of(cepheid.query(TEXT).with_schema(table.schema).plan))
     )
     summariser.feed(table, last=True)
     done = summariser.scheduler.done["gpu"] if hasattr(summariser, "scheduler") else 0

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import cepheid
 from cepheid.kernels import cache
 from cepheid.kernels.tiers import Tier, forced
-from cepheid.runtime.spark_kernels import ship_kernels
+from cepheid.spark.kernels import ship_kernels
 
 TEXT = "RETURN key, COUNT(*) PATTERN SEQ(A+, B) WHERE [key] GROUP-BY key WITHIN 10 s SLIDE 10 s"
 

@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark_options import options
 
 from cepheid.api import query
-from cepheid.runtime.checkpoints import clear_unplanned
-from cepheid.runtime.spark_session import keep_checkpoints_local
+from cepheid.runtimes.checkpoints import clear_unplanned
+from cepheid.spark.session import keep_checkpoints_local
 
 WATERMARK = "5 seconds"
 
@@ -52,7 +52,7 @@ def warm_up(spark: SparkSession) -> None:
     """Let the workers import what they need, as long as nobody waits for them."""
 
     def load(batches: Any) -> Any:
-        import cepheid.runtime.spark_stream_tasks  # noqa: F401 - that it is loaded is the point
+        import cepheid.runtimes.spark.stream_tasks  # noqa: F401 - that it is loaded is the point
 
         yield from batches
 

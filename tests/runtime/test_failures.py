@@ -17,7 +17,7 @@ from tests.runtime.test_zones import unordered
 
 import cepheid
 from cepheid.errors import DataError
-from cepheid.runtime.spark_failures import FAILURES, clear_error, clear_failures
+from cepheid.spark.failures import FAILURES, clear_error, clear_failures
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -15,8 +15,9 @@ from tests.runtime.test_spark import events_of
 
 from cepheid.api import query
 from cepheid.errors import DataError
-from cepheid.runtime import scan, spark_scan
-from cepheid.runtime.scan import RowGroup, cut, units_of
+from cepheid.runtimes import scan
+from cepheid.runtimes.scan import RowGroup, cut, units_of
+from cepheid.runtimes.spark import scan as spark_scan
 
 pytestmark = pytest.mark.spark
 

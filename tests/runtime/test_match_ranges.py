@@ -14,18 +14,18 @@ from tests.engine.comparison import NUMBER, numbered, supported
 from tests.runtime.cases import listed_cases, listing_cases, plain
 
 from cepheid.api import query
-from cepheid.engine.events import Columns, read_times
-from cepheid.engine.job import Job
-from cepheid.engine.listing import advance_matches, step_matches
-from cepheid.engine.step import PartitionState
+from cepheid.expressions.columns import Columns, read_times
 from cepheid.jobs.kind import needs_of
 from cepheid.jobs.owned import Owned
 from cepheid.jobs.task_jobs import task_job
 from cepheid.jobs.work import Work
-from cepheid.planner.plan import Plan, pattern_plan, trend_plan
-from cepheid.runtime.local import run_table
-from cepheid.runtime.spark_schema import result_schema_of
-from cepheid.runtime.spark_tasks import _ranges_of
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.windows.list_step import advance_matches, step_matches
+from cepheid.kinds.trend.windows.step import PartitionState
+from cepheid.plans.plan import Plan, TrendPlan
+from cepheid.runtimes.local import run_table
+from cepheid.runtimes.spark.tasks import _ranges_of
+from cepheid.spark.schema import result_schema_of
 from cepheid.testing.query_strategies import Case, cases
 
 pytestmark = pytest.mark.timeout(900)  # kernels compile on first use
@@ -33,9 +33,7 @@ pytestmark = pytest.mark.timeout(900)  # kernels compile on first use
 
 def by_ranges(plan: Plan, events: pa.Table, edges: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     """Yield the rows of tasks that own the ranges between edges."""
-    work = Work.of(
-        plan, events.schema, result_schema_of(pattern_plan(plan), events.schema), len(edges) + 1
-    )
+    work = Work.of(plan, events.schema, result_schema_of(plan, events.schema), len(edges) + 1)
     times = read_times(Columns(events), plan.time)
     rows, bucket = _ranges_of(times, edges, needs_of(plan).reach)
     bounds = [None, *edges, None]
@@ -52,7 +50,7 @@ def in_any_order(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def check(plan: Plan, events: pa.Table, edges: tuple[int, ...]) -> None:
     found = list(by_ranges(plan, events, edges))
-    assert in_any_order(found) == in_any_order(run_table(pattern_plan(plan), events).to_pylist())
+    assert in_any_order(found) == in_any_order(run_table(plan, events).to_pylist())
     ids = [row["match_id"] for row in found if "match_id" in row]
     assert len(set(ids)) == len(ids)
 
@@ -99,7 +97,7 @@ def test_random_queries(case: Case, window: str, edges: set[int]) -> None:
 @given(cases(), WINDOWS, st.integers(1, 4))
 def test_matches_leave_when_their_time_has_passed(case: Case, window: str, rows: int) -> None:
     plan, events = windowed(case, window)
-    job = Job(trend_plan(plan))
+    job = Job(TrendPlan.of(plan))
     state, found = PartitionState(job), []
     times = read_times(Columns(events), plan.time)
     cuts = [0, *(n for n in range(rows, len(events), rows) if times[n] > times[n - 1])]
@@ -109,8 +107,8 @@ def test_matches_leave_when_their_time_has_passed(case: Case, window: str, rows:
         until = (
             int(times[end])
             if end < len(events)
-            else int(times[-1]) + trend_plan(plan).window.within + 1
+            else int(times[-1]) + TrendPlan.of(plan).window.within + 1
         )
         state, tables = advance_matches(job, state, until)
         found += [row for table in tables for row in table.to_pylist()]
-    assert repr(found) == repr(run_table(pattern_plan(plan), events).to_pylist())
+    assert repr(found) == repr(run_table(plan, events).to_pylist())

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.runtime.cases import Case, golden_cases, listed_cases, listing_cases
 
 from cepheid.jobs.kind import needs_of
-from cepheid.planner.strategies import Strategy
-from cepheid.runtime import scan
+from cepheid.plans.needs import Strategy
+from cepheid.runtimes import scan
 
 # The first run of a kernel compiles it.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]

@@ -28,15 +28,15 @@ from tests.runtime.test_stream import (
 from tests.runtime.test_stream_state import Live, disorder, parts, shuffled
 
 from cepheid.api import query
-from cepheid.engine import live_panes
-from cepheid.engine.live_panes import closing
 from cepheid.errors import BindError, DataError
 from cepheid.jobs.kind import needs_of
 from cepheid.jobs.microbatch import turn
-from cepheid.planner import trend_needs
-from cepheid.planner.plan import WindowKind, WindowPlan, trend_plan
-from cepheid.planner.trend_needs import cut_panes
-from cepheid.runtime.live_by_panes import LiveByPanes
+from cepheid.kinds.trend.live_by_panes import LiveByPanes
+from cepheid.kinds.trend.planning import needs as trend_needs
+from cepheid.kinds.trend.planning.needs import cut_panes
+from cepheid.kinds.trend.windows import panes as live_panes
+from cepheid.kinds.trend.windows.panes import closing
+from cepheid.plans.plan import TrendPlan, WindowKind, WindowPlan
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import patterns, streams
@@ -229,7 +229,7 @@ def test_windows_that_a_watermark_closes() -> None:
     ],
 )
 def test_panes_are_cut_into_equal_parts(window: WindowPlan, tick_ns: int, length: int) -> None:
-    plan = trend_plan(query("RETURN COUNT(*) PATTERN A WITHIN 1 s").plan)
+    plan = TrendPlan.of(query("RETURN COUNT(*) PATTERN A WITHIN 1 s").plan)
     plan = msgspec.structs.replace(plan, window=window, tick_ns=tick_ns)
     found = cut_panes(plan, 2048)
     assert found == length

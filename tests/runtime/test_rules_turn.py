@@ -17,20 +17,20 @@ from tests.runtime.cases import same
 from tests.runtime.test_stream_state import FOREVER, disorder, expected_of, parts, shuffled
 
 from cepheid.api import query
-from cepheid.engine import live_workload_snapshot
-from cepheid.engine.combine_results import united_schema
-from cepheid.engine.events import Columns, read_times
-from cepheid.engine.live_workload_snapshot import rules_from_bytes
 from cepheid.errors import DataError, UnsupportedError
+from cepheid.expressions.columns import Columns, read_times
 from cepheid.jobs.bucket import read_bucket
 from cepheid.jobs.microbatch import turn
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.work import Work
-from cepheid.planner import plan as plan_module
-from cepheid.planner.plan import Plan, pattern_plan, trend_plan
-from cepheid.runtime.live_trends import check_windows
-from cepheid.runtime.live_workload import LiveWorkload, RulesWork
-from cepheid.runtime.spark_schema import result_schema_of
+from cepheid.kinds.trend.live import check_windows
+from cepheid.kinds.workload import live_snapshot as live_workload_snapshot
+from cepheid.kinds.workload.combine_results import united_schema
+from cepheid.kinds.workload.live import LiveWorkload, RulesWork
+from cepheid.kinds.workload.live_snapshot import rules_from_bytes
+from cepheid.plans import plan as plan_module
+from cepheid.plans.plan import Plan, TrendPlan
+from cepheid.spark.schema import result_schema_of
 from cepheid.testing.harness import stream
 from cepheid.testing.strategies import streams
 
@@ -49,9 +49,7 @@ MORE = [
 def work_of(rules: Mapping[str, str], schema: pa.Schema, delay: int) -> RulesWork:
     """Return the work of rules over one bucket."""
     plans = {name: query(text).with_schema(schema).plan for name, text in rules.items()}
-    columns = united_schema(
-        {n: result_schema_of(pattern_plan(plan), schema) for n, plan in plans.items()}
-    )
+    columns = united_schema({n: result_schema_of(plan, schema) for n, plan in plans.items()})
     first = next(iter(plans.values()))
     work = Work.of(first, schema, columns, 1, delay=delay)
     named = tuple((n, plan.to_json()) for n, plan in plans.items())
@@ -88,7 +86,7 @@ def live(rules: Mapping[str, str], schema: pa.Schema) -> dict[str, Plan]:
     for name, text in rules.items():
         plan = query(text).with_schema(schema).plan
         try:
-            check_windows(trend_plan(plan))
+            check_windows(TrendPlan.of(plan))
         except UnsupportedError:
             continue
         plans[name] = plan
@@ -96,7 +94,7 @@ def live(rules: Mapping[str, str], schema: pa.Schema) -> dict[str, Plan]:
 
 
 def agree(rows: list[dict[str, Any]], plan: Plan, events: pa.Table, schema: pa.Schema) -> None:
-    names = result_schema_of(pattern_plan(plan), schema).names
+    names = result_schema_of(plan, schema).names
     own = [{name: row[name] for name in names} for row in rows]
     expected = expected_of(plan, ordered(events, plan)) if len(events) else []
     assert same(pa.Table.from_pylist(own), expected), (plan.text, own, expected)

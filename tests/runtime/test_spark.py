@@ -19,11 +19,10 @@ from tests.runtime.cases import same
 
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import BindError, UnsupportedError
-from cepheid.planner.plan import pattern_plan
-from cepheid.runtime.spark_batch import project
-from cepheid.runtime.spark_failures import clear_error
-from cepheid.runtime.spark_profile import profile_partitions
-from cepheid.runtime.spark_session import collect
+from cepheid.runtimes.spark.batch import project
+from cepheid.runtimes.spark.partition_profile import profile_partitions
+from cepheid.spark.failures import clear_error
+from cepheid.spark.session import collect
 
 pytestmark = pytest.mark.spark
 
@@ -189,7 +188,7 @@ def test_one_heavy_key_is_not_left_to_one_task(spark: SparkSession) -> None:
     frame = frame_of(spark, skewed)
     q = query("RETURN key, COUNT(*) PATTERN SEQ(A, B) GROUP-BY key")
     plan = q.with_schema(frame.schema).plan
-    assert profile_partitions(project(frame, pattern_plan(plan)), pattern_plan(plan), 4).skewed
+    assert profile_partitions(project(frame, plan), plan, 4).skewed
     check(spark, q.text, skewed, frame)
 
 
@@ -199,23 +198,16 @@ def test_partitions_that_are_ranges_of_time_are_found(spark: SparkSession) -> No
     shared = [(n // 2, "AB"[n % 2]) for n in range(38)]
     ranges = spark.createDataFrame(spark.sparkContext.parallelize(rows, 4), "ts long, type string")
     plan = q.with_schema(ranges.schema).plan
-    found = profile_partitions(project(ranges, pattern_plan(plan)), pattern_plan(plan), 2).ranges
+    found = profile_partitions(project(ranges, plan), plan, 2).ranges
     assert found is not None
     assert found.first == {0: 0, 1: 10, 2: 20, 3: 30}
     # 0..18 in pairs, cut after 9 and a half pairs: the time 9 is in both partitions.
     tied = spark.createDataFrame(spark.sparkContext.parallelize(shared, 2), "ts long, type string")
-    assert (
-        profile_partitions(project(tied, pattern_plan(plan)), pattern_plan(plan), 2).ranges is None
-    )
+    assert profile_partitions(project(tied, plan), plan, 2).ranges is None
     arrival = query(f"{q.text} TIES arrival").with_schema(ranges.schema).plan
-    assert (
-        profile_partitions(project(tied, pattern_plan(arrival)), pattern_plan(arrival), 2).ranges
-        is not None
-    )
+    assert profile_partitions(project(tied, arrival), arrival, 2).ranges is not None
     mixed = ranges.repartition(2)
-    assert (
-        profile_partitions(project(mixed, pattern_plan(plan)), pattern_plan(plan), 2).ranges is None
-    )
+    assert profile_partitions(project(mixed, plan), plan, 2).ranges is None
 
 
 def test_local_predicates_and_projections_reach_catalyst(
@@ -224,14 +216,14 @@ def test_local_predicates_and_projections_reach_catalyst(
     spark.createDataFrame(events_of(100)).write.parquet(str(tmp_path / "events"))
     frame = spark.read.parquet(str(tmp_path / "events"))
     q = query("RETURN COUNT(*) PATTERN SEQ(A a, B b) WHERE [key] AND a.x > 0.5 AND b.x <= 0.25")
-    plan: Any = project(frame, pattern_plan(q.with_schema(frame.schema).plan))
+    plan: Any = project(frame, q.with_schema(frame.schema).plan)
     shown = plan._jdf.queryExecution().executedPlan().toString()
     pushed = shown[shown.index("PushedFilters") :]
     assert "IsNotNull(key)" in pushed
     assert "EqualTo(type,A),GreaterThan(x,0.5)" in pushed
     assert "sector" not in shown
     contiguous = query(q.text.replace("WHERE", "SEMANTICS contiguous WHERE"))
-    plan = project(frame, pattern_plan(contiguous.with_schema(frame.schema).plan))
+    plan = project(frame, contiguous.with_schema(frame.schema).plan)
     assert "GreaterThan" not in plan._jdf.queryExecution().executedPlan().toString()
 
 

@@ -16,11 +16,11 @@ from tests.runtime.gpu_tasks import STRATEGIES, TEXT, events
 
 import cepheid
 from cepheid.accelerator import device
-from cepheid.accelerator.summaries import DeviceSummariser
-from cepheid.engine.job import lower
-from cepheid.engine.summaries import Summariser
-from cepheid.planner.plan import trend_plan
-from cepheid.runtime import spark_gpu
+from cepheid.kinds.trend import tasks_on_gpu as spark_gpu
+from cepheid.kinds.trend.device.summaries import DeviceSummariser
+from cepheid.kinds.trend.program.job import lower
+from cepheid.kinds.trend.windows.summaries import Summariser
+from cepheid.plans.plan import TrendPlan
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(300)
@@ -36,7 +36,7 @@ def in_a_task(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
 def kind(text: str) -> type[Summariser]:
     return type(
         spark_gpu.summariser_of(
-            lower(trend_plan(cepheid.query(text).with_schema(events().schema).plan))
+            lower(TrendPlan.of(cepheid.query(text).with_schema(events().schema).plan))
         )
     )
 
@@ -49,7 +49,7 @@ def test_a_task_with_a_gpu_uses_it_where_the_query_fits(monkeypatch: pytest.Monk
     assert spark_gpu.task_address() == "1"
     assert kind(TEXT) is DeviceSummariser
     job = lower(
-        trend_plan(
+        TrendPlan.of(
             cepheid.query("RETURN MATCHES PATTERN SEQ(A, B)").with_schema(events().schema).plan
         )
     )

@@ -12,7 +12,7 @@ import pytest
 from tests.runtime.cluster import environment
 
 from cepheid.kernels import cache
-from cepheid.runtime import spark_kernels
+from cepheid.spark import kernels as spark_kernels
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ from tests.runtime.test_files import write
 from tests.runtime.test_spark import events_of
 
 import cepheid
-from cepheid.runtime import scan
+from cepheid.runtimes import scan
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from cepheid.api import query
 from cepheid.errors import DataError
-from cepheid.runtime import spark_parts
+from cepheid.spark import parts as spark_parts
 
 pytestmark = pytest.mark.spark
 

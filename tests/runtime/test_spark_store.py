@@ -13,9 +13,9 @@ from tests.runtime.test_spark import events_of
 from tests.store.small_store import small_parts
 
 import cepheid
-from cepheid.planner.plan import trend_plan
-from cepheid.runtime.spark_store import slices_of
-from cepheid.store.pattern_plan import plan_replay
+from cepheid.kinds.trend.replay import plan_replay
+from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes.spark.store import slices_of
 
 pytestmark = pytest.mark.spark
 
@@ -58,10 +58,10 @@ def test_slices_leave_out_what_the_index_rules_out(store: cepheid.EventStore) ->
     snapshot = store.snapshot()
     plan = cepheid.query(QUERIES["rare"], schema=store.schema).plan
     whole = slices_of(
-        snapshot, trend_plan(plan), plan_replay(snapshot, trend_plan(plan), "replay"), 4
+        snapshot, TrendPlan.of(plan), plan_replay(snapshot, TrendPlan.of(plan), "replay"), 4
     )
-    rare = plan_replay(snapshot, trend_plan(plan), "index")
-    slices = slices_of(snapshot, trend_plan(plan), rare, 4)
+    rare = plan_replay(snapshot, TrendPlan.of(plan), "index")
+    slices = slices_of(snapshot, TrendPlan.of(plan), rare, 4)
     assert [piece.begin for piece in slices] == [None, *(piece.end for piece in slices[:-1])]
     assert len(whole) == 4
     assert rare.cover is not None

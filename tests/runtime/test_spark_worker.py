@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cepheid.runtime import spark_worker
+from cepheid.spark import worker as spark_worker
 
 
 @pytest.fixture

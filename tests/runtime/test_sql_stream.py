@@ -22,7 +22,7 @@ from tests.runtime.test_stream import (
 
 import cepheid
 from cepheid.errors import UnsupportedError
-from cepheid.runtime.spark_failures import clear_error
+from cepheid.spark.failures import clear_error
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -16,7 +16,7 @@ from tests.runtime.cases import same
 
 from cepheid.api import query
 from cepheid.errors import UnsupportedError
-from cepheid.runtime.spark_failures import clear_error
+from cepheid.spark.failures import clear_error
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -17,7 +17,7 @@ from tests.runtime.test_stream import cut, read_stream, write_files
 from tests.runtime.test_stream_state import disorder, expected_of, shuffled, windowed
 
 from cepheid.api import CompiledQuery
-from cepheid.planner.plan import WindowKind, trend_plan
+from cepheid.plans.plan import TrendPlan, WindowKind
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -35,11 +35,11 @@ def chosen() -> dict[str, tuple[CompiledQuery, pa.Table]]:
             continue
         plan = compiled.with_schema(case.events.schema).plan
         # Windows counted in events would count the event that ends the test, too.
-        if trend_plan(plan).window.kind is not WindowKind.COUNT:
+        if TrendPlan.of(plan).window.kind is not WindowKind.COUNT:
             kind = (
-                trend_plan(plan).window.kind.value,
+                TrendPlan.of(plan).window.kind.value,
                 plan.choice.evaluator.value,
-                trend_plan(plan).semantics.value,
+                TrendPlan.of(plan).semantics.value,
             )
             found.setdefault(kind, (case.name, compiled, case.events))
     return {name: (compiled, events) for name, compiled, events in list(found.values())[:CASES]}

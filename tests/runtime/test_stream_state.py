@@ -17,24 +17,24 @@ from tests.engine.test_linear import SCHEMA, linear_queries
 from tests.runtime.cases import Case, golden_cases, listed_cases, same
 
 from cepheid.api import CompiledQuery, query
-from cepheid.engine import live_panes
-from cepheid.engine.events import Columns, KeyTable, read_times
-from cepheid.engine.job import lower
-from cepheid.engine.listing import advance_matches, step_matches
-from cepheid.engine.live_panes import place_panes
-from cepheid.engine.results import build_table
-from cepheid.engine.step import PartitionState, advance, step
 from cepheid.errors import BindError, DataError, QuerySyntaxError, UnsupportedError
+from cepheid.expressions.columns import Columns, KeyTable, read_times
 from cepheid.jobs import steps
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.work import Work
-from cepheid.planner.plan import Plan, TrendPlan, WindowKind, pattern_plan, trend_plan
-from cepheid.planner.trend_needs import live_pane
-from cepheid.runtime.live_by_panes import LiveByPanes, rows_of_panes
-from cepheid.runtime.local import run_table
-from cepheid.runtime.spark_schema import result_schema_of
+from cepheid.kinds.trend.live_by_panes import LiveByPanes, rows_of_panes
+from cepheid.kinds.trend.planning.needs import live_pane
+from cepheid.kinds.trend.program.job import lower
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows import panes as live_panes
+from cepheid.kinds.trend.windows.list_step import advance_matches, step_matches
+from cepheid.kinds.trend.windows.panes import place_panes
+from cepheid.kinds.trend.windows.step import PartitionState, advance, step
+from cepheid.plans.plan import Plan, TrendPlan, WindowKind
+from cepheid.runtimes.local import run_table
+from cepheid.spark.schema import result_schema_of
 from cepheid.testing.harness import stream
 from cepheid.testing.query_strategies import cases
 from cepheid.testing.strategies import streams
@@ -54,7 +54,7 @@ class Live:
     def __init__(self, compiled: CompiledQuery, schema: pa.Schema, *, delay: int, buckets: int = 1):
         self.plan = compiled.with_schema(schema).plan
         check_live(self.plan)
-        results = result_schema_of(pattern_plan(self.plan), schema)
+        results = result_schema_of(self.plan, schema)
         self.work = Work.of(self.plan, schema, results, buckets, delay=delay)
         self.groups = KeyTable(self.plan.partition.group_by)
         self.buckets = range(buckets)
@@ -75,7 +75,7 @@ class Live:
         if self.plan.partition.group_by:
             place = self.groups.number(Columns(batch)) % self.work.buckets
         elif self.by_panes:
-            place = place_panes(times, live_pane(trend_plan(self.plan)), self.work.buckets)
+            place = place_panes(times, live_pane(TrendPlan.of(self.plan)), self.work.buckets)
         latest = int(times.max()) if len(batch) else None
         self._turns([batch.take(np.flatnonzero(place == n)) for n in self.buckets], latest)
 
@@ -123,9 +123,9 @@ def streamed(
 
 def expected_of(plan: Plan, table: pa.Table) -> list[dict[str, Any]]:
     """Return what a query over all events gives, less windows that are not full at the end."""
-    if trend_plan(plan).window.kind is not WindowKind.COUNT:
-        return run_table(pattern_plan(plan), table).to_pylist()
-    job = lower(trend_plan(plan))
+    if TrendPlan.of(plan).window.kind is not WindowKind.COUNT:
+        return run_table(plan, table).to_pylist()
+    job = lower(TrendPlan.of(plan))
     if plan.lists_matches:
         state, tables = step_matches(job, PartitionState(job), table)
         listed = [row for part in tables for row in part.to_pylist()]
@@ -139,7 +139,7 @@ def expected_of(plan: Plan, table: pa.Table) -> list[dict[str, Any]]:
 
 def disorder(plan: Plan, delay: int) -> int:
     """Return how far events may be moved: not at all where arrival decides among equal times."""
-    arrival = plan.orders_ties or trend_plan(plan).window.kind is WindowKind.COUNT
+    arrival = plan.orders_ties or TrendPlan.of(plan).window.kind is WindowKind.COUNT
     return 0 if arrival else delay
 
 
@@ -319,7 +319,7 @@ def test_early_rows_are_those_of_all_events_so_far() -> None:
         for count in range(1, len(events) + 1):
             live.feed(events.slice(count - 1, 1))
             known |= {(row["key"], row["window_start"]): row["count"] for row in live.rows}
-            so_far = run_table(pattern_plan(compiled.plan), events.slice(0, count)).to_pylist()
+            so_far = run_table(compiled.plan, events.slice(0, count)).to_pylist()
             assert known == {(r["key"], r["window_start"]): r["count"] for r in so_far}
             # Only groups of which events came are told again.
             live.rows.clear()

@@ -11,13 +11,13 @@ from tests.runtime.cases import same
 from tests.runtime.test_spark import events_of
 
 from cepheid.api import query
-from cepheid.engine import summaries
-from cepheid.engine.job import lower
-from cepheid.engine.partials import rows_from_table, rows_to_table
-from cepheid.engine.results import build_table
 from cepheid.jobs.kind import needs_of
-from cepheid.planner.plan import Plan, pattern_plan, trend_plan
-from cepheid.runtime.local import run_table
+from cepheid.kinds.trend.program.job import lower
+from cepheid.kinds.trend.program.partials import rows_from_table, rows_to_table
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows import summaries
+from cepheid.plans.plan import Plan, TrendPlan
+from cepheid.runtimes.local import run_table
 
 QUERIES = [
     "RETURN key, COUNT(*), AVG(A.x), MIN(B.x) PATTERN (SEQ(A+, B))+ GROUP-BY key",
@@ -36,9 +36,9 @@ def composed(plan: Plan, events: pa.Table, cuts: list[int]) -> pa.Table:
     times = events["ts"].cast(pa.int64()).to_numpy()
     # Events of one time are not torn apart; Spark's ranges share none.
     places = sorted({int(np.searchsorted(times, times[c % len(times)])) for c in cuts})
-    composer = summaries.Composer(lower(trend_plan(plan)))
+    composer = summaries.Composer(lower(TrendPlan.of(plan)))
     for begin, end in zip([0, *places], [*places, len(events)], strict=True):
-        job = lower(trend_plan(plan))
+        job = lower(TrendPlan.of(plan))
         summariser = summaries.Summariser(job)
         for offset in range(begin, end, 7):
             summariser.feed(events.slice(offset, min(7, end - offset)))
@@ -47,7 +47,7 @@ def composed(plan: Plan, events: pa.Table, cuts: list[int]) -> pa.Table:
         data = summaries.stretch_to_bytes(job, keys, found, events.schema, every)
         if data:
             composer.add(*summaries.stretch_from_bytes(data))
-    job = lower(trend_plan(plan))
+    job = lower(TrendPlan.of(plan))
     rows = rows_to_table(job, composer.finish(), composer.keys, events.schema)
     return build_table(job, *rows_from_table(job, rows), events.schema)
 
@@ -75,16 +75,14 @@ def test_cut_anywhere(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(summaries, "PANE_EVENTS_MIN", 0 if long_panes else 4096)
         result = composed(plan, events, cuts)
-    assert same(result, run_table(pattern_plan(plan), events).to_pylist())
+    assert same(result, run_table(plan, events).to_pylist())
 
 
 def test_times_before_the_epoch_and_numbers_beyond_doubles() -> None:
     events = pa.table({"ts": pa.array(range(-1500, 1500)), "type": ["A"] * 3000})
     for window in ("", "WITHIN 2 ms SLIDE 1 ms"):
         plan = query(f"RETURN LOG2(COUNT(*)) PATTERN A+ {window}").with_schema(events.schema).plan
-        assert same(
-            composed(plan, events, [700, 1499]), run_table(pattern_plan(plan), events).to_pylist()
-        )
+        assert same(composed(plan, events, [700, 1499]), run_table(plan, events).to_pylist())
 
 
 @pytest.mark.parametrize(
@@ -97,6 +95,6 @@ def test_lanes_of_very_different_sizes(pattern: str, semantics: str) -> None:
     )
     text = f"RETURN LOG2(COUNT(*)), AVG(A.x), MIN(A.x), MAX(B.x) PATTERN {pattern}"
     plan = query(f"{text} SEMANTICS {semantics}").with_schema(events.schema).plan
-    expected = run_table(pattern_plan(plan), events).to_pylist()
+    expected = run_table(plan, events).to_pylist()
     for cuts in ([], [900], [3, 800, 801, 2000]):
         assert same(composed(plan, events, cuts), expected)

@@ -14,7 +14,7 @@ from tests.runtime.test_stream_state import Live, expected_of, parts, shuffled
 
 from cepheid.api import query
 from cepheid.errors import BindError
-from cepheid.planner.ticks import TICKS_NS
+from cepheid.jobs.ticks import TICKS_NS
 
 SECONDS = [0, 1, 4, 9, 10, 11, 19, 30, 31, 61]
 WINDOWS = ["WITHIN 10 s SLIDE 10 s", "WITHIN 10 s SLIDE 5 s", "WITHIN 10 s"]

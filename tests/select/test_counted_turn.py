@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.select.cases import aggregations, rows, table_of, unordered
 
 import cepheid
-from cepheid.engine.select_counted import CountedJob, empty_rows
 from cepheid.errors import DataError
 from cepheid.jobs.bucket import Outcome
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.work import Work
-from cepheid.planner.plan import Plan, select_plan
-from cepheid.runtime import live_select
+from cepheid.kinds.selection import live as live_select
+from cepheid.kinds.selection.counted import CountedJob, empty_rows
+from cepheid.plans.plan import Plan, SelectPlan
 from cepheid.testing.oracle_select import evaluate_select
 
 Events = list[dict[str, Any]]
@@ -36,7 +36,7 @@ def plan_of(text: str, **options: Any) -> Plan:
 def work_of(plan: Plan, *, delay: int = 0, schema: pa.Schema | None = None) -> Work:
     schema = schema or COLUMNS
     return Work.of(
-        plan, schema, empty_rows(CountedJob.of(select_plan(plan), schema)).schema, 1, delay=delay
+        plan, schema, empty_rows(CountedJob.of(SelectPlan.of(plan), schema)).schema, 1, delay=delay
     )
 
 
@@ -52,7 +52,7 @@ def stretched(events: Events, origin: int = LATER) -> Events:
 def full(text: str, events: Events) -> Events:
     """Return the rows of windows that are full, by definition."""
     found = evaluate_select(text, {"s": events})
-    select = select_plan(cepheid.query(text).plan).select
+    select = SelectPlan.of(cepheid.query(text).plan).select
     assert select is not None
     window = select.window
     slide = f"WINDOW {window.within} EVENTS SLIDE {window.slide} EVENTS"

@@ -16,9 +16,9 @@ import cepheid
 from cepheid.errors import DataError
 from cepheid.jobs.bucket import Outcome
 from cepheid.jobs.work import Work
-from cepheid.planner.plan import Plan, select_plan
-from cepheid.runtime import live_join
-from cepheid.runtime.live_join import empty_pairs, turn_joined
+from cepheid.kinds.selection import live_join
+from cepheid.kinds.selection.live_join import empty_pairs, turn_joined
+from cepheid.plans.plan import Plan, SelectPlan
 from cepheid.testing.oracle_select import evaluate_select
 
 Events = list[dict[str, Any]]
@@ -29,7 +29,7 @@ TEXT = "SELECT a.x, b.x AS z FROM s a JOIN r b ON a.k = b.k WINDOW 2 EVENTS"
 def works_of(text: str, *, delay: int = 0, tiebreak: tuple[str, ...] = ()) -> Works:
     schemas = {"s": COLUMNS, "r": COLUMNS}
     plan: Plan = cepheid.query(text, tiebreak=tiebreak).with_schema(schemas).plan
-    results = empty_pairs(select_plan(plan), [COLUMNS, COLUMNS]).schema
+    results = empty_pairs(SelectPlan.of(plan), [COLUMNS, COLUMNS]).schema
     one = Work.of(plan, COLUMNS, results, 1, delay=delay)
     return one, one
 
@@ -86,7 +86,7 @@ def test_a_stream_meets_itself(text: str, events: Events) -> None:
     schemas = {"s": COLUMNS}
     plan: Plan = cepheid.query(text).with_schema(schemas).plan
     one = Work.of(
-        plan, COLUMNS, empty_pairs(select_plan(plan), [COLUMNS, COLUMNS]).schema, 1, delay=1_000
+        plan, COLUMNS, empty_pairs(SelectPlan.of(plan), [COLUMNS, COLUMNS]).schema, 1, delay=1_000
     )
     found, _ = turns((one, one), batches)
     assert unordered(found) == unordered(expected)

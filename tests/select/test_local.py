@@ -23,7 +23,8 @@ from tests.select.cases import (
 )
 
 import cepheid
-from cepheid.engine import select_join, select_windows
+from cepheid.kinds.selection import join as select_join
+from cepheid.kinds.selection import windows as select_windows
 from cepheid.testing.oracle_select import evaluate_select
 
 Events = list[dict[str, Any]]

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tests.select.cases import aggregations, agree, joins, rows, table_of, unordered
 
 import cepheid
-from cepheid.runtime.spark_failures import clear_error
+from cepheid.spark.failures import clear_error
 from cepheid.testing.oracle_select import evaluate_select
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import cepheid
 from cepheid.interfaces.cli import app
 from cepheid.interfaces.stream_command import Options, stream_in, wrong_use
-from cepheid.runtime.spark_failures import clear_error
+from cepheid.spark.failures import clear_error
 from cepheid.testing.oracle_select import evaluate_select
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

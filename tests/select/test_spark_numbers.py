@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import cepheid
-from cepheid.runtime.spark_failures import clear_error
+from cepheid.spark.failures import clear_error
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import cepheid
-from cepheid.engine.situation_job import SituationJob
-from cepheid.engine.situation_tuning import Tuning
-from cepheid.engine.situations import SituationState, finish_situations, step_situations
-from cepheid.planner.join_order import order_joins
-from cepheid.planner.plan import situation_plan
-from cepheid.planner.situation_plan import SituationConstraint
+from cepheid.kinds.situation.job import SituationJob
+from cepheid.kinds.situation.join_order import order_joins
+from cepheid.kinds.situation.step import SituationState, finish_situations, step_situations
+from cepheid.kinds.situation.tuning import Tuning
+from cepheid.plans.plan import SituationPlan
+from cepheid.plans.situations import SituationConstraint
 
 BEFORE, DURING = 1 << 0, 1 << 8
 
@@ -55,7 +55,9 @@ def random_table(count: int, rates: tuple[float, float, float], *, seed: int) ->
 def test_every_join_order_finds_the_same_matches(window: str) -> None:
     text = "DEFINE A AS a, B AS b, C AS c PATTERN A before;overlaps B AND B contains;before C "
     table = random_table(3000, (0.3, 0.1, 0.4), seed=3)
-    job = SituationJob(situation_plan(cepheid.query(text + window).with_schema(table.schema).plan))
+    job = SituationJob(
+        SituationPlan.of(cepheid.query(text + window).with_schema(table.schema).plan)
+    )
     results = []
     for orders in itertools.product(*([(1, 2), (2, 1)], [(0, 2), (2, 0)], [(0, 1), (1, 0)])):
         start = SituationState.start(job)
@@ -76,7 +78,7 @@ def test_orders_change_when_rates_do() -> None:
     parts.append(random_table(4000, (0.01, 0.5, 0.5), seed=2))
     late = parts[1].set_column(0, "ts", pa.array(np.arange(4000, 8000) * 1000))
     job = SituationJob(
-        situation_plan(
+        SituationPlan.of(
             cepheid.query(f"{text} DETECTED WITHIN 100 ms").with_schema(late.schema).plan
         )
     )
@@ -99,7 +101,7 @@ def test_leaving_out_what_has_no_partner_changes_nothing(window: str) -> None:
         ("starts", "meets;finishes", "overlapped by;after"), repeat=2
     ):
         query = cepheid.query(text.format(one, two) + window).with_schema(table.schema)
-        job = SituationJob(situation_plan(query.plan))
+        job = SituationJob(SituationPlan.of(query.plan))
         results = []
         for prunes in (False, True):
             start = SituationState.start(job)

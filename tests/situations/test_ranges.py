@@ -16,12 +16,12 @@ from tests.situations.test_situations import SCHEMA, table_of
 import cepheid
 from cepheid.jobs.kind import needs_of
 from cepheid.jobs.work import Work
-from cepheid.planner.plan import Plan, pattern_plan
-from cepheid.runtime import scan
-from cepheid.runtime.local import run_table
-from cepheid.runtime.scan import cut, read_footers, units_of
-from cepheid.runtime.spark_schema import result_schema_of
-from cepheid.runtime.spark_tasks import run_slice
+from cepheid.plans.plan import Plan
+from cepheid.runtimes import scan
+from cepheid.runtimes.local import run_table
+from cepheid.runtimes.scan import cut, read_footers, units_of
+from cepheid.runtimes.spark.tasks import run_slice
+from cepheid.spark.schema import result_schema_of
 
 
 @st.composite
@@ -37,7 +37,7 @@ def cases(draw: st.DrawFn) -> Case:
 def in_ranges(plan: Plan, table: pa.Table, rows: int, count: int) -> list[dict[str, object]]:
     """Return the rows of all ranges of a file, one after the other."""
     before, after = needs_of(plan).reach
-    work = Work.of(plan, table.schema, result_schema_of(pattern_plan(plan), table.schema), 1)
+    work = Work.of(plan, table.schema, result_schema_of(plan, table.schema), 1)
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "events.parquet")
         parquet.write_table(table, path, row_group_size=rows)
@@ -61,7 +61,7 @@ def test_ranges_of_time_have_the_rows_of_the_whole(case: Case, rows: int, count:
         patch.setattr(scan, "SLICE_ROWS_MIN", 1)
         patch.setattr(scan, "SLICE_REACHES", 1e-6)
         found = in_ranges(plan, table, rows, count)
-    assert found == run_table(pattern_plan(plan), table).to_pylist()
+    assert found == run_table(plan, table).to_pylist()
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,9 @@ from hypothesis import given
 from tests.situations.cases import GROUPS, SECOND_US, Case, cases, streams
 
 import cepheid
-from cepheid.engine import situation_tuning
+from cepheid.kinds.situation import tuning as situation_tuning
 from cepheid.language.tree import Relation
-from cepheid.planner.plan import pattern_plan
-from cepheid.runtime.local import run_table
+from cepheid.runtimes.local import run_table
 from cepheid.testing import evaluate
 
 KINDS: dict[str, pa.DataType] = {"ts": pa.int64(), **dict.fromkeys("abcd", pa.bool_())}
@@ -33,7 +32,7 @@ def check(text: str, events: list[dict[str, object]], sizes: tuple[int, ...] = (
     table = table_of(events)
     plan = query.with_schema(table.schema).plan
     for size in sizes:
-        actual = run_table(pattern_plan(plan), table, batch_rows=size).to_pylist()
+        actual = run_table(plan, table, batch_rows=size).to_pylist()
         assert actual == expected, (text, size)
     return len(expected)
 

@@ -13,11 +13,11 @@ from tests.situations.cases import SECOND_US, Case, cases
 from tests.situations.test_situations import SCHEMA, table_of
 
 import cepheid
-from cepheid.engine import situation_compose
-from cepheid.engine.situation_compose import compose, summarise_events
-from cepheid.engine.situation_job import SituationJob
-from cepheid.planner.plan import Plan, pattern_plan, situation_plan
-from cepheid.runtime.local import run_table
+from cepheid.kinds.situation import compose as situation_compose
+from cepheid.kinds.situation.compose import compose, summarise_events
+from cepheid.kinds.situation.job import SituationJob
+from cepheid.plans.plan import Plan, SituationPlan
+from cepheid.runtimes.local import run_table
 
 TEXTS = (
     "DEFINE A AS a, B AS b AT LEAST 2 s PATTERN A overlaps;before;contains B RETURN COUNT(A) AS n, "
@@ -31,7 +31,7 @@ TEXTS = (
 
 def composed(plan: Plan, table: pa.Table, cuts: Sequence[int]) -> list[dict[str, object]]:
     """Return the rows of a table that is summarised in pieces."""
-    job = SituationJob(situation_plan(plan))
+    job = SituationJob(SituationPlan.of(plan))
     pieces = [table.slice(a, b - a) for a, b in pairwise([0, *cuts, len(table)])]
     return rows_of(job, [summarise_events(job, piece) for piece in pieces])
 
@@ -45,7 +45,7 @@ def test_random_slicings(case: Case, cuts: list[int]) -> None:
     table = table_of(case.events)
     plan = cepheid.query(case.query).with_schema(SCHEMA).plan
     places = [min(cut, len(table)) for cut in cuts]
-    assert composed(plan, table, places) == run_table(pattern_plan(plan), table).to_pylist()
+    assert composed(plan, table, places) == run_table(plan, table).to_pylist()
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -59,9 +59,9 @@ def test_every_slicing(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ]
     )
     plan = cepheid.query(text).with_schema(SCHEMA).plan
-    expected = run_table(pattern_plan(plan), table).to_pylist()
+    expected = run_table(plan, table).to_pylist()
     assert expected
-    job, count = SituationJob(situation_plan(plan)), len(table)
+    job, count = SituationJob(SituationPlan.of(plan)), len(table)
     pieces = {
         (a, b): summarise_events(job, table.slice(a, b - a))
         for a, b in combinations(range(count + 1), 2)

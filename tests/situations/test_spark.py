@@ -13,7 +13,7 @@ from pyarrow import parquet
 from tests.runtime.test_stream import cut, drain, read_stream, write_files
 
 import cepheid
-from cepheid.runtime import scan
+from cepheid.runtimes import scan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,21 +13,21 @@ from tests.situations.cases import SECOND_US, Case, cases
 from tests.situations.test_situations import SCHEMA, table_of
 
 import cepheid
-from cepheid.engine import situations
-from cepheid.engine.events import KeyTable
-from cepheid.engine.situation_job import SituationJob
-from cepheid.engine.situation_snapshot import (
+from cepheid.errors import DataError
+from cepheid.expressions.columns import KeyTable
+from cepheid.framing import frame, unframe
+from cepheid.jobs.microbatch import live_job, turn
+from cepheid.jobs.work import Work
+from cepheid.kinds.situation import step as situations
+from cepheid.kinds.situation.job import SituationJob
+from cepheid.kinds.situation.snapshot import (
     FORMAT,
     situations_from_bytes,
     situations_to_bytes,
 )
-from cepheid.engine.situations import SituationState, finish_situations, step_situations
-from cepheid.errors import DataError
-from cepheid.framing import frame, unframe
-from cepheid.jobs.microbatch import live_job, turn
-from cepheid.jobs.work import Work
-from cepheid.planner.plan import Plan, pattern_plan, situation_plan
-from cepheid.runtime.local import run_table
+from cepheid.kinds.situation.step import SituationState, finish_situations, step_situations
+from cepheid.plans.plan import Plan, SituationPlan
+from cepheid.runtimes.local import run_table
 
 OVERLAPS = "PARTITION BY k DEFINE A AS a, B AS b PATTERN A overlaps;before B WITHIN 5 s"
 
@@ -39,7 +39,7 @@ def plan_of(text: str) -> Plan:
 @given(cases(), st.integers(1, 4))
 def test_a_restart_after_every_step_changes_nothing(case: Case, size: int) -> None:
     table, plan = table_of(case.events), plan_of(case.query)
-    job = SituationJob(situation_plan(plan))
+    job = SituationJob(SituationPlan.of(plan))
     state = SituationState.start(job)
     found = []
     for offset in range(0, max(len(table), 1), size):
@@ -47,13 +47,13 @@ def test_a_restart_after_every_step_changes_nothing(case: Case, size: int) -> No
         found.append(rows)
         state = situations_from_bytes(job, situations_to_bytes(job, state))
     found.append(finish_situations(job, state, table.schema)[1])
-    assert pa.concat_tables(found).to_pylist() == run_table(pattern_plan(plan), table).to_pylist()
+    assert pa.concat_tables(found).to_pylist() == run_table(plan, table).to_pylist()
 
 
 @given(cases(), st.integers(0, 3), st.integers(1, 4))
 def test_a_live_stream_gives_the_rows_of_a_batch(case: Case, delay: int, size: int) -> None:
     table, plan = table_of(case.events), plan_of(case.query)
-    results = run_table(pattern_plan(plan), table)
+    results = run_table(plan, table)
     work = Work.of(plan, table.schema, results.schema, 1, delay=delay * SECOND_US)
     data: bytes | None = None
     found = [results.schema.empty_table()]
@@ -73,8 +73,8 @@ def test_a_live_stream_gives_the_rows_of_a_batch(case: Case, delay: int, size: i
 
 def test_bytes_of_another_query_or_version_are_refused() -> None:
     job, other = (
-        SituationJob(situation_plan(plan_of(OVERLAPS))),
-        SituationJob(situation_plan(plan_of(f"{OVERLAPS} RETURN COUNT(A)"))),
+        SituationJob(SituationPlan.of(plan_of(OVERLAPS))),
+        SituationJob(SituationPlan.of(plan_of(f"{OVERLAPS} RETURN COUNT(A)"))),
     )
     data = situations_to_bytes(job, SituationState.start(job))
     with pytest.raises(DataError, match=r"E524.*another query"):
@@ -91,7 +91,7 @@ def test_bytes_under_another_unit_tie_breaker_or_time_are_refused(options: Any) 
     schema = SCHEMA.append(pa.field("at", pa.int64()))
     known: list[dict[str, Any]] = [{}, options]
     plans = [cepheid.query(OVERLAPS, **more).with_schema(schema).plan for more in known]
-    jobs = [SituationJob(situation_plan(plan)) for plan in plans]
+    jobs = [SituationJob(SituationPlan.of(plan)) for plan in plans]
     data = situations_to_bytes(jobs[0], SituationState.start(jobs[0]))
     with pytest.raises(DataError, match=r"E524.*another query"):
         situations_from_bytes(jobs[1], data)
@@ -107,10 +107,10 @@ def test_old_situations_and_idle_partitions_are_forgotten() -> None:
     events.sort(key=lambda e: int(str(e["ts"])))
     plan = plan_of(OVERLAPS)
     table = pa.Table.from_pylist(events, SCHEMA)
-    work = Work.of(plan, SCHEMA, run_table(pattern_plan(plan), table).schema, 1)
+    work = Work.of(plan, SCHEMA, run_table(plan, table).schema, 1)
     data, _ = turn(live_job(work), work, None, [table], None)
     data, outcome = turn(live_job(work), work, data, [], 1 << 60)
-    job = SituationJob(situation_plan(plan))
+    job = SituationJob(SituationPlan.of(plan))
     state = SituationState.start(job)
     for offset in range(0, len(table), 16):
         state, _ = step_situations(job, state, table.slice(offset, 16))
@@ -121,7 +121,7 @@ def test_old_situations_and_idle_partitions_are_forgotten() -> None:
 
 
 def test_events_out_of_order_are_refused() -> None:
-    job = SituationJob(situation_plan(plan_of(OVERLAPS)))
+    job = SituationJob(SituationPlan.of(plan_of(OVERLAPS)))
     state, _ = step_situations(job, SituationState.start(job), table_of([{"ts": 5}, {"ts": 6}]))
     with pytest.raises(DataError, match="E509"):
         step_situations(job, state, table_of([{"ts": 4}]))

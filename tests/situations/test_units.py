@@ -16,8 +16,8 @@ from tests.situations.test_situations import table_of
 
 import cepheid
 from cepheid.jobs.microbatch import live_job, turn
+from cepheid.jobs.ticks import TICKS_NS
 from cepheid.jobs.work import Work
-from cepheid.planner.ticks import TICKS_NS
 
 LISTED = "DEFINE X AS a AT LEAST 5 s SITUATIONS X"
 

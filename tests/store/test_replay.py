@@ -16,9 +16,8 @@ from tests.engine.comparison import numbered, same_rows, supported
 from tests.store.small_store import small_parts
 
 import cepheid
-from cepheid.planner.plan import pattern_plan
-from cepheid.runtime.local import run_table
-from cepheid.runtime.store_run import measure_store
+from cepheid.runtimes.local import run_table
+from cepheid.runtimes.store import measure_store
 from cepheid.store.event_store import EventStore
 from cepheid.testing.query_strategies import Case, cases
 from cepheid.testing.strategies import Event, streams
@@ -65,7 +64,7 @@ def check_case(case: Case, pieces: int, chosen: set[str], method: str) -> None:
     table = numbered(case.events)
     compiled = cepheid.query(case.query, schema=table.schema)
     assume(supported(compiled))
-    expected = run_table(pattern_plan(compiled.plan), table).to_pylist()
+    expected = run_table(compiled.plan, table).to_pylist()
     indexes = {name: True for name in sorted(chosen) if name in table.column_names}
     with small_parts(), tempfile.TemporaryDirectory() as folder:
         store = filled(folder, table, pieces, indexes)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tests.store.small_store import small_parts
 
 import cepheid
-from cepheid.runtime.store_run import measure_store
+from cepheid.runtimes.store import measure_store
 
 CONDITIONS = ("x > 3", "x > 8", "x < 0", "name = 'b'", "name = 'z'", "x BETWEEN 2 AND 4", "x <> 1")
 TEXTS = (

@@ -71,7 +71,7 @@ def test_figures_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     path = tmp_path / "here" / "rates.json"
     monkeypatch.setenv("CEPHEID_RATES", str(path))
     assert read_rates() == Rates()
-    with patch("cepheid.runtime.calibrate.ROWS", 1 << 14):
+    with patch("cepheid.runtimes.calibrate.ROWS", 1 << 14):
         code, text = run("calibrate")
     assert (code, text.splitlines()[-1].endswith(str(path))) == (0, True)
     found = read_rates()

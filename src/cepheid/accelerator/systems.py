@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cepheid.language import tree
 
 if TYPE_CHECKING:
-    from cepheid.engine.program import Program
+    from cepheid.kinds.trend.program.program import Program
 
 DIMENSION_MAX = 8
 """Rows of a matrix on the device; larger systems stay on the CPU."""

@@ -40,7 +40,7 @@ from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.console import complain, console_of, say, show
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
-from cepheid.planner.plan import trend_plan
+from cepheid.plans.plan import TrendPlan
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -364,7 +364,7 @@ def demo() -> None:
     compiled = {name: query(text) for name, text in bundled_queries()}
     for name, planned in compiled.items():
         choice = planned.plan.choice
-        semantics = trend_plan(planned.plan).semantics.value
+        semantics = TrendPlan.of(planned.plan).semantics.value
         table.add_row(name, semantics, choice.evaluator, choice.granularity, choice.time)
     console = console_of(stderr=False)
     console.print(table)

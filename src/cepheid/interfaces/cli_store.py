@@ -225,7 +225,7 @@ def _query_sql(text: str, store: Any, method: str, *, explain: bool) -> Any:
 def calibrate() -> None:
     """Measure what reading, looking up and running cost here, so that plans fit this machine."""
     from cepheid.api import query as compile_query
-    from cepheid.runtime.calibrate import measure_rates
+    from cepheid.runtimes.calibrate import measure_rates
     from cepheid.store.rates import write_rates
 
     rates = measure_rates(compile_query)

@@ -22,8 +22,7 @@ from cepheid.api import CompiledQuery
 from cepheid.events.files import find_files
 from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.interfaces.console import StandardOutput, cell, notify, say_data, show
-from cepheid.planner.plan import SelectPlan
-from cepheid.runtime.files import list_files, run_files
+from cepheid.runtimes.files import list_files, run_files
 from cepheid.workloads import Workload
 
 if TYPE_CHECKING:
@@ -35,12 +34,9 @@ ROWS_SHOWN_MAX = 50
 def named_inputs(compiled: CompiledQuery, inputs: list[str]) -> str | dict[str, str]:
     """Return the files of a query, by the names of its streams if it reads two."""
     plan = compiled.plan
-    if not isinstance(plan, SelectPlan):
+    if len(set(plan.streams)) < 2:
         return inputs[0]
-    select = plan.select
-    if len({stream.name for stream in select.streams}) == 1:
-        return inputs[0]
-    known = [stream.name for stream in select.streams]
+    known = list(plan.streams)
     pairs = [text.partition("=") for text in inputs]
     wrong = [
         text
@@ -57,7 +53,7 @@ def named_inputs(compiled: CompiledQuery, inputs: list[str]) -> str | dict[str, 
     return {name: files for name, _, files in pairs}
 
 
-def _run_select(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Table:
+def _run_streams(compiled: CompiledQuery, streams: dict[str, str]) -> pa.Table:
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         result: pa.Table = compiled.run(streams)
@@ -67,8 +63,8 @@ def _run_select(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Ta
 
 def run_query(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Table:
     """Run a query over the files that a pattern names, with progress on a terminal."""
-    if not isinstance(streams, str) or isinstance(compiled.plan, SelectPlan):
-        return _run_select(compiled, streams)
+    if not isinstance(streams, str):
+        return _run_streams(compiled, streams)
     files = find_files(streams)
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} events"), TimeElapsedColumn())
@@ -97,9 +93,9 @@ def run_rules(rules: Workload, pattern: str, master: str | None, *, engine: str)
 
 def _run_rules_with_spark(rules: Workload, pattern: str, master: str | None) -> pa.Table:
     """Return the rows of all rules, in the order of the rules, and each rule's by its windows."""
-    from cepheid.runtime import spark_session
-    from cepheid.runtime.scan import find_paths
-    from cepheid.runtime.spark_failures import clear_failures
+    from cepheid.runtimes.scan import find_paths
+    from cepheid.spark import session as spark_session
+    from cepheid.spark.failures import clear_failures
 
     find_paths(pattern)  # Starting Spark to find no file would take seconds.
     with spark_session.session(master) as spark:
@@ -114,7 +110,7 @@ def run_with_spark(
     compiled: CompiledQuery, pattern: str | dict[str, str], master: str | None
 ) -> pa.Table:
     """Run a query over files with Spark, with progress on a terminal."""
-    from cepheid.runtime import spark_session
+    from cepheid.spark import session as spark_session
 
     with _on_spark(compiled, pattern, master) as frame:
         return spark_session.collect(frame, compiled.plan)
@@ -126,9 +122,9 @@ def _on_spark(
 ) -> Iterator[DataFrame]:
     """Give the rows of a query over files as a DataFrame, with progress on a terminal."""
     # Spark takes a second to load, and most commands do not need it.
-    from cepheid.runtime import spark_session
-    from cepheid.runtime.scan import find_paths
-    from cepheid.runtime.spark_failures import clear_failures
+    from cepheid.runtimes.scan import find_paths
+    from cepheid.spark import session as spark_session
+    from cepheid.spark.failures import clear_failures
 
     for files in [pattern] if isinstance(pattern, str) else pattern.values():
         find_paths(files)  # Starting Spark to find no file would take seconds.
@@ -153,7 +149,7 @@ def write_matches_with_spark(
     compiled: CompiledQuery, pattern: str, master: str | None, kind: str, output: Path | None
 ) -> None:
     """List the matches of a query over files with Spark; they are never in memory together."""
-    from cepheid.runtime import spark_parts
+    from cepheid.spark import parts as spark_parts
 
     with _on_spark(compiled, pattern, master) as frame:
         if kind == "table":

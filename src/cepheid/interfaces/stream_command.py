@@ -19,11 +19,11 @@ from rich.table import Table
 from cepheid.api import CompiledQuery
 from cepheid.errors import DataError, Diagnostic
 from cepheid.interfaces.console import cell, say_data
-from cepheid.runtime import spark_session
-from cepheid.runtime.checkpoints import clear_unplanned
-from cepheid.runtime.spark_failures import clear_failures
-from cepheid.runtime.spark_stream import METRICS, delay_of
-from cepheid.runtime.spark_stream_tasks import COUNTS
+from cepheid.runtimes.checkpoints import clear_unplanned
+from cepheid.runtimes.spark.stream import METRICS, delay_of
+from cepheid.runtimes.spark.stream_tasks import COUNTS
+from cepheid.spark import session as spark_session
+from cepheid.spark.failures import clear_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from cepheid.errors import CepheidError
 from cepheid.interfaces.stream_command import Options, live_session, showing, source_of, start
-from cepheid.runtime.spark_failures import FAILURES, clear_error
+from cepheid.spark.failures import FAILURES, clear_error
 from cepheid.workloads import Workload
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.engine.events import Columns, read_times
-from cepheid.engine.tables import pack_table, unpack_table
-from cepheid.engine.versions import Format, misfit, read_state, write_state
+from cepheid.expressions.columns import Columns, read_times
 from cepheid.jobs.ordering import ordered
+from cepheid.jobs.state_format import Format, misfit, read_state, write_state
+from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.jobs.watermarks import watermark_after
 from cepheid.jobs.work import Work
-from cepheid.planner.plan import Plan
+from cepheid.plans.plan import Plan
 
 BUCKET = "bucket"
 BUCKET_VERSION = 4

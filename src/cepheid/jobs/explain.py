@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cepheid.errors import render_diagnostics
 from cepheid.jobs.kind import kind_of
-from cepheid.planner.plan import Plan
+from cepheid.plans.plan import Plan
 
 
 def explain_plan(plan: Plan, *, spark: bool = False) -> str:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
+from cepheid.jobs.explain_parts import Section, describe_columns
+from cepheid.jobs.explain_spark import describe_strategies
 from cepheid.language import tree
-from cepheid.planner.explain_parts import Section, describe_columns
-from cepheid.planner.explain_spark import describe_strategies
-from cepheid.planner.plan import Plan
-from cepheid.planner.strategies import Needs
+from cepheid.options import unused
+from cepheid.plans.needs import Needs
+from cepheid.plans.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,6 +63,16 @@ class Kind(ABC):
     @abstractmethod
     def live_job(self, work: Work) -> LiveJob[Any]:
         """Make what a bucket of a live stream does for a query."""
+
+    def with_evaluator(self, plan: Any, evaluator: str) -> Plan:
+        """Plan a query for another evaluator (E591 if the kind has one, ValueError if unfit)."""
+        del evaluator
+        unused("evaluator", f"{plan.what} has one evaluator")
+
+    def why_not_on_device(self, plan: Any) -> str:
+        """Tell why a query cannot run on a GPU in this process, or nothing if it can."""
+        del plan
+        return "only aggregates of matches run on a GPU"
 
     def keeps(self, plan: Any) -> Callable[[Any], Any] | None:
         """Give a function that marks the events of consequence in columns; None if all are."""

@@ -8,7 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from cepheid.jobs.kind import kind_of
-from cepheid.planner.plan import Plan
+from cepheid.plans.plan import Plan
 
 BATCH_ROWS = 1 << 18
 """Events of one step: large enough to hide the cost of a step, small enough for the caches."""

@@ -26,7 +26,7 @@ from cepheid.jobs.bucket import (
     write_bucket,
 )
 from cepheid.jobs.work import Work
-from cepheid.planner.plan import Plan
+from cepheid.plans.plan import Plan
 
 StateType = TypeVar("StateType")
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cepheid.engine.events import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
+from cepheid.expressions.columns import Columns, read_times
 from cepheid.kernels.columns import scan_times
-from cepheid.planner.plan import Plan
+from cepheid.plans.plan import Plan
 
 STEP_ROWS = 1 << 18
 """Events of one step: large enough to hide the cost of a step, small enough for the caches."""

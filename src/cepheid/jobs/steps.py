@@ -21,7 +21,7 @@ from cepheid.jobs.ordering import slices
 from cepheid.jobs.owned import Owned
 from cepheid.jobs.work import Work
 from cepheid.memory_limits import collect
-from cepheid.planner.plan import Plan
+from cepheid.plans.plan import Plan
 
 StateType = TypeVar("StateType")
 

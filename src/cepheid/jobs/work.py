@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from cepheid.events.nanoseconds import in_microseconds
 from cepheid.jobs.kind import Kind, kind_of
-from cepheid.planner.plan import Plan
+from cepheid.plans.plan import Plan
 
 
 class Work(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ by end, and every relation to a given situation is a range of them:
 
     before | meets | started before, goes on after its start | same start | inside | met by | after
 
-Relations have the numbers of ``planner/situation_plan.py``: 0 before, 1 meets, 2 to 4 started
+Relations have the numbers of ``plans/situations.py``: 0 before, 1 meets, 2 to 4 started
 earlier, 5 to 7 started together, 8 to 10 started inside, 11 met by, 12 after.
 """
 

@@ -1,14 +1,1 @@
-"""The table of all kinds of query; a new one is a module here and a line below."""
-
-from __future__ import annotations
-
-from cepheid.jobs.kind import Kind, register
-from cepheid.kinds.row_pattern import RowPatternKind
-from cepheid.kinds.selection import SelectKind
-from cepheid.kinds.situation import SituationKind
-from cepheid.kinds.trend import TrendKind
-
-KINDS: tuple[Kind, ...] = (TrendKind(), SituationKind(), SelectKind(), RowPatternKind())
-
-for _kind in KINDS:
-    register(_kind)
+"""Kinds of query; a new one is a folder here and a line in the table."""

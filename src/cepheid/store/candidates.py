@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.planner.thresholds import Threshold
+from cepheid.patterns.thresholds import Threshold
 from cepheid.store.blocks import Blocks, Summary, is_summarised, is_summed, text_key
 from cepheid.store.manifest import Segment
 from cepheid.store.secondary import JOINT, Hits, parts_of

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from cepheid.planner.required import Required
+from cepheid.patterns.required import Required
 from cepheid.store.candidates import Axis, Found, Stretches, SymbolSource, united
 from cepheid.store.cost import SymbolCost
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from cepheid.events.nanoseconds import PER_MICROSECOND, is_nanoseconds
 from cepheid.language import tree
-from cepheid.planner.thresholds import Threshold, read_threshold
+from cepheid.patterns.thresholds import Threshold, read_threshold
 from cepheid.store.candidates import SymbolSource
 from cepheid.store.cost import StreamSize, replay_cost
 from cepheid.store.rates import read_rates

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.planner.plan import WindowKind, WindowPlan
+from cepheid.plans.plan import WindowKind, WindowPlan
 from cepheid.store.candidates import Stretches
 from cepheid.store.snapshot import Cover
 from cepheid.store.times import Times

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.planner.distances import BEYOND, Gap, Shape, between, only
-from cepheid.planner.plan import WindowKind, WindowPlan
-from cepheid.planner.required import Required
-from cepheid.planner.thresholds import Threshold
+from cepheid.patterns.distances import BEYOND, Gap, Shape, between, only
+from cepheid.patterns.required import Required
+from cepheid.patterns.thresholds import Threshold
+from cepheid.plans.plan import WindowKind, WindowPlan
 from cepheid.store.candidates import Axis, Stretches, SymbolSource, sorted_stretches
 from cepheid.store.chains import Chain, costs_of, find_symbol
 from cepheid.store.places import Places, in_order

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cepheid.engine.expression_code import evaluate_vector, true_mask
-from cepheid.engine.vectors import Vector, vector_of
 from cepheid.errors import DataError, Span
+from cepheid.expressions.evaluate import evaluate_vector, true_mask
+from cepheid.expressions.vectors import Vector, vector_of
 from cepheid.language import tree
 from cepheid.language.formatter import format_expression
 from cepheid.testing.oracle_expressions import Leaf, Value, evaluate_expression

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cepheid.engine.events import Columns, KeyTable
-from cepheid.engine.key_values import KeyValues
-from cepheid.engine.tables import table_from_bytes, table_to_bytes
 from cepheid.errors import DataError
+from cepheid.expressions.columns import Columns, KeyTable
+from cepheid.expressions.key_values import KeyValues
+from cepheid.jobs.tables import table_from_bytes, table_to_bytes
 
 BIG = 2**40
 KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.engine.test_expression_code import Columns, check, evaluate
 
-from cepheid.engine.expression_code import evaluate_vector, true_mask
-from cepheid.engine.vectors import Vector, constant, vector_of
 from cepheid.errors import DataError
+from cepheid.expressions.evaluate import evaluate_vector, true_mask
+from cepheid.expressions.vectors import Vector, constant, vector_of
 from cepheid.language import tree
 from cepheid.language.parser import parse
 from cepheid.testing.oracle_expressions import round_half_up

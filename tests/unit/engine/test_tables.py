@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cepheid.engine.tables import KINDS_MAX, pack_table, table_to_bytes, unpack_table
+from cepheid.jobs.tables import KINDS_MAX, pack_table, table_to_bytes, unpack_table
 
 INTEGERS: dict[str, Any] = {
     "int64": st.integers(-(2**63), 2**63 - 1),

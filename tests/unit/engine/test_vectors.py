@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cepheid.engine.vectors import Vector, constant, full_length, map_texts, vector_of
 from cepheid.errors import DataError
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.vectors import Vector, constant, full_length, map_texts, vector_of
 
 DAY_US = 86_400_000_000
 WHOLE = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32()]

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cepheid
-from cepheid.engine.vectors import Vector, compare, vector_of
 from cepheid.errors import DataError
 from cepheid.events.constants import loses_digits
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.vectors import Vector, compare, vector_of
 
 OPERATORS = ("=", "<>", "<", "<=", ">", ">=")
 LONG = ("12345678901234567890.10", "12345678901234567890.11", "12345678901234567890.12")

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cepheid
+from cepheid.kinds.situation.feasible import FINISHED_BY, FINISHES, Patience, is_possible
 from cepheid.language import tree
-from cepheid.planner.feasible import FINISHED_BY, FINISHES, Patience, is_possible
-from cepheid.planner.situation_plan import NUMBERS, SituationDefinition
+from cepheid.plans.situations import NUMBERS, SituationDefinition
 
 HERE = cepheid.errors.Span(0, 0)
 TRUE = tree.Word(span=HERE, text="x")

@@ -6,9 +6,9 @@ import pytest
 
 from cepheid.api import query
 from cepheid.errors import DIAGNOSTICS_MAX, BindError
+from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
 from cepheid.language.parser import parse
-from cepheid.planner.plan import Plan, trend_plan
-from cepheid.planner.rewrite import rewrite_pattern
+from cepheid.plans.plan import Plan, TrendPlan
 
 
 def plan(text: str) -> Plan:
@@ -37,7 +37,7 @@ def test_ten_warnings_are_kept_of_many() -> None:
 
 
 def test_many_optional_parts_between_negations() -> None:
-    template = trend_plan(
+    template = TrendPlan.of(
         plan(f"RETURN COUNT(*) PATTERN SEQ({numbered('A#?, NOT N#', 30)}, Z)")
     ).patterns[0]
     # Each NOT leads, when nothing stood before it, or stands between.
@@ -51,7 +51,7 @@ def test_the_number_of_negations_has_a_limit() -> None:
 
 
 def test_negations_that_decide_nothing_have_no_limit_of_their_own() -> None:
-    template = trend_plan(
+    template = TrendPlan.of(
         plan(f"RETURN COUNT(*) PATTERN SEQ(A, {numbered('NOT N#', 20)}, B)")
     ).patterns[0]
     assert [(edge.clear, edge.hit) for edge in template.edges] == [((), ()), (tuple(range(20)), ())]
@@ -60,7 +60,7 @@ def test_negations_that_decide_nothing_have_no_limit_of_their_own() -> None:
 def test_negations_that_all_derivations_ask_for_decide_nothing() -> None:
     text = f"RETURN COUNT(*) PATTERN SEQ(A, {numbered('NOT N#', 9)}, B OR SEQ(NOT M, B))"
     # Only M tells the two ways to B apart.
-    assert {len(edge.hit) for edge in trend_plan(plan(text)).patterns[0].edges} == {0, 1}
+    assert {len(edge.hit) for edge in TrendPlan.of(plan(text)).patterns[0].edges} == {0, 1}
 
 
 def test_the_number_of_edges_has_a_limit() -> None:
@@ -79,7 +79,7 @@ def test_loops_around_loops_with_negation_are_built() -> None:
     pattern = "A?"
     for number in range(20):
         pattern = f"(SEQ({pattern}, NOT N{number}, B{number}?))+"
-    assert trend_plan(plan(f"RETURN COUNT(*) PATTERN {pattern}")).patterns[0].recursive
+    assert TrendPlan.of(plan(f"RETURN COUNT(*) PATTERN {pattern}")).patterns[0].recursive
 
 
 def test_min_length_is_blamed_if_the_pattern_fits_without() -> None:
@@ -92,7 +92,7 @@ def test_min_length_is_blamed_if_the_pattern_fits_without() -> None:
 
 
 def test_repeated_variables_of_many_states() -> None:
-    columns = trend_plan(
+    columns = TrendPlan.of(
         plan("RETURN A.x, B.x PATTERN SEQ(A+, B) MIN LENGTH 1000 WITHIN 5 s")
     ).output.columns
     assert [column.repeated for column in columns] == [True, False]
@@ -100,7 +100,7 @@ def test_repeated_variables_of_many_states() -> None:
 
 def test_a_variable_in_two_places_is_repeated() -> None:
     text = "RETURN A.x, B.x, C.x PATTERN SEQ(A, B, A, C?) OR SEQ(C, B) WITHIN 5 s"
-    columns = trend_plan(plan(text)).output.columns
+    columns = TrendPlan.of(plan(text)).output.columns
     assert [column.repeated for column in columns] == [True, False, False]
 
 

@@ -7,8 +7,8 @@ import pytest
 from cepheid.api import query
 from cepheid.errors import BindError
 from cepheid.jobs.explain import explain_plan
-from cepheid.planner.granularity import numbers_per_state
-from cepheid.planner.plan import Plan, trend_plan
+from cepheid.kinds.trend.planning.granularity import numbers_per_state
+from cepheid.plans.plan import Plan, TrendPlan
 
 
 def plan(text: str, **options: object) -> Plan:
@@ -17,7 +17,7 @@ def plan(text: str, **options: object) -> Plan:
 
 def test_aggregates_whose_names_join_alike_stay_apart() -> None:
     text = "RETURN SUM(A.b_c) AS x, SUM(A_b.c) AS y PATTERN SEQ(A, A_b) HAVING SUM(A_b.c) > 1"
-    output = trend_plan(plan(text)).output
+    output = TrendPlan.of(plan(text)).output
     what = {column.name: (column.variable, column.attribute) for column in output.aggregates}
     named = {column.name: what[column.aggregate or ""] for column in output.columns}
     assert named == {"x": ("A", "b_c"), "y": ("A_b", "c")}
@@ -31,7 +31,7 @@ def test_result_columns_whose_names_join_alike_need_as() -> None:
 
 def test_having_may_use_the_name_of_a_group() -> None:
     text = "RETURN sector AS s, COUNT(*) PATTERN A GROUP-BY sector HAVING s = 'x'"
-    assert trend_plan(plan(text)).output.having is not None
+    assert TrendPlan.of(plan(text)).output.having is not None
     schema = {"ts": "timestamp", "type": "string", "sector": "int"}
     with pytest.raises(BindError, match="E206"):
         query(text, schema=schema)
@@ -47,7 +47,7 @@ def test_matches_read_every_column() -> None:
 
 
 def test_window_names_are_free_without_a_window() -> None:
-    columns = trend_plan(plan("RETURN COUNT(*) AS window_end PATTERN A")).output.columns
+    columns = TrendPlan.of(plan("RETURN COUNT(*) AS window_end PATTERN A")).output.columns
     assert [column.name for column in columns] == ["window_end"]
 
 
@@ -56,7 +56,7 @@ def test_window_names_are_free_without_a_window() -> None:
     [("COUNT(*)", 1), ("SUM(A.x)", 3), ("AVG(A.x)", 3), ("SUM(A.x), AVG(A.x), MIN(A.x)", 4)],
 )
 def test_sums_count_their_values_too(returns: str, numbers: int) -> None:
-    assert numbers_per_state(trend_plan(plan(f"RETURN {returns} PATTERN A")).output) == numbers
+    assert numbers_per_state(TrendPlan.of(plan(f"RETURN {returns} PATTERN A")).output) == numbers
 
 
 def test_explain_says_when_it_lists_some_steps_only() -> None:

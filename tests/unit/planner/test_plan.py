@@ -7,19 +7,19 @@ from tests.queries import PAPER_QUERIES, VALID_QUERIES
 
 from cepheid.api import query
 from cepheid.jobs.explain import explain_mermaid
+from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
 from cepheid.language.formatter import format_expression, format_pattern
 from cepheid.language.parser import parse
-from cepheid.planner.plan import (
+from cepheid.plans.plan import (
     Evaluator,
     Granularity,
     OutputKind,
     Plan,
     SelectPlan,
+    TrendPlan,
     WindowKind,
-    trend_plan,
 )
-from cepheid.planner.rewrite import rewrite_pattern
-from cepheid.planner.template import START
+from cepheid.plans.template import START
 
 
 def plan(text: str, **options: object) -> Plan:
@@ -73,9 +73,9 @@ def test_leading_negation_of_greta_q3_sees_the_whole_segment() -> None:
     assert q3.partition.attributes == ("segment",)
     (partial,) = q3.partition.partial
     assert (partial.attribute, partial.variables) == ("vehicle", ("P",))
-    (guard,) = trend_plan(q3).patterns[0].guards
+    (guard,) = TrendPlan.of(q3).patterns[0].guards
     assert guard.place == "leading"
-    assert [e.clear for e in trend_plan(q3).patterns[0].edges if e.source == START] == [(0,)]
+    assert [e.clear for e in TrendPlan.of(q3).patterns[0].edges if e.source == START] == [(0,)]
 
 
 def test_predicates_are_sorted_by_kind() -> None:
@@ -84,12 +84,12 @@ def test_predicates_are_sorted_by_kind() -> None:
         "AND (b.x < NEXT(b).x AND COUNT(b) > 2) AND LAST(b).x > a.x WITHIN 5 s"
     )
     result = plan(text)
-    assert [p.variable for p in trend_plan(result).local] == ["a", None]
-    assert [(e.prev_variable, e.next_variable) for e in trend_plan(result).edges] == [
+    assert [p.variable for p in TrendPlan.of(result).local] == ["a", None]
+    assert [(e.prev_variable, e.next_variable) for e in TrendPlan.of(result).edges] == [
         ("a", "b"),
         ("b", "b"),
     ]
-    assert [format_expression(p.expression) for p in trend_plan(result).globals] == [
+    assert [format_expression(p.expression) for p in TrendPlan.of(result).globals] == [
         "COUNT(b) > 2",
         "LAST(b).x > a.x",
     ]
@@ -97,9 +97,9 @@ def test_predicates_are_sorted_by_kind() -> None:
 
 def test_order_of_writing_decides_only_if_both_orders_can_be() -> None:
     forward = plan("RETURN COUNT(*) PATTERN SEQ(A, B) WHERE B.x > A.x WITHIN 5 s")
-    assert (trend_plan(forward).edges[0].prev_variable, forward.warnings) == ("A", ())
+    assert (TrendPlan.of(forward).edges[0].prev_variable, forward.warnings) == ("A", ())
     both = plan("RETURN COUNT(*) PATTERN (SEQ(A, B))+ WHERE B.x > A.x WITHIN 5 s")
-    assert trend_plan(both).edges[0].prev_variable == "B"
+    assert TrendPlan.of(both).edges[0].prev_variable == "B"
     assert [w.code for w in both.warnings] == ["W302"]
 
 
@@ -113,14 +113,14 @@ def test_order_of_writing_decides_only_if_both_orders_can_be() -> None:
     ],
 )
 def test_windows(clause: str, kind: WindowKind, numbers: tuple[int, ...]) -> None:
-    window = trend_plan(plan(f"RETURN COUNT(*) PATTERN A {clause}")).window
+    window = TrendPlan.of(plan(f"RETURN COUNT(*) PATTERN A {clause}")).window
     seconds = (window.within, window.slide, window.pane)
     assert window.kind is kind
     assert (*(length // 1_000_000 for length in seconds), window.overlap) == numbers
 
 
 def test_count_windows() -> None:
-    window = trend_plan(plan("RETURN COUNT(*) PATTERN A WITHIN 10 EVENTS SLIDE 4 EVENTS")).window
+    window = TrendPlan.of(plan("RETURN COUNT(*) PATTERN A WITHIN 10 EVENTS SLIDE 4 EVENTS")).window
     assert (window.kind, window.within, window.slide) == (WindowKind.COUNT, 10, 4)
 
 
@@ -129,7 +129,7 @@ def test_result_columns_have_the_documented_names() -> None:
         "RETURN k, COUNT(*), COUNT(A), SUM(A.x), AVG(A.x), MIN(A.x) AS least, MAX(A.a.b), "
         "LOG2(COUNT(*)) PATTERN A+ GROUP-BY k HAVING SUM(A.y) > 1 AND least < 5 AND count > 1"
     )
-    output = trend_plan(plan(text)).output
+    output = TrendPlan.of(plan(text)).output
     assert output.kind is OutputKind.AGGREGATES
     assert [c.name for c in output.columns] == [
         *("k", "count", "count_A", "sum_A_x", "avg_A_x", "least", "max_A_a.b", "log2_count")
@@ -138,7 +138,7 @@ def test_result_columns_have_the_documented_names() -> None:
 
 
 def test_attributes_of_repeated_variables_are_lists() -> None:
-    columns = trend_plan(plan("RETURN a.x, b.x PATTERN SEQ(A a, B b+) WITHIN 5 s")).output.columns
+    columns = TrendPlan.of(plan("RETURN a.x, b.x PATTERN SEQ(A a, B b+) WITHIN 5 s")).output.columns
     assert [(c.name, c.repeated) for c in columns] == [("a_x", False), ("b_x", True)]
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from cepheid.api import query
 from cepheid.events.schema import ValueKind
 from cepheid.events.schema import kind_of as kind_named
+from cepheid.expressions.value_types import Typing, family_of
+from cepheid.kinds.trend.planning.explain import format_separation
 from cepheid.language import tree
-from cepheid.planner.explain_trends import format_separation
-from cepheid.planner.findings import Findings
-from cepheid.planner.plan import EdgePredicate, trend_plan
-from cepheid.planner.value_types import Typing, family_of
+from cepheid.language.findings import Findings
+from cepheid.plans.plan import EdgePredicate, TrendPlan
 from cepheid.testing.oracle_expressions import Leaf, Value, evaluate_expression
 
 SCHEMA = {
@@ -33,7 +33,7 @@ SCHEMA = {
 
 def edges(where: str, *, schema: dict[str, str] | None = SCHEMA) -> tuple[EdgePredicate, ...]:
     compiled = query(f"RETURN COUNT(*) PATTERN S+ WHERE {where} WITHIN 9 s", schema=schema)
-    return trend_plan(compiled.plan).edges
+    return TrendPlan.of(compiled.plan).edges
 
 
 @pytest.mark.parametrize(

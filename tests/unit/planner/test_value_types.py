@@ -7,7 +7,7 @@ import pytest
 from cepheid.api import query
 from cepheid.errors import BindError
 from cepheid.events.schema import ValueKind
-from cepheid.planner.value_types import arithmetic_kind, widest_kind
+from cepheid.expressions.value_types import arithmetic_kind, widest_kind
 
 SCHEMA = {"ts": "timestamp", "type": "string", "n": "bigint", "x": "double", "s": "string"}
 INTEGER, DOUBLE, TEXT = ValueKind.INTEGER, ValueKind.DOUBLE, ValueKind.TEXT

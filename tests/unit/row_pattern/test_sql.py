@@ -13,8 +13,8 @@ import pytest
 from tests.row_pattern.ticks import run_on_ticks, ticks
 
 import cepheid
-from cepheid.row_pattern import find
-from cepheid.row_pattern.statement import read_statement
+from cepheid.kinds.row_pattern import find
+from cepheid.kinds.row_pattern.statement import read_statement
 
 FALL = "PATTERN (A B+) DEFINE B AS price < PREV(price)"
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from cepheid.errors import BindError, CepheidError, DataError
-from cepheid.row_pattern import tree
-from cepheid.row_pattern.expressions import parse_expression
-from cepheid.row_pattern.lexer import tokenize
-from cepheid.row_pattern.reader import Reader
-from cepheid.row_pattern.values import evaluate
+from cepheid.kinds.row_pattern import tree
+from cepheid.kinds.row_pattern.expressions import parse_expression
+from cepheid.kinds.row_pattern.lexer import tokenize
+from cepheid.kinds.row_pattern.reader import Reader
+from cepheid.kinds.row_pattern.values import evaluate
 
 NAN = float("nan")
 MOMENT = dt.datetime(2026, 1, 31, 13, 30, 15)

@@ -1,0 +1,1 @@
+"""Expressions: one meaning, several ways to evaluate them."""

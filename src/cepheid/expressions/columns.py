@@ -1,0 +1,312 @@
+"""Arrow batch in, arrays of a kernel out: times, keys, classes, weights and value keys.
+
+Everything here is a handful of passes over whole columns; nothing is done event by event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Never
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.errors import DataError, Diagnostic, suggest_names
+from cepheid.events.nanoseconds import is_nanoseconds
+from cepheid.events.schema import ValueKind
+from cepheid.events.temporal import TIME_MAX
+from cepheid.expressions.evaluate import true_mask
+from cepheid.expressions.key_values import KeyValues, join, take_apart
+from cepheid.expressions.vectors import Vector, vector_of
+from cepheid.kernels.columns import look_up, order_keys
+from cepheid.language import tree
+from cepheid.plans.plan import TrendPlan
+
+NO_VALUE = np.iinfo(np.int64).max
+_NAN_KEY = NO_VALUE - 1
+
+
+class EventArrays(NamedTuple):
+    """The events of a batch that belong to a partition, in the order of time."""
+
+    ts: NDArray[np.int64]
+    key: NDArray[np.int64]
+    bits: NDArray[Any]
+    weights: NDArray[Any]
+    values: NDArray[np.int64]
+
+    def take(self, rows: NDArray[Any] | slice) -> EventArrays:
+        """Return some of the events."""
+        # Kernels are compiled for rows that lie one after another, as indexing leaves them not.
+        chosen = np.arange(len(self.ts))[rows]
+        return EventArrays(
+            self.ts[rows],
+            self.key[rows],
+            self.bits[rows],
+            np.take(self.weights, chosen, axis=1),
+            np.take(self.values, chosen, axis=1),
+        )
+
+
+class Columns:
+    """The columns of a batch as vectors, each made once; dotted names reach into structures."""
+
+    def __init__(self, batch: pa.Table) -> None:
+        self.batch = batch
+        self._vectors: dict[str, Vector] = {}
+        self._ticks: dict[str, Vector] = {}
+        self._masks: dict[tree.Expression, NDArray[np.bool_]] = {}
+        self._encoded: dict[str, Any] = {}
+        self._numbers: dict[int, tuple[KeyTable, NDArray[np.int64]]] = {}
+
+    def vector(self, name: str) -> Vector:
+        """Return a column as a vector, or say which columns there are."""
+        if name not in self._vectors:
+            self._vectors[name] = vector_of(self.arrow(name), name=name)
+        return self._vectors[name]
+
+    def ticks(self, name: str) -> Vector:
+        """Return a column of times as a vector of whole numbers, nanoseconds as such."""
+        column = self.arrow(name)
+        if not is_nanoseconds(column.type):
+            return self.vector(name)
+        if name not in self._ticks:
+            self._ticks[name] = vector_of(column.cast(pa.int64()))._replace(
+                kind=ValueKind.TIMESTAMP
+            )
+        return self._ticks[name]
+
+    def mask(self, expression: tree.Expression) -> NDArray[np.bool_]:
+        """Return for which events a local predicate is true; queries that share columns ask once.
+
+        What the variable is called must not matter (``without_variable``).
+        """
+        if expression not in self._masks:
+
+            def lookup(attribute: tree.Attribute) -> Vector:
+                return self.vector(attribute.attribute.text)
+
+            self._masks[expression] = true_mask(expression, lookup, len(self.batch))
+        return self._masks[expression]
+
+    def encoded(self, name: str) -> Any:
+        """Return a column as texts with a dictionary."""
+        if name not in self._encoded:
+            column: Any = self.arrow(name)
+            if not pa.types.is_dictionary(column.type):
+                column = column.cast(pa.string()).dictionary_encode()
+            self._encoded[name] = column
+        return self._encoded[name]
+
+    def numbers(self, keys: KeyTable) -> NDArray[np.int64]:
+        """Return the number of every event's key; queries that share columns and keys ask once."""
+        if id(keys) not in self._numbers:
+            self._numbers[id(keys)] = (keys, keys.number(self))
+        return self._numbers[id(keys)][1]
+
+    def arrow(self, name: str) -> pa.ChunkedArray[Any]:
+        """Return a column as it came."""
+        if name in self.batch.column_names:
+            return self.batch.column(name)
+        outer, _, inner = name.partition(".")
+        if inner and outer in self.batch.column_names:
+            flat = self.batch.select([outer]).flatten()
+            for _ in inner.split(".")[1:]:
+                flat = flat.flatten()
+            if name in flat.column_names:
+                return flat.column(name)
+        helps = (suggest_names(name, self.batch.column_names, owner="the input"),)
+        raise DataError([Diagnostic("E505", f"the input has no column `{name}`", helps=helps)])
+
+
+def read_times(columns: Columns, name: str) -> NDArray[np.int64]:
+    """Return the times of a batch: microseconds, or nanoseconds or whole numbers as they came."""
+    vector = columns.ticks(name)
+    known = (ValueKind.TIMESTAMP, ValueKind.DATE, ValueKind.INTEGER)
+    if vector.kind not in known and len(columns.batch):
+        message = f"the time column `{name}` is of kind {vector.kind.value}, not a time"
+        helps = ("use a timestamp, a date, or whole microseconds",)
+        raise DataError([Diagnostic("E506", message, helps=helps)])
+    if vector.valid is not None and not vector.valid.all():
+        row = int(np.flatnonzero(~vector.valid)[0])
+        message = f"the time column `{name}` is NULL in row {row}"
+        helps = ("leave out events without a time",)
+        raise DataError([Diagnostic("E506", message, helps=helps)])
+    times = np.asarray(vector.data, np.int64)
+    if len(times) and not (times.min() >= -TIME_MAX and times.max() <= TIME_MAX):
+        row = int(np.flatnonzero((times < -TIME_MAX) | (times > TIME_MAX))[0])
+        message = f"the time {times[row]} in row {row} of `{name}` is too far from 1970"
+        helps = ("use a coarser unit of time, or leave such events out",)
+        raise DataError([Diagnostic("E517", message, helps=helps)])
+    return times
+
+
+def read_bits(
+    columns: Columns, plan: TrendPlan, variables: list[str], types: list[str]
+) -> NDArray[Any]:
+    """Return for every event the set of variables that it may take, as bits (§2.4, §4.1)."""
+    length = len(columns.batch)
+    local: dict[str, list[tree.Expression]] = {name: [] for name in variables}
+    for predicate in plan.local:
+        for name in [predicate.variable] if predicate.variable else variables:
+            local[name].append(without_variable(predicate.expression))
+    bits = type_bits(columns, plan.type, types, length)
+    for number, name in enumerate(variables):
+        for expression in local[name]:
+            bits[~columns.mask(expression)] &= ~bits.dtype.type(1 << number)
+    return bits
+
+
+def type_bits(
+    columns: Columns, type_column: str | None, types: list[str], length: int
+) -> NDArray[Any]:
+    """Return the variables that fit an event's type; without types, all of them (§1.2)."""
+    every = (1 << len(types)) - 1
+    # Few variables fit into a byte, and bytes are quick to read.
+    dtype = np.uint8 if len(types) <= 8 else np.int64
+    if type_column is None or type_column not in columns.batch.column_names:
+        return np.full(length, every, dtype)
+    bits = np.zeros(length, dtype)
+
+    def fits(name: str) -> int:
+        return sum(1 << n for n, t in enumerate(types) if t == name)
+
+    look_up_types(columns.encoded(type_column), fits, bits)
+    return bits
+
+
+def look_up_types(column: Any, number: Callable[[str], int], out: NDArray[Any]) -> None:
+    """Give every event the number of its type, 0 where it has none."""
+    offset = 0
+    for chunk in column.chunks:
+        names = chunk.dictionary.to_pylist()
+        table = np.array([*(number(str(name)) for name in names), 0], out.dtype)
+        indices = chunk.indices
+        if indices.null_count:
+            indices = indices.cast(pa.int64()).fill_null(len(names))
+        end = offset + len(chunk)
+        look_up(indices.to_numpy(zero_copy_only=False), table, out[offset:end])
+        offset = end
+
+
+class KeyTable:
+    """Numbers the values of the partition attributes, densely, as they appear."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(names)
+        self._columns = [KeyValues(name) for name in self.names]
+        # Keys of several attributes are pairs: the number of those so far, and of the next.
+        self._pairs = [KeyValues() for _ in self.names[1:]]
+
+    def __len__(self) -> int:
+        if not self.names:
+            return 1
+        return len(self._pairs[-1] if self._pairs else self._columns[0])
+
+    def copy(self) -> KeyTable:
+        """Return a table that can grow on its own."""
+        other = KeyTable(self.names)
+        other._columns = [column.copy() for column in self._columns]
+        other._pairs = [pairs.copy() for pairs in self._pairs]
+        return other
+
+    def arrays(self) -> list[Any]:
+        """Return for every attribute the values of all keys, in the order of their numbers."""
+        if not self.names or not len(self):
+            return [pa.array([]) for _ in self.names]
+        places = []
+        number = np.arange(len(self))
+        for pairs in reversed(self._pairs):
+            left, right = take_apart(pairs.known)
+            places.append(right[number])
+            number = left[number]
+        places.append(number)
+        return [
+            column.known.take(pa.array(place))
+            for column, place in zip(self._columns, reversed(places), strict=True)
+        ]
+
+    @property
+    def values(self) -> list[tuple[Any, ...]]:
+        """Return all keys as Python objects, for where there are few."""
+        if not self.names:
+            return [()]
+        return list(zip(*(array.to_pylist() for array in self.arrays()), strict=True))
+
+    def take(self, numbers: NDArray[np.int64]) -> KeyTable:
+        """Return a table of some of the keys, which get their places in this list as numbers."""
+        other = KeyTable(self.names)
+        other.restore([array.take(pa.array(numbers)) for array in self.arrays()])
+        return other
+
+    def restore(self, arrays: Iterable[Any]) -> None:
+        """Give keys their numbers again, in the order in which they had them before."""
+        numbers = [c.add(array) for c, array in zip(self._columns, arrays, strict=True)]
+        for pairs, right in zip(self._pairs, numbers[1:], strict=True):
+            numbers[0] = pairs.add(pa.array(join(numbers[0], right)))
+
+    def number(self, columns: Columns) -> NDArray[np.int64]:
+        """Return the number of every event's key, -1 where a value is NULL (§4.2)."""
+        if not self.names:
+            return np.zeros(len(columns.batch), np.int64)
+        number = self._columns[0].number(columns.arrow(self.names[0]))
+        for pairs, column in zip(self._pairs, self._columns[1:], strict=True):
+            number = pairs.add_pairs(number, column.number(columns.arrow(column.name)))
+        return number
+
+
+def value_keys(
+    vector: Vector, *, largest: bool, bound: Callable[[], NDArray[np.bool_]] | None = None
+) -> NDArray[np.int64]:
+    """Return whole numbers in the order of a vector's values, NO_VALUE for NULL.
+
+    For the largest value the order is turned round, so that a kernel looks for the least only.
+    ``bound`` tells which events can be in a match, if others do not count.
+
+    Raises
+    ------
+    DataError
+        E504 if a whole number would be taken for NULL.
+    """
+    if vector.numbers.dtype == np.float64:
+        keys = np.empty(len(vector.numbers), np.int64)
+        order_keys(np.ascontiguousarray(vector.numbers).view(np.int64), largest, keys)
+    else:
+        keys = np.asarray(vector.numbers, np.int64)
+        keys = ~keys if largest else keys
+        taken = keys == NO_VALUE
+        if vector.valid is not None:
+            taken &= vector.valid
+        if taken.any() and (bound is None or (taken & bound()).any()):
+            _refuse_no_value(largest=largest)
+    return keys if vector.valid is None else np.where(vector.valid, keys, np.int64(NO_VALUE))
+
+
+def _refuse_no_value(*, largest: bool) -> Never:
+    name, number = ("MAX", "-2^63") if largest else ("MIN", "2^63 - 1")
+    message = f"{name} cannot tell {number} from NULL, and a value is {number}"
+    helps = ("leave such events out, or cast the column to DOUBLE",)
+    raise DataError([Diagnostic("E504", message, helps=helps)])
+
+
+def values_of_keys(keys: NDArray[np.int64], *, largest: bool, double: bool) -> NDArray[Any]:
+    """Return the values that keys stand for; NO_VALUE gives anything."""
+    plain = ~keys if largest else keys
+    if not double:
+        return plain
+    raw = np.where(plain < 0, plain ^ np.int64(NO_VALUE), plain)
+    return np.where(plain == _NAN_KEY, np.nan, raw.view(np.float64))
+
+
+def without_variable(expression: tree.Expression) -> tree.Expression:
+    """Return a local predicate with ``_`` in the place of its variable."""
+
+    def forget(node: tree.Node) -> tree.Node:
+        if isinstance(node, tree.Attribute):
+            name = msgspec.structs.replace(node.variable, text="_")
+            return msgspec.structs.replace(node, variable=name)
+        return node
+
+    return tree.transform(expression, forget)

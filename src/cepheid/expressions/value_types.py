@@ -1,0 +1,347 @@
+"""Expression in, kind of its value out, with a diagnostic where operands do not fit.
+
+Without a schema attributes are UNKNOWN, which fits everywhere: those checks wait for the data.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from cepheid.errors import suggest_names
+from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
+from cepheid.language import tree
+from cepheid.language.findings import Findings
+from cepheid.language.formatter import format_expression
+
+KindOf = Callable[[tree.Attribute | tree.Aggregate | tree.Word], ValueKind]
+"""Looks up the kind of a name."""
+
+_B, _I, _D, _T = ValueKind.BOOLEAN, ValueKind.INTEGER, ValueKind.DOUBLE, ValueKind.TEXT
+_UNKNOWN = ValueKind.UNKNOWN
+_NUMBER = NUMERIC | {_UNKNOWN}
+_TEXT = frozenset({_T, _UNKNOWN})
+_WHOLE = frozenset({_I, _UNKNOWN})
+_NOT_COMPUTED = frozenset({_T, _B, ValueKind.OTHER})
+
+
+class Function(NamedTuple):
+    """A scalar function: its arguments and its result.
+
+    ``takes`` are the kinds of all arguments; None: any kinds of one family. ``whole`` is the number
+    of the first argument from which on whole numbers are needed. ``gives`` is the kind of the
+    result; None: the widest kind of the arguments.
+    """
+
+    least: int
+    most: int | None
+    takes: frozenset[ValueKind] | None
+    gives: ValueKind | None
+    usage: str
+    whole: int | None = None
+
+
+FUNCTIONS = {
+    "ABS": Function(1, 1, _NUMBER, None, "ABS(number)"),
+    "ROUND": Function(1, 2, _NUMBER, None, "ROUND(number, digits)", 1),
+    # Of a double they give a double: NaN and the infinities are no whole numbers.
+    "FLOOR": Function(1, 1, _NUMBER, None, "FLOOR(number)"),
+    "CEIL": Function(1, 1, _NUMBER, None, "CEIL(number)"),
+    "SQRT": Function(1, 1, _NUMBER, _D, "SQRT(number)"),
+    "POWER": Function(2, 2, _NUMBER, _D, "POWER(base, exponent)"),
+    "EXP": Function(1, 1, _NUMBER, _D, "EXP(number)"),
+    "LN": Function(1, 1, _NUMBER, _D, "LN(number)"),
+    "LOG2": Function(1, 1, _NUMBER, _D, "LOG2(number)"),
+    "LOG10": Function(1, 1, _NUMBER, _D, "LOG10(number)"),
+    "SIGN": Function(1, 1, _NUMBER, _D, "SIGN(number)"),
+    "MOD": Function(2, 2, _NUMBER, None, "MOD(number, divisor)"),
+    "GREATEST": Function(2, None, None, None, "GREATEST(a, b, ...)"),
+    "LEAST": Function(2, None, None, None, "LEAST(a, b, ...)"),
+    "COALESCE": Function(1, None, None, None, "COALESCE(a, b, ...)"),
+    "NULLIF": Function(2, 2, None, None, "NULLIF(a, b)"),
+    "LOWER": Function(1, 1, _TEXT, _T, "LOWER(text)"),
+    "UPPER": Function(1, 1, _TEXT, _T, "UPPER(text)"),
+    "TRIM": Function(1, 1, _TEXT, _T, "TRIM(text)"),
+    "LENGTH": Function(1, 1, _TEXT, _I, "LENGTH(text)"),
+    "CONCAT": Function(1, None, _TEXT, _T, "CONCAT(text, ...)"),
+    "SUBSTRING": Function(2, 3, _TEXT, _T, "SUBSTRING(text, from, length)", 1),
+}
+"""The scalar functions, by their upper-case names; they mean what they mean in Spark SQL."""
+
+
+class Typing:
+    """Infers kinds and reports what does not fit."""
+
+    def __init__(self, kind_of: KindOf, findings: Findings) -> None:
+        self._kind_of = kind_of
+        self._findings = findings
+        # Each node once, by identity: nested calls would take 2^depth otherwise. The node is kept,
+        # so that no other one gets its number.
+        self._inferred: dict[int, tuple[tree.Expression, ValueKind]] = {}
+
+    def quiet(self) -> Typing:
+        """Return a typing of the same names that reports nothing, for rewritten expressions."""
+        return Typing(self._kind_of, Findings())
+
+    def check_condition(self, expression: tree.Expression, clause: str) -> None:
+        """Report an expression that is neither true nor false."""
+        kind = self.infer(expression)
+        if kind is _B or (kind is _UNKNOWN and not _computes(expression)):
+            return
+        what = "a computed value" if kind is _UNKNOWN else f"a value of kind {kind.value}"
+        self._findings.add(
+            "E207",
+            f"`{clause}` needs a condition, and this is {what}",
+            expression.span,
+            "compare it with something: `S.price > 10`",
+        )
+
+    def infer(self, expression: tree.Expression) -> ValueKind:
+        """Return the kind of an expression's value; O(1) for what was inferred before."""
+        known = self._inferred.get(id(expression))
+        if known is None:
+            known = self._inferred[id(expression)] = expression, self._infer(expression)
+        return known[1]
+
+    def _infer(self, expression: tree.Expression) -> ValueKind:
+        match expression:
+            case tree.Literal(value=value):
+                return _literal_kind(value)
+            case tree.Duration():
+                return ValueKind.DURATION
+            case tree.Attribute() | tree.Aggregate() | tree.Word():
+                return self._kind_of(expression)
+            case tree.Equivalence():
+                return _B
+            case tree.Logical(operands=operands):
+                return self._all_boolean(operands)
+            case tree.Unary(operator="NOT", operand=operand):
+                return self._all_boolean((operand,))
+            case tree.Unary(operand=operand):
+                allowed = _NUMBER | {ValueKind.DURATION}
+                return self._needs(operand, allowed, "a number after `-`")
+            case tree.Binary(operator=operator):
+                arithmetic = operator in "+-*/%"
+                return self._arithmetic(expression) if arithmetic else self._comparison(expression)
+            case tree.Call():
+                return self._call(expression)
+            case tree.IsNull(operand=operand):
+                self.infer(operand)
+                return _B
+            case tree.InList(operand=operand, items=items):
+                self._check_items(operand, items, expression)
+                return _B
+            case tree.Between(operand=operand, low=low, high=high):
+                self._check_comparable(operand, low, expression)
+                self._check_comparable(operand, high, expression)
+                return _B
+            case tree.Like(operand=operand, pattern=pattern):
+                self._needs(operand, _TEXT, "text before LIKE")
+                self._needs(pattern, _TEXT, "text after LIKE")
+                return _B
+
+    def _check_items(
+        self, operand: tree.Expression, items: tuple[tree.Expression, ...], whole: tree.InList
+    ) -> None:
+        """Report the first item of each kind that does not fit; a list can be long."""
+        seen = set()
+        as_time = self.infer(operand) in TEMPORAL
+        for item in items:
+            kind = self.infer(item)
+            written = isinstance(item, tree.Literal) and _is_text(item)
+            if kind not in seen or (as_time and written):
+                seen.add(kind)
+                self._check_comparable(operand, item, whole)
+
+    def _needs(self, operand: tree.Expression, kinds: frozenset[ValueKind], what: str) -> ValueKind:
+        kind = self.infer(operand)
+        if kind not in kinds:
+            message = f"`{format_expression(operand)}` is of kind {kind.value}, not {what}"
+            self._findings.add("E206", message, operand.span)
+        return kind
+
+    def _all_boolean(self, operands: tuple[tree.Expression, ...]) -> ValueKind:
+        for operand in operands:
+            if not isinstance(operand, tree.Literal) or operand.value is not None:
+                self._needs(operand, frozenset({_B, _UNKNOWN}), "a condition")
+        return _B
+
+    def _comparison(self, comparison: tree.Binary) -> ValueKind:
+        left, right = comparison.left, comparison.right
+        self._check_comparable(left, right, comparison)
+        if _is_null(left) or _is_null(right):
+            test = tree.IsNull(
+                span=comparison.span,
+                operand=right if _is_null(left) else left,
+                negated=comparison.operator == "<>",
+            )
+            message = "a comparison with `NULL` is never true"
+            help_ = f"write `{format_expression(test)}`"
+            self._findings.add("W205", message, comparison.span, help_)
+        return _B
+
+    def _check_comparable(
+        self, left: tree.Expression, right: tree.Expression, whole: tree.Expression
+    ) -> None:
+        a, b = self.infer(left), self.infer(right)
+        if _UNKNOWN in (a, b) or family_of(a) == family_of(b):
+            return
+        for time_kind, other in ((a, right), (b, left)):
+            if time_kind in TEMPORAL and isinstance(other, tree.Literal) and _is_text(other):
+                self._check_time_text(other)
+                return
+        self._findings.add(
+            "E206",
+            f"`{format_expression(left)}` is of kind {a.value} and cannot be compared with "
+            f"`{format_expression(right)}` of kind {b.value}",
+            whole.span,
+        )
+
+    def _check_time_text(self, literal: tree.Literal) -> None:
+        try:
+            dt.datetime.fromisoformat(str(literal.value))
+        except ValueError:
+            message = f"`{format_expression(literal)}` is not a time"
+            help_ = "write times as '2026-01-31' or '2026-01-31 13:30:00'"
+            self._findings.add("E213", message, literal.span, help_)
+
+    def _arithmetic(self, expression: tree.Binary) -> ValueKind:
+        a, b = self.infer(expression.left), self.infer(expression.right)
+        kind = arithmetic_kind(expression.operator, a, b)
+        if kind is None:
+            known = [kind.value for kind in (a, b) if kind is not _UNKNOWN]
+            kinds = "values of kinds " if len(known) > 1 else "a value of kind "
+            message = f"`{expression.operator}` does not go with {kinds}{' and '.join(known)}"
+            self._findings.add("E206", message, expression.span)
+            return _UNKNOWN
+        return kind
+
+    def _call(self, call: tree.Call) -> ValueKind:
+        kinds = [self.infer(argument) for argument in call.arguments]
+        function = FUNCTIONS.get(call.function)
+        if function is None:
+            helps = suggest_names(call.function, FUNCTIONS, owner="Cepheid")
+            self._findings.add("E203", f"there is no function `{call.function}`", call.span, helps)
+            return _UNKNOWN
+        most = len(kinds) if function.most is None else function.most
+        if not function.least <= len(kinds) <= most:
+            count = f"{len(kinds)} argument{'' if len(kinds) == 1 else 's'}"
+            message = f"`{call.function}` does not take {count}"
+            self._findings.add("E205", message, call.span, f"its form is `{function.usage}`")
+            return function.gives or _UNKNOWN
+        self._check_arguments(call, function)
+        if function.takes is None and not self._is_one_family(call):
+            return _UNKNOWN
+        if function.gives is not None:
+            return function.gives
+        given = [argument for argument in call.arguments if not _is_null(argument)]
+        return widest_kind([self.infer(argument) for argument in given])
+
+    def _check_arguments(self, call: tree.Call, function: Function) -> None:
+        what = f"what `{function.usage}` takes"
+        for idx, argument in enumerate(call.arguments):
+            if function.whole is not None and idx >= function.whole:
+                if not _is_rounded(argument):
+                    self._needs(argument, _WHOLE, what)
+            elif function.takes is not None:
+                self._needs(argument, function.takes, what)
+
+    def _is_one_family(self, call: tree.Call) -> bool:
+        known = [a for a in call.arguments if self.infer(a) is not _UNKNOWN]
+        families = {family_of(self.infer(argument)): argument for argument in reversed(known)}
+        if len(families) > 1:
+            first, second, *_ = reversed(families.values())
+            self._findings.add(
+                "E206",
+                f"`{call.function}` takes values of one kind, and "
+                f"`{format_expression(first)}` is of kind {self.infer(first).value}, "
+                f"`{format_expression(second)}` of kind {self.infer(second).value}",
+                call.span,
+            )
+        return len(families) <= 1
+
+
+def _computes(expression: tree.Expression) -> bool:
+    """Return whether an expression is arithmetic: no condition, whatever its operands are."""
+    if isinstance(expression, tree.Unary):
+        return expression.operator == "-"
+    return isinstance(expression, tree.Binary) and expression.operator in "+-*/%"
+
+
+def _literal_kind(value: bool | float | str | None) -> ValueKind:  # noqa: FBT001  # it is the value
+    if value is None:
+        return _UNKNOWN
+    return {bool: _B, int: _I, float: _D, str: _T}[type(value)]
+
+
+def _is_text(literal: tree.Literal) -> bool:
+    return isinstance(literal.value, str)
+
+
+def _is_null(expression: tree.Expression) -> bool:
+    return isinstance(expression, tree.Literal) and expression.value is None
+
+
+def _is_rounded(expression: tree.Expression) -> bool:
+    """Return whether an expression is FLOOR or CEIL: a whole number wherever there is one."""
+    return isinstance(expression, tree.Call) and expression.function in ("FLOOR", "CEIL")
+
+
+def family_of(kind: ValueKind) -> str:
+    """Return what a kind is compared with: numbers with numbers, times with times."""
+    if kind in NUMERIC:
+        return "number"
+    return "time" if kind in TEMPORAL else kind.value
+
+
+def widest_kind(kinds: Sequence[ValueKind]) -> ValueKind:
+    """Return a kind that holds the values of all kinds, which are of one family.
+
+    Examples
+    --------
+    >>> widest_kind([ValueKind.INTEGER, ValueKind.DOUBLE]).value
+    'double'
+    >>> widest_kind([ValueKind.INTEGER, ValueKind.UNKNOWN]).value
+    'unknown'
+    """
+    for kind in (_T, _B):
+        if kind in kinds:
+            return kind
+    if not kinds or _UNKNOWN in kinds:
+        return _UNKNOWN
+    wide = (_D, ValueKind.DECIMAL, ValueKind.TIMESTAMP)
+    return next((kind for kind in wide if kind in kinds), kinds[0])
+
+
+def arithmetic_kind(operator: str, a: ValueKind, b: ValueKind) -> ValueKind | None:
+    """Return the kind of ``a operator b``, or None if there is no such operation.
+
+    Examples
+    --------
+    >>> arithmetic_kind("-", ValueKind.TIMESTAMP, ValueKind.TIMESTAMP).value
+    'duration'
+    >>> arithmetic_kind("/", ValueKind.INTEGER, ValueKind.INTEGER).value
+    'double'
+    """
+    duration = ValueKind.DURATION
+    if {a, b} & _NOT_COMPUTED:
+        return None
+    if _UNKNOWN in (a, b):
+        return _D if operator == "/" and {a, b} <= _NUMBER else _UNKNOWN
+    if a in NUMERIC and b in NUMERIC:
+        if operator == "/" or _D in (a, b):
+            return _D
+        return ValueKind.DECIMAL if ValueKind.DECIMAL in (a, b) else _I
+    if a in TEMPORAL and b in TEMPORAL:
+        return duration if operator == "-" else None
+    # A date and a duration make a time of day.
+    if a in TEMPORAL and b is duration:
+        return ValueKind.TIMESTAMP if operator in "+-" else None
+    if a is duration and b in TEMPORAL:
+        return ValueKind.TIMESTAMP if operator == "+" else None
+    if a is duration and b is duration:
+        return {"+": duration, "-": duration, "/": _D}.get(operator)
+    if duration in (a, b) and {a, b} - {duration} <= NUMERIC:
+        return duration if operator == "*" or (operator == "/" and a is duration) else None
+    return None

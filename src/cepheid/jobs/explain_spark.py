@@ -1,0 +1,25 @@
+"""What a query needs in, how Spark runs it in words out."""
+
+from __future__ import annotations
+
+from cepheid.plans.needs import Needs, Strategy
+
+
+def describe_strategies(needs: Needs) -> list[str]:
+    """Return how Spark cuts files, DataFrames and streams, and why."""
+    files, frames = needs.files, needs.frames
+    lines = [f"files in order: {files.strategy.value}", f"  because {files.reason}"]
+    lines += [f"DataFrames: {frames.strategy.value}", f"  because {frames.reason}"]
+    if frames.strategy is Strategy.COMBINE:
+        otherwise = "events go by time where partitions overlap and a key is heavy"
+        lines.append(
+            f"  {otherwise}" + (f", else by {', '.join(needs.keys)}" if needs.keys else "")
+        )
+    live, reason = needs.live
+    lines += [f"live streams: {live}", f"  because {reason}"]
+    why = needs.not_on_device
+    return [*lines, f"tasks with a GPU: on the {'CPU' if why else 'GPU'}", *_because(why)]
+
+
+def _because(reason: str) -> list[str]:
+    return [f"  because {reason}"] if reason else []

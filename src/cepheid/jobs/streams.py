@@ -1,0 +1,36 @@
+"""Events by the names of streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cepheid.errors import DataError, Diagnostic, suggest_names
+from cepheid.plans.plan import Plan
+
+
+def named_streams(plan: Plan, events: Any) -> list[Any]:
+    """Find what each stream of a query reads: one for all, or from a dict by their names.
+
+    Raises
+    ------
+    DataError
+        E561 if a stream has no events.
+    """
+    names = plan.streams
+    if not names:
+        return [events]
+    if not isinstance(events, Mapping):
+        if len(set(names)) == 1:
+            return [events] * len(names)
+        message = f"the query reads `{names[0]}` and `{names[1]}`, and there is one stream"
+        helps = (f"give both: `q.run({{'{names[0]}': ..., '{names[1]}': ...}})`",)
+        raise DataError([Diagnostic("E561", message, helps=helps)], plan.text)
+    for name in names:
+        if name not in events:
+            message = f"there are no events for the stream `{name}`"
+            known = [str(other) for other in events]
+            near = suggest_names(name, known, owner="the dict")
+            helps = (near if known else f"give them by their name: `{name}=...`",)
+            raise DataError([Diagnostic("E561", message, helps=helps)], plan.text)
+    return [events[name] for name in names]

@@ -1,0 +1,309 @@
+"""Expressions as written in, bound ones out: every value says from which row it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from cepheid.errors import Diagnostic, Span, suggest_names
+from cepheid.kinds.row_pattern import tree
+
+AGGREGATES = {
+    "COUNT": (1, 1),
+    "SUM": (1, 1),
+    "AVG": (1, 1),
+    "MIN": (1, 2),
+    "MAX": (1, 2),
+    "ARRAY_AGG": (1, 1),
+    "COLLECT_LIST": (1, 1),
+    "BOOL_OR": (1, 1),
+    "BOOL_AND": (1, 1),
+    "EVERY": (1, 1),
+    "ANY_VALUE": (1, 1),
+    "ARBITRARY": (1, 1),
+    "COUNT_IF": (1, 1),
+    "MIN_BY": (2, 3),
+    "MAX_BY": (2, 3),
+    "HISTOGRAM": (1, 1),
+    "MAP_AGG": (2, 2),
+    "STRING_AGG": (2, 2),
+    "LISTAGG": (1, 2),
+    "STDDEV": (1, 1),
+    "STDDEV_SAMP": (1, 1),
+    "STDDEV_POP": (1, 1),
+    "VARIANCE": (1, 1),
+    "VAR_SAMP": (1, 1),
+    "VAR_POP": (1, 1),
+}
+"""Aggregates and how many arguments they take."""
+
+FUNCTIONS = {
+    "ABS": (1, 1),
+    "ROUND": (1, 2),
+    "FLOOR": (1, 1),
+    "CEIL": (1, 1),
+    "CEILING": (1, 1),
+    "SIGN": (1, 1),
+    "SQRT": (1, 1),
+    "EXP": (1, 1),
+    "LN": (1, 1),
+    "LOG2": (1, 1),
+    "LOG10": (1, 1),
+    "POWER": (2, 2),
+    "POW": (2, 2),
+    "MOD": (2, 2),
+    "GREATEST": (1, None),
+    "LEAST": (1, None),
+    "COALESCE": (1, None),
+    "NULLIF": (2, 2),
+    "IF": (2, 3),
+    "UPPER": (1, 1),
+    "LOWER": (1, 1),
+    "TRIM": (1, 1),
+    "LTRIM": (1, 1),
+    "RTRIM": (1, 1),
+    "LENGTH": (1, 1),
+    "CHAR_LENGTH": (1, 1),
+    "SUBSTRING": (2, 3),
+    "SUBSTR": (2, 3),
+    "REPLACE": (2, 3),
+    "STARTS_WITH": (2, 2),
+    "CONCAT": (1, None),
+    "CONCAT_WS": (1, None),
+    "ARRAY_JOIN": (2, 3),
+    "ARRAY_SORT": (1, 1),
+    "ARRAY_MIN": (1, 1),
+    "ARRAY_MAX": (1, 1),
+    "CONTAINS": (2, 2),
+    "ELEMENT_AT": (2, 2),
+    "CARDINALITY": (1, 1),
+    "SIZE": (1, 1),
+    "YEAR": (1, 1),
+    "MONTH": (1, 1),
+    "DAY": (1, 1),
+    "HOUR": (1, 1),
+    "MINUTE": (1, 1),
+    "SECOND": (1, 1),
+}
+"""Functions and how many arguments they take; None is any number."""
+
+
+def find_column(name: str, columns: Sequence[str]) -> str | None:
+    """Return the column that a name means: the same letters, or the same but for their case.
+
+    Examples
+    --------
+    >>> find_column("PRICE", ["ts", "price"])
+    'price'
+    """
+    if name in columns:
+        return name
+    alike = [column for column in columns if column.lower() == name.lower()]
+    return alike[0] if len(alike) == 1 else None
+
+
+class Binder:
+    """Binds expressions of one clause.
+
+    Parameters
+    ----------
+    columns
+        The columns of the input.
+    known
+        The variables, primary and union, and the primary ones that each stands for.
+    findings
+        Takes what is wrong.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        known: Mapping[str, frozenset[str]],
+        findings: list[Diagnostic],
+    ) -> None:
+        self._columns = columns
+        self._known = known
+        self._findings = findings
+        self._in_define = False
+
+    def measure(self, expression: tree.Expression) -> tree.Expression:
+        """Return a bound expression of MEASURES."""
+        self._in_define = False
+        return self._bind(expression)
+
+    def condition(self, expression: tree.Expression) -> tree.Expression:
+        """Return a bound condition of DEFINE."""
+        self._in_define = True
+        return self._bind(expression)
+
+    def column(self, column: tree.Column) -> str:
+        """Return the name of a column as the input has it."""
+        found = find_column(column.name, self._columns)
+        if found is None:
+            message = f"the input has no column `{column.name}`"
+            helps = (suggest_names(column.name, self._columns, owner="it"),)
+            self._findings.append(Diagnostic("E603", message, column.span, helps=helps))
+        return found or column.name
+
+    def _report(self, code: str, message: str, span: Span, help_: str = "") -> None:
+        self._findings.append(Diagnostic(code, message, span, helps=(help_,) if help_ else ()))
+
+    def _primary(self, name: str | None, span: Span) -> frozenset[str] | None:
+        """Return the primary variables that a name stands for; None is every row."""
+        if name is None:
+            return None
+        if name not in self._known:
+            message = f"PATTERN has no variable `{name}`"
+            helps = (suggest_names(name, self._known, owner="the clause"),)
+            self._findings.append(Diagnostic("E604", message, span, helps=helps))
+        return self._known.get(name, frozenset([name]))
+
+    # -----------------------------------------------------------------------------------
+
+    def _bind(self, node: tree.Expression) -> tree.Expression:
+        match node:
+            case tree.Column() | tree.Classifier():
+                variables: set[frozenset[str] | None] = set()
+                body = self._row(node, variables)
+                return tree.Cell(tree.Navigation(variables.pop()), body, span=node.span)
+            case tree.Navigate():
+                return self._navigate(node)
+            case tree.Call() if node.name in AGGREGATES:
+                return self._aggregate(node)
+            case tree.Call():
+                self._check_call(node)
+        inner = tuple(self._bind(child) for child in tree.children(node))
+        return tree.with_children(node, inner)
+
+    def _check_call(self, call: tree.Call) -> None:
+        if call.name not in FUNCTIONS:
+            near = suggest_names(call.name, [*FUNCTIONS, *AGGREGATES])
+            help_ = near if near.startswith("did") else "docs/sql.md lists the functions"
+            self._report("E608", f"there is no function `{call.name}`", call.span, help_)
+            return
+        if call.semantics is not None:
+            message = f"{call.semantics} does not go with `{call.name}`"
+            self._report("E605", message, call.span, "it goes with FIRST, LAST and aggregates")
+        if call.distinct or call.star or call.condition is not None:
+            self._report("E605", f"`{call.name}` is no aggregate", call.span)
+        self._check_count(call, *FUNCTIONS[call.name])
+
+    def _check_count(self, call: tree.Call, least: int, most: int | None) -> None:
+        count = len(call.arguments)
+        if count < least or (most is not None and count > most):
+            wanted = (
+                f"{least}"
+                if most == least
+                else f"{least} to {most}"
+                if most
+                else f"{least} or more"
+            )
+            self._report("E608", f"`{call.name}` takes {wanted} arguments, not {count}", call.span)
+
+    def _row(self, node: tree.Expression, variables: set[frozenset[str] | None]) -> tree.Expression:
+        """Return an expression over one row, and collect the variables that it names."""
+        match node:
+            case tree.Column():
+                variables.add(self._primary(node.qualifier, node.span))
+                return tree.RowColumn(self.column(node), span=node.span)
+            case tree.Classifier():
+                variables.add(self._primary(node.variable, node.span))
+                return tree.RowLabel(span=node.span)
+            case tree.Navigate():
+                message = f"`{node.function}` stands inside another function that looks for rows"
+                help_ = (
+                    "only FIRST and LAST may stand inside PREV and NEXT, and nothing around them"
+                )
+                self._report("E605", message, node.span, help_)
+                return tree.Literal(None, span=node.span)
+            case tree.Call() if node.name in AGGREGATES:
+                message = f"the aggregate `{node.name}` stands inside another function of rows"
+                self._report("E605", message, node.span)
+                return tree.Literal(None, span=node.span)
+            case tree.Call():
+                self._check_call(node)
+        inner = tuple(self._row(child, variables) for child in tree.children(node))
+        return tree.with_children(node, inner)
+
+    def _one_variable(
+        self, node: tree.Expression, variables: set[frozenset[str] | None]
+    ) -> frozenset[str] | None:
+        # One that is unknown was reported already.
+        if len(variables & {None, *self._known.values()}) > 1:
+            message = "values of different variables stand in one function of rows"
+            help_ = "name the same variable everywhere inside it"
+            self._report("E605", message, node.span, help_)
+        return variables.pop() if variables else None
+
+    def _final(self, node: tree.Navigate | tree.Call) -> bool:
+        if self._in_define and node.semantics == "FINAL":
+            message = "DEFINE cannot look at the end of the match: FINAL goes with MEASURES only"
+            self._report("E605", message, node.span)
+        return node.semantics == "FINAL"
+
+    def _navigate(self, node: tree.Navigate) -> tree.Expression:
+        if node.function in ("FIRST", "LAST"):
+            return self._logical(node)
+        if node.semantics is not None:
+            message = f"{node.semantics} does not go with `{node.function}`"
+            self._report("E605", message, node.span, "it goes with FIRST, LAST and aggregates")
+        steps = 1 if node.offset is None else node.offset
+        shift = -steps if node.function == "PREV" else steps
+        argument = node.argument
+        if isinstance(argument, tree.Navigate) and argument.function in ("FIRST", "LAST"):
+            inner = self._logical(argument)
+            navigation = msgspec.structs.replace(inner.navigation, shift=shift)
+            return tree.Cell(navigation, inner.body, span=node.span)
+        variables: set[frozenset[str] | None] = set()
+        body = self._row(argument, variables)
+        self._check_named(node, variables)
+        navigation = tree.Navigation(self._one_variable(node, variables), shift=shift)
+        return tree.Cell(navigation, body, span=node.span)
+
+    def _logical(self, node: tree.Navigate) -> tree.Cell:
+        """Return FIRST or LAST with its offset."""
+        variables: set[frozenset[str] | None] = set()
+        body = self._row(node.argument, variables)
+        self._check_named(node, variables)
+        navigation = tree.Navigation(
+            variables=self._one_variable(node, variables),
+            from_first=node.function == "FIRST",
+            offset=node.offset or 0,
+            final=self._final(node),
+        )
+        return tree.Cell(navigation, body, span=node.span)
+
+    def _check_named(self, node: tree.Navigate, variables: set[frozenset[str] | None]) -> None:
+        if not variables and not any(isinstance(n, tree.Navigate) for n in _walk(node.argument)):
+            message = f"`{node.function}` needs a column or CLASSIFIER() to know its row"
+            self._report("E605", message, node.span)
+
+    def _aggregate(self, call: tree.Call) -> tree.Expression:
+        final = self._final(call)
+        variables: set[frozenset[str] | None] = set()
+        if call.star:
+            if call.name != "COUNT" or call.distinct:
+                written = f"{call.name}({'DISTINCT ' if call.distinct else ''}*)"
+                self._report("E605", f"`{written}` has no meaning", call.span, "write `COUNT(*)`")
+            variables.add(self._primary(call.star_of, call.span))
+            arguments: tuple[tree.Expression, ...] = (tree.Literal(1, span=call.span),)
+        else:
+            self._check_count(call, *AGGREGATES[call.name])
+            arguments = tuple(self._row(argument, variables) for argument in call.arguments)
+        condition = None
+        if call.condition is not None:
+            named: set[frozenset[str] | None] = set()
+            condition = self._row(call.condition, named)
+            # A column of FILTER without a variable is that of the row which counts.
+            variables |= named - {None} if variables else named
+        over = self._one_variable(call, variables)
+        return tree.Aggregate(
+            call.name, arguments, over, final, call.distinct, condition, span=call.span
+        )
+
+
+def _walk(node: tree.Expression) -> Iterator[tree.Expression]:
+    yield node
+    for child in tree.children(node):
+        yield from _walk(child)

@@ -1,0 +1,117 @@
+"""What binding makes of a clause: names resolved, variables known, every value's row explicit."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cepheid.kinds.row_pattern import tree
+
+
+class OrderKey(msgspec.Struct, frozen=True):
+    """One key of ORDER BY over a column of the input."""
+
+    column: str
+    descending: bool
+    nulls_first: bool
+
+
+class SearchBounds(msgspec.Struct, frozen=True):
+    """How much a search may do before it gives up; None stands for the bound of the way it takes.
+
+    Attributes
+    ----------
+    steps
+        Rows that it may try in one partition, beside a hundred for each row there is.
+    states
+        Partial matches that it may remember as failed, beside two for each row.
+    """
+
+    steps: int | None = None
+    states: int | None = None
+
+    def steps_max(self, usual: int, row_count: int) -> int:
+        """Return the steps that a partition of so many rows may take."""
+        return (self.steps or usual) + 100 * row_count
+
+    def states_max(self, usual: int, row_count: int) -> int:
+        """Return how many failures may be remembered in a partition of so many rows."""
+        return (self.states or usual) + 2 * row_count
+
+
+class MatchPlan(msgspec.Struct, frozen=True):
+    """A checked clause for an input with known columns.
+
+    Attributes
+    ----------
+    columns
+        The columns of the input, in order.
+    variables
+        The primary variables in the order of their first place in PATTERN.
+    conditions
+        The bound DEFINE conditions; a variable without one matches every row.
+    skip_targets
+        The primary variables of AFTER MATCH SKIP TO.
+    within
+        The bound on last - first in the unit of the first ORDER BY key, or in microseconds.
+    text
+        The SQL text, for messages.
+    bounds
+        How much the search may do.
+    """
+
+    text: str
+    columns: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    order_by: tuple[OrderKey, ...]
+    measures: tuple[tuple[str, tree.Expression], ...]
+    rows: str
+    skip: tree.Skip
+    skip_targets: frozenset[str]
+    pattern: tree.Pattern
+    variables: tuple[str, ...]
+    conditions: dict[str, tree.Expression]
+    within: tree.Interval | tree.Literal | None
+    bounds: SearchBounds = SearchBounds()
+
+    @property
+    def one_row(self) -> bool:
+        """Return whether a match gives one row."""
+        return self.rows == "one"
+
+    @property
+    def output_columns(self) -> tuple[str, ...]:
+        """Return the input columns that the result has, before and after the measures."""
+        return (*self.leading_columns, *self.trailing_columns)
+
+    @property
+    def leading_columns(self) -> tuple[str, ...]:
+        """Return the input columns before the measures: PARTITION BY, with ALL ROWS ORDER BY."""
+        names = list(self.partition_by)
+        if not self.one_row:
+            names += [key.column for key in self.order_by]
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def trailing_columns(self) -> tuple[str, ...]:
+        """Return the input columns after the measures: with ALL ROWS the rest of them."""
+        if self.one_row:
+            return ()
+        leading = self.leading_columns
+        return tuple(name for name in self.columns if name not in leading)
+
+    @property
+    def read_columns(self) -> tuple[str, ...]:
+        """Return the input columns that matter to the result, in order."""
+        if not self.one_row:
+            return self.columns
+        used = {*self.partition_by, *(key.column for key in self.order_by)}
+        for expression in (*(m for _, m in self.measures), *self.conditions.values()):
+            used |= row_columns(expression)
+        return tuple(name for name in self.columns if name in used)
+
+
+def row_columns(expression: tree.Expression) -> set[str]:
+    """Return the input columns that a bound expression reads."""
+    if isinstance(expression, tree.RowColumn):
+        return {expression.name}
+    return set().union(*(row_columns(child) for child in tree.children(expression)))

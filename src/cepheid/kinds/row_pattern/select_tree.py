@@ -1,0 +1,185 @@
+"""A SELECT over one table: its tree and how it is read."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cepheid.errors import CepheidError
+from cepheid.kinds.row_pattern import tree
+from cepheid.kinds.row_pattern.bind_expressions import AGGREGATES, FUNCTIONS
+from cepheid.kinds.row_pattern.expressions import parse_expression
+from cepheid.kinds.row_pattern.lexer import Token, TokenKind, tokenize
+from cepheid.kinds.row_pattern.parser import parse_column, parse_sort_key
+from cepheid.kinds.row_pattern.reader import Reader
+
+_CLAUSES = frozenset({"WHERE", "GROUP", "ORDER", "LIMIT"})
+
+
+class NotSimpleError(Exception):
+    """The text is more than a SELECT over one table."""
+
+
+class Item(msgspec.Struct, frozen=True):
+    """An entry of the list of SELECT; ``expression`` is None for ``*``."""
+
+    name: str
+    expression: tree.Expression | None
+
+
+class Select(msgspec.Struct, frozen=True):
+    """``SELECT items FROM source ...``; the source is a name or another SELECT."""
+
+    items: tuple[Item, ...]
+    source: str | Select
+    where: tree.Expression | None
+    group_by: tuple[tree.Column, ...]
+    order_by: tuple[tree.SortKey, ...]
+    limit: int | None
+    named: tuple[tuple[str, Select], ...] = ()
+
+    @property
+    def aggregates(self) -> bool:
+        """Return whether rows are aggregated."""
+        return bool(self.group_by) or any(
+            item.expression is not None and _has_aggregate(item.expression) for item in self.items
+        )
+
+
+def _has_aggregate(node: tree.Expression) -> bool:
+    if isinstance(node, tree.Call) and node.name in AGGREGATES:
+        return True
+    return any(_has_aggregate(child) for child in tree.children(node))
+
+
+def parse_select(text: str) -> Select:
+    """Return the tree of a text that is a SELECT over one table.
+
+    Raises
+    ------
+    NotSimpleError
+        If it is anything else.
+
+    Examples
+    --------
+    >>> found = parse_select("SELECT company, len * 2 AS twice FROM v AS m WHERE len > 3 LIMIT 5")
+    >>> [item.name for item in found.items], found.source, found.limit
+    (['company', 'twice'], 'v', 5)
+    """
+    try:
+        reader = Reader(tokenize(text), text)
+        found = _parse_select(reader)
+        reader.take_mark(";")
+    except CepheidError as error:
+        raise NotSimpleError(str(error)) from error
+    if reader.token.kind is not TokenKind.END:
+        raise NotSimpleError(reader.token.value)
+    return found
+
+
+def _parse_select(reader: Reader) -> Select:
+    reader.enter()
+    named = []
+    if reader.take_words("WITH"):
+        while True:
+            name = reader.expect_name().value
+            reader.expect_words("AS")
+            reader.expect_mark("(")
+            named.append((name, _parse_select(reader)))
+            reader.expect_mark(")")
+            if not reader.take_mark(","):
+                break
+    reader.expect_words("SELECT")
+    if reader.at_words("DISTINCT"):
+        reader.fail("an expression")
+    items = [_parse_item(reader)]
+    while reader.take_mark(","):
+        items.append(_parse_item(reader))
+    reader.expect_words("FROM")
+    source = _parse_source(reader)
+    where = parse_expression(reader) if reader.take_words("WHERE") else None
+    if where is not None:
+        _check_known(where)
+        if _has_aggregate(where):
+            raise NotSimpleError("WHERE")  # noqa: EM101  # what is not simple
+    group_by: list[tree.Column] = []
+    if reader.take_words("GROUP", "BY"):
+        group_by.append(parse_column(reader))
+        while reader.take_mark(","):
+            group_by.append(parse_column(reader))
+    order_by: list[tree.SortKey] = []
+    if reader.take_words("ORDER", "BY"):
+        order_by.append(parse_sort_key(reader))
+        while reader.take_mark(","):
+            order_by.append(parse_sort_key(reader))
+    limit = reader.expect_whole() if reader.take_words("LIMIT") else None
+    reader.leave()
+    found = Select(
+        tuple(items), source, where, tuple(group_by), tuple(order_by), limit, tuple(named)
+    )
+    if found.aggregates and any(item.expression is None for item in items):
+        raise NotSimpleError("*")  # noqa: EM101  # what is not simple
+    return found
+
+
+def _parse_item(reader: Reader) -> Item:
+    if reader.take_mark("*"):
+        return Item("*", None)
+    if reader.ahead().is_mark(".") and reader.ahead(2).is_mark("*"):
+        reader.place += 3
+        return Item("*", None)
+    start = reader.token.span.start
+    expression = parse_expression(reader)
+    _check_known(expression)
+    written = reader.text[start : reader.last_end]
+    name = expression.name if isinstance(expression, tree.Column) else written
+    if reader.take_words("AS") or _is_alias(reader.token):
+        name = reader.expect_name().value
+    return Item(name, expression)
+
+
+def _check_known(node: tree.Expression) -> None:
+    """Refuse what only a full SQL engine knows."""
+    if isinstance(node, tree.Navigate | tree.Classifier | tree.MatchNumber):
+        raise NotSimpleError(type(node).__name__)
+    if isinstance(node, tree.Call):
+        least, most = {**FUNCTIONS, **AGGREGATES}.get(node.name, (0, -1))
+        aggregates = node.name in AGGREGATES
+        count = 1 if node.star else len(node.arguments)
+        counted = count >= least and (most is None or count <= most)
+        starred = node.star and (node.name != "COUNT" or node.distinct)
+        decorated = node.semantics is not None or (
+            not aggregates and (node.distinct or node.star or node.condition is not None)
+        )
+        nested = aggregates and any(map(_has_aggregate, tree.children(node)))
+        if not counted or starred or decorated or nested:
+            raise NotSimpleError(node.name)
+    for child in tree.children(node):
+        _check_known(child)
+
+
+def _is_alias(token: Token) -> bool:
+    if token.kind is TokenKind.QUOTED:
+        return True
+    return token.kind is TokenKind.WORD and token.upper not in _CLAUSES | {"FROM", "AS", "OVER"}
+
+
+def _parse_source(reader: Reader) -> str | Select:
+    source: str | Select
+    if reader.take_mark("("):
+        source = _parse_select(reader)
+        reader.expect_mark(")")
+    else:
+        source = reader.expect_name("a table").value
+        while reader.take_mark("."):
+            source += "." + reader.expect_name("a table").value
+    if reader.take_words("AS") or _is_alias(reader.token):
+        reader.expect_name("an alias")
+    return source
+
+
+def plain_source(select: Select) -> str | None:
+    """Return the table that ``SELECT * FROM table`` names, or None if a query is more than that."""
+    plain = len(select.items) == 1 and select.items[0].expression is None
+    plain &= select.where is None and select.limit is None
+    plain &= not select.order_by and not select.named
+    return select.source if plain and isinstance(select.source, str) else None

@@ -1,0 +1,1 @@
+"""SELECT: rows, windowed aggregates and windowed joins."""

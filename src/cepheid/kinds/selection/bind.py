@@ -1,0 +1,230 @@
+"""A SELECT in, its plan out, with every mistake collected (§10)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cepheid.errors import Note, suggest_names
+from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
+from cepheid.jobs.ticks import in_ticks, tick_of
+from cepheid.kinds.selection.items import SelectItems, is_aggregate
+from cepheid.kinds.selection.scope import SelectScope
+from cepheid.language import tree
+from cepheid.language.findings import Findings
+from cepheid.patterns.scope import Source
+from cepheid.plans.plan import Choice, Evaluator, Granularity, Partition, SelectPlan
+from cepheid.plans.selection import (
+    Extent,
+    Selection,
+    SelectKind,
+    SelectStream,
+    SelectWindow,
+    conjuncts_of,
+)
+
+_TIMES = NUMERIC | TEMPORAL | {ValueKind.UNKNOWN}
+
+
+def compile_select(query: tree.SelectQuery, text: str, source: Source) -> SelectPlan:
+    """Return the plan of a SELECT.
+
+    Raises
+    ------
+    BindError
+        With every mistake of the query, ten at most.
+    """
+    findings = Findings()
+    scope = SelectScope(query.streams, _schemas(query, source), findings)
+    _check_streams(query, findings)
+    kind = _kind_of(query)
+    where = scope.condition(query.where, "WHERE")
+    on = scope.condition(query.on, "ON")
+    window = _plan_window(query, kind, source, scope)
+    _check_clauses(query, kind, findings)
+    if kind is not SelectKind.FILTER and (window.extent is not Extent.NONE or query.on):
+        _check_times(query, source, scope)
+    items = SelectItems(query, scope)
+    columns = items.columns() if kind is not SelectKind.AGGREGATE else ()
+    keys, aggregates = items.aggregates() if kind is SelectKind.AGGREGATE else ((), ())
+    findings.raise_errors(text)
+    select = Selection(
+        kind=kind,
+        streams=(),
+        where=where,
+        on=on,
+        columns=columns,
+        keys=keys,
+        aggregates=aggregates,
+        window=window,
+        equal=_equal_pairs(query, on, where) if on is not None else (),
+    )
+    streams = tuple(
+        SelectStream(s.name.text, s.alias.text, _reads(select, s.alias.text, source))
+        for s in query.streams
+    )
+    return _plan_of(text, source, select, streams, scope, findings)
+
+
+def _schemas(query: tree.SelectQuery, source: Source) -> dict[str, EventSchema | None]:
+    """Return the schema of every alias, as far as they are known."""
+    named = dict(source.schemas)
+    single = source.schema if len(query.streams) == 1 else None
+    return {s.alias.text: named.get(s.name.text, single) for s in query.streams}
+
+
+def _kind_of(query: tree.SelectQuery) -> SelectKind:
+    if query.on is not None:
+        return SelectKind.JOIN
+    expressions = [i.expression for i in query.items if isinstance(i, tree.ReturnItem)]
+    some = any(is_aggregate(node) for e in expressions for node in tree.walk(e))
+    return SelectKind.AGGREGATE if some or query.group_by else SelectKind.FILTER
+
+
+def _check_streams(query: tree.SelectQuery, findings: Findings) -> None:
+    if len(query.streams) == 2 and query.streams[0].alias == query.streams[1].alias:
+        first, second = (stream.alias for stream in query.streams)
+        note = Note("the first one is here", first.span)
+        message = f"both streams are called `{first.text}`"
+        names = [stream.name.text for stream in query.streams]
+        help_ = f"give them aliases: `FROM {names[0]} x JOIN {names[1]} y ON ...`"
+        findings.add("E334", message, second.span, help_, notes=(note,))
+
+
+def _check_clauses(query: tree.SelectQuery, kind: SelectKind, findings: Findings) -> None:
+    """Report clauses that do not go with the operator."""
+    window = query.window
+    if kind is SelectKind.FILTER and window is not None:
+        message = "`WINDOW` needs an aggregate or a `JOIN`"
+        findings.add("E333", message, window.span, "write `SELECT COUNT(*)`, or leave it out")
+    if kind is not SelectKind.JOIN:
+        return
+    if window is None:
+        assert query.on is not None, "a join has a condition"
+        help_ = "say how far apart events may be: `WINDOW 10 minutes`, `WINDOW 100 EVENTS`"
+        findings.add("E333", "a `JOIN` needs `WINDOW`", query.on.span, help_)
+    elif window.slide is not None:
+        message = "the window of a `JOIN` moves with every event and has no `SLIDE`"
+        findings.add("E333", message, window.slide.span, "leave `SLIDE` out")
+    for name in query.group_by:
+        message = "a `JOIN` gives pairs and does not group them"
+        findings.add("E333", message, name.span, "aggregate its result in a query of its own")
+
+
+def _plan_window(
+    query: tree.SelectQuery, kind: SelectKind, source: Source, scope: SelectScope
+) -> SelectWindow:
+    window, findings = query.window, scope.findings
+    if window is None:
+        return SelectWindow()
+    slide = window.slide or window.within
+    for extent in (window.within, slide):
+        if _length(extent) == 0:
+            message = "a window cannot have the length zero"
+            findings.add("E315", message, extent.span, "write a length of one or more")
+            return SelectWindow()
+    if type(window.within) is not type(slide):
+        message = "`WINDOW` and `SLIDE` measure different things, time and events"
+        findings.add("E306", message, window.span, "give both in time or both in events")
+        return SelectWindow()
+    within, step = _length(window.within), _length(slide)
+    if kind is SelectKind.JOIN:
+        step = 0
+    tick_ns = tick_of(source, list(scope.schemas.values()))
+    if isinstance(window.within, tree.EventCount):
+        return SelectWindow(Extent.EVENTS, within, step, tick_ns)
+    lengths = in_ticks((within, step), tick_ns, source, window.span, findings)
+    within, step = lengths or (within, step)
+    return SelectWindow(Extent.TIME, within, step, tick_ns)
+
+
+def _length(extent: tree.Duration | tree.EventCount) -> int:
+    return extent.microseconds if isinstance(extent, tree.Duration) else extent.count
+
+
+def _check_times(query: tree.SelectQuery, source: Source, scope: SelectScope) -> None:
+    """Report streams without the time column, and two whose times do not compare."""
+    found = {}
+    for stream in query.streams:
+        schema = scope.schemas[stream.alias.text]
+        if schema is None:
+            continue
+        kind = schema.kind(source.time)
+        if kind is None:
+            message = f"the stream `{stream.name.text}` has no time column `{source.time}`"
+            near = suggest_names(source.time, schema.names, owner="the stream")
+            help_ = "name it: `cepheid.query(..., time=...)`"
+            scope.findings.add("E212", message, stream.span, help_, near)
+        elif kind not in _TIMES:
+            message = f"the time column `{source.time}` is of kind {kind.value}, which is no time"
+            help_ = "convert it to a timestamp, or name another column"
+            scope.findings.add("E212", message, stream.span, help_)
+        else:
+            found[stream.alias.text] = "number" if kind in NUMERIC else "time"
+    if len(set(found.values())) > 1:
+        message = f"`{source.time}` is a time in one stream and a number in the other"
+        scope.findings.add("E212", message, query.streams[1].span, "give both the same type")
+
+
+def _equal_pairs(
+    query: tree.SelectQuery, on: tree.Expression, where: tree.Expression | None
+) -> tuple[tuple[str, str], ...]:
+    """Return the attributes of both streams that a conjunct compares by ``=``."""
+    first = query.streams[0].alias.text
+    found = []
+    for part in (*conjuncts_of(on), *(conjuncts_of(where) if where is not None else ())):
+        match part:
+            case tree.Binary(operator="=", left=tree.Attribute() as a, right=tree.Attribute() as b):
+                if a.variable.text == b.variable.text:
+                    continue
+                a, b = (a, b) if a.variable.text == first else (b, a)
+                found.append((a.attribute.text, b.attribute.text))
+    return tuple(found)
+
+
+def _reads(select: Selection, alias: str, source: Source) -> tuple[str, ...] | None:
+    """Return the columns of a stream that must be read."""
+    if any(c.expression is None for c in select.columns):
+        return None
+    names = {key.attribute for key in select.keys}
+    if select.kind is SelectKind.JOIN or select.window.extent is not Extent.NONE:
+        names.add(source.time)
+    if select.kind is SelectKind.JOIN or select.window.extent is Extent.EVENTS:
+        names.update(source.tiebreak)
+    kept = [*select.condition, *(c.expression for c in select.columns)]
+    kept += [a.argument for a in select.aggregates]
+    for node in (n for e in kept if e is not None for n in tree.walk(e)):
+        if isinstance(node, tree.Attribute) and node.variable.text == alias:
+            names.add(node.attribute.text)
+    return tuple(sorted(names))
+
+
+def _plan_of(
+    text: str,
+    source: Source,
+    select: Selection,
+    streams: tuple[SelectStream, ...],
+    scope: SelectScope,
+    findings: Findings,
+) -> SelectPlan:
+    choice = Choice(
+        evaluator=Evaluator.SELECT,
+        granularity=Granularity.EVENT,
+        reason="the query begins with SELECT",
+        span=None,
+        time="O(1) for each event, and for each pair that a join looks at",
+        state="partial aggregates of windows, or the events of a window",
+    )
+    names = tuple(key.attribute for key in select.keys)
+    reason = f"GROUP BY {', '.join(names)}" if names else "no GROUP BY"
+    return SelectPlan(
+        text=text,
+        time=source.time,
+        type=None,
+        tiebreak=source.tiebreak,
+        tick_ns=tick_of(source, list(scope.schemas.values())),
+        partition=Partition(names, (), names, reason),
+        choice=choice,
+        columns=streams[0].reads if len(streams) == 1 else None,
+        warnings=findings.warnings,
+        select=msgspec.structs.replace(select, streams=streams),
+    )

@@ -1,0 +1,161 @@
+"""Windows of events on a stream: events in the order of time in, rows of full windows out (§10.7).
+
+    step_counted(job, state, events)  ->  (state, rows)
+
+Every group numbers its events. What is kept of them is how many there were, and the stretches that
+lie in windows that are not full: added up, as in ``select_windows``. The windows of a stretch are
+numbered from the first one of its group that is not full, so numbers stay small for ever, and
+stretches that differ in full windows only become one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from cepheid.expressions.columns import Columns
+from cepheid.expressions.evaluate import evaluate_vector
+from cepheid.kinds.selection.groups import Codes, group_codes, plain_array
+from cepheid.kinds.selection.moments import Moments, moments_of
+from cepheid.kinds.selection.rows import lookup_in
+from cepheid.kinds.selection.windows import (
+    Found,
+    Stretches,
+    arguments_of,
+    event_numbers,
+    find_windows,
+    reduce_stretches,
+    united_stretches,
+    window_rows,
+    windows_of_places,
+)
+from cepheid.language import tree
+from cepheid.plans.plan import SelectPlan
+from cepheid.plans.selection import Selection, SelectWindow
+
+
+class CountedJob(NamedTuple):
+    """What never changes: the query, the columns of its events, and what is aggregated."""
+
+    plan: SelectPlan
+    select: Selection
+    schema: pa.Schema
+    arguments: dict[tree.Expression, frozenset[str]]
+
+    @staticmethod
+    def of(plan: SelectPlan, schema: pa.Schema) -> CountedJob:
+        """Return the job of a windowed aggregation."""
+        return CountedJob(plan, plan.select, schema, arguments_of(plan.select))
+
+
+class CountedState(NamedTuple):
+    """Groups, how many events each has had, and the stretches of windows that are not full.
+
+    ``groups`` are those of the stretches, which have no keys of their own.
+    """
+
+    keys: list[pa.Array[Any]]
+    seen: Codes
+    groups: Codes
+    stretches: Stretches | None
+
+    @staticmethod
+    def start(job: CountedJob) -> CountedState:
+        """Return the state before the first event."""
+        columns = Columns(job.schema.empty_table())
+        keys = [plain_array(columns.arrow(key.attribute)) for key in job.select.keys]
+        nothing = np.zeros(0, np.int64)
+        return CountedState(keys, nothing, nothing, None)
+
+
+def step_counted(
+    job: CountedJob, state: CountedState, events: pa.Table
+) -> tuple[CountedState, pa.Table]:
+    """Add events for which WHERE is true, in their order; return the rows of windows they fill.
+
+    O(events + groups + stretches that are kept), and a row for every window.
+
+    Raises
+    ------
+    DataError
+        E504 if a sum leaves 64 bits, E511 if there are too many windows.
+    """
+    window = job.select.window
+    columns, known = Columns(events), len(state.seen)
+    keys = [
+        pa.concat_arrays([old, plain_array(columns.arrow(key.attribute)).cast(old.type)])
+        for key, old in zip(job.select.keys, state.keys, strict=True)
+    ]
+    codes, at = group_codes(keys, known + len(events))
+    before = np.zeros(len(at), np.int64)
+    before[codes[:known]] = state.seen
+    own = codes[known:]
+    after = before + np.bincount(own, minlength=len(at))
+    full = full_windows(before, window)
+    counts = full_windows(after, window) - full
+    places = before[own] - full[own] * window.slide + event_numbers(own)
+    parts, owners = [_measured(job, columns, places)], own
+    if state.stretches is not None:
+        parts, owners = [state.stretches, *parts], np.concatenate([codes[state.groups], own])
+    stretches, groups = reduce_stretches(united_stretches(parts), owners)
+    found = find_windows(stretches, groups, np.arange(len(at)), np.zeros_like(counts), counts)
+    keys = [key.take(at) for key in keys]
+    rows = _rows(job, stretches, keys, found, full)
+    open_ = np.flatnonzero(stretches.last >= counts[groups])
+    kept, groups = _taken(stretches, open_), groups[open_]
+    passed = counts[groups]
+    kept = kept._replace(first=np.maximum(kept.first - passed, 0), last=kept.last - passed)
+    return CountedState(keys, after, groups, kept), rows
+
+
+def empty_rows(job: CountedJob) -> pa.Table:
+    """Return a result without rows."""
+    return step_counted(job, CountedState.start(job), job.schema.empty_table())[1]
+
+
+def full_windows(seen: Codes, window: SelectWindow) -> Codes:
+    """Return how many windows are full after so many events."""
+    return np.maximum((seen - window.within) // window.slide + 1, 0)
+
+
+def count_open(job: CountedJob, state: CountedState) -> int:
+    """Return how many windows have an event and are not full."""
+    window = job.select.window
+    begun = -(-state.seen // window.slide)
+    return int((begun - full_windows(state.seen, window)).sum())
+
+
+def _moments(
+    arguments: dict[tree.Expression, frozenset[str]], columns: Columns
+) -> dict[tree.Expression, Moments]:
+    """Return the moments of single events; the sums of a stream may leave 64 bits."""
+    length = len(columns.batch)
+    vectors = {e: evaluate_vector(e, lookup_in(columns), length) for e in arguments}
+    return {e: moments_of(vectors[e], arguments[e]).widened() for e in arguments}
+
+
+def _measured(job: CountedJob, columns: Columns, places: Codes) -> Stretches:
+    """Return single events as stretches."""
+    moments = _moments(job.arguments, columns)
+    first, last = windows_of_places(places, job.select.window)
+    return Stretches([], first, last, np.ones_like(places), list(moments.values()))
+
+
+def _rows(
+    job: CountedJob, stretches: Stretches, keys: list[pa.Array[Any]], found: Found, full: Codes
+) -> pa.Table:
+    """Return the rows of windows; ``full`` are the windows of every group before them."""
+    folded = [m.folded(found.low, found.high) for m in stretches.moments]
+    rows = Moments.counts(stretches.rows).folded(found.low, found.high).known
+    shown = [key.take(found.groups) for key in keys]
+    named = dict(zip(job.arguments, folded, strict=True))
+    windows = full[found.groups] + found.windows
+    return window_rows(job.select, job.plan.time, job.schema, shown, windows, rows, named)
+
+
+def _taken(stretches: Stretches, rows: Codes) -> Stretches:
+    moments = [moment.take(rows) for moment in stretches.moments]
+    _, first, last, counted, _ = stretches
+    return Stretches([], first[rows], last[rows], counted[rows], moments)

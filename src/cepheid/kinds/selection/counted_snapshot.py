@@ -1,0 +1,93 @@
+"""CountedState to bytes and back: versioned, without pickle, for restarts and state stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cepheid.events.schema import ValueKind
+from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, write_state
+from cepheid.jobs.tables import pack_table, unpack_table
+from cepheid.kernels.window_folds import SUM
+from cepheid.kinds.selection.counted import CountedJob, CountedState
+from cepheid.kinds.selection.groups import plain_array
+from cepheid.kinds.selection.moments import OPERATIONS, Moments
+from cepheid.kinds.selection.windows import Stretches
+
+FORMAT = Format("counted", 2, "a SELECT")
+_NUMBERS = ("first", "last", "rows")
+
+
+class _Snapshot(Meant):
+    """Everything that a state holds: a row for every group, and for every stretch."""
+
+    groups: bytes
+    stretches: bytes | None
+    kinds: tuple[ValueKind, ...]
+
+
+def counted_to_bytes(job: CountedJob, state: CountedState) -> bytes:
+    """Return a state as bytes."""
+    keys: dict[str, Any] = {f"k{n}": key for n, key in enumerate(state.keys)}
+    groups = pa.table({"seen": pa.array(state.seen), **keys})
+    stretches: bytes | None = None
+    kinds: tuple[ValueKind, ...] = ()
+    if state.stretches is not None:
+        stretches = pack_table(_table_of(state.groups, state.stretches))
+        kinds = tuple(moment.kind for moment in state.stretches.moments)
+    snapshot = _Snapshot(meaning_of(job.plan), pack_table(groups), stretches, kinds)
+    return write_state(FORMAT, snapshot)
+
+
+def counted_from_bytes(job: CountedJob, data: bytes) -> CountedState:
+    """Return the state that ``counted_to_bytes`` wrote.
+
+    Raises
+    ------
+    DataError
+        E524 if the bytes are no state, of another version, or of another query; E546 if they are
+        damaged.
+    """
+    snapshot = read_own(FORMAT, data, _Snapshot, meaning_of(job.plan))
+    start = CountedState.start(job)
+    groups = unpack_table(snapshot.groups)
+    keys = [plain_array(groups[f"k{n}"]) for n in range(len(start.keys))]
+    state = start._replace(keys=keys, seen=np.array(groups["seen"]))
+    if snapshot.stretches is None:
+        return state
+    table = unpack_table(snapshot.stretches)
+    # Behind the moments of arguments, older states have bounds of their sums.
+    kinds = snapshot.kinds[: len(job.arguments)]
+    moments = [_moments_of(table, n, kind) for n, kind in enumerate(kinds)]
+    first, last, rows = (np.array(table[name]) for name in _NUMBERS)
+    return state._replace(
+        groups=np.array(table["group"]), stretches=Stretches([], first, last, rows, moments)
+    )
+
+
+def _table_of(groups: Any, stretches: Stretches) -> pa.Table:
+    columns: dict[str, Any] = {"group": pa.array(groups)}
+    columns |= {name: pa.array(getattr(stretches, name)) for name in _NUMBERS}
+    for n, moment in enumerate(stretches.moments):
+        columns[f"known{n}"] = pa.array(moment.known)
+        for operation, part in zip(OPERATIONS, moment.parts, strict=True):
+            if part is not None:
+                whole = part if part.ndim == 1 else part[:, 0]
+                columns[f"part{n} {operation}"] = pa.array(whole)
+                if part.ndim == 2:
+                    columns[f"low{n} {operation}"] = pa.array(part[:, 1])
+    return pa.table(columns)
+
+
+def _moments_of(table: pa.Table, number: int, kind: ValueKind) -> Moments:
+    names = [f"part{number} {operation}" for operation in OPERATIONS]
+    total, least, largest = (
+        np.array(table[name]) if name in table.column_names else None for name in names
+    )
+    low = f"low{number} {SUM}"
+    if total is not None and low in table.column_names:
+        total = np.stack([total, np.array(table[low])], axis=1)
+    moments = Moments(np.array(table[f"known{number}"]), (total, least, largest), kind)
+    return moments.widened()

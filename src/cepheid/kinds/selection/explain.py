@@ -1,0 +1,182 @@
+"""The plan of a SELECT in, text or Mermaid out: which operator runs where, and why."""
+
+from __future__ import annotations
+
+from cepheid.events.temporal import format_duration
+from cepheid.jobs.explain_parts import Section
+from cepheid.language import tree
+from cepheid.language.formatter import format_expression
+from cepheid.plans.selection import Extent, Selection, SelectKind, SelectWindow
+
+
+def title_of_select(select: Selection) -> str:
+    """Return what the rows of the result are."""
+    columns = select.aggregates if select.kind is SelectKind.AGGREGATE else select.columns
+    names = ", ".join(column.name for column in columns)
+    by = f" by {', '.join(key.attribute for key in select.keys)}" if select.keys else ""
+    return names + by
+
+
+def describe_select(select: Selection, *, spark: bool) -> list[Section]:
+    """Return the sections of the plan's text."""
+    streams = [
+        s.name if s.alias == s.name else f"{s.name}, called {s.alias}" for s in select.streams
+    ]
+    sections: list[Section] = [("operator", [select.kind.value]), ("streams", streams)]
+    if select.on is not None:
+        sections.append(("on", _condition(select.on)))
+    if select.where is not None:
+        sections.append(("where", _condition(select.where)))
+    if select.kind is not SelectKind.FILTER:
+        sections.append(("window", _window(select)))
+    sections.append(("in process", [_local(select)]))
+    sections.append(("on a store", [_store(select)]))
+    if spark:
+        sections.append(("on Spark", describe_batch(select)))
+        sections.append(("live", describe_live_select(select)))
+    reads = [f"{s.alias}: {', '.join(s.reads)}" for s in select.streams if s.reads is not None]
+    sections.append(("reads", reads or ["all columns"]))
+    return sections
+
+
+def _condition(condition: tree.Expression) -> list[str]:
+    return [format_expression(condition)]
+
+
+def _length(window: SelectWindow, length: int) -> str:
+    if window.extent is Extent.EVENTS:
+        return f"{length:,} event{'' if length == 1 else 's'}"
+    return format_duration(length * window.tick_ns // 1_000)
+
+
+def _window(select: Selection) -> list[str]:
+    window = select.window
+    if window.extent is Extent.NONE:
+        return ["none: the whole stream is one"]
+    within = _length(window, window.within)
+    if select.kind is SelectKind.JOIN:
+        if window.extent is Extent.TIME:
+            return [f"pairs less than {within} apart"]
+        return [f"an event and the last {within} of the other stream"]
+    slide = _length(window, window.slide)
+    each = " of each group" if select.keys and window.extent is Extent.EVENTS else ""
+    shown = f"{within}{each}, one every {slide}"
+    if window.slide > window.within:
+        return [f"{shown}: events between two windows are in none"]
+    overlap = -(-window.within // window.slide)
+    return [f"{shown}: an event is in up to {overlap:,}" if overlap > 1 else shown]
+
+
+def _local(select: Selection) -> str:
+    if select.kind is SelectKind.FILTER:
+        return "columns as arrays, batch by batch"
+    if select.kind is SelectKind.AGGREGATE:
+        return "stretches that no edge of a window cuts are added up once, windows from them"
+    if select.equal:
+        return f"candidates by window and equal {_keys(select)}; the rest is asked of pairs"
+    return "candidates by window; the condition is asked of blocks of pairs"
+
+
+def _keys(select: Selection) -> str:
+    return ", ".join(a if a == b else f"{a} = {b}" for a, b in select.equal)
+
+
+def why_not_indexed(select: Selection, *, only_time: bool = False) -> str:
+    """Return why blocks of a store cannot answer windowed aggregates, or nothing if they can.
+
+    ``only_time`` says that WHERE asks for a range of time and nothing else.
+    """
+    if select.where is not None and not only_time:
+        return "WHERE asks every event"
+    if select.keys:
+        return "blocks know no groups"
+    plain = (tree.Attribute, type(None))
+    if not all(isinstance(a.argument, plain) for a in select.aggregates):
+        return "blocks know columns, and no computed values"
+    return ""
+
+
+def _store(select: Selection) -> str:
+    if select.kind is SelectKind.AGGREGATE and not (why := why_not_indexed(select)):
+        return "from the least, largest, sums and counts of blocks, if few lie across edges"
+    if select.kind is SelectKind.JOIN:
+        return "row groups that both streams and their conditions leave are read"
+    read = "row groups are read whose least and largest values leave something"
+    return f"{read}; {why}" if select.kind is SelectKind.AGGREGATE else read
+
+
+def describe_batch(select: Selection) -> list[str]:
+    """Return what Spark does over DataFrames, with the reason."""
+    counted = select.window.extent is Extent.EVENTS
+    if select.kind is SelectKind.FILTER:
+        return ["Spark's filter"]
+    if select.kind is SelectKind.AGGREGATE:
+        if select.window.extent is Extent.NONE:
+            return ["Spark's groupBy"]
+        if counted:
+            shuffled = "each group on its own" if select.keys else "one task numbers all events"
+            return ["Spark's row_number and groupBy", f"  {shuffled}: Spark has no such windows"]
+        if select.window.slide > select.window.within:
+            return ["Spark's window and groupBy", "  events between windows are filtered first"]
+        return ["Spark's window and groupBy"]
+    if counted:
+        return [
+            "Spark's window functions number the events, then a join of these numbers",
+            "  one task numbers all events: Spark has no such windows",
+        ]
+    if select.equal:
+        return [f"Spark's join on {_keys(select)} and the distance in time"]
+    return [
+        "Spark's join on stretches of time and the distance in them",
+        "  because no condition compares columns by `=`",
+    ]
+
+
+def describe_live_select(select: Selection) -> list[str]:
+    """Return what Spark does on a stream, with the reason."""
+    why = why_not_live(select)
+    if why:
+        return [f"no: {why}"]
+    if select.kind is SelectKind.FILTER:
+        return ["Spark's filter, without state"]
+    if select.window.extent is Extent.EVENTS:
+        return _describe_counted(select)
+    if select.kind is SelectKind.AGGREGATE:
+        return ["Spark's window and groupBy, with a watermark"]
+    return ["Spark's stream-stream join, with watermarks"]
+
+
+def _describe_counted(select: Selection) -> list[str]:
+    """Return where events are numbered, and what is kept of them."""
+    ours = "an operator of Cepheid, because Spark has no such windows"
+    if select.kind is SelectKind.JOIN:
+        within = _length(select.window, select.window.within)
+        return [
+            f"{ours}; it keeps the last {within} of both streams",
+            "  one bucket: every event of a stream counts",
+        ]
+    kept = f"{ours}; it keeps partial aggregates of windows that are not full"
+    if not select.keys:
+        return [kept, "  one bucket: all events have one order"]
+    names = ", ".join(key.attribute for key in select.keys)
+    return [kept, f"  buckets by {names}: each group has its own numbers, for ever"]
+
+
+def why_not_live(select: Selection) -> str:
+    """Return why a SELECT cannot run on a live stream, or nothing if it can."""
+    if select.kind is SelectKind.FILTER:
+        return ""
+    if select.window.extent is Extent.NONE:
+        return "without a window, aggregates of a stream are known at its end"
+    return ""
+
+
+def mermaid_of_select(select: Selection) -> str:
+    """Return a flowchart: streams, operator, result."""
+    lines = ["flowchart LR"]
+    label = select.kind.value
+    lines.append(
+        f'    op["{label}"] --> out["{title_of_select(select).replace(chr(34), "#quot;")}"]'
+    )
+    lines += [f'    s{i}[("{s.name}")] --> op' for i, s in enumerate(select.streams)]
+    return "\n".join(lines)

@@ -1,0 +1,265 @@
+"""Windowed join: two tables in the order of time in, pairs of their events out (§10.6).
+
+A window gives every event a range of the other stream. Conditions on one stream leave some events,
+columns that must be equal cut both streams by value, and what is left of the condition is asked of
+blocks of pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.events.nanoseconds import PER_MICROSECOND, is_nanoseconds
+from cepheid.events.schema import ValueKind
+from cepheid.events.temporal import TIME_MAX
+from cepheid.expressions.columns import Columns, read_times
+from cepheid.expressions.vectors import Vector
+from cepheid.kinds.selection.groups import Codes, group_codes, stable_order
+from cepheid.kinds.selection.rows import Rows, holds, lookup_in, project, take_vector
+from cepheid.language import tree
+from cepheid.memory_limits import current, too_much_state
+from cepheid.plans.selection import Extent, Selection, aliases_in
+
+BLOCK_PAIRS = 1 << 20
+"""Pairs of which a condition is asked together."""
+
+_HASHED = (ValueKind.TEXT, ValueKind.INTEGER, ValueKind.BOOLEAN)
+
+
+class Side(NamedTuple):
+    """One stream of a join: its columns and times, what its own conditions leave, and keys.
+
+    ``codes`` are the numbers of the events' keys, -1 for NULL.
+    """
+
+    alias: str
+    columns: Columns
+    times: Rows
+    kept: NDArray[np.bool_]
+    codes: Codes
+
+
+PAIR_BYTES = 64
+"""About what a pair takes: two numbers, their order, and a row of a few columns."""
+
+
+class Pairs(NamedTuple):
+    """Rows of the first and of the second stream."""
+
+    left: Rows
+    right: Rows
+
+
+def join_tables(
+    select: Selection,
+    time: str,
+    tables: Sequence[pa.Table],
+    begins: tuple[int, int] = (0, 0),
+    most: int | None = None,
+) -> pa.Table:
+    """Return the pairs of two streams, in the order in which their later events came.
+
+    The later event is one of its stream's rows from ``begins`` on, for windows of events: those
+    before were there already.
+
+    Raises
+    ------
+    DataError
+        E513 if there are more pairs than ``most``.
+    """
+    (left, right), rest = _sides(select, time, tables)
+    blocks = []
+    count, bound = 0, current().state // PAIR_BYTES
+    for block in _candidates(select, left, right, begins):
+        blocks.append(_asked(left, right, block, rest))
+        count += len(blocks[-1].left)
+        if most is None and count > bound:
+            too_much_state("pairs", bound)
+        if most is not None and count > most:
+            message = f"more than {most:,} pairs are complete in one micro-batch"
+            helps = ("make the window shorter, or ask for more in ON or WHERE",)
+            raise DataError([Diagnostic("E513", message, helps=helps)])
+    pairs = Pairs(
+        np.concatenate([np.zeros(0, np.int64), *(b.left for b in blocks)]),
+        np.concatenate([np.zeros(0, np.int64), *(b.right for b in blocks)]),
+    )
+    order = _order(left.times, right.times, pairs)
+    return _result(select, left, right, Pairs(pairs.left[order], pairs.right[order]))
+
+
+def _sides(
+    select: Selection, time: str, tables: Sequence[pa.Table]
+) -> tuple[tuple[Side, Side], list[tree.Expression]]:
+    """Return both streams, and the conditions that are left for pairs."""
+    aliases = [stream.alias for stream in select.streams]
+    own: list[list[tree.Expression]] = [[], []]
+    rest = []
+    for condition in select.condition:
+        named = aliases_in(condition)
+        if len(named) == 1:
+            own[aliases.index(named.pop())].append(condition)
+        else:
+            rest.append(condition)
+    columns = [Columns(table) for table in tables]
+    codes, used = _key_codes(select, columns)
+    rest = [condition for condition in rest if not _is_key(condition, aliases, used)]
+    sides = []
+    for i in (0, 1):
+        length = len(tables[i])
+        mask = holds(own[i], lookup_in(columns[i]), length)
+        kept = np.ones(length, np.bool_) if mask is None else mask
+        times = _in_one_unit(read_times(columns[i], time), tables, i, time)
+        sides.append(Side(aliases[i], columns[i], times, kept & (codes[i] >= 0), codes[i]))
+    return (sides[0], sides[1]), rest
+
+
+def _in_one_unit(
+    times: NDArray[np.int64], tables: Sequence[pa.Table], place: int, name: str
+) -> NDArray[np.int64]:
+    """Return the times of a stream in nanoseconds if those of the other are."""
+    exact = [is_nanoseconds(table.schema.field(name).type) for table in tables]
+    if exact[place] or not any(exact):
+        return times
+    most = TIME_MAX // PER_MICROSECOND
+    if len(times) and max(-int(times.min()), int(times.max())) > most:
+        message = f"a time of `{name}` is too far from 1970 for the nanoseconds of the other stream"
+        helps = ("give the column the same type in both streams",)
+        raise DataError([Diagnostic("E517", message, helps=helps)])
+    return times * PER_MICROSECOND
+
+
+def _key_codes(
+    select: Selection, columns: Sequence[Columns]
+) -> tuple[list[Codes], set[tuple[str, str]]]:
+    """Return the number of every event's key in both streams, and the columns that are in it."""
+    used = set()
+    arrays: list[Any] = []
+    sizes = [len(c.batch) for c in columns]
+    known = np.ones(sum(sizes), np.bool_)
+    for pair in select.equal:
+        vectors = [c.vector(name) for c, name in zip(columns, pair, strict=True)]
+        kinds = {vector.kind for vector in vectors}
+        if len(kinds) != 1 or not kinds <= set(_HASHED):
+            continue
+        used.add(pair)
+        arrays.append(pa.concat_arrays([_plain(vector) for vector in vectors]))
+        valid = [
+            np.ones(size, np.bool_) if vector.valid is None else vector.valid
+            for vector, size in zip(vectors, sizes, strict=True)
+        ]
+        known &= np.concatenate(valid)
+    codes, _ = group_codes(arrays, sum(sizes))
+    codes = np.where(known, codes, -1)
+    return [codes[: sizes[0]], codes[sizes[0] :]], used
+
+
+def _plain(vector: Vector) -> pa.Array[Any]:
+    if vector.kind is ValueKind.TEXT:
+        return vector.texts.cast(pa.large_string())
+    return pa.array(vector.numbers)
+
+
+def _is_key(condition: tree.Expression, aliases: list[str], used: set[tuple[str, str]]) -> bool:
+    match condition:
+        case tree.Binary(operator="=", left=tree.Attribute() as a, right=tree.Attribute() as b):
+            a, b = (a, b) if a.variable.text == aliases[0] else (b, a)
+            return (a.attribute.text, b.attribute.text) in used
+    return False
+
+
+# ---------------------------------------------------------------------------------------
+# Candidates
+
+
+def _candidates(
+    select: Selection, left: Side, right: Side, begins: tuple[int, int]
+) -> Iterator[Pairs]:
+    """Yield the pairs that windows and keys allow, in blocks."""
+    window = select.window
+    if window.extent is Extent.TIME:
+        low = np.searchsorted(right.times, left.times - window.within, side="right")
+        high = np.searchsorted(right.times, left.times + window.within, side="left")
+        yield from _ranges(left, right, low, high)
+        return
+    # Of events of one time, those of the first stream come first.
+    high = np.searchsorted(right.times, left.times, side="left")
+    yield from _ranges(_from(left, begins[0]), right, np.maximum(high - window.within, 0), high)
+    high = np.searchsorted(left.times, right.times, side="right")
+    probe = _from(right, begins[1])
+    for pairs in _ranges(probe, left, np.maximum(high - window.within, 0), high):
+        yield Pairs(pairs.right, pairs.left)
+
+
+def _from(side: Side, begin: int) -> Side:
+    """Return a stream of which only rows from one on count."""
+    return side._replace(kept=side.kept & (np.arange(len(side.kept)) >= begin))
+
+
+def _ranges(probe: Side, other: Side, low: Rows, high: Rows) -> Iterator[Pairs]:
+    """Yield the pairs of probes and the other stream's rows in [low, high) with their key."""
+    rows = np.flatnonzero(other.kept)
+    rows = rows[stable_order(other.codes[rows])]
+    span = len(other.times) + 1
+    places = other.codes[rows] * span + rows
+    probes = np.flatnonzero(probe.kept)
+    base = probe.codes[probes] * span
+    begins = np.searchsorted(places, base + low[probes], side="left")
+    ends = np.searchsorted(places, base + high[probes], side="left")
+    counts = np.maximum(ends - begins, 0)
+    total = np.cumsum(counts)
+    cut = 0
+    while cut < len(probes):
+        done = int(total[cut - 1]) if cut else 0
+        until = max(int(np.searchsorted(total, done + BLOCK_PAIRS, side="right")), cut + 1)
+        own = counts[cut:until]
+        offsets = np.cumsum(own) - own
+        at = np.arange(int(own.sum())) + np.repeat(begins[cut:until] - offsets, own)
+        if len(at):
+            yield Pairs(np.repeat(probes[cut:until], own), rows[at])
+        cut = until
+
+
+def _asked(left: Side, right: Side, pairs: Pairs, rest: list[tree.Expression]) -> Pairs:
+    """Return the pairs for which all conditions are true."""
+    if not rest:
+        return pairs
+    mask = holds(rest, _lookup(left, right, pairs), len(pairs.left))
+    return pairs if mask is None else Pairs(pairs.left[mask], pairs.right[mask])
+
+
+def _lookup(left: Side, right: Side, pairs: Pairs) -> Any:
+    taken: dict[tuple[str, str], Vector] = {}
+
+    def look_up(attribute: tree.Attribute) -> Vector:
+        key = (attribute.variable.text, attribute.attribute.text)
+        if key not in taken:
+            first = key[0] == left.alias
+            side, rows = (left, pairs.left) if first else (right, pairs.right)
+            taken[key] = take_vector(side.columns.vector(key[1]), rows)
+        return taken[key]
+
+    return look_up
+
+
+def _order(left: Rows, right: Rows, pairs: Pairs) -> Rows:
+    """Return pairs in the order of their later events, then of the earlier ones."""
+    first = pairs.left + np.searchsorted(right, left, side="left")[pairs.left]
+    second = pairs.right + np.searchsorted(left, right, side="right")[pairs.right]
+    return np.lexsort((np.minimum(first, second), np.maximum(first, second)))
+
+
+def _result(select: Selection, left: Side, right: Side, pairs: Pairs) -> pa.Table:
+    rows = {left.alias: pairs.left, right.alias: pairs.right}
+    sides = {left.alias: left, right.alias: right}
+
+    def as_it_came(attribute: tree.Attribute) -> Any:
+        alias = attribute.variable.text
+        return sides[alias].columns.arrow(attribute.attribute.text).take(rows[alias])
+
+    return project(select.columns, as_it_came, _lookup(left, right, pairs), len(pairs.left))

@@ -1,0 +1,78 @@
+"""A live SELECT over windows of events: an event has its number when the watermark passes (§10.7).
+
+Only events for which WHERE is true come here; the windows that they fill leave.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from cepheid.jobs.bucket import Arrived
+from cepheid.jobs.microbatch import Size
+from cepheid.jobs.ordering import STEP_ROWS, slices
+from cepheid.jobs.work import Work
+from cepheid.kinds.selection.counted import (
+    CountedJob,
+    CountedState,
+    count_open,
+    step_counted,
+)
+from cepheid.kinds.selection.counted_snapshot import counted_from_bytes, counted_to_bytes
+from cepheid.plans.plan import SelectPlan
+
+
+class LiveSelect(NamedTuple):
+    """The job of windowed aggregates over a stream."""
+
+    job: CountedJob
+    work: Work
+    kind: str = "a SELECT over windows of events"
+
+    @staticmethod
+    def of(work: Work) -> LiveSelect:
+        """Return the job of a SELECT."""
+        return LiveSelect(CountedJob.of(SelectPlan.from_json(work.plan), work.schema), work)
+
+    @property
+    def plan(self) -> SelectPlan:
+        """Return the plan."""
+        return self.job.plan
+
+    def start(self) -> CountedState:
+        """Return the state before the first event."""
+        return CountedState.start(self.job)
+
+    def read(self, data: bytes) -> CountedState:
+        """Return the state that ``write`` wrote."""
+        return counted_from_bytes(self.job, data)
+
+    def write(self, state: CountedState) -> bytes:
+        """Return a state as bytes."""
+        return counted_to_bytes(self.job, state)
+
+    def take(
+        self, state: CountedState, events: pa.Table, since: int | None, until: int
+    ) -> tuple[CountedState, list[pa.Table]]:
+        """Take events before a watermark; return the rows of windows that are full."""
+        del since, until
+        found = []
+        for part in slices(events, STEP_ROWS):
+            state, rows = step_counted(self.job, state, part)
+            found.append(self.work.shown(rows))
+        return state, found
+
+    def nothing(self) -> pa.Table:
+        """Return a result without rows."""
+        return self.work.result_schema.empty_table()
+
+    def forget(self, state: CountedState, until: int) -> CountedState:
+        """Keep everything: a group goes on counting where it was."""
+        del until
+        return state
+
+    def measure(self, state: CountedState, came: Arrived) -> Size:
+        """Return how much a state holds."""
+        del came
+        return Size(len(state.seen), count_open(self.job, state))

@@ -1,0 +1,118 @@
+"""The bucket of a live join over windows of events: two streams in, pairs out (§10.7).
+
+Events of both streams wait until the watermark of both passes them: that of the stream that is
+further behind. Then all are in one order, and an event meets the last ones of the other stream.
+Those are kept, whatever ON and WHERE say: they count.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from cepheid.jobs.bucket import Bucket, Outcome, read_bucket, take_in, write_bucket
+from cepheid.jobs.state_format import (
+    Format,
+    Meant,
+    meaning_of,
+    read_own,
+    read_state,
+    write_state,
+)
+from cepheid.jobs.steps import ROWS_MAX
+from cepheid.jobs.tables import pack_table, unpack_table
+from cepheid.jobs.work import Work
+from cepheid.kinds.selection.join import join_tables
+from cepheid.plans.plan import SelectPlan
+
+KIND = "a JOIN over windows of events"
+FORMAT = Format("join", 2, "a JOIN")
+PAIR = Format("buckets", 2, KIND)
+
+
+class _Snapshot(Meant):
+    """What is kept of a stream besides the events that wait."""
+
+    latest: int | None
+    last: bytes
+
+
+class _Side(NamedTuple):
+    """A stream: its latest time, and its last events before the watermark, as many as count."""
+
+    bucket: Bucket
+    latest: int | None
+    last: pa.Table
+
+
+def turn_joined(
+    works: tuple[Work, Work],
+    data: bytes | None,
+    arrived: list[list[pa.Table]],
+    latest: list[int | None],
+) -> tuple[bytes, Outcome]:
+    """Take in what arrived of both streams, up to the watermark of both.
+
+    O(events that arrive, wait or are kept, and pairs that ON is asked of).
+
+    Raises
+    ------
+    DataError
+        E524 if the state was written by another query, or for other columns; E513 if there are too
+        many pairs; E5xx for what is wrong with the events.
+    """
+    plan = SelectPlan.from_json(works[0].plan)
+    select = plan.select
+    sides = [_read(work, plan, saved) for work, saved in zip(works, _apart(data), strict=True)]
+    told = [_later(side.latest, last) for side, last in zip(sides, latest, strict=True)]
+    known = [last for last in told if last is not None]
+    # Without a word of one stream, nothing is certain of the other.
+    behind = min(known) if len(known) == len(told) else None
+    came = [
+        take_in(work, plan, side.bucket, tables, behind)
+        for work, side, tables in zip(works, sides, arrived, strict=True)
+    ]
+    tables = [pa.concat_tables([s.last, c.ready]) for s, c in zip(sides, came, strict=True)]
+    begins = (len(sides[0].last), len(sides[1].last))
+    found = join_tables(select, plan.time, tables, begins, ROWS_MAX)
+    kept = [table.slice(max(len(table) - select.window.within, 0)) for table in tables]
+    saved = [
+        write_bucket(work, KIND, one, _to_bytes(plan, last, table))
+        for work, one, last, table in zip(works, came, told, kept, strict=True)
+    ]
+    until = came[0].until
+    lag = max(max(known) - until, 0) if until is not None else 0
+    events, late, waiting = (
+        sum(numbers)
+        for numbers in zip(*((c.events, c.late, len(c.waiting)) for c in came), strict=True)
+    )
+    results = works[0].shown(found)
+    return write_state(PAIR, saved), Outcome(results, events, late, waiting, 1, 1, lag)
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    known = [time for time in (one, other) if time is not None]
+    return max(known, default=None)
+
+
+def _apart(data: bytes | None) -> tuple[bytes | None, bytes | None]:
+    return (None, None) if data is None else read_state(PAIR, data, tuple[bytes, bytes])
+
+
+def _read(work: Work, plan: SelectPlan, data: bytes | None) -> _Side:
+    bucket = read_bucket(work, data, KIND)
+    if bucket.engine is None:
+        return _Side(bucket, None, work.schema.empty_table())
+    found = read_own(FORMAT, bucket.engine, _Snapshot, meaning_of(plan))
+    return _Side(bucket, found.latest, unpack_table(found.last))
+
+
+def _to_bytes(plan: SelectPlan, latest: int | None, last: pa.Table) -> bytes:
+    return write_state(FORMAT, _Snapshot(meaning_of(plan), latest, pack_table(last)))
+
+
+def empty_pairs(plan: SelectPlan, schemas: list[pa.Schema]) -> pa.Table:
+    """Return a result without rows."""
+    tables: list[Any] = [schema.empty_table() for schema in schemas]
+    return join_tables(plan.select, plan.time, tables)

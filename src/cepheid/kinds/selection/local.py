@@ -1,0 +1,80 @@
+"""SELECT over events that are all there: rows, windowed aggregates, or pairs of two streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from cepheid.events.files import present
+from cepheid.jobs.local_jobs import BATCH_ROWS, slices_of
+from cepheid.jobs.ordering import sort_events
+from cepheid.kinds.selection.join import join_tables
+from cepheid.kinds.selection.rows import filter_rows
+from cepheid.kinds.selection.windows import Aggregation
+from cepheid.plans.plan import SelectPlan
+from cepheid.plans.selection import Extent, SelectKind, SelectStream
+
+
+class LocalSelect(NamedTuple):
+    """A SELECT. Rows keep the order in which events arrive; only their numbers follow the time."""
+
+    plan: SelectPlan
+
+    @property
+    def batch_rows(self) -> int:
+        """Give how many events one step takes."""
+        return BATCH_ROWS
+
+    @property
+    def in_order(self) -> bool:
+        """Tell that events may come in any order."""
+        return False
+
+    def nothing(self, schema: pa.Schema) -> pa.Table:
+        """Give the result over no events of a schema."""
+        return self.answer([], schema).slice(0, 0)
+
+    def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+        """Run over the batches of one stream."""
+        select = self.plan.select
+        tables = _at_least_one(batches, schema)
+        if select.kind is SelectKind.FILTER:
+            rows = [filter_rows(select, table) for table in tables]
+            return pa.concat_tables(rows, promote_options="permissive")
+        aggregation = Aggregation(select, self.plan.time)
+        if select.window.extent is Extent.EVENTS:
+            whole = pa.concat_tables(tables, promote_options="permissive")
+            tables = iter([sort_events(_read(whole, select.streams[0]), self.plan)])
+        for table in tables:
+            aggregation.add(table)
+        return aggregation.result()
+
+    def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
+        """Run over a table, in steps of about so many rows."""
+        return self.answer(slices_of(table, rows), table.schema)
+
+    def answer_streams(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Join two streams."""
+        select = self.plan.select
+        pairs = zip(tables, select.streams, strict=True)
+        ordered = [sort_events(_read(table, stream), self.plan) for table, stream in pairs]
+        return join_tables(select, self.plan.time, ordered)
+
+
+def _at_least_one(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield batches; without any event, a table that tells the types of columns."""
+    some = False
+    for batch in batches:
+        some = True
+        yield batch
+    if not some:
+        yield schema.empty_table()
+
+
+def _read(table: pa.Table, stream: SelectStream) -> pa.Table:
+    """Leave out columns that are not read, so that they are not sorted."""
+    if stream.reads is None:
+        return table
+    return table.select(present(table.column_names, stream.reads))

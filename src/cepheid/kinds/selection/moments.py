@@ -1,0 +1,241 @@
+"""What aggregates need to know of some events: how many values, their sum, least and largest.
+
+Sums of whole numbers that may leave 64 bits are kept as two: those of the upper and of the lower 32
+bits of the values. So a sum is right whatever the order in which it is added up, or refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.events.schema import ValueKind
+from cepheid.expressions.vectors import Vector
+from cepheid.kernels.window_folds import MAX, MIN, SUM, fold_into, fold_windows
+from cepheid.kinds.selection.groups import Codes
+from cepheid.kinds.selection.rows import arrow_of
+from cepheid.language import tree
+from cepheid.language.formatter import as_written
+
+Numbers = NDArray[Any]
+Parts = tuple[Numbers | None, Numbers | None, Numbers | None]
+"""Sums, least and largest values; None is not needed."""
+
+OPERATIONS = (SUM, MIN, MAX)
+SUM_MAX = 2.0**62
+"""As long as the sum of all absolute values is less, no sum of some can leave 64 bits."""
+_HALF = 32
+_LOW = 2**_HALF - 1
+
+_UFUNCS: dict[int, np.ufunc] = {SUM: np.add, MIN: np.fmin, MAX: np.maximum}
+
+
+class Moments(NamedTuple):
+    """Values that are known, and as far as aggregates ask: sums, least and largest values."""
+
+    known: Codes
+    parts: Parts
+    kind: ValueKind
+
+    @staticmethod
+    def counts(rows: Codes) -> Moments:
+        """Return moments that only count."""
+        return Moments(rows, NO_PARTS, ValueKind.INTEGER)
+
+    @staticmethod
+    def united(parts: Sequence[Moments]) -> Moments:
+        """Return moments one after the other; a column of NULLs alone has no kind of its own."""
+        known = [part for part in parts if part.kind is not ValueKind.UNKNOWN]
+        kind = known[0].kind if known else ValueKind.UNKNOWN
+        if any(part.kind is not kind for part in known):
+            kind = ValueKind.DOUBLE
+        total, least, largest = (
+            _concatenated([part.parts[i] for part in parts]) for i in range(len(OPERATIONS))
+        )
+        known_all = np.concatenate([part.known for part in parts])
+        return Moments(known_all, (total, least, largest), kind)
+
+    def take(self, rows: Codes) -> Moments:
+        """Return some of them."""
+        return self._mapped(lambda part, _: part[rows])
+
+    def nothing(self) -> Moments:
+        """Return the moments of no event."""
+        return self._mapped(lambda part, _: np.zeros((1, *part.shape[1:]), part.dtype))
+
+    def reduced(self, begins: Codes) -> Moments:
+        """Return the moments of stretches of rows, which begin at some of them."""
+        if not len(begins):
+            return self.take(begins)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return self._mapped(lambda part, operation: _UFUNCS[operation].reduceat(part, begins))
+
+    def gathered(self, slots: Codes, size: int) -> Moments:
+        """Return the moments of slots, into which rows go."""
+        return self._mapped(lambda part, operation: _gathered(part, slots, size, operation))
+
+    def widened(self) -> Moments:
+        """Return moments whose sums of whole numbers are kept in two halves."""
+        total, least, largest = self.parts
+        return self._replace(parts=(None if total is None else _halves(total), least, largest))
+
+    def folded(self, low: Codes, high: Codes) -> Moments:
+        """Return the moments of windows, which are stretches low to high - 1."""
+        return self._mapped(lambda part, operation: _folded(part, low, high, operation))
+
+    def _mapped(self, function: Callable[[Numbers, int], Numbers]) -> Moments:
+        total, least, largest = (
+            None if part is None else function(part, operation)
+            for part, operation in zip(self.parts, OPERATIONS, strict=True)
+        )
+        return Moments(function(self.known, SUM), (total, least, largest), self.kind)
+
+
+NO_PARTS: Parts = (None, None, None)
+
+
+def _halves(total: Numbers) -> Numbers:
+    """Return whole numbers as their upper and lower bits; doubles, and what is so, stay so."""
+    if total.dtype.kind != "i" or total.ndim == 2:
+        return total
+    return np.stack([total >> _HALF, total & _LOW], axis=1)
+
+
+def _concatenated(parts: list[Numbers | None]) -> Numbers | None:
+    present = [part for part in parts if part is not None]
+    if any(part.ndim == 2 for part in present):
+        present = [_halves(part) for part in present]
+    return np.concatenate(present) if present else None
+
+
+def moments_of(vector: Vector, functions: frozenset[str]) -> Moments:
+    """Return the moments of single values, those that functions need."""
+    length = len(vector.data)
+    valid = vector.valid
+    known = np.ones(length, np.int64) if valid is None else valid.astype(np.int64)
+    if vector.kind is ValueKind.TEXT or functions <= {"COUNT"}:
+        return Moments(known, NO_PARTS, vector.kind)
+    numbers = vector.numbers
+    if numbers.dtype == np.bool_:
+        numbers = numbers.astype(np.int64)
+
+    def part(names: set[str], operation: int) -> Numbers | None:
+        if not functions & names:
+            return None
+        if valid is None:
+            return numbers
+        return np.where(valid, numbers, _neutral(operation, numbers))
+
+    parts = (part({"SUM", "AVG"}, SUM), part({"MIN"}, MIN), part({"MAX"}, MAX))
+    return Moments(known, parts, vector.kind)
+
+
+class SumBounds:
+    """Sees all values of whole numbers that are summed up, before they are."""
+
+    def __init__(self) -> None:
+        self._bounds: dict[tree.Expression, float] = {}
+
+    def added(self, expression: tree.Expression, moments: Moments) -> Moments:
+        """Return moments in which no sum can leave its type, alone or with those before."""
+        total = moments.parts[0]
+        if total is None or total.dtype == np.float64:
+            return moments
+        more = float(np.abs(total.astype(np.float64)).sum())
+        bound = self._bounds[expression] = self._bounds.get(expression, 0.0) + more
+        return moments.widened() if bound >= SUM_MAX else moments
+
+
+def _whole_sums(halves: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+    """Return sums that were kept in halves, and which of them fit 64 bits."""
+    high = halves[:, 0] + (halves[:, 1] >> _HALF)
+    fits = (high >= -(2 ** (_HALF - 1))) & (high < 2 ** (_HALF - 1))
+    return (high << _HALF) | (halves[:, 1] & _LOW), fits
+
+
+def _sums(total: Numbers, valid: NDArray[np.bool_], written: str) -> Numbers:
+    if total.ndim == 1:
+        return total
+    sums, fits = _whole_sums(total)
+    if not (fits | ~valid).all():
+        message = f"a sum of `{written}` left 64 bits"
+        helps = ("make one number of it a double: `SUM(1.0 * x)`",)
+        raise DataError([Diagnostic("E504", message, helps=helps)])
+    return sums
+
+
+def _doubles(total: Numbers) -> Numbers:
+    """Return sums as doubles, for a mean."""
+    if total.ndim == 1:
+        return total
+    sums, fits = _whole_sums(total)
+    wide = total[:, 0] * 2.0**_HALF + total[:, 1]
+    return np.where(fits, sums.astype(np.float64), wide)
+
+
+def _gathered(values: Numbers, slots: Codes, size: int, operation: int) -> Numbers:
+    if values.ndim == 2:
+        columns = [_gathered(column, slots, size, operation) for column in values.T.copy()]
+        return np.stack(columns, axis=1)
+    out = np.full(size, _neutral(operation, values), values.dtype)
+    fold_into(slots, values, operation, out)
+    return out
+
+
+def _folded(values: Numbers, low: Codes, high: Codes, operation: int) -> Numbers:
+    if (high - low == 1).all():
+        return values[low]
+    if values.ndim == 2:
+        return np.stack([_folded(c, low, high, operation) for c in values.T.copy()], axis=1)
+    out = np.empty(len(low), values.dtype)
+    back = np.empty_like(values)
+    fold_windows(values, low, high, operation, _neutral(operation, values), back, out)
+    return out
+
+
+def _neutral(operation: int, numbers: Numbers) -> Any:
+    """Return the neutral element of a fold; NaN is nothing to a least value."""
+    if operation == SUM:
+        return numbers.dtype.type(0)
+    if numbers.dtype == np.float64:
+        return np.float64(np.nan if operation == MIN else -np.inf)
+    limits = np.iinfo(np.int64)
+    return np.int64(limits.max if operation == MIN else limits.min)
+
+
+def aggregate_column(
+    function: tree.AggregateFunction, moments: Moments, argument: tree.Expression
+) -> pa.Array[Any]:
+    """Return an aggregate of every window; of no value it is NULL, but for COUNT.
+
+    Raises
+    ------
+    DataError
+        E504 if a sum leaves 64 bits.
+    """
+    known = moments.known
+    if function is tree.AggregateFunction.COUNT:
+        return pa.array(known)
+    valid = known > 0
+    kind = moments.kind
+    values = moments.parts[{"MIN": 1, "MAX": 2}.get(function.value, 0)]
+    assert values is not None, "moments are there for the functions that need them"
+    if function is tree.AggregateFunction.AVG:
+        with np.errstate(invalid="ignore"):
+            values = _doubles(values) / np.maximum(known, 1)
+        if kind is ValueKind.DURATION:
+            values = np.round(values).astype(np.int64)
+        else:
+            kind = ValueKind.DOUBLE
+    elif function is tree.AggregateFunction.SUM:
+        values = _sums(values, valid, as_written(argument))
+    if kind is ValueKind.UNKNOWN:
+        kind = ValueKind.INTEGER
+    if kind is ValueKind.DECIMAL:
+        kind = ValueKind.DOUBLE
+    return arrow_of(Vector(values, None if valid.all() else valid, kind))

@@ -1,0 +1,97 @@
+"""Rows of a SELECT: a table and bound expressions in, masks and result columns out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cepheid.events.schema import ValueKind
+from cepheid.expressions.columns import Columns
+from cepheid.expressions.evaluate import evaluate_vector, true_mask
+from cepheid.expressions.vectors import Vector, plain_texts
+from cepheid.language import tree
+from cepheid.plans.selection import SelectColumn, Selection
+
+Rows = NDArray[np.int64]
+Lookup = Callable[[tree.Attribute], Vector]
+
+
+def lookup_in(columns: Columns) -> Lookup:
+    """Return what finds the column of an attribute of one stream."""
+    return lambda attribute: columns.vector(attribute.attribute.text)
+
+
+def holds(
+    conditions: Sequence[tree.Expression], lookup: Lookup, length: int
+) -> NDArray[np.bool_] | None:
+    """Return where all conditions are true, None for everywhere."""
+    mask: NDArray[np.bool_] | None = None
+    for condition in conditions:
+        found = true_mask(condition, lookup, length)
+        mask = found if mask is None else mask & found
+    return mask
+
+
+def filter_rows(select: Selection, table: pa.Table) -> pa.Table:
+    """Return the result of a filter over a table: rows for which WHERE is true, in their order."""
+    mask = holds(select.condition, lookup_in(Columns(table)), len(table))
+    kept = table if mask is None or mask.all() else table.filter(pa.array(mask))
+    columns = Columns(kept)
+    return project(
+        select.columns,
+        lambda attribute: columns.arrow(attribute.attribute.text),
+        lookup_in(columns),
+        len(kept),
+    )
+
+
+def project(
+    columns: Sequence[SelectColumn],
+    as_it_came: Callable[[tree.Attribute], Any],
+    lookup: Lookup,
+    length: int,
+) -> pa.Table:
+    """Return result columns; a plain attribute keeps its type."""
+    arrays = []
+    for column in columns:
+        expression = column.expression
+        assert expression is not None, "columns are known once there is a schema"
+        if isinstance(expression, tree.Attribute):
+            arrays.append(as_it_came(expression))
+        else:
+            arrays.append(arrow_of(evaluate_vector(expression, lookup, length)))
+    return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
+
+
+def arrow_of(vector: Vector) -> pa.Array[Any]:
+    """Return a vector as an Arrow array."""
+    missing = None if vector.valid is None else ~vector.valid
+    kind = vector.kind
+    if kind is ValueKind.TEXT:
+        texts = plain_texts(vector.texts)
+        if missing is None:
+            return texts
+        found: pa.Array[Any] = pc.if_else(pa.array(missing), pa.scalar(None, texts.type), texts)
+        return found
+    if kind is ValueKind.UNKNOWN:
+        return pa.nulls(len(vector.numbers))
+    types: dict[ValueKind, pa.DataType] = {
+        ValueKind.TIMESTAMP: pa.timestamp("us"),
+        ValueKind.DURATION: pa.duration("us"),
+        ValueKind.DATE: pa.timestamp("us"),
+    }
+    array: pa.Array[Any] = pa.array(vector.numbers, types.get(kind), mask=missing)
+    return array.cast(pa.date32()) if kind is ValueKind.DATE else array
+
+
+def take_vector(vector: Vector, rows: Rows) -> Vector:
+    """Return some rows of a vector."""
+    valid = None if vector.valid is None else vector.valid[rows]
+    if isinstance(vector.data, np.ndarray):
+        return Vector(vector.data[rows], valid, vector.kind)
+    return Vector(vector.data.take(rows), valid, vector.kind)

@@ -1,0 +1,352 @@
+"""Windowed aggregation: tables of events in, a row for every window and group out (§10.4, §10.5).
+
+The edges of all windows cut the stream into stretches. Events of one stretch and group are in the
+same windows, so they are added up once; what is kept is small, and the events may come in any
+order. Windows are then put together from stretches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.events.nanoseconds import type_of_times
+from cepheid.expressions.columns import Columns, read_times
+from cepheid.expressions.evaluate import evaluate_vector
+from cepheid.kernels.window_folds import stretches_of_windows
+from cepheid.kinds.selection.groups import DENSE_MAX, Codes, group_codes, plain_array, stable_order
+from cepheid.kinds.selection.moments import (
+    Moments,
+    SumBounds,
+    aggregate_column,
+    moments_of,
+)
+from cepheid.kinds.selection.rows import holds, lookup_in
+from cepheid.language import tree
+from cepheid.memory_limits import check_rows
+from cepheid.patterns.segments import repeated_rows
+from cepheid.plans.selection import Extent, Selection, SelectWindow, plain_attribute
+
+WINDOWS_MAX = 1 << 26
+"""Windows of one result."""
+
+FEW_WINDOWS = 1 << 16
+"""That so many windows hold the same events is not looked for."""
+
+ROW_BYTES = 48
+"""What a row of the result takes at least: its edges, how many events it has, and its key."""
+
+
+class Stretches(NamedTuple):
+    """Events that are in the windows first to last: their keys, how many, and what they add up to.
+
+    Of each key one stretch follows the other.
+    """
+
+    keys: list[pa.Array[Any]]
+    first: Codes
+    last: Codes
+    rows: Codes
+    moments: list[Moments]
+
+
+class Aggregation:
+    """Adds up the events of tables, one after the other."""
+
+    def __init__(self, select: Selection, time: str) -> None:
+        self._select = select
+        self._time = time
+        self._arguments = arguments_of(select)
+        self._parts: list[Stretches] = []
+        self._sums = SumBounds()
+        self._schema: pa.Schema | None = None
+
+    def add(self, table: pa.Table) -> None:
+        """Add events; counted windows take all of them at once, in the order of time."""
+        select = self._select
+        columns = Columns(table)
+        mask = holds(select.condition, lookup_in(columns), len(table))
+        if mask is not None and not mask.all():
+            columns = Columns(table.filter(pa.array(mask)))
+        length = len(columns.batch)
+        keys = [plain_array(columns.arrow(key.attribute)) for key in select.keys]
+        codes, at = group_codes(keys, length)
+        places = np.zeros(length, np.int64)
+        if select.window.extent is Extent.EVENTS:
+            assert not self._parts, "events are numbered once"
+            places = event_numbers(codes)
+        elif select.window.extent is Extent.TIME:
+            places = read_times(columns, self._time)
+        moments = []
+        for expression, functions in self._arguments.items():
+            vector = evaluate_vector(expression, lookup_in(columns), length)
+            moments.append(self._sums.added(expression, moments_of(vector, functions)))
+        first, last = windows_of_places(places, select.window)
+        part = Stretches([], first, last, np.ones(length, np.int64), moments)
+        reduced, groups = reduce_stretches(part, codes)
+        chosen = at[groups]
+        taken = [key.take(chosen) for key in keys]
+        self._parts.append(reduced._replace(keys=taken))
+        if self._schema is None:
+            self._schema = table.schema
+
+    def result(self) -> pa.Table:
+        """Return the rows of all windows, by window and key."""
+        assert self._schema is not None, "there is a table, if only an empty one"
+        select = self._select
+        whole = united_stretches(self._parts)
+        codes, at = group_codes(whole.keys, len(whole.rows))
+        stretches, groups = reduce_stretches(whole, codes)
+        stretches, edges = _distinct(stretches)
+        found = _windows(stretches, groups)
+        rows = Moments.counts(stretches.rows).folded(found.low, found.high).known
+        moments = [m.folded(found.low, found.high) for m in stretches.moments]
+        windows = found.windows
+        if not select.keys and select.window.extent is Extent.NONE and not len(rows):
+            # Aggregates of nothing are a row, as in SQL.
+            rows, windows = np.zeros(1, np.int64), np.zeros(1, np.int64)
+            moments = [m.nothing() for m in moments]
+        chosen = at[found.groups]
+        keys = [values.take(chosen) for values in whole.keys]
+        named = dict(zip(self._arguments, moments, strict=True))
+        starts = windows if edges is None else edges[windows]
+        table = window_rows(select, self._time, self._schema, keys, starts, rows, named)
+        table, windows = self._sorted(table, windows)
+        return table if edges is None else self._spread(table, windows, edges)
+
+    def _spread(self, table: pa.Table, windows: Codes, edges: Codes) -> pa.Table:
+        """Return the rows of all windows, of rows for each different one."""
+        assert self._schema is not None, "rows have a schema"
+        repeats = np.diff(edges)
+        first = np.flatnonzero(np.diff(windows, prepend=-1))
+        sizes, laps = np.diff(first, append=len(windows)), repeats[windows[first]]
+        _check_count(sizes * laps.astype(np.float64), table.nbytes / max(len(table), 1))
+        rows, lap = repeated_rows(first, sizes, laps)
+        columns = _edges(self._select.window, self._schema, self._time, edges[windows[rows]] + lap)
+        spread = table.take(rows)
+        for name, values in columns.items():
+            spread = spread.set_column(spread.column_names.index(name), name, values)
+        return spread
+
+    def _sorted(self, table: pa.Table, windows: Codes) -> tuple[pa.Table, Codes]:
+        keys = [key.name for key in self._select.keys]
+        if not keys:
+            return table, windows
+        order = table.select(keys).append_column("cepheid window", pa.array(windows))
+        by: Any = [("cepheid window", "ascending"), *((key, "ascending") for key in keys)]
+        rows = pa.compute.sort_indices(order, sort_keys=by)
+        return table.take(rows), windows[np.asarray(rows)]
+
+
+def window_rows(
+    select: Selection,
+    time: str,
+    schema: pa.Schema,
+    keys: Sequence[pa.Array[Any]],
+    windows: Codes,
+    rows: Codes,
+    moments: Mapping[tree.Expression, Moments],
+) -> pa.Table:
+    """Return result rows: the keys, edges and aggregates of windows, of events of a schema."""
+    columns: dict[str, Any] = {
+        key.name: values for key, values in zip(select.keys, keys, strict=True)
+    }
+    columns |= _edges(select.window, schema, time, windows)
+    for aggregate in select.aggregates:
+        if aggregate.argument is None:
+            columns[aggregate.name] = pa.array(rows)
+        else:
+            argument = aggregate.argument
+            column = aggregate_column(aggregate.function, moments[argument], argument)
+            columns[aggregate.name] = _in_zone(column, argument, schema)
+    return pa.table(columns)
+
+
+def _in_zone(column: pa.Array[Any], argument: tree.Expression, schema: pa.Schema) -> pa.Array[Any]:
+    """Return times in the zone of the attribute that they come from."""
+    name = plain_attribute(argument)
+    if name not in schema.names or not pa.types.is_timestamp(column.type):
+        return column
+    own = schema.field(str(name)).type
+    return column.cast(pa.timestamp("us", own.tz))
+
+
+def _edges(window: SelectWindow, schema: pa.Schema, time: str, windows: Codes) -> dict[str, Any]:
+    if window.extent is Extent.NONE:
+        return {}
+    starts = windows * window.slide
+    kind: pa.DataType | None = None
+    if window.extent is Extent.TIME:
+        kind = type_of_times(schema.field(time).type)
+    return {
+        "window_start": pa.array(starts, kind),
+        "window_end": pa.array(starts + window.within, kind),
+    }
+
+
+def arguments_of(select: Selection) -> dict[tree.Expression, frozenset[str]]:
+    """Return what is aggregated, each once, and by which functions."""
+    found: dict[tree.Expression, frozenset[str]] = {}
+    for aggregate in select.aggregates:
+        if aggregate.argument is not None:
+            before = found.get(aggregate.argument, frozenset())
+            found[aggregate.argument] = before | {aggregate.function.value}
+    return found
+
+
+def windows_of_places(places: Codes, window: SelectWindow) -> tuple[Codes, Codes]:
+    """Return the first and the last window that each place is in; none if first is above last."""
+    if window.extent is Extent.NONE:
+        return places, places
+    first = (places - window.within) // window.slide + 1
+    if window.extent is Extent.EVENTS:
+        first = np.maximum(first, 0)
+    return first, places // window.slide
+
+
+def event_numbers(codes: Codes) -> Codes:
+    """Return the number of every event within its group, from 0 on."""
+    order = stable_order(codes)
+    ordered = codes[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
+    sizes = np.diff(np.append(begins, len(codes)))
+    numbers = np.empty(len(codes), np.int64)
+    numbers[order] = np.arange(len(codes)) - np.repeat(begins, sizes)
+    return numbers
+
+
+def united_stretches(parts: Sequence[Stretches]) -> Stretches:
+    """Return stretches one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = [pa.concat_arrays([part.keys[i] for part in parts]) for i in range(len(parts[0].keys))]
+    moments = [
+        Moments.united([part.moments[i] for part in parts]) for i in range(len(parts[0].moments))
+    ]
+    first, last, rows = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("first", "last", "rows")
+    )
+    return Stretches(keys, first, last, rows, moments)
+
+
+def reduce_stretches(part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
+    """Add up what is in the same windows and group; return the stretches in order, and groups."""
+    first, last = part.first, part.last
+    rows, moments = part.rows, part.moments
+    inside = first <= last
+    if not inside.all():
+        kept = np.flatnonzero(inside)
+        first, last, codes, rows = first[kept], last[kept], codes[kept], rows[kept]
+        moments = [m.take(kept) for m in moments]
+    # Both go up with time, so their sum tells stretches apart, in order.
+    place = first + last
+    inner = Stretches([], first, last, rows, moments)
+    if len(codes):
+        span = int(place.max()) - int(place.min()) + 1
+        size = (int(codes.max()) + 1) * span
+        if size <= DENSE_MAX * len(codes):
+            return _gather(inner, codes * span + (place - place.min()), codes, size)
+    return _sort(inner, codes, place)
+
+
+def _gather(part: Stretches, slots: Codes, codes: Codes, size: int) -> tuple[Stretches, Codes]:
+    """Add up what has the same slot; slots are in the order of groups and time."""
+    counted = Moments.counts(part.rows).gathered(slots, size).known
+    used = np.flatnonzero(counted)
+    owner = np.zeros(size, np.int64)
+    owner[slots] = np.arange(len(slots))
+    at = owner[used]
+    moments = [m.gathered(slots, size).take(used) for m in part.moments]
+    return Stretches([], part.first[at], part.last[at], counted[used], moments), codes[at]
+
+
+def _sort(part: Stretches, codes: Codes, place: Codes) -> tuple[Stretches, Codes]:
+    """Add up what follows each other once it is in the order of groups and time."""
+    _, first, last, rows, moments = part
+    order = _order(codes, place)
+    if order is not None:
+        first, last, codes, rows = first[order], last[order], codes[order], rows[order]
+        place = place[order]
+        moments = [m.take(order) for m in moments]
+    changes = np.ones(len(codes), np.bool_)
+    changes[1:] = (codes[1:] != codes[:-1]) | (place[1:] != place[:-1])
+    begins = np.flatnonzero(changes)
+    counted = np.add.reduceat(rows, begins) if len(begins) else rows[:0]
+    reduced = [m.reduced(begins) for m in moments]
+    return Stretches([], first[begins], last[begins], counted, reduced), codes[begins]
+
+
+def _order(codes: Codes, place: Codes) -> Codes | None:
+    """Return the order by group and place, None if things are in it."""
+    if len(codes) < 2:
+        return None
+    same = codes[1:] == codes[:-1]
+    if ((codes[1:] > codes[:-1]) | (same & (place[1:] >= place[:-1]))).all():
+        return None
+    if (place[1:] >= place[:-1]).all():
+        return stable_order(codes)
+    return np.lexsort((place, codes))
+
+
+class Found(NamedTuple):
+    """Windows with an event: their groups, numbers and stretches."""
+
+    groups: Codes
+    windows: Codes
+    low: Codes
+    high: Codes
+
+
+def _windows(stretches: Stretches, groups: Codes) -> Found:
+    """Return all windows that have an event, by group and number."""
+    first, last = stretches.first, stretches.last
+    begin = first.copy()
+    follows = groups[1:] == groups[:-1]
+    begin[1:] = np.where(follows, np.maximum(first[1:], last[:-1] + 1), first[1:])
+    return find_windows(stretches, groups, groups, begin, np.maximum(last - begin + 1, 0))
+
+
+def _distinct(stretches: Stretches) -> tuple[Stretches, Codes | None]:
+    """Return stretches that name different windows, and where each of those begins.
+
+    Windows that hold the same events follow each other. None if there are few windows.
+    """
+    first, last = stretches.first, stretches.last
+    if (last - first + 1).sum(dtype=np.float64) <= FEW_WINDOWS:
+        return stretches, None
+    edges = np.unique(np.concatenate([first, last + 1]))
+    begin, end = np.searchsorted(edges, first), np.searchsorted(edges, last + 1) - 1
+    return stretches._replace(first=begin, last=end), edges
+
+
+def _check_count(counts: NDArray[Any], size: float) -> None:
+    """Refuse more windows than a result may have; a sum of whole numbers could leave 64 bits."""
+    most = float(counts.sum(dtype=np.float64))
+    if most > WINDOWS_MAX:
+        message = f"the result has about {most:.3g} windows, and {WINDOWS_MAX:,} are the most"
+        raise DataError([Diagnostic("E511", message, helps=("use a longer slide",))])
+    check_rows(most, size)
+
+
+def find_windows(
+    stretches: Stretches, groups: Codes, owners: Codes, begin: Codes, counts: Codes
+) -> Found:
+    """Return so many windows of owners, which are groups in their order, each from one on.
+
+    Every one has an event.
+    """
+    _check_count(counts, ROW_BYTES + 8 * len(stretches.moments))
+    total = int(counts.sum())
+    offsets = np.cumsum(counts) - counts
+    windows = np.arange(total) + np.repeat(begin - offsets, counts)
+    owned = np.repeat(owners, counts)
+    low: NDArray[np.int64] = np.zeros(total, np.int64)
+    high: NDArray[np.int64] = np.zeros(total, np.int64)
+    stretches_of_windows(groups, stretches.first, stretches.last, owned, windows, low, high)
+    return Found(owned, windows, low, high)

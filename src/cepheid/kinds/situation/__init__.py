@@ -1,0 +1,1 @@
+"""Situations: how long conditions hold, and how such times relate."""

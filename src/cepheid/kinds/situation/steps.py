@@ -1,0 +1,80 @@
+"""Situations as a step function: what is certain leaves at once, while situations still go on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from cepheid.jobs.microbatch import Size
+from cepheid.jobs.ordering import STEP_ROWS
+from cepheid.kinds.situation.job import SituationJob
+from cepheid.kinds.situation.results import empty_rows
+from cepheid.kinds.situation.snapshot import situations_from_bytes, situations_to_bytes
+from cepheid.kinds.situation.step import (
+    SituationState,
+    finish_situations,
+    forget_idle_partitions,
+    step_situations,
+)
+from cepheid.plans.plan import SituationPlan
+
+
+class SituationSteps(NamedTuple):
+    """A query about situations over events of a schema."""
+
+    job: SituationJob
+    schema: pa.Schema
+
+    @staticmethod
+    def of(plan: SituationPlan, schema: pa.Schema) -> SituationSteps:
+        """Make the step function of a plan."""
+        return SituationSteps(SituationJob(plan), schema)
+
+    @property
+    def plan(self) -> SituationPlan:
+        """Give the plan."""
+        return self.job.plan
+
+    @property
+    def batch_rows(self) -> int:
+        """Give how many events one step takes."""
+        return STEP_ROWS
+
+    def start(self) -> SituationState:
+        """Make the state before the first event."""
+        return SituationState.start(self.job)
+
+    def step(self, state: SituationState, events: pa.Table) -> tuple[SituationState, pa.Table]:
+        """Take events; give the rows that are certain."""
+        return step_situations(self.job, state, events)
+
+    def advance(self, state: SituationState, until: int) -> tuple[SituationState, pa.Table]:
+        """Give the rows that waited for events of the same time as the last one."""
+        del until
+        return step_situations(self.job, state, self.schema.empty_table(), complete=True)
+
+    def finish(self, state: SituationState) -> tuple[SituationState, pa.Table]:
+        """End all situations."""
+        return finish_situations(self.job, state, self.schema)
+
+    def forget(self, state: SituationState, until: int) -> SituationState:
+        """Drop partitions without situations."""
+        del until
+        return forget_idle_partitions(state)
+
+    def nothing(self) -> pa.Table:
+        """Give a result without rows."""
+        return empty_rows(self.job, self.schema)
+
+    def read(self, data: bytes) -> SituationState:
+        """Read a state; E524 if it belongs to another query."""
+        return situations_from_bytes(self.job, data)
+
+    def write(self, state: SituationState) -> bytes:
+        """Write a state as bytes."""
+        return situations_to_bytes(self.job, state)
+
+    def size(self, state: SituationState) -> Size:
+        """Count the partitions."""
+        return Size(len(state.keys), len(state.keys))

@@ -1,0 +1,110 @@
+"""Situations inside Spark tasks: events in, stretches or rows out."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.expressions.columns import Columns, read_times
+from cepheid.jobs.blobs import (
+    STRETCH,
+    Batches,
+    Blob,
+    blobs_to_batch,
+    split,
+)
+from cepheid.jobs.owned import Owned
+from cepheid.jobs.tables import table_from_bytes, table_to_bytes
+from cepheid.jobs.work import Work
+from cepheid.kinds.situation.compose import compose, summarise_events
+from cepheid.kinds.situation.job import SituationJob
+from cepheid.kinds.situation.step import SituationState, finish_situations, step_situations
+from cepheid.kinds.situation.stretches import KEY, TIME
+from cepheid.plans.plan import SituationPlan
+from cepheid.spark.batches import REPORT_ROWS
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+"""Spreads whole numbers that follow each other."""
+
+
+class SituationTasks(NamedTuple):
+    """What tasks do for situations."""
+
+    work: Work
+    job: SituationJob
+
+    @staticmethod
+    def of(work: Work) -> SituationTasks:
+        """Return the tasks of a plan of situations."""
+        return SituationTasks(work, SituationJob(SituationPlan.from_json(work.plan)))
+
+    def rows(self, tables: Iterable[pa.Table], owned: Owned, number: int) -> Batches:
+        """Yield the rows of events in order, as they are certain, within a range."""
+        del number
+        work, job = self
+        state = SituationState.start(job)
+        for table in tables:
+            state, rows = step_situations(job, state, table)
+            yield from _report(work, _between(rows, owned.begin, owned.end))
+        state, rows = finish_situations(job, state, work.schema)
+        yield from _report(work, _between(rows, owned.begin, owned.end))
+
+    def summarise(self, tables: Iterable[pa.Table], seq: int) -> Batches:
+        """Yield the stretches of events in order, for the tasks of their partitions."""
+        work, job = self
+        for place, events in enumerate(tables):
+            table = summarise_events(job, events)
+            bucket = _buckets(job, table, work.buckets)
+            number = (seq << 32) + place
+            blobs = [
+                Blob(to, part[TIME][0].as_py(), number, STRETCH, table_to_bytes(part))
+                for to, part in split(table, bucket, work.buckets)
+            ]
+            if blobs:
+                yield blobs_to_batch(blobs)
+
+    def compose(self, blobs: Iterable[Blob]) -> Batches:
+        """Yield the rows of stretches, which come in the order of time."""
+        work, job = self
+        tables = (table_from_bytes(blob.payload) for blob in blobs)
+        for rows in compose(job, tables, work.schema):
+            yield from _report(work, rows)
+
+
+def _between(rows: pa.Table, begin: int | None, end: int | None) -> pa.Table:
+    """Return the rows that are certain in a range of time; they come in its order."""
+    if begin is None and end is None:
+        return rows
+    when = read_times(Columns(rows), TIME)
+    first = 0 if begin is None else int(np.searchsorted(when, begin))
+    last = len(when) if end is None else int(np.searchsorted(when, end))
+    return rows.slice(first, last - first)
+
+
+def _report(work: Work, rows: pa.Table) -> Batches:
+    yield from work.shown(rows).combine_chunks().to_batches(REPORT_ROWS)
+
+
+def _buckets(job: SituationJob, table: pa.Table, count: int) -> NDArray[np.int64]:
+    """Return the task of every stretch; the same partition has the same one everywhere."""
+    mixed = np.zeros(len(table), np.uint64)
+    if count > 1:
+        for place in range(len(job.plan.partition.attributes)):
+            mixed = (mixed ^ _hashes(table[f"{KEY}{place}"])) * _MIX
+            mixed ^= mixed >> np.uint64(32)
+    return (mixed % np.uint64(count)).astype(np.int64)
+
+
+def _hashes(column: pa.ChunkedArray[Any]) -> NDArray[np.uint64]:
+    if pa.types.is_integer(column.type):
+        return np.asarray(column).astype(np.uint64)
+    array: Any = column.combine_chunks()
+    encoded = array.dictionary_encode()
+    known = [zlib.crc32(repr(value).encode()) for value in encoded.dictionary.to_pylist()]
+    hashes: NDArray[np.uint64] = np.array(known, np.uint64)[np.asarray(encoded.indices)]
+    return hashes

@@ -1,0 +1,98 @@
+"""Watches how many situations there are and how they relate, and chooses the order of joins.
+
+Averages move with every step. When one of them has left the value that the plan was made for by
+more than a factor, the orders are chosen anew; nothing that is kept depends on them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.kernels.temporal_join import sample_pairs
+from cepheid.kinds.situation.job import SituationJob
+from cepheid.kinds.situation.join_order import (
+    INITIAL_SIZE,
+    LEAST,
+    initial_selectivity,
+    most_partial_matches,
+    order_joins,
+)
+
+WEIGHT = 0.3
+"""What the latest step counts in an average."""
+
+FACTOR = 1.5
+"""How far a number may move before the plan is made anew."""
+
+PARTIAL_MATCHES_MIN = 8.0
+"""With so many for one trigger, it pays to know which situations have a partner at all."""
+
+KEYS_SAMPLED_MAX = 64
+ROWS_SAMPLED_MAX = 32
+
+
+class Tuning(NamedTuple):
+    """The orders in use, what they were chosen for, and what is known now."""
+
+    orders: tuple[tuple[int, ...], ...]
+    planned: NDArray[np.float64]
+    current: NDArray[np.float64]
+    prunes: bool = False
+    """Whether situations without a partner are looked for first, so that joins leave them out."""
+    fixed: bool = False
+
+    @staticmethod
+    def start(job: SituationJob) -> Tuning:
+        """Return the plan's own orders, made before anything was known."""
+        masks = [c.mask for c in job.situations.constraints]
+        guess = [INITIAL_SIZE] * len(job.definitions) + [initial_selectivity(m) for m in masks]
+        return _planned(job, job.situations.orders, np.array(guess))
+
+
+def observe(
+    job: SituationJob,
+    tuning: Tuning,
+    bounds: NDArray[np.int64],
+    ts: NDArray[np.int64],
+    te: NDArray[np.int64],
+) -> Tuning:
+    """Return the tuning after a step: averages moved on and, if need be, other orders."""
+    if tuning.fixed or len(job.definitions) < 3:
+        return tuning  # Two definitions have one order.
+    partitions = max(bounds.shape[1] - 1, 1)
+    sizes: list[Any] = [(row[-1] - row[0]) / partitions for row in bounds]
+    shares = []
+    known = tuning.current[len(sizes) :]
+    for constraint, before in zip(job.situations.constraints, known, strict=True):
+        kept, pairs = sample_pairs(
+            constraint.mask,
+            bounds[constraint.left],
+            bounds[constraint.right],
+            ts,
+            te,
+            KEYS_SAMPLED_MAX,
+            ROWS_SAMPLED_MAX,
+        )
+        shares.append(max(kept / pairs, LEAST) if pairs else before)
+    seen = np.array([*(max(size, LEAST) for size in sizes), *shares])
+    current = WEIGHT * seen + (1 - WEIGHT) * tuning.current
+    moved = np.maximum(current / tuning.planned, tuning.planned / current)
+    if moved.max() <= FACTOR:
+        return tuning._replace(current=current)
+    count = len(sizes)
+    orders = order_joins(
+        count, job.situations.constraints, current[:count].tolist(), current[count:].tolist()
+    )
+    return _planned(job, orders, current)
+
+
+def _planned(
+    job: SituationJob, orders: tuple[tuple[int, ...], ...], known: NDArray[np.float64]
+) -> Tuning:
+    count = len(job.definitions)
+    sizes, shares = known[:count].tolist(), known[count:].tolist()
+    width = most_partial_matches(job.situations.constraints, orders, sizes, shares)
+    return Tuning(orders, known, known, width >= PARTIAL_MATCHES_MIN)

@@ -1,0 +1,1 @@
+"""Trends: patterns of events, aggregated or listed."""

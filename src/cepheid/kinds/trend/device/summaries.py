@@ -1,0 +1,133 @@
+"""Summaries of stretches of a stream, made on the device: what ``engine.summaries`` makes on a CPU.
+
+Events with ties that are taken together, residues, and systems that are too large stay on the CPU;
+so do batches that would be done there before the device has begun. Summaries of both follow each
+other in the order of time, and are multiplied alike.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.accelerator import linear
+from cepheid.accelerator.lanes import Lane, allocate_pinned, turn
+from cepheid.accelerator.schedule import Place, Scheduler
+from cepheid.accelerator.systems import System, system_of
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.linear_state import DOUBLE, Events, LinearRun
+from cepheid.kinds.trend.program.wide import fit_doubles
+from cepheid.kinds.trend.windows.summaries import Summariser, Summary, take_open
+from cepheid.plans.plan import WindowKind, WindowPlan
+
+if TYPE_CHECKING:
+    from cepheid.kinds.workload.shared_reading import SharedEvents
+
+
+class DeviceSummariser(Summariser):
+    """Summarises the events of one stretch; batches go where they are done first."""
+
+    step_rows = 1 << 22
+
+    def __init__(self, job: Job, scheduler: Scheduler, sizes: linear.Sizes | None = None) -> None:
+        super().__init__(job)
+        # Batches are read into memory from which the device copies by itself.
+        job.allocate = allocate_pinned
+        self.lane = Lane()
+        self.scheduler = scheduler
+        self.sizes = sizes
+        self._systems: dict[tuple[int, int], linear.DeviceSystem | None] = {}
+
+    def _feed_run(self, run: LinearRun, events: Events, found: list[Summary]) -> None:
+        # What doubles do not hold is for the CPU, as events of one time are.
+        plain = (
+            not events.grouped and run.dtype == DOUBLE and fit_doubles(events.weights, finite=True)
+        )
+        device = self._system(run) if plain else None
+        place = self.scheduler.choose(len(events.ts)) if device is not None else Place.CPU
+        begun = time.perf_counter()
+        if device is None or place is Place.CPU:
+            super()._feed_run(run, events, found)
+        else:
+            # What the CPU has summarised so far comes first.
+            if run.dirty.any():
+                found.append(take_open(run))
+            found.append(self._summarise(run, device, events))
+        self.scheduler.measure(place, len(events.ts), time.perf_counter() - begun)
+
+    def _system(self, run: LinearRun) -> linear.DeviceSystem | None:
+        # A program grows by the classes of events that it meets.
+        name = (id(run), len(run.program.tables().target_ptr))
+        if name not in self._systems:
+            system: System | None = system_of(run.program, run.wcol, run.xcol)
+            self._systems[name] = None if system is None else linear.DeviceSystem(system)
+        return self._systems[name]
+
+    def _summarise(self, run: LinearRun, device: linear.DeviceSystem, events: Events) -> Summary:
+        """Summarise a batch: its events by key, each key's by pane."""
+        order = by_key(events.key)
+        if order is not None:
+            events = Events(
+                events.ts[order], events.key[order], events.codes[order], events.weights[:, order],
+                events.values[:, order], grouped=False,
+            )  # fmt: skip
+        bounds, panes = segments_of(self.job.plan.window.kind, run.window, events)
+        codes = events.codes if events.codes.dtype == np.uint8 else events.codes.astype(np.int32)
+        with turn():
+            numbers, values = linear.summarise(
+                device, codes, events.weights, events.values, bounds, self.sizes, lane=self.lane
+            )
+        return summary_of(events.key[bounds[:-1]], panes, numbers, values, run.program.start_size)
+
+    def take(self) -> list[Summary]:
+        """Return the matrices so far, and begin again."""
+        _, summaries = self.close()
+        self.begin()
+        return summaries
+
+    def begin(self) -> None:
+        """Forget the matrices so far; keys keep their numbers."""
+        self._found = [[] for _ in self.runs]
+
+
+def segments_of(
+    kind: WindowKind, window: WindowPlan, events: Events | SharedEvents
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where stretches of one key and pane begin, the end too, and the pane of each."""
+    edges = np.diff(events.key) != 0
+    if kind is WindowKind.NONE:
+        bounds = np.concatenate([[0], np.flatnonzero(edges) + 1, [len(events.ts)]])
+        return bounds, np.zeros(len(bounds) - 1, np.int64)
+    pane = events.ts // window.pane
+    edges |= np.diff(pane) != 0
+    bounds = np.concatenate([[0], np.flatnonzero(edges) + 1, [len(events.ts)]])
+    return bounds, pane[bounds[:-1]]
+
+
+def summary_of(
+    key: NDArray[np.int64], panes: NDArray[np.int64], numbers: NDArray[np.complex128],
+    values: NDArray[np.int64], starts: int,
+) -> Summary:  # fmt: skip
+    """Return matrices of the device as the engine keeps them."""
+    return Summary(
+        key,
+        panes,
+        np.ascontiguousarray(numbers[:, starts:]),
+        np.ascontiguousarray(values[:, starts:]),
+        start_of(numbers[:, :starts, 0].real),
+    )
+
+
+def by_key(key: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return the order that puts the events of a key side by side, None if they are."""
+    if not len(key) or key.min() == key.max():
+        return None
+    return np.argsort(key, kind="stable")
+
+
+def start_of(rows: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Return the start configuration of every lane, -1 for none."""
+    return np.where(rows.any(1), rows.argmax(1), -1).astype(np.int32)

@@ -1,0 +1,208 @@
+"""Falling prices and the like on the device: one variable under Kleene plus, one comparison.
+
+Segments (keys in windows) run side by side; within one, every event looks at all before it, in
+tiles. That is quadratic in the length of a segment, and worth it up to some ten thousand events.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numba import cuda
+from numpy.typing import NDArray
+
+from cepheid.accelerator.device import Found, find_device
+from cepheid.accelerator.kernels.trends import trend_kernel
+from cepheid.events.temporal import LONG_AGO
+from cepheid.expressions.columns import Columns, EventArrays, KeyTable
+from cepheid.kernels.ranks import OPERATORS
+from cepheid.kinds.trend.device.summaries import by_key
+from cepheid.kinds.trend.look_back.relations import Comparison, read_relations
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.linear_state import Rows
+from cepheid.kinds.trend.program.reading import read_arrays
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.program.wide import fit_doubles
+from cepheid.language import tree
+from cepheid.plans.plan import WindowKind, WindowPlan
+
+THREADS, THREADS_OF_LONG = 128, 512
+LONG = 1 << 13
+"""Threads of a block; segments that are longer on average get more."""
+
+PAIRS_PER_SECOND = 3e11
+PAIRS_OF_A_BLOCK = 1.5e9
+CPU_EVENT_SECONDS = 200e-9
+"""What a device, one of its blocks, and the CPU did on a machine with an H200."""
+
+ROOM_ROWS = 1 << 27
+"""Events of segments whose numbers lie on the device at once, 16 bytes for each part."""
+
+
+class Segments(NamedTuple):
+    """Keys in windows: their events, and the windows' names."""
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    window: NDArray[np.int64]
+
+
+class Trends(NamedTuple):
+    """Events by key in the order of time, and segments of them."""
+
+    key: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    earlier: NDArray[np.int64]
+    later: NDArray[np.int64]
+    before: NDArray[np.int64]
+    segments: Segments
+    operator: int
+
+    def is_worth_it(self) -> bool:
+        """Return whether the device is done before the CPU, by what both are known to do."""
+        lengths = (self.segments.end - self.segments.begin).astype(np.float64)
+        pairs = lengths * lengths / 2
+        taken = max(pairs.sum() / PAIRS_PER_SECOND, pairs.max(initial=0) / PAIRS_OF_A_BLOCK)
+        return bool(1e-3 + taken < CPU_EVENT_SECONDS * lengths.sum())
+
+
+def read_trends(job: Job, keys: KeyTable, table: pa.Table) -> Trends | None:
+    """Return the events of a table, None if they are for the CPU."""
+    columns = Columns(table)
+    relations = read_relations(job.plan.edges, columns)
+    comparison = relations[0].comparisons[0] if relations[0].comparisons else None
+    if comparison is None or not _all_valid(comparison):
+        return None
+    arrays = read_arrays(job, keys, columns)
+    if len(arrays.ts) != len(table):
+        return None  # An event belongs to no partition.
+    if not fit_doubles(arrays.weights, finite=True):
+        return None
+    earlier, later = comparison.prev_keys, comparison.next_keys
+    rows = _rows(arrays)
+    if rows is not None:
+        arrays = arrays.take(rows)
+        same = earlier is later
+        earlier = earlier[rows]
+        later = earlier if same else later[rows]
+    return Trends(
+        arrays.key,
+        np.ascontiguousarray(arrays.weights[: max(len(job.parts) - 1, 1)], np.float64),
+        earlier,
+        later,
+        _before(job, arrays),
+        _segments(job.plan.window, arrays),
+        OPERATORS[comparison.operator],
+    )
+
+
+def _rows(arrays: EventArrays) -> NDArray[np.int64] | None:
+    """Return the events that the variable takes, those of a key side by side; None for all."""
+    takes = arrays.bits != 0
+    if takes.all():
+        return by_key(arrays.key)
+    rows = np.flatnonzero(takes)
+    order = by_key(arrays.key[rows])
+    return rows if order is None else rows[order]
+
+
+def _all_valid(comparison: Comparison) -> bool:
+    masks = (comparison.prev_valid, comparison.next_valid)
+    return all(mask is None or bool(mask.all()) for mask in masks)
+
+
+def _before(job: Job, arrays: EventArrays) -> NDArray[np.int64]:
+    """Return the first event that each event may not follow."""
+    number = np.arange(len(arrays.ts), dtype=np.int64)
+    if job.plan.ties is not tree.Ties.STRICT or len(number) < 2:
+        return number
+    tied = (arrays.ts[1:] == arrays.ts[:-1]) & (arrays.key[1:] == arrays.key[:-1])
+    if not tied.any():
+        return number
+    new = np.ones(len(number), np.bool_)
+    new[1:] = ~tied
+    return np.asarray(np.maximum.accumulate(np.where(new, number, 0)))
+
+
+def _segments(window: WindowPlan, arrays: EventArrays) -> Segments:
+    """Return all windows of all keys that have events."""
+    bounds = np.concatenate([[0], np.flatnonzero(np.diff(arrays.key)) + 1, [len(arrays.ts)]])
+    found = [
+        _windows(window, arrays.ts[first:last], first)
+        for first, last in itertools.pairwise(bounds)
+        if first < last
+    ]
+    if not found:
+        return Segments(*(np.zeros(0, np.int64) for _ in range(3)))
+    return Segments(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+def _windows(window: WindowPlan, times: NDArray[np.int64], first: int) -> Segments:
+    """Return the windows of one key, whose events begin at a place."""
+    if window.kind is WindowKind.NONE:
+        begin, end = np.array([first]), np.array([first + len(times)])
+        return Segments(begin, end, np.full(1, LONG_AGO, np.int64))
+    # The first window that is still open when the first event comes, up to the last that opens.
+    lowest, highest = (times[0] - window.within) // window.slide + 1, times[-1] // window.slide
+    overlap = -(-window.within // window.slide)
+    if highest - lowest > len(times) * overlap:
+        # Most are empty.
+        start = np.unique((times // window.slide)[:, None] - np.arange(overlap)) * window.slide
+    else:
+        start = np.arange(lowest, highest + 1) * window.slide
+    begin = np.searchsorted(times, start, side="left")
+    end = np.searchsorted(times, start + window.within, side="left")
+    some = begin < end
+    # Windows that overlap are named by the pane that ends them.
+    sliding = window.kind is WindowKind.SLIDING
+    name = (start + window.within) // window.pane if sliding else start
+    return Segments(first + begin[some], first + end[some], name[some])
+
+
+def count_trends(trends: Trends, parts: int, threads: int | None = None) -> NDArray[np.complex128]:
+    """Return what every segment adds up to: (segment, part) wide numbers."""
+    begin, end, _ = trends.segments
+    if not len(begin):
+        return np.zeros((0, parts), np.complex128)
+    simulated = find_device()[0] is Found.SIMULATOR
+    long = float((end - begin).mean()) > LONG
+    threads = threads or (8 if simulated else THREADS_OF_LONG if long else THREADS)
+    weights = trends.weights if len(trends.weights) else np.zeros((1, 1))
+    kernel = trend_kernel(trends.operator, parts, threads)
+    earlier = cuda.to_device(np.ascontiguousarray(trends.earlier))
+    # Both sides of `S.price > NEXT(S).price` are one column.
+    one = trends.later is trends.earlier
+    later = earlier if one else cuda.to_device(np.ascontiguousarray(trends.later))
+    events = (earlier, later, cuda.to_device(trends.before), cuda.to_device(weights))
+    found = []
+    for first, last in _slices(end - begin):
+        own, size = end[first:last] - begin[first:last], last - first
+        numbers = cuda.device_array((int(own.sum()), parts, 2), np.float64)
+        totals = cuda.device_array((size, parts, 2), np.float64)
+        ranges = (begin[first:last], end[first:last], np.cumsum(own) - own)
+        there = [cuda.to_device(np.ascontiguousarray(array)) for array in ranges]
+        kernel[size, threads](*events, *there, numbers, totals)
+        found.append(totals.copy_to_host().view(np.complex128)[..., 0])
+    return np.concatenate(found)
+
+
+def _slices(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return stretches of segments whose numbers have room on the device."""
+    stretch = np.cumsum(lengths) // ROOM_ROWS
+    cuts = [0, *(np.flatnonzero(np.diff(stretch)) + 1), len(lengths)]
+    return [(int(a), int(b)) for a, b in itertools.pairwise(cuts)]
+
+
+def run_trends(job: Job, table: pa.Table, *, forced: bool) -> pa.Table | None:
+    """Return the result of a query over a table in order, None if the CPU should do it."""
+    keys = KeyTable(job.plan.partition.attributes)
+    trends = read_trends(job, keys, table)
+    if trends is None or not (forced or trends.is_worth_it()):
+        return None
+    begin, _, window = trends.segments
+    numbers = count_trends(trends, len(job.parts))
+    rows = Rows(trends.key[begin], window, numbers, np.zeros((len(begin), 0), np.int64))
+    return build_table(job, [[rows]], keys, table.schema)

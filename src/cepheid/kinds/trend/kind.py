@@ -1,0 +1,109 @@
+"""Trends: patterns of events, aggregated or listed as matches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cepheid.jobs.kind import Described, TaskKind
+from cepheid.kinds.trend.planning.compile import compile_trends
+from cepheid.kinds.trend.planning.explain import describe_trends, mermaid_of_trends, title_of_trends
+from cepheid.kinds.trend.planning.granularity import force_evaluator
+from cepheid.kinds.trend.planning.needs import needs_of_trends, why_no_trends_on_device
+from cepheid.language import tree
+from cepheid.patterns.scope import Source
+from cepheid.plans.needs import Needs
+from cepheid.plans.plan import Evaluator, TrendPlan
+
+if TYPE_CHECKING:
+    from cepheid.jobs.local_jobs import LocalJob
+    from cepheid.jobs.microbatch import LiveJob
+    from cepheid.jobs.task_jobs import TaskJob
+    from cepheid.jobs.work import Work
+
+
+class TrendKind(TaskKind):
+    """Queries with a pattern of events. Each runtime has a job of its own for them."""
+
+    plans = TrendPlan
+    reads = tree.Query
+
+    def compile(self, query: tree.Query, text: str, source: Source) -> TrendPlan:
+        """Plan a parsed query; all its mistakes are reported at once."""
+        return compile_trends(query, text, source)
+
+    def needs(self, plan: TrendPlan) -> Needs:
+        """Tell what a query asks of a runtime that cuts its work."""
+        return needs_of_trends(plan)
+
+    def describe(self, plan: TrendPlan, *, spark: bool) -> Described:
+        """Describe a plan in words, with ``spark`` also how it runs there."""
+        sections = describe_trends(plan) + self.on_spark(plan, spark=spark)
+        return Described(title_of_trends(plan), sections)
+
+    def mermaid(self, plan: TrendPlan) -> str:
+        """Draw the pattern as a Mermaid flowchart."""
+        return mermaid_of_trends(plan)
+
+    def check(self, plan: TrendPlan) -> None:
+        """Refuse a plan that no evaluator can run (E404)."""
+        from cepheid.kinds.trend.program.job import lower
+
+        lower(plan)
+
+    def check_live(self, plan: TrendPlan) -> None:
+        """Refuse a plan whose windows never close on a stream (E405)."""
+        from cepheid.kinds.trend.live import check_windows
+
+        check_windows(plan)
+
+    def local_job(self, plan: TrendPlan) -> LocalJob:
+        """Make the job of a query over events that are all there."""
+        from cepheid.kinds.trend.local import LocalMatches, LocalTrends
+        from cepheid.kinds.trend.program.job import lower
+
+        job = lower(plan)
+        return LocalMatches(job) if plan.lists_matches else LocalTrends(job)
+
+    def task_job(self, work: Work) -> TaskJob:
+        """Make what tasks of Spark do for a query."""
+        from cepheid.kinds.trend.match_tasks import MatchTasks
+        from cepheid.kinds.trend.tasks import TrendTasks
+
+        return MatchTasks.of(work) if work.planned().lists_matches else TrendTasks.of(work)
+
+    def live_job(self, work: Work) -> LiveJob[Any]:
+        """Make what a bucket of a live stream does for a query."""
+        from cepheid.kinds.trend.live import LiveTrends
+
+        return LiveTrends.of(work)
+
+    def replay(self, plan: TrendPlan, snapshot: Any, method: str) -> Any:
+        """Find out which part of a store a query must read."""
+        from cepheid.kinds.trend.replay import plan_replay
+
+        return plan_replay(snapshot, plan, method)
+
+    def fits(self, plan: TrendPlan, columns: Mapping[str, Any]) -> Any:
+        """Give a condition of Spark that every event of consequence meets; None if all do."""
+        from cepheid.kinds.trend.spark_filter import fits_a_variable
+
+        return fits_a_variable(plan, columns)
+
+    def with_evaluator(self, plan: TrendPlan, evaluator: str) -> TrendPlan:
+        """Plan a query for another evaluator; ValueError if it cannot answer the query."""
+        return force_evaluator(plan, Evaluator(evaluator))
+
+    def why_not_on_device(self, plan: TrendPlan) -> str:
+        """Tell why a query cannot run on a GPU in this process, or nothing if it can."""
+        return why_no_trends_on_device(plan)
+
+    def keeps(self, plan: TrendPlan) -> Callable[[Any], Any] | None:
+        """Give a function that marks events that fit a variable; None if others count too."""
+        from cepheid.kinds.trend.planning.needs import drops_events
+        from cepheid.kinds.trend.program.job import lower
+
+        if not drops_events(plan):
+            return None
+        job = lower(plan)  # What it learns of classes of events serves all batches.
+        return lambda columns: job.bits_of(columns) != 0

@@ -1,0 +1,1 @@
+"""Matches built one by one, and conditions on whole matches."""

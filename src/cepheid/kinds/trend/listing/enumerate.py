@@ -1,0 +1,387 @@
+"""Segments in, matches out, a batch at a time: which events, bound to which variables.
+
+What negation, predicates and selection say of rows is worked out as for aggregates
+(``evaluate.py``); matches are then built backwards from the events that can end them
+(``kernels/enumerate.py``). However many matches there are, only one batch of them exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.kernels import enumerate as kernel
+from cepheid.kernels import starts as forward
+from cepheid.kinds.trend.listing.mask_blocks import MaskBlocks
+from cepheid.kinds.trend.listing.pushed_predicates import Pushing, split_by_role
+from cepheid.kinds.trend.look_back.evaluate import Evaluation, Question
+from cepheid.kinds.trend.look_back.relations import Relation
+from cepheid.kinds.trend.look_back.sub_partitions import require_values, split_segments
+from cepheid.language import tree
+from cepheid.patterns.segments import Segments
+from cepheid.plans.plan import GlobalPredicate
+from cepheid.plans.template import START, Edge, Final, State, Template
+
+MATCHES_ROOM = 1 << 16
+"""Matches of one batch, at most."""
+BINDINGS_ROOM = 1 << 18
+"""Bindings of one batch, unless a single match has more."""
+
+_SEMANTICS = {
+    tree.Semantics.ANY_MATCH: forward.ANY,
+    tree.Semantics.NEXT_MATCH: forward.NEXT,
+    tree.Semantics.CONTIGUOUS: forward.CONTIGUOUS,
+}
+
+Places = Callable[[Segments], NDArray[Any]]
+"""Gives something for every row of segments."""
+
+
+class Found(NamedTuple):
+    """A batch of matches.
+
+    ``segment`` and ``last`` tell where a match was found and the place of its last event among the
+    rows of all segments; the bindings of match n are ``ptr[n]`` to ``ptr[n + 1]`` of ``rows`` (of
+    the input) and ``variables`` (their numbers).
+    """
+
+    segment: NDArray[np.int64]
+    last: NDArray[np.int64]
+    ptr: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    variables: NDArray[np.int8]
+
+    def __len__(self) -> int:
+        """Return the number of matches."""
+        return len(self.segment)
+
+    @property
+    def owner(self) -> NDArray[np.int64]:
+        """Return the match of every binding."""
+        return np.repeat(np.arange(len(self.segment)), np.diff(self.ptr))
+
+    def take(self, kept: NDArray[np.bool_]) -> Found:
+        """Return some of the matches."""
+        if kept.all():
+            return self
+        lengths = np.diff(self.ptr)
+        inside = np.repeat(kept, lengths)
+        ptr = np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64)
+        return Found(
+            self.segment[kept], self.last[kept], ptr, self.rows[inside], self.variables[inside]
+        )
+
+    def head(self, count: int) -> Found:
+        """Return the first matches."""
+        end = self.ptr[count]
+        return Found(
+            self.segment[:count], self.last[:count], self.ptr[: count + 1], self.rows[:end],
+            self.variables[:end],
+        )  # fmt: skip
+
+
+class _Arrays(NamedTuple):
+    """What the kernels of listing read and fill; see ``kernels/starts.py`` and ``enumerate.py``."""
+
+    segment_of: NDArray[np.int64]
+    bound: NDArray[np.int64]
+    crowded: NDArray[np.bool_]
+    choice: NDArray[np.int64]
+    chosen: NDArray[np.int64]
+    need: NDArray[np.int64]
+    marks: NDArray[np.int64]
+    way: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    reach: NDArray[np.int64]
+    until: NDArray[np.int64]
+    equal: NDArray[np.int64]
+    at_rank: NDArray[np.int32]
+    block_of: NDArray[np.int64]
+    block_at: NDArray[np.int64]
+    block_first: NDArray[np.int64]
+    block_base: NDArray[np.int64]
+    mask: NDArray[np.bool_]
+    member_ptr: NDArray[np.int64]
+    member: NDArray[np.int64]
+    member_key: NDArray[np.int64]
+    trigger_row: NDArray[np.int64]
+    trigger_state: NDArray[np.int64]
+
+
+class _Room(NamedTuple):
+    """What the pass forwards keeps of the segment at hand."""
+
+    member: NDArray[np.int64]
+    members: NDArray[np.int64]
+    latest: NDArray[np.int64]
+    held: NDArray[np.int64]
+
+
+class Lister(Evaluation):
+    """Builds the matches of segments.
+
+    Parameters
+    ----------
+    bound
+        For every row the first row of its segment that a match ending there may begin with.
+    wanted
+        Which rows may end a match that is listed.
+    turn
+        For every segment, when it has its turn; among segments of one turn, matches come in the
+        order of their last events.
+    judges
+        Conditions on whole matches; those that the search itself asks are not in ``rest``.
+    """
+
+    def __init__(
+        self, question: Question, template: Template, segments: Segments, bound: Places,
+        wanted: Places, turn: Places, judges: Sequence[GlobalPredicate] = (),
+    ) -> None:  # fmt: skip
+        template, pushed = split_by_role(template, judges)
+        choices = [0] * len(template.states)
+        seen = [1] * len(template.states)
+        if question.listed:
+            template, choices, seen = _all_choices(question, template)
+            segments = _split(question, segments)
+        super().__init__(question, segments, template, seen)
+        self.template = template
+        self.data = self._data(np.complex128, 0)
+        self.graph = self._graph
+        self._semantics = _SEMANTICS[question.semantics]
+        masked = [relation for relation in question.relations if relation.rest]
+        places = bound(segments)
+        pushing = Pushing(question, segments, template, judges, pushed)
+        self.rest, self._pushed = pushing.rest, pushing.tables
+        self._blocks_of_masks = MaskBlocks(
+            segments.ptr, self.order, places, len(masked),
+            lambda base, first, last: self._masks(masked, base, first, last),
+        )  # fmt: skip
+        self.arrays = self._prepare(places, choices)
+        self._find_starts(masked=bool(masked))
+        self.arrays = self._with_members(wanted(segments), turn(segments))
+
+    def batches(self, most: int | None = None) -> Iterator[Found]:
+        """Yield the matches, in the order of their last events in the input."""
+        longest = self.segments.longest
+        count = min(MATCHES_ROOM, most or MATCHES_ROOM)
+        cursor = np.zeros(5, np.int64)
+        frames = np.zeros((longest + 1, kernel.FRAME), np.int64)
+        out_trigger = np.zeros(count, np.int64)
+        out_ptr = np.zeros(count + 1, np.int64)
+        out_row = np.zeros(max(BINDINGS_ROOM, longest), np.int64)
+        out_variable = np.zeros(len(out_row), np.int8)
+        limits, dead, dead_limits = self._room_of_limits()
+        status = kernel.FULL
+        while status != kernel.DONE:
+            status = kernel.list_matches(
+                self.graph, self.data, self.arrays, self._pushed, self._semantics, cursor, frames,
+                limits, dead, dead_limits, out_trigger, out_ptr, out_row, out_variable,
+            )  # fmt: skip
+            if status == kernel.MISSING:
+                self._blocks_of_masks.load(int(self.arrays.block_of[cursor[kernel.WANTED]]))
+                continue
+            matches, bindings = int(cursor[kernel.COUNT]), int(cursor[kernel.BINDINGS])
+            last = self.arrays.trigger_row[out_trigger[:matches]]
+            cursor[kernel.COUNT] = cursor[kernel.BINDINGS] = 0
+            if matches:
+                yield Found(
+                    self.arrays.segment_of[last], last, out_ptr[: matches + 1].copy(),
+                    self.segments.rows[out_row[:bindings]], out_variable[:bindings].copy(),
+                )  # fmt: skip
+
+    def _room_of_limits(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return room for what conditions between distant events leave: ``kernels/pushed.py``."""
+        orders, states = len(self._pushed.outside), len(self.graph.variable)
+        if not orders:
+            none = np.zeros((0, 0, 0), np.int32)
+            return none, np.zeros((0, 0), np.int64), none[None]
+        behind = np.arange(len(self.order)) - self.arrays.bound
+        widest = int(behind.max(initial=0)) + 1
+        return (
+            np.zeros((self.segments.longest + 1, orders, 2), np.int32),
+            np.zeros((widest, states), np.int64),
+            np.zeros((widest, states, orders, 2), np.int32),
+        )
+
+    # Before the first match ----------------------------------------------------------------------
+
+    def _prepare(self, bound: NDArray[np.int64], choices: list[int]) -> _Arrays:
+        segments, blocks = self.segments, self._blocks_of_masks
+        rows, states = len(self.order), len(self.graph.variable)
+        segment_of = np.repeat(np.arange(len(segments.key)), np.diff(segments.ptr))
+        crowded = np.zeros(rows, np.bool_)
+        alike = (self.order[1:] == self.order[:-1]) & (segment_of[1:] == segment_of[:-1])
+        crowded[1:] |= alike
+        crowded[:-1] |= alike
+        waiting = rows if self._semantics == forward.NEXT else 0
+        equal, at_rank = self._equal_predicates(segment_of)
+        none = np.zeros(0, np.int64)
+        return _Arrays(
+            segment_of, bound, crowded, np.array(choices, np.int64), segments.chosen,
+            self._pushed.need, self._pushed.marks, self._ways(),
+            np.full((rows, states), -1, np.int64), np.full((rows, states), -1, np.int64),
+            np.full((waiting, states), -1, np.int64), equal, at_rank, blocks.of_row, blocks.at,
+            blocks.first, blocks.base, blocks.mask, none, none, none, none, none,
+        )  # fmt: skip
+
+    def _ways(self) -> NDArray[np.int64]:
+        """Return which states need no look at single rows before."""
+        graph, plain = self.graph, self._semantics == forward.ANY
+        ways = np.full(len(graph.variable), forward.SOMEHOW, np.int64)
+        free = np.diff(graph.guard_ptr) == 0
+        for state in range(len(ways)):
+            edges = slice(graph.edge_ptr[state], graph.edge_ptr[state + 1])
+            if (free[edges] & (graph.source[edges] < 0)).any():
+                ways[state] = forward.BEGINS
+            elif plain and (free[edges] & (graph.edge_pair[edges] < 0)).all():
+                ways[state] = forward.SUMMED
+        return ways
+
+    def _equal_predicates(
+        self, segment_of: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return which predicate of a pair is an equality, and the rows by its ranks.
+
+        Rows of one value have ranks side by side, in their order; so few are looked at.
+        """
+        ranks, pairs, _ = self._ranked
+        # Contiguous matches look at one row before, whatever its value.
+        contiguous = self._semantics == forward.CONTIGUOUS
+        equalities = set() if contiguous else _numbers_of_equalities(self.question.relations)
+        equal = np.full(len(pairs), -1, np.int64)
+        at_rank = np.zeros((len(ranks.rank) if equalities else 0, len(self.order)), np.int32)
+        for number, pair in enumerate(pairs):
+            for predicate in (p for p in pair.predicates if p in equalities):
+                equal[number] = predicate
+                placed = np.flatnonzero(ranks.rank[predicate] >= 0)
+                begin = self.segments.ptr[segment_of[placed]]
+                at_rank[predicate, begin + ranks.rank[predicate, placed]] = placed
+        return equal, at_rank
+
+    def _find_starts(self, *, masked: bool) -> None:
+        if self._semantics == forward.CONTIGUOUS and not masked and not self.template.guards:
+            self._find_contiguous_starts()
+            return
+        states, longest = len(self.graph.variable), self.segments.longest
+        room = _Room(
+            np.zeros((states, longest), np.int64), np.zeros(states, np.int64),
+            np.zeros(states, np.int64), np.zeros((longest, states), np.int64),
+        )  # fmt: skip
+        tables = (self.graph, self.data, self.arrays, room, self._taken(), self._semantics)
+        if not masked:
+            forward.find_all_starts(*tables)
+            return
+        blocks = self._blocks_of_masks
+        for block in range(len(blocks.at)):
+            first, last = int(blocks.first[block]), int(blocks.first[block + 1])
+            segment = int(self.arrays.segment_of[first])
+            begin = int(self.segments.ptr[segment])
+            if first == begin:
+                forward.open_segment(room)
+            blocks.load(block)
+            forward.find_starts(*tables, segment, begin, first, last)
+
+    def _find_contiguous_starts(self) -> None:
+        graph, data, arrays = self.graph, self.data, self.arrays
+        forward.find_contiguous_starts(
+            data.segment_ptr, data.order, data.bits, arrays.chosen, arrays.choice, arrays.need,
+            arrays.marks, graph.variable, graph.edge_ptr, graph.source, graph.edge_pair,
+            graph.pair_ptr, graph.predicate, graph.outside, data.rank, data.first, data.last,
+            arrays.starts, arrays.reach,
+        )  # fmt: skip
+
+    def _with_members(self, wanted: NDArray[np.bool_], turn: NDArray[np.int64]) -> _Arrays:
+        """Gather the rows of every state, and those that end matches."""
+        arrays, segments = self.arrays, self.segments
+        states = len(self.graph.variable)
+        ends = np.zeros((len(segments.key), states), np.int64)
+        kernel.find_ends(self.graph, self.data, ends)
+        ending = arrays.starts >= arrays.bound[:, None]
+        ending &= wanted[:, None]
+        ending &= self.order[:, None] >= ends[arrays.segment_of]
+        row, state = np.nonzero(ending)
+        segment = arrays.segment_of[row]
+        # Rows come by segment and state already; only what differs is sorted.
+        last = segments.rows[row]
+        place = np.argsort(last, kind="stable")
+        if len(turn) and (turn != turn[0]).any():
+            place = place[np.argsort(turn[segment][place], kind="stable")]
+        ptr = np.zeros(len(segments.key) * states + 1, np.int64)
+        member, key = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        # Contiguous matches look at the rows right before and at no others.
+        if self._semantics != forward.CONTIGUOUS:
+            held = arrays.reach >= 0
+            if len(arrays.until):
+                held &= arrays.until >= 0
+            member, key = np.zeros((2, int(np.count_nonzero(held))), np.int64)
+            kernel.gather_members(
+                self.data, arrays.reach, arrays.until, self._semantics, ptr, member, key
+            )
+        return arrays._replace(
+            member_ptr=ptr, member=member, member_key=key, trigger_row=row[place],
+            trigger_state=state[place],
+        )  # fmt: skip
+
+
+def _numbers_of_equalities(relations: list[Relation]) -> set[int]:
+    """Return which ranked predicates ask for one value; see ``rank_relations`` for the numbers."""
+    found: set[int] = set()
+    number = -1
+    for relation in relations:
+        places: dict[tree.Expression, int] = {}
+        for comparison in relation.comparisons:
+            known = places.get(comparison.prev)
+            if known is None or comparison.operator == "<>":
+                number += 1
+                known = number
+                if comparison.operator != "<>":
+                    places[comparison.prev] = known
+            if comparison.operator == "=":
+                found.add(known)
+    return found
+
+
+# ---------------------------------------------------------------------------------------
+# Partial equivalence: one template with a part for every choice of attributes (§4.3)
+
+
+def _all_choices(question: Question, template: Template) -> tuple[Template, list[int], list[int]]:
+    """Return a template whose parts bind variables of exactly the chosen attributes each.
+
+    Also return the choice of every state, and which attributes have a value in it.
+    """
+    states: list[State] = []
+    edges: list[Edge] = []
+    finals: list[Final] = []
+    choices: list[int] = []
+    seen: list[int] = []
+    for chosen in range(1 << len(question.listed)):
+        part, known = require_values(template, question.listed, chosen)
+        base = len(states)
+        states += part.states
+        edges += [
+            Edge(
+                e.source if e.source == START else e.source + base, e.target + base, e.clear, e.hit
+            )
+            for e in part.edges
+        ]
+        finals += [Final(final.state + base, final.alternatives) for final in part.finals]
+        choices += [chosen] * len(part.states)
+        seen += known
+    whole = Template(
+        tuple(states), tuple(edges), tuple(finals), template.guards, template.text, template.span,
+        template.determinised, template.shortest,
+    )  # fmt: skip
+    return whole, choices, seen
+
+
+def _split(question: Question, segments: Segments) -> Segments:
+    for number, listed in enumerate(question.listed_bits):
+        apart = question.apart[number] if question.apart else None
+        blocking = question.semantics is tree.Semantics.NEXT_MATCH
+        codes = question.codes[number]
+        segments = split_segments(segments, number, listed, codes, apart, blocking=blocking)
+    return segments

@@ -1,0 +1,143 @@
+"""Aggregates of matches that must be built, because a condition spans them whole (§4.5).
+
+Segments in, aggregates out, as ``evaluate.answer_segments`` gives them; windows, groups and HAVING
+do not notice the difference. Matches are built a batch at a time and counted, never kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.expressions.columns import NO_VALUE
+from cepheid.kernels.compose import add_rows
+from cepheid.kernels.ring import MERSENNE
+from cepheid.kinds.trend.listing.enumerate import Found, Lister
+from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
+from cepheid.kinds.trend.look_back.evaluate import Answer, Question
+from cepheid.kinds.trend.program.wide import fit_doubles, wide_of
+from cepheid.patterns.segments import Segments
+from cepheid.plans.plan import GlobalPredicate
+from cepheid.plans.template import Template
+
+Judges = tuple[GlobalPredicate, ...]
+
+
+def aggregate_matches(
+    question: Question, template: Template, segments: Segments, moduli: tuple[int, ...],
+    judges: Judges,
+) -> list[Answer]:  # fmt: skip
+    """Return the aggregates of the matches that fulfil global predicates.
+
+    Raises
+    ------
+    DataError
+        E512 if a segment has too many matches.
+    """
+    count, parts = len(segments.key), question.weight_of.shape[1]
+    everything = (0, *moduli)
+    totals: list[NDArray[Any]] = [
+        np.zeros((count, parts), np.uint64 if modulus else np.complex128) for modulus in everything
+    ]
+    values = np.full((count, question.value_of.shape[1]), NO_VALUE, np.int64)
+    ended = np.zeros(count, np.float64)
+    for found, base in _matches(question, template, segments, judges):
+        tail = question.arrays.ts[found.rows[found.ptr[1:] - 1]] == segments.window[base]
+        ended += np.bincount(base[tail], minlength=count)
+        for total, modulus in zip(totals, everything, strict=True):
+            _add_numbers(question, found, base, total, modulus)
+        _add_values(question, found, base, values)
+    return [
+        Answer(total, values, ended.astype(total.dtype))
+        for total, modulus in zip(totals, everything, strict=True)
+    ]
+
+
+def fingerprint_matches(
+    question: Question, template: Template, segments: Segments, judges: Judges
+) -> NDArray[np.uint64]:
+    """Return numbers that are equal where segments have the same matches, and else hardly ever."""
+    prints = np.zeros(len(segments.key), np.uint64)
+    shape = (len(question.variables), len(question.arrays.ts))
+    salt = np.random.default_rng(2**31 - 1).integers(1, MERSENNE, shape, np.uint64)
+    for found, base in _matches(question, template, segments, judges):
+        for n in range(len(found)):
+            product = 1
+            for at in range(found.ptr[n], found.ptr[n + 1]):
+                product = product * int(salt[found.variables[at], found.rows[at]]) % MERSENNE
+            prints[base[n]] = (int(prints[base[n]]) + product) % MERSENNE
+    return prints
+
+
+def _matches(
+    question: Question, template: Template, segments: Segments, judges: Judges
+) -> Iterator[tuple[Found, NDArray[np.int64]]]:
+    """Yield the matches of segments that fulfil all predicates, with the segments they are in."""
+    segments = segments._replace(base=np.arange(len(segments.key)))
+    lister = Lister(
+        question, template, segments,
+        lambda parts: np.repeat(parts.ptr[:-1], np.diff(parts.ptr)),
+        lambda parts: np.ones(len(parts.rows), np.bool_),
+        lambda parts: parts.base, judges,
+    )  # fmt: skip
+    built = np.zeros(len(segments.key), np.int64)
+    for batch in lister.batches():
+        built += np.bincount(lister.segments.base[batch.segment], minlength=len(built))
+        check_built(int(built.max()))
+        found = keep_matches(lister.rest, question.columns, question.variables, batch)
+        if len(found):
+            yield found, lister.segments.base[found.segment]
+
+
+def _add_numbers(
+    question: Question, found: Found, base: NDArray[np.int64], total: NDArray[Any], modulus: int
+) -> None:
+    """Add counts and sums; sums of residues of 32 bits stay below 2^64 for a whole batch."""
+    count = len(total)
+    kept = np.bincount(base, minlength=count).astype(total.dtype)
+    # Matches are built one by one, so there are never so many that a double rounds them.
+    total[:, 0] = (total[:, 0] + kept) % modulus if modulus else total[:, 0] + kept
+    segment = base[found.owner]
+    for part in range(1, total.shape[1]):
+        column = question.weight_of[found.variables, part]
+        mine = np.flatnonzero(column >= 0)
+        weights = question.arrays.weights[column[mine], found.rows[mine]]
+        if modulus:
+            added = np.zeros(count, np.uint64)
+            residues = np.mod(weights.astype(np.int64), np.int64(modulus)).astype(np.uint64)
+            np.add.at(added, segment[mine], residues)
+            total[:, part] = (total[:, part] + added) % np.uint64(modulus)
+        else:
+            numbers = wide_of(weights)[:, None]
+            place = segment[mine]
+            if fit_doubles(weights[None]):
+                sums = np.bincount(place, weights, minlength=count).astype(np.float64)
+                numbers = wide_of(sums)[:, None]
+                place = np.arange(count)
+            _add_up(numbers, place, total[:, part : part + 1])
+
+
+def _add_values(
+    question: Question, found: Found, base: NDArray[np.int64], values: NDArray[np.int64]
+) -> None:
+    """Take the smallest and largest values, as keys of which the least counts."""
+    segment = base[found.owner]
+    for part in range(values.shape[1]):
+        column = question.value_of[found.variables, part]
+        mine = np.flatnonzero(column >= 0)
+        keys = question.arrays.values[column[mine], found.rows[mine]]
+        np.minimum.at(values[:, part], segment[mine], keys)
+
+
+def _add_up(numbers: NDArray[Any], place: NDArray[np.int64], total: NDArray[Any]) -> None:
+    """Add wide numbers to the totals at their places."""
+    nothing = np.zeros((len(numbers), 0), np.int64)
+    least = np.zeros((len(total), 0), np.int64)
+    summed = np.zeros_like(total)
+    numbers, nothing = np.concatenate([total, numbers]), np.concatenate([least, nothing])
+    place = np.concatenate([np.arange(len(total)), place])
+    add_rows(numbers, nothing, place, summed, least, np.uint64(0))
+    total[:] = summed

@@ -1,0 +1,101 @@
+"""A live query of events: which can run, and what is known of windows that are still open."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.expressions.columns import Columns, KeyTable
+from cepheid.jobs.bucket import Arrived
+from cepheid.jobs.microbatch import Size
+from cepheid.jobs.ordering import slices
+from cepheid.jobs.steps import LiveSteps
+from cepheid.jobs.work import Work
+from cepheid.kinds.trend.program.job import job_of, lower
+from cepheid.kinds.trend.program.partials import RowsOfRuns, is_whole
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.steps import TrendSteps, steps_of
+from cepheid.kinds.trend.windows.snapshot import state_from_bytes
+from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.plans.plan import TrendPlan, WindowKind, WindowPlan
+
+
+class LiveTrends(LiveSteps):
+    """The job of a pattern of events over a stream, which may also tell of open windows."""
+
+    @staticmethod
+    def of(work: Work) -> LiveTrends:
+        """Make the job of a plan of events."""
+        return LiveTrends(work, steps_of(job_of(work.plan), work.schema))
+
+    def measure(self, state: PartitionState, came: Arrived) -> Size:
+        """Count partitions, and windows that have begun."""
+        partitions = len(state.keys)
+        window = TrendPlan.of(self.plan).window
+        return Size(partitions, open_windows(window, came.until, came.lag, partitions))
+
+    def so_far(self, data: bytes, came: Arrived) -> list[pa.Table]:
+        """Return what is known of open windows, of the groups of which events came (§6.7).
+
+        What waits goes through a copy of the state, with a job of its own: programs learn.
+        """
+        if not self.plan.emits_early or not len(came.on_time):
+            return []
+        job = job_of(self.work.plan)
+        state = state_from_bytes(job, data)
+        rows: RowsOfRuns = [[] for _ in range(job.outputs)]
+        for part in slices(came.waiting, TrendSteps(job, self.work.schema).batch_rows):
+            state, found = step(job, state, part)
+            _add(rows, found)
+        state, found = finish(job, state)
+        _add(rows, found)
+        table = build_table(job, rows, state.keys, self.work.schema)
+        groups = KeyTable(job.plan.partition.group_by)
+        groups.number(Columns(came.on_time))
+        count = len(groups)
+        changed = groups.number(Columns(table)) < count
+        return [self.work.shown(table.filter(pa.array(changed)))]
+
+
+def check_windows(plan: TrendPlan) -> None:
+    """Reject queries whose windows never close on a stream.
+
+    Raises
+    ------
+    UnsupportedError
+        E405, or E404 if the query cannot be run at all.
+    """
+    job = lower(plan)
+    if plan.limit is not None:
+        message = "`LIMIT` stops a listing, and a live query goes on"
+        helps = ("leave LIMIT out, and stop the query when there is enough",)
+        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
+    if plan.window.kind is WindowKind.NONE:
+        message = "without a window, a query over a stream has no result before its end"
+        helps = ("add `WITHIN 10 minutes SLIDE 10 minutes`",)
+        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
+    apart = plan.lists_matches or is_whole(job)
+    if plan.window.kind is WindowKind.COUNT and not apart:
+        message = "windows counted in events close for each partition at its own time, so a group "
+        message += "of several partitions is never complete"
+        helps = ("add all equivalence attributes to GROUP-BY",)
+        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
+
+
+def open_windows(window: WindowPlan, until: int | None, lag: int, partitions: int) -> int:
+    """Return how many windows have begun by the latest event and are not closed.
+
+    Windows that go with the events of a partition are one for each partition.
+    """
+    if window.kind not in (WindowKind.SLIDING, WindowKind.TUMBLING):
+        return partitions
+    if until is None:
+        return 0
+    slide = window.slide or window.within
+    first = (until - window.within) // slide + 1
+    return int((until + lag) // slide - first + 1)
+
+
+def _add(rows: RowsOfRuns, found: RowsOfRuns) -> None:
+    for mine, new in zip(rows, found, strict=True):
+        mine += new

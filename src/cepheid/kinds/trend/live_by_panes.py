@@ -1,0 +1,101 @@
+"""A live query without partitions: buckets have panes of their own, and give their matrices.
+
+What a bucket gives is no result yet: in the micro-batch in which windows close, all buckets give
+the matrices of these windows, and one task multiplies them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from cepheid.jobs.bucket import Arrived
+from cepheid.jobs.microbatch import Size
+from cepheid.jobs.work import Work
+from cepheid.kinds.trend.live import open_windows
+from cepheid.kinds.trend.planning.needs import live_pane
+from cepheid.kinds.trend.program.job import Job, job_of
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows.panes import LivePanes, closing
+from cepheid.plans.plan import TrendPlan
+
+_FIELDS: list[tuple[str, pa.DataType]] = [
+    ("since", pa.int64()),
+    ("until", pa.int64()),
+    ("events", pa.binary()),
+    ("matrices", pa.binary()),
+]
+CLOSED = pa.schema(_FIELDS)
+"""What a bucket gives of windows that close."""
+
+
+class LiveByPanes(NamedTuple):
+    """The job of a bucket that has some panes of every window."""
+
+    job: Job
+    schema: pa.Schema
+    kind: str = "panes of a query"
+
+    @staticmethod
+    def of(work: Work) -> LiveByPanes:
+        """Return the job of a plan of events."""
+        return LiveByPanes(job_of(work.plan), work.schema)
+
+    @property
+    def plan(self) -> TrendPlan:
+        """Return the plan."""
+        return self.job.plan
+
+    def start(self) -> LivePanes:
+        """Return the state before the first event."""
+        return LivePanes.start(self.job, live_pane(self.plan), self.schema)
+
+    def read(self, data: bytes) -> LivePanes:
+        """Return the state that ``write`` wrote."""
+        return LivePanes.read(self.start(), data)
+
+    def write(self, state: LivePanes) -> bytes:
+        """Return a state as bytes."""
+        return state.to_bytes()
+
+    def take(
+        self, state: LivePanes, events: pa.Table, since: int | None, until: int
+    ) -> tuple[LivePanes, list[pa.Table]]:
+        """Take events before a watermark; return the matrices of the windows that it closes."""
+        state = state.feed(events)
+        ending = closing(self.plan.window, since, until)
+        if ending is None:
+            return state, []
+        found = []
+        given = state.between(ending.begin, ending.end)
+        if len(given):
+            row = (ending.since, ending.until, *given.parts())
+            found = [pa.Table.from_arrays([pa.array([v]) for v in row], schema=CLOSED)]
+        return state.between(ending.kept), found
+
+    def nothing(self) -> pa.Table:
+        """Return a result without rows."""
+        return CLOSED.empty_table()
+
+    def forget(self, state: LivePanes, until: int) -> LivePanes:
+        """Keep what is there: panes of closed windows went when these were given."""
+        del until
+        return state
+
+    def measure(self, state: LivePanes, came: Arrived) -> Size:
+        """Return how much a state holds."""
+        opened = open_windows(self.plan.window, came.until, came.lag, 1)
+        return Size(int(len(state) > 0), opened)
+
+
+def rows_of_panes(work: Work, closed: list[pa.Table]) -> pa.Table:
+    """Return the rows of the windows that closed, of what all buckets gave in a micro-batch."""
+    job = job_of(work.plan)
+    given = pa.concat_tables(closed)
+    # All buckets are told the same times, so they have the same watermarks.
+    since, until = given["since"][0].as_py(), given["until"][0].as_py()
+    parts = [(row["events"], row["matrices"]) for row in given.to_pylist()]
+    panes = LivePanes.of_parts(job, live_pane(job.plan), work.schema, parts)
+    rows, keys = panes.rows(since, until)
+    return work.shown(build_table(job, rows, keys, work.schema))

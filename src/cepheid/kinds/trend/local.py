@@ -1,0 +1,130 @@
+"""Trends over events that are all there: aggregates of all windows, or all matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from cepheid.jobs import local_jobs
+from cepheid.jobs.local_jobs import slices_of
+from cepheid.jobs.owned import EVERYTHING, Owned
+from cepheid.kinds.trend.program.job import Job, lower
+from cepheid.kinds.trend.program.linear_state import Rows
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.steps import TrendSteps
+from cepheid.kinds.trend.windows.distinct_windows import few_windows
+from cepheid.kinds.trend.windows.list_step import (
+    empty_matches,
+    finish_matches,
+    is_enough,
+    step_matches,
+)
+from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.memory_limits import collect
+
+
+class LocalTrends(NamedTuple):
+    """Aggregates of trends."""
+
+    job: Job
+
+    @property
+    def batch_rows(self) -> int:
+        """Give how many events one step takes."""
+        return local_jobs.LOOK_BACK_ROWS if self.job.looks_back else local_jobs.BATCH_ROWS
+
+    @property
+    def in_order(self) -> bool:
+        """Tell that events must come in the order of time."""
+        return True
+
+    def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
+        """Run over a table; windows that hold the same events are answered once."""
+        few = few_windows(self.job.plan, table)
+        if few is None:
+            return self.answer(slices_of(table, rows), table.schema)
+        once = LocalTrends(lower(few.plan))
+        return few.spread(once.answer(slices_of(few.events, rows), few.events.schema))
+
+    def nothing(self, schema: pa.Schema) -> pa.Table:
+        """Give the result over no events of a schema."""
+        return TrendSteps(self.job, schema).nothing()
+
+    def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+        """Aggregate all windows.
+
+        They come at the end, because windows counted in events close in no common order.
+        """
+        state = PartitionState(self.job)
+        found: list[list[Rows]] = [[] for _ in range(self.job.outputs)]
+        for batch in batches:
+            state, rows = step(self.job, state, batch)
+            for all_rows, new in zip(found, rows, strict=True):
+                all_rows += new
+        state, rows = finish(self.job, state)
+        everything = [[*all_rows, *new] for all_rows, new in zip(found, rows, strict=True)]
+        return build_table(self.job, everything, state.keys, schema)
+
+
+class LocalMatches(NamedTuple):
+    """Matches of events, one by one."""
+
+    job: Job
+
+    @property
+    def batch_rows(self) -> int:
+        """Give how many events one step takes."""
+        return local_jobs.LOOK_BACK_ROWS
+
+    @property
+    def in_order(self) -> bool:
+        """Tell that events must come in the order of time."""
+        return True
+
+    def cut(self, table: pa.Table, rows: int) -> Iterator[pa.Table]:
+        """Yield a table in batches; larger and larger ones where all events are kept."""
+        whole = not self.job.plan.window.within
+        return _growing_slices(table, rows) if whole else slices_of(table, rows)
+
+    def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
+        """Run over a table, in steps of about so many rows."""
+        return self.answer(self.cut(table, rows), table.schema)
+
+    def nothing(self, schema: pa.Schema) -> pa.Table:
+        """Give the result over no events of a schema."""
+        return empty_matches(self.job, schema)
+
+    def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+        """List all matches, as far as limits allow."""
+        tables = list_batches(self.job, batches)
+        return pa.concat_tables([self.nothing(schema), *collect(tables)])
+
+
+def list_batches(
+    job: Job, batches: Iterable[pa.Table], owned: Owned = EVERYTHING
+) -> Iterator[pa.Table]:
+    """Yield the matches in batches of events, as they are found; LIMIT stops early."""
+    state = PartitionState(job)
+    last: pa.Table | None = None
+    for batch in batches:
+        if last is not None:
+            state, tables = step_matches(job, state, last, owned)
+            yield from tables
+            if is_enough(job, state):
+                return
+        last = batch
+    state, tables = finish_matches(job, state, last, owned)
+    yield from tables
+
+
+def _growing_slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:
+    """Yield pieces as large as all before, since every step looks at all events again."""
+    offset = 0
+    while offset < len(table) or offset == 0:
+        size = max(offset, rows)
+        left = len(table) - offset
+        size = left if left <= 2 * size else size
+        yield table.slice(offset, size)
+        offset += max(size, 1)

@@ -1,0 +1,1 @@
+"""Trends with edge predicates: events look back at single events."""

@@ -1,0 +1,292 @@
+"""Edge predicates over the events at hand: ranks where they separate, masks where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.events.schema import ValueKind
+from cepheid.expressions.columns import Columns
+from cepheid.expressions.evaluate import evaluate_vector, true_mask
+from cepheid.expressions.vectors import Vector
+from cepheid.kernels.ranks import OPERATORS, place_segments, rank_segments
+from cepheid.kinds.trend.look_back.graph import Pair
+from cepheid.kinds.trend.look_back.operands import common_keys
+from cepheid.language import tree
+from cepheid.patterns.segments import take
+from cepheid.plans.plan import EdgePredicate
+
+MASK_CELLS = 1 << 20
+"""Pairs of events for which predicates that do not separate are evaluated at once."""
+
+
+class Comparison(NamedTuple):
+    """A separated predicate over all events: keys of both sides, and where they have a value."""
+
+    operator: str
+    prev: tree.Expression
+    prev_keys: NDArray[np.int64]
+    prev_valid: NDArray[np.bool_] | None
+    next_keys: NDArray[np.int64]
+    next_valid: NDArray[np.bool_] | None
+
+
+class Relation(NamedTuple):
+    """All predicates between two variables."""
+
+    prev: str
+    next: str
+    comparisons: tuple[Comparison, ...]
+    rest: tuple[tree.Expression, ...]
+
+
+class Ranks(NamedTuple):
+    """The predicates of segments as ranges of ranks: (predicate, row); see ``kernels/ranks.py``."""
+
+    rank: NDArray[np.int32]
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    ranks: NDArray[np.int32]
+
+
+def read_relations(edges: Sequence[EdgePredicate], columns: Columns) -> list[Relation]:
+    """Evaluate both sides of all separated predicates, once for every event."""
+    found: dict[tuple[str, str], list[EdgePredicate]] = {}
+    for edge in edges:
+        found.setdefault((edge.prev_variable, edge.next_variable), []).append(edge)
+    known: dict[tree.Expression, Vector] = {}
+
+    def vector(expression: tree.Expression) -> Vector:
+        # The two sides of `S.price > NEXT(S).price` are one column.
+        plain = tree.transform(expression, _without_anchor)
+        assert isinstance(plain, tree.Expression)
+        if plain not in known:
+            known[plain] = evaluate_vector(plain, _lookup(columns), len(columns.batch))
+        return known[plain]
+
+    return [_relation(*names, predicates, vector) for names, predicates in found.items()]
+
+
+def _relation(prev: str, later: str, predicates: list[EdgePredicate], vector: Any) -> Relation:
+    comparisons: list[Comparison] = []
+    rest: list[tree.Expression] = []
+    for predicate in predicates:
+        separation = predicate.separation
+        if separation is None:
+            rest.append(predicate.expression)
+            continue
+        left, right = vector(separation.prev), vector(separation.next)
+        keys = common_keys(left, right)
+        if keys is None:
+            rest.append(predicate.expression)
+            continue
+        valid = [left.valid, right.valid]
+        if ValueKind.UNKNOWN in (left.kind, right.kind):
+            valid = [np.zeros(len(keys[0]), np.bool_)] * 2
+        comparisons.append(
+            Comparison(separation.operator, separation.prev, keys[0], valid[0], keys[1], valid[1])
+        )
+    return Relation(prev, later, tuple(comparisons), tuple(rest))
+
+
+def _lookup(columns: Columns) -> Any:
+    return lambda attribute: columns.vector(attribute.attribute.text)
+
+
+def _without_anchor(node: tree.Node) -> tree.Node:
+    """Forget which event and variable an attribute speaks of; its value is the column's."""
+    if isinstance(node, tree.Attribute):
+        nobody = tree.Name(span=node.span, text="")
+        return tree.Attribute(span=node.span, variable=nobody, attribute=node.attribute)
+    return node
+
+
+def rank_relations(
+    relations: Sequence[Relation],
+    rows: NDArray[np.int64],
+    segment_ptr: NDArray[np.int64],
+    bits: NDArray[np.int64],
+    variables: Sequence[str],
+) -> tuple[Ranks, list[Pair], list[bool]]:
+    """Rank the rows of segments for every predicate; return pairs, the most selective one first."""
+    found: list[tuple[NDArray[np.int32], ...]] = []
+    outside: list[bool] = []
+    pairs = []
+    for relation in relations:
+        places: dict[tree.Expression, int] = {}
+        mine: list[int] = []
+        earlier = bits >> variables.index(relation.prev) & 1 == 1
+        later = earlier
+        if relation.next != relation.prev:
+            later = bits >> variables.index(relation.next) & 1 == 1
+        for comparison in relation.comparisons:
+            ranked = rank_rows(comparison, rows, segment_ptr, earlier, later)
+            unequal = comparison.operator == "<>"
+            known = places.get(comparison.prev)
+            if known is not None and not unequal:
+                # Two bounds of one value are one range.
+                found[known] = _both(found[known], ranked)
+                continue
+            if not unequal:
+                places[comparison.prev] = len(found)
+            mine.append(len(found))
+            found.append(ranked)
+            outside.append(unequal)
+        mine.sort(key=lambda n: _share(found[n], outside=outside[n]))
+        pairs.append(Pair(relation.prev, relation.next, tuple(mine), bool(relation.rest)))
+    none = np.zeros((0, len(rows)), np.int32)
+    columns = [np.stack(column) for column in zip(*found, strict=True)] or [none] * 4
+    return Ranks(*columns), pairs, outside
+
+
+_COMPARE: dict[str, Callable[..., NDArray[np.bool_]]] = {
+    "=": np.equal, "<>": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater,
+    ">=": np.greater_equal,
+}  # fmt: skip
+
+
+def rank_neighbours(
+    relations: Sequence[Relation], rows: NDArray[np.int64]
+) -> tuple[Ranks, list[Pair], list[bool]]:
+    """Say of every row whether it may follow the row before, in the form of ``rank_relations``.
+
+    All rows have rank 0, and what a row asks for is this rank or none. So nothing is sorted; but
+    only neighbours can be asked.
+    """
+    known: dict[int, NDArray[Any]] = {}
+
+    def arranged(values: NDArray[Any]) -> NDArray[Any]:
+        if id(values) not in known:
+            known[id(values)] = take(values, rows)
+        return known[id(values)]
+
+    asked = [relation for relation in relations if relation.comparisons]
+    last = np.zeros((len(asked), len(rows)), np.int32)
+    pairs = []
+    for relation in relations:
+        number = asked.index(relation) if relation.comparisons else -1
+        mine = (number,) if number >= 0 else ()
+        pairs.append(Pair(relation.prev, relation.next, mine, bool(relation.rest)))
+        if not mine or len(rows) < 2:
+            continue
+        held = np.ones(len(rows) - 1, np.bool_)
+        for comparison in relation.comparisons:
+            before, after = arranged(comparison.prev_keys), arranged(comparison.next_keys)
+            held &= _COMPARE[comparison.operator](before[:-1], after[1:])
+            if comparison.prev_valid is not None:
+                held &= arranged(comparison.prev_valid)[:-1]
+            if comparison.next_valid is not None:
+                held &= arranged(comparison.next_valid)[1:]
+        last[number, 1:] = held
+    none = np.zeros_like(last)
+    return Ranks(none, none, last, none), pairs, [False] * len(asked)
+
+
+def rank_rows(
+    comparison: Comparison,
+    rows: NDArray[np.int64],
+    segment_ptr: NDArray[np.int64],
+    earlier: NDArray[np.bool_],
+    later: NDArray[np.bool_],
+) -> tuple[NDArray[np.int32], ...]:
+    """Return rank, first, last and ranks of the rows; see ``kernels/ranks.py``.
+
+    ``earlier`` and ``later`` say which rows may be the one or the other; one array, if both are
+    the same.
+    """
+    ranked = tuple(np.empty(len(rows), np.int32) for _ in range(4))
+    sides = _sides(comparison, rows, segment_ptr, earlier, later, both=True)[:-1]
+    rank_segments(segment_ptr, *sides, *ranked)
+    return ranked
+
+
+def place_rows(
+    comparison: Comparison,
+    rows: NDArray[np.int64],
+    segment_ptr: NDArray[np.int64],
+    earlier: NDArray[np.bool_],
+    later: NDArray[np.bool_],
+) -> tuple[NDArray[np.int32], ...]:
+    """Return place and upto of the rows, for every comparison but <>; see ``kernels/ranks.py``."""
+    placed = np.empty((2, len(rows)), np.int32)
+    kernel: Any = place_segments  # The checker loses count of unpacked arguments.
+    kernel(segment_ptr, *_sides(comparison, rows, segment_ptr, earlier, later), placed)
+    return placed[0], placed[1]
+
+
+def _sides(
+    comparison: Comparison,
+    rows: NDArray[np.int64],
+    segment_ptr: NDArray[np.int64],
+    earlier: NDArray[np.bool_],
+    later: NDArray[np.bool_],
+    *,
+    both: bool = False,
+) -> tuple[Any, ...]:
+    """Return keys and validity of both sides, the operator, room, and whether both are the same."""
+    prev = earlier if comparison.prev_valid is None else earlier & comparison.prev_valid[rows]
+    same = not both and comparison.prev_keys is comparison.next_keys and earlier is later
+    prev_keys = take(comparison.prev_keys, rows)
+    operator = OPERATORS[comparison.operator]
+    longest = int(np.diff(segment_ptr).max()) if len(segment_ptr) > 1 else 0
+    sides = 1 if same else 2
+    room = (
+        np.empty((sides, longest), np.int64),
+        np.empty((sides, longest), np.int32),
+        np.empty((1 + sides, longest), np.uint64),
+    )
+    if same:
+        return prev_keys, prev, prev_keys, prev, operator, *room, True
+    nxt = later if comparison.next_valid is None else later & comparison.next_valid[rows]
+    return prev_keys, prev, take(comparison.next_keys, rows), nxt, operator, *room, False
+
+
+def _both(
+    one: tuple[NDArray[np.int32], ...], two: tuple[NDArray[np.int32], ...]
+) -> tuple[NDArray[np.int32], ...]:
+    none = (one[1] < 0) | (two[1] < 0)
+    first = np.where(none, -1, np.maximum(one[1], two[1])).astype(np.int32)
+    return one[0], first, np.minimum(one[2], two[2]), one[3]
+
+
+def _share(ranked: tuple[NDArray[np.int32], ...], *, outside: bool) -> float:
+    """Return how much of all ranks a predicate lets through, as measured."""
+    _, first, last, ranks = ranked
+    asked = first >= 0
+    total = float(ranks[asked].sum())
+    inside = float(np.maximum(last[asked] - first[asked], 0).sum())
+    if not total:
+        return 0.0
+    return 1 - inside / total if outside else inside / total
+
+
+def mask_block(
+    relation: Relation,
+    columns: Columns,
+    earlier: NDArray[np.int64],
+    later: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Return where the predicates that do not separate hold: (later events, earlier events)."""
+    shape = (len(later), len(earlier))
+    if not len(earlier) or not len(later):
+        return np.zeros(shape, np.bool_)
+    prev, nxt = np.tile(earlier, len(later)), np.repeat(later, len(earlier))
+
+    def lookup(attribute: tree.Attribute) -> Vector:
+        rows = nxt if attribute.anchor is tree.Anchor.NEXT else prev
+        return _take(columns.vector(attribute.attribute.text), rows)
+
+    held = np.ones(len(prev), np.bool_)
+    for expression in relation.rest:
+        held &= true_mask(expression, lookup, len(prev))
+    return held.reshape(shape)
+
+
+def _take(vector: Vector, rows: NDArray[np.int64]) -> Vector:
+    data: Any = vector.data
+    taken = data[rows] if isinstance(data, np.ndarray) else data.take(pa.array(rows))
+    return Vector(taken, None if vector.valid is None else vector.valid[rows], vector.kind)

@@ -1,0 +1,133 @@
+"""Partial equivalence: the segments of a partition, once for every value among some variables.
+
+``[P.vehicle, segment]`` makes vehicle equal among the events of P only (§4.3). For each vehicle of
+a segment the events of P with another vehicle are left out and all others shared; a match counts
+where it binds a P of this vehicle. Matches without any P are counted once, apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.patterns.segments import Segments
+from cepheid.plans.template import START, Edge, Final, Template
+
+
+def split_segments(
+    segments: Segments,
+    attribute: int,
+    listed: int,
+    codes: NDArray[np.int64],
+    apart: NDArray[np.bool_] | None,
+    *,
+    blocking: bool,
+) -> Segments:
+    """Return the segments of no value of an attribute, and then those of every value.
+
+    Parameters
+    ----------
+    attribute
+        The number of the attribute: bit of ``chosen``.
+    listed
+        The variables whose events share a value, as bits.
+    codes
+        The number of every event's value, -1 for NULL.
+    apart
+        Under contiguous: events that belong to one value only, since their type is a listed
+        variable's. Others, and all under the other semantics, belong to all.
+    blocking
+        Whether events of other values matter because they end the waiting of a match that has no
+        value yet (skip-till-next-match).
+    """
+    owner = np.repeat(np.arange(len(segments.key)), np.diff(segments.ptr))
+    code = codes[segments.rows]
+    bits = np.where(code < 0, segments.bits & ~listed, segments.bits)
+    away = bits & listed | segments.blocked
+    if apart is None:
+        valued = (bits & listed != 0) & (code >= 0)
+        shared = bits & ~listed != 0
+        if blocking:
+            shared |= away != 0
+        alone = np.ones(len(owner), np.bool_)
+    else:
+        valued = apart[segments.rows] & (code >= 0)
+        shared = ~apart[segments.rows]
+        alone = shared | (code >= 0)
+    # A part for every (segment, value), after those of no value, one for every segment.
+    width = int(code.max()) + 2 if len(code) else 1
+    pairs, mine = np.unique(owner[valued] * width + code[valued], return_inverse=True)
+    parent = pairs // width
+    count = len(segments.key)
+    first = np.searchsorted(parent, np.arange(count))
+    number = np.searchsorted(parent, np.arange(count), side="right") - first
+    own = np.full(len(owner), -1, np.int64)
+    own[valued] = mine
+    # Shared events belong to all parts of their segment.
+    common = np.flatnonzero(shared)
+    repeats = number[owner[common]]
+    place = np.repeat(common, repeats)
+    part = np.arange(len(place)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    part += first[owner[place]]
+    foreign = part != own[place]
+    place, part = place[foreign], part[foreign]
+    sole = np.flatnonzero(valued)
+    at = np.concatenate([np.flatnonzero(alone), sole, place])
+    target = np.concatenate([owner[alone], count + mine, count + part])
+    here = np.concatenate([bits[alone] & ~listed, bits[sole], bits[place] & ~listed])
+    blocked = np.concatenate([away[alone], segments.blocked[sole], away[place]])
+    order = np.lexsort((at, target))
+    at, target = at[order], target[order]
+    ptr = np.searchsorted(target, np.arange(count + len(pairs) + 1)).astype(np.int64)
+    source = np.concatenate([np.arange(count), parent])
+    chosen = segments.chosen[source]
+    chosen[count:] |= 1 << attribute
+    return Segments(
+        segments.key[source], segments.window[source], ptr, segments.rows[at], here[order],
+        blocked[order], chosen, segments.base[source],
+    )  # fmt: skip
+
+
+def require_values(
+    template: Template, listed: Sequence[frozenset[str]], chosen: int
+) -> tuple[Template, list[int]]:
+    """Return a template whose matches bind variables of exactly the chosen attributes.
+
+    Also return which attributes have a value in each of its states.
+    """
+    numbers: dict[tuple[int, int], int] = {}
+    edges: list[Edge] = []
+    waiting: list[tuple[int, int]] = [(START, 0)]
+    outgoing: dict[int, list[Edge]] = {}
+    for edge in template.edges:
+        outgoing.setdefault(edge.source, []).append(edge)
+    for source, known in waiting:
+        for edge in outgoing.get(source, ()):
+            variable = template.states[edge.target].variable
+            seen = known | sum(1 << a for a, names in enumerate(listed) if variable in names)
+            if seen & ~chosen:
+                continue
+            target = (edge.target, seen)
+            if target not in numbers:
+                numbers[target] = len(numbers)
+                waiting.append(target)
+            begin = START if source == START else numbers[source, known]
+            edges.append(Edge(begin, numbers[target], edge.clear, edge.hit))
+    finals = {final.state: final.alternatives for final in template.finals}
+    required = Template(
+        states=tuple(template.states[q] for q, _ in numbers),
+        edges=tuple(edges),
+        finals=tuple(
+            Final(number, finals[q])
+            for (q, seen), number in numbers.items()
+            if q in finals and seen == chosen
+        ),
+        guards=template.guards,
+        text=template.text,
+        span=template.span,
+        determinised=template.determinised,
+        shortest=template.shortest,
+    )
+    return required, [seen for _, seen in numbers]

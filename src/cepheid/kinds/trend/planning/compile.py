@@ -1,0 +1,226 @@
+"""Tree and source in, plan out: the steps of the planner, readable as a table of contents."""
+
+from __future__ import annotations
+
+from cepheid.errors import place_of
+from cepheid.events.schema import EventSchema, ValueKind
+from cepheid.jobs.ticks import tick_of
+from cepheid.kinds.trend.planning.adjacency import Adjacency
+from cepheid.kinds.trend.planning.determinise import build_template
+from cepheid.kinds.trend.planning.granularity import choose_evaluator
+from cepheid.kinds.trend.planning.output import OutputPlanner
+from cepheid.kinds.trend.planning.positions import TooLargeError
+from cepheid.kinds.trend.planning.predicates import Predicates, classify_predicates
+from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
+from cepheid.kinds.trend.planning.windows import plan_window
+from cepheid.language import tree
+from cepheid.language.findings import Findings
+from cepheid.language.formatter import format_expression
+from cepheid.patterns.bind_pattern import bind_pattern
+from cepheid.patterns.scope import Scope, Source, bind_source, bind_where
+from cepheid.plans.plan import (
+    Evaluator,
+    Output,
+    OutputKind,
+    PartialEquivalence,
+    Partition,
+    TrendPlan,
+    WindowKind,
+    WindowPlan,
+)
+from cepheid.plans.template import Template
+
+
+def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
+    """Plan a query with a pattern of events.
+
+    Raises
+    ------
+    BindError
+        With every mistake of the query, ten at most.
+    UnsupportedError
+        If the query is right but asks for something that does not exist yet.
+    """
+    findings = Findings()
+    variables = bind_pattern(query.pattern, findings)
+    # A pattern that means nothing has no template; everything else is checked all the same.
+    sound = not findings.errors
+    min_length = _min_length(query, findings)
+    patterns = _build_templates(query, min_length, findings) if sound else ()
+    scope = Scope(source, variables, findings)
+    typed = bind_source(scope, query.pattern.span)
+    where = bind_where(query.where, scope)
+    window = plan_window(query, text, findings, source)
+    adjacency = Adjacency(patterns)
+    predicates = classify_predicates(where, adjacency, scope.typing, findings)
+    partition = _plan_partition(query, text, predicates, window, findings)
+    output = OutputPlanner(query, scope, partition.attributes, adjacency).plan()
+    _check_globals(query, predicates, findings)
+    findings.raise_errors(text)
+    choice = choose_evaluator(query, text, patterns, predicates, partition, window, output)
+    _warn_unbounded(query, choice.evaluator, window, findings)
+    return TrendPlan(
+        text=text,
+        time=source.time,
+        type=source.type if typed else None,
+        tiebreak=source.tiebreak,
+        tick_ns=tick_of(source, [source.schema]),
+        semantics=query.semantics.semantics if query.semantics else tree.Semantics.ANY_MATCH,
+        ties=query.ties.ties if query.ties else tree.Ties.STRICT,
+        numbers=query.numbers.numbers if query.numbers else tree.Numbers.DEFAULT,
+        min_length=min_length,
+        patterns=patterns,
+        local=predicates.local,
+        edges=predicates.edges,
+        globals=predicates.globals,
+        partition=partition,
+        window=window,
+        output=output,
+        choice=choice,
+        columns=_columns(source, partition, output, predicates, typed=typed),
+        warnings=findings.warnings,
+    )
+
+
+def _min_length(query: tree.Query, findings: Findings) -> int:
+    if query.min_length is None:
+        return 1
+    assert isinstance(query.min_length.value, int), "the parser reads a whole number"
+    if query.min_length.value == 0:
+        message = "every match has at least one event"
+        findings.add("E315", message, query.min_length.span, "leave `MIN LENGTH` out")
+    return max(query.min_length.value, 1)
+
+
+def _build_templates(
+    query: tree.Query, min_length: int, findings: Findings
+) -> tuple[Template, ...]:
+    simpler = rewrite_pattern(query.pattern)
+    parts = simpler.patterns if isinstance(simpler, tree.Conjunction) else (simpler,)
+    try:
+        templates = tuple(build_template(part, min_length=min_length) for part in parts)
+    except TooLargeError as limit:
+        _report_size(query, parts, limit, findings)
+        return ()
+    if query.min_length is not None and any(not template.finals for template in templates):
+        findings.add(
+            "W303",
+            f"no match of the pattern has {min_length} events, so nothing is found",
+            query.min_length.span,
+            "ask for fewer events, or let a part repeat: `S+`",
+        )
+    return templates
+
+
+def _report_size(
+    query: tree.Query, parts: tuple[tree.Pattern, ...], limit: TooLargeError, findings: Findings
+) -> None:
+    """Report what makes the pattern too large: MIN LENGTH, if it fits without."""
+    if query.min_length is not None:
+        try:
+            for part in parts:
+                build_template(part)
+        except TooLargeError:
+            pass
+        else:
+            message = f"`MIN LENGTH` needs more than {limit.limit:,} {limit.what}"
+            help_ = "ask for fewer events: every length up to it needs states of its own"
+            findings.add("E314", message, query.min_length.span, help_)
+            return
+    message = f"the pattern needs more than {limit.limit:,} {limit.what}"
+    findings.add("E314", message, limit.span, limit.help)
+
+
+def _plan_partition(
+    query: tree.Query, text: str, predicates: Predicates, window: WindowPlan, findings: Findings
+) -> Partition:
+    """Gather the equivalence predicates; GROUP-BY attributes are among them (§6.5)."""
+    full: dict[str, str] = {}
+    partial: dict[str, list[tree.EquivalenceItem]] = {}
+    for item in predicates.equivalences:
+        if item.variable is None:
+            place = place_of(text, item.span)
+            full.setdefault(item.attribute.text, f"[{item.attribute.text}] at {place}")
+        else:
+            partial.setdefault(item.attribute.text, []).append(item)
+    for name in query.group_by:
+        full.setdefault(name.text, f"GROUP-BY {name.text} at {place_of(text, name.span)}")
+    kept = tuple(
+        PartialEquivalence(
+            attribute,
+            tuple(dict.fromkeys(i.variable.text for i in items if i.variable)),
+            items[0].span.to(items[-1].span),
+        )
+        for attribute, items in partial.items()
+        if attribute not in full
+    )
+    if kept and (window.kind is WindowKind.COUNT or isinstance(query.pattern, tree.Conjunction)):
+        what = "a window counted in events" if window.kind is WindowKind.COUNT else "`AND`"
+        message = f"an equivalence of some variables only does not go with {what}"
+        findings.add("E308", message, kept[0].span, f"write `[{kept[0].attribute}]`")
+    reason = ", ".join(full.values()) or "no equivalence predicate and no GROUP-BY"
+    return Partition(tuple(full), kept, tuple(n.text for n in query.group_by), reason)
+
+
+def _check_globals(query: tree.Query, predicates: Predicates, findings: Findings) -> None:
+    """``P AND Q`` counts pairs without building matches, so no condition can see a whole one."""
+    if not isinstance(query.pattern, tree.Conjunction):
+        return
+    for predicate in predicates.globals:
+        text = format_expression(predicate.expression)
+        findings.add(
+            "E401",
+            f"`{text}` spans the whole match, and pairs of matches are counted without them",
+            predicate.expression.span,
+            "compare neighbours instead: `S.price > NEXT(S).price`",
+            "count the matches of each pattern in a query of its own",
+        )
+
+
+def _warn_unbounded(
+    query: tree.Query, evaluator: Evaluator, window: WindowPlan, findings: Findings
+) -> None:
+    keeps_events = evaluator not in (Evaluator.LINEAR, Evaluator.PREVIOUS)
+    if window.kind is WindowKind.NONE and keeps_events:
+        findings.add(
+            "W201",
+            "without `WITHIN` all events are kept: on a stream the state grows for ever",
+            query.pattern.span,
+            "add a window: `WITHIN 10 minutes SLIDE 1 minute`",
+        )
+
+
+def _columns(
+    source: Source,
+    partition: Partition,
+    output: Output,
+    predicates: Predicates,
+    *,
+    typed: bool,
+) -> tuple[str, ...] | None:
+    """Return the columns that must be read; listing matches shows all, known or not (None)."""
+    if output.kind is OutputKind.MATCHES:
+        return tuple(sorted(_top_level(source.schema))) if source.schema is not None else None
+    names = {source.time, *source.tiebreak, *partition.attributes}
+    names |= {source.type} if typed else set()
+    names |= {p.attribute for p in partition.partial}
+    names |= {c.attribute for c in output.aggregates if c.attribute}
+    names |= {c.attribute for c in output.columns if c.attribute}
+    kept = [p.expression for p in predicates.local]
+    kept += [p.expression for p in predicates.edges]
+    kept += [p.expression for p in predicates.globals]
+    for node in (n for expression in kept for n in tree.walk(expression)):
+        if isinstance(node, tree.Attribute | tree.Aggregate) and node.attribute is not None:
+            names.add(node.attribute.text)
+    return tuple(sorted(names))
+
+
+def _top_level(schema: EventSchema) -> list[str]:
+    """Return the columns that are no parts of another one; their own names may have dots."""
+    structures = {column.name for column in schema.columns if column.kind is ValueKind.OTHER}
+
+    def is_part(name: str) -> bool:
+        parts = name.split(".")
+        return any(".".join(parts[:length]) in structures for length in range(1, len(parts)))
+
+    return [name for name in schema.names if not is_part(name)]

@@ -1,0 +1,301 @@
+"""The plan of a pattern of events in, text or Mermaid out: every choice, and what forced it."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from cepheid.errors import place_of
+from cepheid.events.temporal import format_duration
+from cepheid.jobs.explain_parts import Section, describe_columns, describe_partition
+from cepheid.language import tree
+from cepheid.language.formatter import format_expression
+from cepheid.plans.plan import (
+    EdgePredicate,
+    GlobalPredicate,
+    OutputKind,
+    PredicateKind,
+    Separation,
+    TrendPlan,
+    WindowKind,
+)
+from cepheid.plans.template import START, Final, Place, Template
+
+STATES_SHOWN_MAX = 12
+"""Larger templates are summed up in numbers."""
+
+_LOOKS = {
+    Place.LEADING: "before it, from the window's start",
+    Place.BETWEEN: "between",
+    Place.TRAILING: "after it, up to the window's end",
+}
+
+
+_MEANINGS = {
+    "O(log n)": ", n the kept events of a window",
+    "O(log n + candidates)": ", n the kept events of a window, candidates those that its index "
+    "leaves",
+    "O(n)": ", n the kept events of a window",
+    "O(matches)": " that ends matches",
+}
+
+
+def describe_trends(plan: TrendPlan) -> list[Section]:
+    """Return the sections of the plan's text."""
+    listed = plan.output.kind is OutputKind.MATCHES
+    reads = ["all columns"] if listed else describe_columns(plan)
+    return [
+        *(("pattern", _describe_template(template)) for template in plan.patterns),
+        ("semantics", _describe_semantics(plan)),
+        ("predicates", _describe_predicates(plan)),
+        ("partition", describe_partition(plan) + _describe_partial(plan)),
+        ("window", _describe_window(plan)),
+        ("evaluator", _describe_choice(plan)),
+        ("reads", reads),
+    ]
+
+
+def title_of_trends(plan: TrendPlan) -> str:
+    """Return what the rows of the result are."""
+    if plan.output.kind is OutputKind.MATCHES:
+        shown = "the matches"
+    elif plan.output.kind is OutputKind.ATTRIBUTES:
+        shown = ", ".join(column.name for column in plan.output.columns) + " of every match"
+    else:
+        names = [column.name for column in plan.output.columns if column.aggregate]
+        shown = ", ".join(names)
+    by = f" by {', '.join(plan.partition.group_by)}" if plan.partition.group_by else ""
+    having = ""
+    if plan.output.having is not None:
+        having = f" having {format_expression(plan.output.having)}"
+    limit = f", at most {plan.output.limit}" if plan.output.limit else ""
+    return shown + by + having + limit
+
+
+def _describe_template(template: Template) -> list[str]:
+    lines = [template.text]
+    many = len(template.states) > STATES_SHOWN_MAX
+    if many:
+        lines.append(f"{len(template.states)} states, {len(template.edges)} edges")
+    else:
+        names = state_names(template)
+        states = ", ".join(names)
+        starts = ", ".join(names[state] for state in template.starts)
+        ends = ", ".join(names[final.state] for final in template.finals)
+        lines.append(f"states {states}; start {starts}; end {ends or 'none'}")
+        follow: dict[str, list[str]] = {}
+        for edge in template.edges:
+            if edge.source != START:
+                targets = follow.setdefault(names[edge.source], [])
+                targets += [names[edge.target]] if names[edge.target] not in targets else []
+        if follow:
+            lines.append("; ".join(f"{p} → {', '.join(q)}" for p, q in follow.items()))
+    if template.determinised:
+        lines.append("determinised over its variables, because one match has several derivations")
+    if template.recursive:
+        lines.append("matches can have any length")
+    lines += [
+        f"no {guard.text} {_LOOKS[guard.place]}, for {steps}"
+        for guard, steps in zip(template.guards, _guarded(template), strict=True)
+    ]
+    return lines
+
+
+def _guarded(template: Template) -> list[str]:
+    """Return, for each guard, the steps that it watches."""
+    names = state_names(template)
+    steps: list[dict[str, None]] = [{} for _ in template.guards]
+    for edge in template.edges:
+        before = names[edge.source] if edge.source != START else "start"
+        for guard in (*edge.clear, *edge.hit):
+            steps[guard][f"{before} → {names[edge.target]}"] = None
+    for final in template.finals:
+        for guard in (guard for way in final.alternatives for guard in way):
+            steps[guard][f"{names[final.state]} → end"] = None
+    return [
+        ", ".join([*islice(watched, STATES_SHOWN_MAX), *["…"][: len(watched) > STATES_SHOWN_MAX]])
+        for watched in steps
+    ]
+
+
+def state_names(template: Template) -> list[str]:
+    """Return a name for each state: its variable, numbered where several states share it."""
+    variables = [state.variable for state in template.states]
+    seen: dict[str, int] = {}
+    names = []
+    for variable in variables:
+        seen[variable] = seen.get(variable, 0) + 1
+        names.append(variable if variables.count(variable) == 1 else f"{variable}{seen[variable]}")
+    # A numbered name could meet a variable that is called so.
+    return names if len(set(names)) == len(names) else [f"{n}#{i}" for i, n in enumerate(names)]
+
+
+def _describe_semantics(plan: TrendPlan) -> list[str]:
+    words = [plan.semantics.value]
+    words.append(
+        "equal times never see each other" if plan.ties is tree.Ties.STRICT else _ties(plan)
+    )
+    if plan.min_length > 1:
+        words.append(f"matches of {plan.min_length} events or more")
+    if plan.numbers is tree.Numbers.EXACT:
+        words.append("exact numbers")
+    lines = ["; ".join(words)]
+    if plan.semantics is tree.Semantics.ANY_MATCH:
+        kleene = any(template.recursive for template in plan.patterns)
+        lines.append(
+            f"n events can have {'exponentially' if kleene else 'polynomially'} many matches"
+        )
+    return lines
+
+
+def _ties(plan: TrendPlan) -> str:
+    return f"equal times in the order of {', '.join(plan.tiebreak) or 'arrival'}"
+
+
+def _describe_predicates(plan: TrendPlan) -> list[str]:
+    lines = []
+    for local in plan.local:
+        whom = f"every {local.variable}" if local.variable else "every event"
+        where = place_of(plan.text, local.expression.span)
+        lines.append(
+            _predicate(PredicateKind.LOCAL, format_expression(local.expression), where, whom)
+        )
+    for edge in plan.edges:
+        where = place_of(plan.text, edge.expression.span)
+        whom = f"{edge.prev_variable} → {edge.next_variable}"
+        lines.append(
+            _predicate(PredicateKind.EDGE, format_expression(edge.expression), where, whom)
+        )
+        lines.append(f"{'':<7}{_describe_separation(edge)}")
+    for spanning in plan.globals:
+        where = place_of(plan.text, spanning.expression.span)
+        text = format_expression(spanning.expression)
+        lines.append(_predicate(PredicateKind.GLOBAL, text, where, _moment_of(spanning)))
+    return lines or ["none but equivalence" if plan.partition.attributes else "none"]
+
+
+def _moment_of(spanning: GlobalPredicate) -> str:
+    """Return when a condition on a whole match is asked."""
+    if not spanning.events:
+        return f"the finished match: {spanning.reason}"
+    plain = tree.Anchor.EACH
+    names = [
+        e.variable if e.anchor is plain else f"{e.anchor.value}({e.variable})"
+        for e in spanning.events
+    ]
+    moment = "as soon as it is known" if len(names) == 1 else "as soon as both are known"
+    return f"{' and '.join(names)}, {moment}"
+
+
+def _predicate(kind: PredicateKind, text: str, where: str, whom: str) -> str:
+    return f"{kind.value:<6} {text} at {where}, for {whom}"
+
+
+def _describe_separation(edge: EdgePredicate) -> str:
+    separation = edge.separation
+    if separation is None:
+        return f"does not separate: {edge.reason}"
+    return f"separates as {format_separation(separation)}: {edge.reason}"
+
+
+def format_separation(separation: Separation) -> str:
+    """Return f(prev) op g(next) as text."""
+    left, right = format_expression(separation.prev), format_expression(separation.next)
+    return f"{left} {separation.operator} {right}"
+
+
+def _describe_partial(plan: TrendPlan) -> list[str]:
+    lines = []
+    for partial in plan.partition.partial:
+        whom = " and ".join(partial.variables)
+        where = place_of(plan.text, partial.span)
+        lines.append(f"{partial.attribute} only among events of {whom}, because of {where}")
+        free = [name for name in _all_variables(plan) if name not in partial.variables]
+        if free:
+            lines.append(f"events of {' and '.join(free)} count for every {partial.attribute}")
+    return lines
+
+
+def _all_variables(plan: TrendPlan) -> list[str]:
+    names: list[str] = []
+    waiting = list(plan.patterns)
+    while waiting:
+        template = waiting.pop(0)
+        names += template.variables()
+        waiting += [guard.template for guard in template.guards]
+    return list(dict.fromkeys(names))
+
+
+def _describe_window(plan: TrendPlan) -> list[str]:
+    window = plan.window
+    within, slide, pane = (
+        format_duration(length * plan.tick_ns // 1000)
+        for length in (window.within, window.slide, window.pane)
+    )
+    match window.kind:
+        case WindowKind.NONE:
+            text = "none"
+        case WindowKind.TUMBLING:
+            text = f"{within}, tumbling"
+        case WindowKind.SLIDING:
+            text = f"{within}, sliding by {slide}, panes of {pane}"
+        case WindowKind.TRAILING:
+            text = f"the last {within}"
+        case _:
+            text = f"{window.within} events, sliding by {window.slide}"
+    lines = [text, window.reason]
+    if window.emit_on_expiry:
+        lines.append("also a result whenever a match leaves the window")
+    if window.emit_early:
+        lines.append("on a live stream also the results so far of open windows")
+    return lines
+
+
+def _describe_choice(plan: TrendPlan) -> list[str]:
+    choice = plan.choice
+    return [
+        f"{choice.evaluator.value} ({choice.granularity.value}-grained)",
+        f"because {choice.reason}",
+        f"time {choice.time} per event{_MEANINGS.get(choice.time, '')}",
+        f"state {choice.state}",
+    ]
+
+
+def mermaid_of_trends(plan: TrendPlan) -> str:
+    """Return a plan's templates as a Mermaid flowchart, negated patterns in boxes."""
+    lines = ["flowchart LR"]
+    for idx, template in enumerate(plan.patterns):
+        lines += _mermaid_template(template, f"p{idx}")
+    note = f"{plan.choice.evaluator.value}, {plan.choice.granularity.value}-grained"
+    lines.append(f'    note["{_quote(title_of_trends(plan))}<br/>{note}"]')
+    return "\n".join(lines)
+
+
+def _mermaid_template(template: Template, prefix: str) -> list[str]:
+    finals: dict[int, Final] = {final.state: final for final in template.finals}
+    lines = [f'    {prefix}start(("start"))']
+    for idx, name in enumerate(state_names(template)):
+        label = _quote(name)
+        lines.append(
+            f'    {prefix}s{idx}((("{label}")))'
+            if idx in finals
+            else f'    {prefix}s{idx}(("{label}"))'
+        )
+    for edge in template.edges:
+        source = f"{prefix}start" if edge.source == START else f"{prefix}s{edge.source}"
+        words = [f"no {template.guards[g].text}" for g in edge.clear]
+        words += [f"{template.guards[g].text} seen" for g in edge.hit]
+        label = f'|"{_quote(", ".join(words))}"|' if words else ""
+        lines.append(f"    {source} -->{label} {prefix}s{edge.target}")
+    for idx, guard in enumerate(template.guards):
+        inner = f"{prefix}g{idx}"
+        lines.append(f'    subgraph {inner}["NOT {_quote(guard.text)}, {guard.place.value}"]')
+        lines += [f"    {line}" for line in _mermaid_template(guard.template, inner)]
+        lines.append("    end")
+    return lines
+
+
+def _quote(text: str) -> str:
+    """Escape what Mermaid would read as markup."""
+    return (
+        text.replace("&", "#amp;").replace('"', "#quot;").replace("<", "#lt;").replace(">", "#gt;")
+    )

@@ -1,0 +1,230 @@
+"""Choose the evaluator: the decision table, with the reason and the place that forced it.
+
+| evaluator | when                              | per event     | the papers' granularity        |
+|-----------|-----------------------------------|---------------|--------------------------------|
+| linear    | no edge predicate                 | O(edges)      | type; pattern for NEXT, CONT   |
+| indexed   | every edge predicate separates    | O(log n)      | mixed (O(n) there)             |
+| previous  | CONT with edge predicates         | O(edges)      | pattern                        |
+| pairwise  | other edge predicates             | O(n)          | event (the GRETA graph)        |
+| enumerate | matches, or conditions on them    | the output    | none: SASE and RCEP build them |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from cepheid.errors import Span, place_of
+from cepheid.kinds.trend.planning.predicates import Predicates
+from cepheid.language import tree
+from cepheid.language.formatter import format_expression
+from cepheid.options import refuse
+from cepheid.plans.plan import (
+    Choice,
+    EdgePredicate,
+    Evaluator,
+    Granularity,
+    Output,
+    OutputKind,
+    Partition,
+    TrendPlan,
+    WindowKind,
+    WindowPlan,
+)
+from cepheid.plans.template import Template
+
+
+def choose_evaluator(
+    query: tree.Query,
+    text: str,
+    patterns: tuple[Template, ...],
+    predicates: Predicates,
+    partition: Partition,
+    window: WindowPlan,
+    output: Output,
+) -> Choice:
+    """Return the evaluator with its granularity, cost and reason."""
+    semantics = query.semantics.semantics if query.semantics else tree.Semantics.ANY_MATCH
+    edges = predicates.edges
+    reason, span, evaluator, granularity = _decide(query, text, semantics, predicates, output)
+    sizes = _Sizes(patterns, output, partition)
+    time, state = {
+        Evaluator.LINEAR: (f"O({sizes.edges})", sizes.per_partition),
+        Evaluator.PREVIOUS: (
+            f"O({sizes.edges})",
+            "the events of open windows",
+        ),
+        Evaluator.INDEXED: (_index_time(edges), _FITTING),
+        Evaluator.PAIRWISE: ("O(n)", _FITTING),
+        Evaluator.ENUMERATE: (
+            "O(matches)",
+            "the events of a window; matches leave as they are built",
+        ),
+    }[evaluator]
+    return Choice(
+        evaluator, granularity, reason, span, time, state + _per_window(window, evaluator)
+    )
+
+
+_FITTING = "the events of open windows that fit a variable"
+"""What evaluators keep that look at single events: windows are answered when they close."""
+
+
+def legal_evaluators(plan: TrendPlan) -> tuple[Evaluator, ...]:
+    """Return the evaluators that can answer a query; all of them give the same answer."""
+    if plan.output.kind is not OutputKind.AGGREGATES or plan.globals:
+        return (Evaluator.ENUMERATE,)
+    found = []
+    if not plan.edges and not plan.partition.partial:
+        found.append(Evaluator.LINEAR)
+    if plan.semantics is tree.Semantics.CONTIGUOUS:
+        found.append(Evaluator.PREVIOUS)
+    elif all(edge.separation is not None for edge in plan.edges):
+        found.append(Evaluator.INDEXED)
+    return (*found, Evaluator.PAIRWISE)
+
+
+def force_evaluator(plan: TrendPlan, evaluator: Evaluator) -> TrendPlan:
+    """Return a plan for another evaluator, for tests and measurements.
+
+    Raises
+    ------
+    ValueError
+        If this evaluator cannot answer the query.
+    """
+    legal = legal_evaluators(plan)
+    if evaluator not in legal:
+        message = f"the evaluators for this query are {', '.join(legal)}, not {evaluator}"
+        refuse("E591", message)
+    choice = msgspec.structs.replace(plan.choice, evaluator=evaluator, reason="it was asked for")
+    return msgspec.structs.replace(plan, choice=choice)
+
+
+def _decide(
+    query: tree.Query,
+    text: str,
+    semantics: tree.Semantics,
+    predicates: Predicates,
+    output: Output,
+) -> tuple[str, Span | None, Evaluator, Granularity]:
+    """Walk down the decision table; the first row that fits decides."""
+    edges = predicates.edges
+    if output.kind is not OutputKind.AGGREGATES:
+        span = query.returns.span if query.returns else None
+        why = (
+            f"{_place(text, span)} asks for the matches"
+            if span
+            else "without RETURN, matches are listed"
+        )
+        return f"{why}, so they must be built", span, Evaluator.ENUMERATE, Granularity.EVENT
+    if predicates.globals:
+        span = predicates.globals[0].expression.span
+        why = f"{_place(text, span)} spans the whole match, so matches are built and aggregated"
+        return why, span, Evaluator.ENUMERATE, Granularity.EVENT
+    mode = query.semantics.span if query.semantics else None
+    if semantics is tree.Semantics.CONTIGUOUS:
+        span = edges[0].expression.span if edges else mode
+        if not edges:
+            why = (
+                f"under {_place(text, mode)} an event extends the last one's matches or drops them"
+            )
+            return why, mode, Evaluator.LINEAR, Granularity.PATTERN
+        last = _last_events(query)
+        why = f"under {_place(text, mode)} only {last} can be extended, so no others are kept"
+        return why, span, Evaluator.PREVIOUS, Granularity.PATTERN
+    if not edges:
+        if semantics is tree.Semantics.NEXT_MATCH:
+            why = f"under {_place(text, mode)} the matches in one state move together"
+            return why, mode, Evaluator.LINEAR, Granularity.PATTERN
+        why = "without edge predicates all events of a state can be extended: one aggregate a state"
+        return why, None, Evaluator.LINEAR, Granularity.TYPE
+    whole = next((e for e in edges if e.separation is None), None)
+    if whole is not None:
+        span = whole.expression.span
+        why = f"`{_short(whole)}` at {place_of(text, span)} does not separate: {whole.reason}"
+        return why, span, Evaluator.PAIRWISE, Granularity.EVENT
+    span = edges[0].expression.span
+    kept = " and ".join(f"`{v}`" for v in dict.fromkeys(e.prev_variable for e in edges))
+    why = (
+        f"`{_short(edges[0])}` at {place_of(text, span)} separates, so an index keeps {kept} events"
+    )
+    return why, span, Evaluator.INDEXED, Granularity.MIXED
+
+
+def _last_events(query: tree.Query) -> str:
+    """Return what an event can follow under contiguous: of equal times, under strict ties, all."""
+    arrival = query.ties is not None and query.ties.ties is tree.Ties.ARRIVAL
+    return "the last event" if arrival else "the events of the last time"
+
+
+def _index_time(edges: tuple[EdgePredicate, ...]) -> str:
+    """Return the time of an index: it answers one inequality for a pair, and looks at the rest."""
+    pairs = Counter(
+        (edge.prev_variable, edge.next_variable)
+        for edge in edges
+        if edge.separation is not None and edge.separation.operator != "="
+    )
+    return "O(log n)" if max(pairs.values(), default=0) <= 1 else "O(log n + candidates)"
+
+
+class _Sizes:
+    """How much state an evaluator keeps, in words."""
+
+    def __init__(
+        self,
+        patterns: tuple[Template, ...],
+        output: Output,
+        partition: Partition,
+    ) -> None:
+        self.states = sum(_total_states(template) for template in patterns)
+        self.edges = sum(_total_edges(template) for template in patterns)
+        self.numbers = numbers_per_state(output)
+        owner = " and ".join(["partition", *(p.attribute for p in partition.partial)])
+        self.per_partition = (
+            f"{_count(self.states, 'state')} x {_count(self.numbers, 'number')} per {owner}"
+        )
+
+
+def numbers_per_state(output: Output) -> int:
+    """Return how many numbers one entry holds: the count, and what each aggregate adds."""
+    parts: set[tuple[str, str | None, str | None]] = {("count", None, None)}
+    for column in output.aggregates:
+        names = [column.function.value.lower()]
+        if column.function in (tree.AggregateFunction.SUM, tree.AggregateFunction.AVG):
+            # Without a value that is not NULL a sum is NULL (§5.2), so values are counted too.
+            names = ["sum", "values"]
+        parts |= {(name, column.variable, column.attribute) for name in names}
+    return len(parts)
+
+
+def _total_states(template: Template) -> int:
+    return len(template.states) + sum(_total_states(g.template) for g in template.guards)
+
+
+def _total_edges(template: Template) -> int:
+    return len(template.edges) + sum(_total_edges(g.template) for g in template.guards)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _per_window(window: WindowPlan, evaluator: Evaluator) -> str:
+    if evaluator is not Evaluator.LINEAR or window.kind in (WindowKind.NONE, WindowKind.TUMBLING):
+        return ""
+    if window.kind is WindowKind.TRAILING:
+        return ", for every start that the window still holds"
+    return f", for each of {window.within // window.pane} panes"
+
+
+def _short(predicate: EdgePredicate) -> str:
+    return format_expression(predicate.expression)
+
+
+def _place(text: str, span: Span | None) -> str:
+    """Return a clause as the user wrote it, with its place."""
+    if span is None:
+        return "this query"
+    words = " ".join(text[span.start : span.end].split())
+    return f"`{words if len(words) <= 40 else words[:39] + '…'}` at {place_of(text, span)}"

@@ -1,0 +1,292 @@
+"""What a pattern of events asks of a runtime that cuts it into tasks, with reasons."""
+
+from __future__ import annotations
+
+from cepheid.language import tree
+from cepheid.plans.needs import Needs, Strategy, StrategyChoice
+from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan, WindowKind
+from cepheid.plans.template import Place, Template
+
+CLASSES_MAX = 256
+MATRIX_NUMBERS_MAX = 4096
+"""Numbers of one matrix; beyond, summaries would weigh more than events."""
+
+LIVE_PANES_MAX = 2048
+"""Panes of a window of a live query: all of them are sent when it closes."""
+
+LIVE_PANES_MIN = 128
+LIVE_BYTES = 1 << 22
+"""Bytes of the matrices of a window, if it has more panes than the least number."""
+
+LIVE_PANE_NS = 5_000_000
+"""Nanoseconds of such a pane, if the window has longer ones: shorter ones have few events."""
+
+
+def needs_of_trends(plan: TrendPlan) -> Needs:
+    """Return what a pattern of events asks of a runtime."""
+    kind = plan.window.kind
+    no_panes = why_no_panes(plan)
+    return Needs(
+        files=_for_files(plan),
+        frames=_for_frames(plan),
+        one_window=kind is WindowKind.NONE,
+        from_start=kind in (WindowKind.NONE, WindowKind.COUNT),
+        reach=_reach(plan),
+        leads_in=False,
+        keys=shuffle_attributes(plan),
+        buckets=live_attributes(plan),
+        live=_describe_live(plan),
+        not_composed=why_not_composed(plan),
+        not_by_time=why_not_by_time(plan),
+        no_panes=no_panes,
+        not_on_device=why_not_on_device(plan),
+        pane=0 if no_panes else live_pane(plan),
+    )
+
+
+def _reach(plan: TrendPlan) -> tuple[int, int]:
+    window = plan.window
+    if window.kind in (WindowKind.NONE, WindowKind.COUNT):
+        return 0, 0
+    if window.kind is WindowKind.TRAILING:
+        return window.within, 0
+    if plan.lists_matches and judged_by_window(plan):
+        # Whether an earlier window has had a match, that window must tell (§7.2).
+        return (window.overlap - 1) * window.slide, window.within
+    return 0, window.within
+
+
+def why_not_composed(plan: TrendPlan) -> str:
+    """Return why stretches of events cannot be summarised, or nothing if they can."""
+    if plan.choice.evaluator is not Evaluator.LINEAR:
+        return f"the {plan.choice.evaluator.value} evaluator keeps events"
+    if plan.window.kind is WindowKind.COUNT:
+        return "windows counted in events begin where the stream begins"
+    if plan.window.kind is WindowKind.TRAILING:
+        return "a window without SLIDE moves with every event"
+    if plan.partition.partial:
+        return "some variables only have an equivalence"
+    if plan.ties is tree.Ties.STRICT and any(template.guards for template in plan.patterns):
+        return "with NOT, events of one time must be seen together"
+    variables = {name: kind for t in plan.patterns for name, kind in _variables(t)}
+    if _matrix_numbers(plan) > MATRIX_NUMBERS_MAX:
+        states = sum(len(template.states) for template in plan.patterns)
+        return f"a matrix of {states} states is larger than the events that it stands for"
+    if _classes(plan, variables) > CLASSES_MAX:
+        return "the local predicates make too many classes of events"
+    return ""
+
+
+def _matrix_numbers(plan: TrendPlan) -> int:
+    """Return how many numbers a matrix has, at most."""
+    states = sum(len(template.states) for template in plan.patterns)
+    return 2 * states * (2 * states + 1) * (1 + 2 * len(plan.output.aggregates))
+
+
+def why_not_on_device(plan: TrendPlan) -> str:
+    """Return why a plan cannot run on a GPU, or nothing if it can."""
+    if plan.lists_matches:
+        return "only aggregates of matches run on a GPU"
+    return why_not_composed(plan)
+
+
+def why_no_trends_on_device(plan: TrendPlan) -> str:
+    """Return why a plan with edge predicates cannot run on a GPU, or nothing if it can.
+
+    There it can if one variable under Kleene plus is all of the pattern, and one comparison of
+    neighbours all that is asked of them.
+    """
+    if plan.choice.evaluator is not Evaluator.INDEXED:
+        return why_not_on_device(plan)
+    pattern, window = plan.patterns[0], plan.window.kind
+    asked = {
+        "only one variable under Kleene plus": len(plan.patterns) == 1
+        and len(pattern.states) == 1
+        and len(pattern.edges) == 2
+        and not pattern.guards,
+        "only one comparison of neighbours": len(plan.edges) == 1
+        and plan.edges[0].separation is not None
+        and not plan.globals
+        and not plan.partition.partial,
+        "only skip-till-any-match": plan.semantics is tree.Semantics.ANY_MATCH,
+        "only windows of time with SLIDE, or none": window
+        in (WindowKind.TUMBLING, WindowKind.SLIDING, WindowKind.NONE),
+        "only counts and sums in default numbers": plan.numbers is not tree.Numbers.EXACT
+        and plan.output.kind is OutputKind.AGGREGATES
+        and all(a.function not in ("MIN", "MAX") for a in plan.output.aggregates),
+        "only matches of any length": plan.min_length <= 1,
+    }
+    why = [text for text, fits in asked.items() if not fits]
+    return f"with edge predicates, a GPU runs {why[0]}" if why else ""
+
+
+def _variables(template: Template) -> list[tuple[str, str]]:
+    names = [(state.variable, state.event_type) for state in template.states]
+    for guard in template.guards:
+        names += _variables(guard.template)
+    return names
+
+
+def _classes(plan: TrendPlan, variables: dict[str, str]) -> int:
+    """Return how many sets of variables an event may fit, at most."""
+    conditional = {p.variable for p in plan.local}
+    total = 1
+    for kind in set(variables.values()) if plan.type is not None else {None}:
+        mine = [name for name, own in variables.items() if kind in (None, own)]
+        free = sum(name in conditional or None in conditional for name in mine)
+        total += 1 << min(free, 9)
+    return total
+
+
+def _for_files(plan: TrendPlan) -> StrategyChoice:
+    """Choose how a plan runs over files whose events are in the order of time."""
+    if plan.window.kind is WindowKind.COUNT:
+        return _shuffle(plan, why_not_by_time(plan))
+    if plan.window.kind is not WindowKind.NONE:
+        reason = "a task reads a range of time and owns the windows that start in it"
+        return StrategyChoice(Strategy.SCAN_SLICES, reason)
+    why = why_not_composed(plan)
+    if not why:
+        reason = "a task reads a range of time and summarises it; summaries are multiplied"
+        return StrategyChoice(Strategy.SCAN_SLICES, reason)
+    return _shuffle(plan, f"the whole stream is one window, and {why}")
+
+
+def _for_frames(plan: TrendPlan) -> StrategyChoice:
+    """Choose how a plan runs over any DataFrame, as long as nothing is known of its partitions."""
+    why = why_not_composed(plan)
+    if not why:
+        reason = "no event looks at another one, so stretches of time are summarised where they lie"
+        return StrategyChoice(Strategy.COMBINE, reason)
+    if not shuffle_attributes(plan) and not why_not_by_time(plan):
+        reason = f"{why}; a task gets a range of time and owns the windows that start in it"
+        return StrategyChoice(Strategy.TIME_SHUFFLE, reason)
+    return _shuffle(plan, why)
+
+
+def why_not_by_time(plan: TrendPlan) -> str:
+    """Return why no range of time has windows of its own, or nothing if each has."""
+    if plan.window.kind is WindowKind.NONE:
+        return "the whole stream is one window"
+    if plan.window.kind is WindowKind.COUNT:
+        return "windows counted in events do not begin at a time"
+    return ""
+
+
+def _shuffle(plan: TrendPlan, why: str) -> StrategyChoice:
+    names = shuffle_attributes(plan)
+    if names:
+        return StrategyChoice(Strategy.KEY_SHUFFLE, f"{why}; events go by {', '.join(names)}")
+    whole = "a window without SLIDE adds up the partitions of a group at every time"
+    unpartitioned = "the query has no equivalence predicate and no GROUP-BY"
+    cause = whole if plan.partition.attributes else unpartitioned
+    return StrategyChoice(Strategy.ONE_TASK, f"{why}; {cause}")
+
+
+def shuffle_attributes(plan: TrendPlan) -> tuple[str, ...]:
+    """Return the attributes that events are shuffled by.
+
+    Partitions of one group may be apart and are added up later, but for windows without SLIDE,
+    whose rows depend on all partitions of a group. A match depends on its own partition only.
+    """
+    if plan.lists_matches:
+        return plan.partition.attributes
+    trailing = plan.window.kind is WindowKind.TRAILING
+    return plan.partition.group_by if trailing else plan.partition.attributes
+
+
+def live_attributes(plan: TrendPlan) -> tuple[str, ...]:
+    """Return the attributes by which the events of a live query go to buckets.
+
+    Rows of a group are added up where they are made, so all its partitions share a bucket.
+    A match has one partition.
+    """
+    return plan.partition.attributes if plan.lists_matches else plan.partition.group_by
+
+
+def _describe_live(plan: TrendPlan) -> tuple[str, str]:
+    """Return how the state of a live query is cut, and why."""
+    if plan.window.kind is WindowKind.NONE:
+        return "not as it is", "without a window there is no result before the end"
+    names = live_attributes(plan)
+    if names:
+        reason = "rows of a group are added up where they are made"
+        if plan.lists_matches:
+            reason = "a match has one partition"
+        return f"buckets by {', '.join(names)}", reason
+    why = why_no_panes(plan)
+    if not why:
+        reason = "tasks summarise panes of time side by side, and one multiplies what they made "
+        reason += "when a window closes; there are as many buckets as partitions of the shuffle"
+        return f"buckets by panes of {_length(plan, live_pane(plan))}", reason
+    return "one bucket", f"{why}; tasks before it filter and sort"
+
+
+def why_no_panes(plan: TrendPlan) -> str:
+    """Return why the panes of a live query cannot be summarised apart, or nothing if they can."""
+    if plan.partition.attributes:
+        return "rows of a group are added up where they are made, and there is one group"
+    if plan.output.kind is not OutputKind.AGGREGATES:
+        return "matches are listed from the events of a window"
+    why = why_not_composed(plan)
+    if why:
+        return why
+    if plan.window.emit_early:
+        return "EMIT EARLY tells of open windows in every micro-batch"
+    panes = plan.window.within // plan.window.pane if plan.window.pane else 1
+    if panes > LIVE_PANES_MAX:
+        return f"a window has {panes:,} panes, more than are worth being sent when it closes"
+    return ""
+
+
+def live_pane(plan: TrendPlan) -> int:
+    """Return the length of panes that tasks of a live query summarise, in the time of events.
+
+    Panes of windows are cut further, so that all tasks have some of every micro-batch, but into
+    no more than a window can be put together from: large matrices make few.
+    """
+    most = LIVE_BYTES // (16 * _matrix_numbers(plan))
+    return cut_panes(plan, min(max(most, LIVE_PANES_MIN), LIVE_PANES_MAX))
+
+
+def cut_panes(plan: TrendPlan, most: int) -> int:
+    """Return the length of equal parts of a pane, of which a window has at most so many.
+
+    A window that has more panes than that keeps them as they are.
+    """
+    window = plan.window
+    whole = window.pane if window.kind is WindowKind.SLIDING else window.within
+    least = max(-(-window.within // most), LIVE_PANE_NS // plan.tick_ns, 1)
+    parts = max(whole // least, 1)
+    while whole % parts:
+        parts -= 1
+    return whole // parts
+
+
+def _length(plan: TrendPlan, ticks: int) -> str:
+    nanoseconds = ticks * plan.tick_ns
+    return f"{nanoseconds / 1e6:,g} ms" if nanoseconds >= 1000 else f"{nanoseconds} ns"
+
+
+def judged_by_window(plan: TrendPlan) -> bool:
+    """Return whether the same events can be a match in one window and none in another (§7.2).
+
+    Also where negated patterns have edge predicates, which long segments would make slow.
+    """
+    pairs = {(edge.prev_variable, edge.next_variable) for edge in plan.edges}
+    return any(_looks_at_window(t, pairs) for t in plan.patterns)
+
+
+def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
+    return any(
+        guard.place is not Place.BETWEEN
+        or bool(guard.template.adjacent() & pairs)
+        or _looks_at_window(guard.template, pairs)
+        for guard in template.guards
+    )
+
+
+def drops_events(plan: TrendPlan) -> bool:
+    """Return whether events that fit no variable may be left out (§3.3, §6.6)."""
+    contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
+    return not contiguous and plan.window.kind is not WindowKind.COUNT

@@ -1,0 +1,306 @@
+"""RETURN, HAVING, GROUP-BY and LIMIT in, result columns and aggregates to compute out (§5, §7)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cepheid.errors import Span, suggest_names
+from cepheid.events.schema import NUMERIC, ValueKind
+from cepheid.expressions.value_types import Typing
+from cepheid.kinds.trend.planning.adjacency import Adjacency
+from cepheid.language import tree
+from cepheid.language.formatter import format_expression
+from cepheid.patterns.scope import Scope
+from cepheid.plans.plan import AggregateColumn, Output, OutputKind, ResultColumn
+
+WINDOW_COLUMNS = ("window_start", "window_end")
+
+_Key = tuple[tree.AggregateFunction, str | None, str | None]
+"""What an aggregate is: function, variable and attribute."""
+
+
+class OutputPlanner:
+    """Collects the aggregates and columns of one query."""
+
+    def __init__(
+        self, query: tree.Query, scope: Scope, partition: tuple[str, ...], adjacency: Adjacency
+    ) -> None:
+        self._query = query
+        self._scope = scope
+        self._findings = scope.findings
+        self._partition = partition
+        self._adjacency = adjacency
+        self._group_by = tuple(name.text for name in query.group_by)
+        self._aggregates: dict[_Key, AggregateColumn] = {}
+        self._columns: dict[str, ResultColumn] = {}
+        self._spans: dict[_Key, Span] = {}
+        self._taken: dict[_Key, ValueKind] = {}
+        """What aggregates take; an average of whole numbers is none."""
+        self._kinds: dict[str, ValueKind] = {}
+
+    def plan(self) -> Output:
+        """Return what leaves the query."""
+        self._check_group_by()
+        kind = self._output_kind()
+        items = self._query.returns.items if self._query.returns else ()
+        for item in items:
+            self._plan_item(item, kind)
+        having = self._plan_having(kind)
+        self._check_conjunction(kind)
+        self._check_exact()
+        self._check_expiry(kind)
+        return Output(
+            kind,
+            tuple(self._aggregates.values()),
+            tuple(self._columns.values()),
+            having,
+            self._plan_limit(kind),
+        )
+
+    def _check_group_by(self) -> None:
+        seen: set[str] = set()
+        for name in self._query.group_by:
+            self._scope.check_equated(name)
+            if name.text in seen:
+                message = f"`{name.text}` stands twice in `GROUP-BY`"
+                self._findings.add("E209", message, name.span, "write it once")
+            seen.add(name.text)
+
+    def _output_kind(self) -> OutputKind:
+        if self._query.returns is None or not self._query.returns.items:
+            return OutputKind.MATCHES
+        nodes = [n for item in self._query.returns.items for n in tree.walk(item.expression)]
+        if any(isinstance(node, tree.Aggregate) for node in nodes):
+            return OutputKind.AGGREGATES
+        return OutputKind.ATTRIBUTES
+
+    def _plan_item(self, item: tree.ReturnItem, kind: OutputKind) -> None:
+        match item.expression:
+            case tree.Aggregate() as aggregate:
+                column = self._aggregate(aggregate)
+                self._add(item, ResultColumn(_name_of(column), aggregate=column.name))
+            case tree.Call(function="LOG2", arguments=(tree.Aggregate() as aggregate,)):
+                column = self._aggregate(aggregate)
+                self._check_log2(item, column)
+                name = f"log2_{_name_of(column)}"
+                self._add(item, ResultColumn(name, aggregate=column.name, log2=True))
+            case tree.Word(text=text):
+                self._plan_word(item, text, kind)
+            case tree.Attribute(anchor=tree.Anchor.EACH) as attribute:
+                self._plan_attribute(item, attribute, kind)
+            case _:
+                self._findings.add(
+                    "E317",
+                    f"`RETURN` cannot compute `{format_expression(item.expression)}`",
+                    item.expression.span,
+                    "return attributes, aggregates and LOG2 of aggregates; compute with them after",
+                )
+
+    def _check_log2(self, item: tree.ReturnItem, column: AggregateColumn) -> None:
+        if column.kind not in NUMERIC | {ValueKind.UNKNOWN}:
+            text = format_expression(item.expression)
+            self._findings.add(
+                "E206",
+                f"`LOG2` takes numbers, and `{text[5:-1]}` is of kind {column.kind.value}",
+                item.expression.span,
+            )
+
+    def _plan_word(self, item: tree.ReturnItem, text: str, kind: OutputKind) -> None:
+        name = tree.Name(span=item.expression.span, text=text)
+        allowed = self._group_by if kind is OutputKind.AGGREGATES else self._partition
+        if text not in allowed:
+            clause = (
+                "GROUP-BY" if kind is OutputKind.AGGREGATES else "an equivalence predicate `[...]`"
+            )
+            where = (
+                f"add `GROUP-BY {text}`" if not self._group_by else f"add it to GROUP-BY: `{text}`"
+            )
+            helps = where if kind is OutputKind.AGGREGATES else self._with_variable(text)
+            if text in WINDOW_COLUMNS:
+                helps = f"leave it out: every row of a query with `WITHIN` has `{text}`"
+            message = f"`{text}` is returned, but not in {clause}"
+            self._findings.add("E210", message, name.span, helps)
+            return
+        self._scope.attribute_kind(name)
+        self._add(item, ResultColumn(text, attribute=text))
+
+    def _with_variable(self, attribute: str) -> str:
+        bound = [v.name for v in self._scope.variables.values() if v.positive]
+        return f"write its variable: `{bound[0]}.{attribute}`" if bound else ""
+
+    def _plan_attribute(
+        self, item: tree.ReturnItem, attribute: tree.Attribute, kind: OutputKind
+    ) -> None:
+        name = attribute.attribute.text
+        if kind is OutputKind.AGGREGATES:
+            text = format_expression(attribute)
+            self._findings.add(
+                "E317",
+                f"`{text}` has a value for every event, and this query returns aggregates",
+                attribute.span,
+                f"aggregate it: `AVG({text})`, or group by it: `GROUP-BY {name}`",
+            )
+            return
+        self._scope.positive(attribute.variable)
+        self._scope.attribute_kind(attribute.attribute, attribute.variable.text)
+        variable = attribute.variable.text
+        repeated = variable in self._adjacency.repeated
+        column = ResultColumn(
+            f"{variable}_{name}", variable=variable, attribute=name, repeated=repeated
+        )
+        self._add(item, column)
+
+    def _add(self, item: tree.ReturnItem, column: ResultColumn) -> None:
+        name = item.alias.text if item.alias else column.name
+        span = item.alias.span if item.alias else item.span
+        grouping = item.alias is None and column.attribute in self._group_by
+        window = self._query.window is not None and name in WINDOW_COLUMNS
+        taken = name in self._columns or window
+        if taken or (name in self._group_by and not grouping):
+            self._findings.add(
+                "E209", f"two result columns are called `{name}`", span, "name one with AS"
+            )
+            return
+        self._columns[name] = ResultColumn(
+            name, column.aggregate, column.log2, column.variable, column.attribute, column.repeated
+        )
+
+    def _aggregate(self, aggregate: tree.Aggregate) -> AggregateColumn:
+        kind = self._scope.aggregate_kind(aggregate)
+        if aggregate.variable is not None:
+            self._scope.positive(aggregate.variable)
+        variable = aggregate.variable.text if aggregate.variable else None
+        attribute = aggregate.attribute.text if aggregate.attribute else None
+        key = aggregate.function, variable, attribute
+        if key not in self._aggregates:
+            column = AggregateColumn("", *key, kind)
+            # `SUM(A.b_c)` and `SUM(A_b.c)` join to one name, and each needs its own.
+            name = base = _name_of(column)
+            number = 2
+            while name in self._kinds:
+                name, number = f"{base}_{number}", number + 1
+            self._aggregates[key] = msgspec.structs.replace(column, name=name)
+            self._spans[key] = aggregate.span
+            if kind is not ValueKind.UNKNOWN and aggregate.attribute and variable:
+                self._taken[key] = self._scope.attribute_kind(aggregate.attribute, variable)
+            self._kinds[name] = kind
+        return self._aggregates[key]
+
+    def _plan_having(self, kind: OutputKind) -> tree.Expression | None:
+        having = self._query.having
+        if having is None:
+            return None
+        if kind is not OutputKind.AGGREGATES:
+            self._findings.add(
+                "E318",
+                "`HAVING` filters aggregates, and this query returns none",
+                having.span,
+                "put conditions on matches into WHERE",
+            )
+            return having
+        for node in tree.walk(having):
+            if isinstance(node, tree.Equivalence):
+                message = "an equivalence predicate stands in `HAVING`"
+                self._findings.add("E313", message, node.span, "move it to WHERE")
+        Typing(self._having_kind, self._findings).check_condition(having, "HAVING")
+        return having
+
+    def _having_kind(self, node: tree.Attribute | tree.Aggregate | tree.Word) -> ValueKind:
+        match node:
+            case tree.Aggregate():
+                return self._aggregate(node).kind
+            case tree.Word(text=text):
+                return self._having_name(node, text)
+            case tree.Attribute():
+                text = format_expression(node)
+                message = f"`{text}` has a value for every event, and `HAVING` filters result rows"
+                each = format_expression(msgspec.structs.replace(node, anchor=tree.Anchor.EACH))
+                help_ = f"aggregate it: `MAX({each})`, or move it to WHERE"
+                self._findings.add("E317", message, node.span, help_)
+                return ValueKind.UNKNOWN
+
+    def _having_name(self, node: tree.Word, text: str) -> ValueKind:
+        column = self._columns.get(text)
+        if column is not None and column.aggregate is not None:
+            return ValueKind.DOUBLE if column.log2 else self._kinds[column.aggregate]
+        attribute = column.attribute if column is not None else None
+        if attribute is not None or text in self._group_by:
+            return self._scope.attribute_kind(tree.Name(span=node.span, text=attribute or text))
+        known = [*self._columns, *self._group_by]
+        self._findings.add(
+            "E211",
+            f"the result has no column `{text}`",
+            node.span,
+            suggest_names(text, known, owner="the result"),
+        )
+        return ValueKind.UNKNOWN
+
+    def _check_conjunction(self, kind: OutputKind) -> None:
+        """``P AND Q`` counts pairs of matches and nothing else (§2.10)."""
+        pattern = self._query.pattern
+        if not isinstance(pattern, tree.Conjunction):
+            return
+        others = [key for key, c in self._aggregates.items() if c.variable is not None]
+        if kind is not OutputKind.AGGREGATES or others:
+            span = self._spans[others[0]] if others else pattern.span
+            message = "`AND` counts pairs of matches, so only `COUNT(*)` can be returned"
+            self._findings.add("E304", message, span, "write `RETURN COUNT(*)`")
+
+    def _check_exact(self) -> None:
+        """``NUMBERS exact`` is for whole numbers (§5.5)."""
+        numbers = self._query.numbers
+        if numbers is None or numbers.numbers is not tree.Numbers.EXACT:
+            return
+        words = {tree.AggregateFunction.SUM: "sum", tree.AggregateFunction.AVG: "average"}
+        for key, kind in self._taken.items():
+            word = words.get(key[0])
+            whole = kind in (ValueKind.INTEGER, ValueKind.DURATION, ValueKind.UNKNOWN)
+            if word is not None and not whole:
+                self._findings.add(
+                    "E321",
+                    f"`NUMBERS exact` cannot {word} values of kind {kind.value}",
+                    self._spans[key],
+                    f"leave `NUMBERS exact` out, or {word} whole numbers",
+                )
+
+    def _check_expiry(self, kind: OutputKind) -> None:
+        emit = self._query.emit_on_expiry
+        if emit is not None and kind is not OutputKind.AGGREGATES:
+            self._findings.add(
+                "E316",
+                "`EMIT ON EXPIRY` adds rows of aggregates, and this query lists matches",
+                emit.span,
+                "leave it out, or return aggregates: `RETURN COUNT(*)`",
+            )
+
+        early = self._query.emit_early
+        if early is not None and kind is not OutputKind.AGGREGATES:
+            self._findings.add(
+                "E328",
+                "`EMIT EARLY` reports aggregates of open windows, and this query lists matches",
+                early.span,
+                "leave it out, or return aggregates: `RETURN COUNT(*)`",
+            )
+
+    def _plan_limit(self, kind: OutputKind) -> int | None:
+        limit = self._query.limit
+        if limit is None:
+            return None
+        assert isinstance(limit.value, int), "the parser reads a whole number"
+        if limit.value == 0:
+            message = "`LIMIT 0` would return nothing"
+            self._findings.add("E315", message, limit.span, "write `LIMIT 1` or more")
+        if kind is OutputKind.AGGREGATES:
+            self._findings.add(
+                "E320",
+                "`LIMIT` stops the listing of matches, and this query returns aggregates",
+                limit.span,
+                "filter result rows with HAVING",
+            )
+        return limit.value
+
+
+def _name_of(column: AggregateColumn) -> str:
+    """Return the documented name of an aggregate: ``sum_A_x``."""
+    parts = [column.function.value.lower(), column.variable, column.attribute]
+    return "_".join(part for part in parts if part)

@@ -1,0 +1,152 @@
+"""Residues in, whole numbers of up to 38 digits out (``NUMBERS exact``, §5.5).
+
+Counts and sums are computed modulo several primes beside the default numbers. The Chinese
+remainder theorem gives the one number between -M/2 and M/2 that has all these residues, M being the
+product of the primes; the default numbers tell whether it is small enough to be the answer.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.kinds.trend.planning.accumulators import Part
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.linear_state import Rows
+from cepheid.language import tree
+
+DIGITS_MAX = 38
+
+
+def exact_numbers(job: Job, rows: list[list[Rows]], wanted: Rows) -> list[list[int]]:
+    """Return the exact numbers of partitions, row by row in the order of ``wanted``."""
+    stride = 1 + len(job.moduli)
+    found = [
+        _combine(
+            job,
+            [_residues(part, wanted, len(job.parts)) for part in rows[first + 1 : first + stride]],
+        )
+        for first in range(0, len(rows), stride)
+    ]
+    if len(found) == 1:
+        return found[0]
+    p, q, both = found
+    return [
+        [x[0] * y[0] - c[0] - c[0] * (c[0] - 1) // 2] for x, y, c in zip(p, q, both, strict=True)
+    ]
+
+
+def _residues(rows: list[Rows], wanted: Rows, parts: int) -> NDArray[np.uint64]:
+    """Return the residues of the wanted rows; a row that is missing is zero."""
+    place = {
+        name: i
+        for i, name in enumerate(zip(wanted.key.tolist(), wanted.window.tolist(), strict=True))
+    }
+    residues = np.zeros((len(place), parts), np.uint64)
+    for part in rows:
+        for i, name in enumerate(zip(part.key.tolist(), part.window.tolist(), strict=True)):
+            # A window that was closed before may come again, empty.
+            if name in place and part.numbers[i].any():
+                residues[place[name]] = part.numbers[i]
+    return residues
+
+
+def _combine(job: Job, residues: list[NDArray[np.uint64]]) -> list[list[int]]:
+    """Return the numbers that have these residues, one list a row."""
+    product = 1
+    for modulus in job.moduli:
+        product *= modulus
+    factors = [product // m * pow(product // m, -1, m) for m in job.moduli]
+    return [
+        [
+            _centred(sum(int(r) * f for r, f in zip(values, factors, strict=True)), product)
+            for values in zip(*(array[row] for array in residues), strict=True)
+        ]
+        for row in range(len(residues[0]))
+    ]
+
+
+def _centred(number: int, product: int) -> int:
+    number %= product
+    return number - product if number > product // 2 else number
+
+
+def exact_columns(
+    job: Job,
+    rows: Rows,
+    group_of: NDArray[np.int64],
+    exact: list[list[int]],
+    numbers: NDArray[Any],
+    places: tuple[NDArray[np.int64], NDArray[np.int64]],
+    names: dict[str, Any],
+) -> dict[str, Any]:
+    """Return COUNT and SUM columns as DECIMAL(38,0), partitions added up to groups.
+
+    Parameters
+    ----------
+    places
+        The window and the group of every row of the result.
+    names
+        The columns of the result that tell windows and groups.
+
+    Raises
+    ------
+    DataError
+        E510 if a number does not fit, with its window and group.
+    """
+    windows, groups = (numbers_.tolist() for numbers_ in places)
+    place = {name: i for i, name in enumerate(zip(windows, groups, strict=True))}
+    totals = [[0] * len(job.parts) for _ in place]
+    for key, start, values in zip(rows.key.tolist(), rows.window.tolist(), exact, strict=True):
+        total = totals[place[start, int(group_of[key])]]
+        for a, value in enumerate(values):
+            total[a] += value
+    columns = {}
+    for column in job.plan.output.aggregates:
+        function = tree.AggregateFunction
+        if column.function not in (function.COUNT, function.SUM):
+            continue
+        what = "sum" if column.attribute else "bindings"
+        part = Part(what, column.variable, column.attribute) if column.variable else Part("count")
+        a = job.parts.index(part)
+        _check_size(column.name, numbers[:, a], names)
+        empty = [False] * len(totals)
+        if what == "sum":
+            values_part = job.parts.index(Part("values", column.variable, column.attribute))
+            empty = [total[values_part] == 0 for total in totals]
+        cells = [None if none else Decimal(t[a]) for t, none in zip(totals, empty, strict=True)]
+        columns[column.name] = pa.array(cells, pa.decimal128(DIGITS_MAX, 0))
+    return columns
+
+
+def _check_size(name: str, numbers: NDArray[Any], names: dict[str, Any]) -> None:
+    with np.errstate(divide="ignore"):
+        digits = (np.log2(np.abs(numbers.real)) + numbers.imag) * np.log10(2)
+    large = np.flatnonzero(digits > DIGITS_MAX - 1e-6)
+    if len(large):
+        row = int(large[0])
+        message = f"`{name}` has about {int(digits[row]) + 1} digits, more than {DIGITS_MAX}"
+        message += _whereabouts(names, row)
+        helps = ("leave `NUMBERS exact` out, or return LOG2 of it",)
+        raise DataError([Diagnostic("E510", message, helps=helps)])
+
+
+def _whereabouts(names: dict[str, Any], row: int) -> str:
+    """Return the window and the group of a row in words, as far as the query has them."""
+    values = {name: _shown(column[row]) for name, column in names.items()}
+    start, end = values.pop("window_start", None), values.pop("window_end", None)
+    groups = " and ".join(f"`{name}` is {value}" for name, value in values.items())
+    where = "" if start is None else f", in the window from {start} to {end}"
+    return where + (f", where {groups}" if groups else "")
+
+
+def _shown(value: Any) -> str:
+    """Return a value of Arrow in words; times may be ones that Python has not."""
+    if pa.types.is_timestamp(value.type):
+        return str(value.cast(pa.timestamp(value.type.unit)).cast(pa.string()))
+    return repr(value.as_py())

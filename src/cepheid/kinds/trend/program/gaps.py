@@ -1,0 +1,284 @@
+"""Templates in, configurations out: what a partial match must remember about negated patterns.
+
+A partial match in a state remembers, for every guard that still matters to it, how far the negated
+pattern has come since the guard began to watch. That is itself a set of partial matches, of the
+negated template, and so on inwards. All of it is a finite immutable value, so a pattern with any
+negation is a finite automaton over *letters*; a letter is the set of classes of the events of one
+time, and a class is the set of variables that an event may take.
+
+    Item      one (partial or finished) match: its state and its slots
+    slot      (kind, guard) -> Items of the guard's template
+    kinds     W  since the window's start, for leading guards          (§2.5 leading, §2.8)
+              V  the same, for the leading guards inside a guard that begins to watch later
+              B  since the item's last event, for guards between       (§2.5 between)
+              P  since the item's last event, for guards trailing      (§2.5 trailing)
+              M  an obligation: this trailing guard must stay clear    (trailing inside a loop)
+              Z  an obligation: what was found must be withdrawn later (NOT inside NOT, trailing)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from cepheid.plans.template import START, Edge, Place, Template
+
+Class = frozenset[str]
+"""The variables that an event may take."""
+Letter = frozenset[Class]
+"""The classes of all events of one time."""
+SlotKey = tuple[str, int]
+
+
+class Item(NamedTuple):
+    """A match of a template: its state, whether it is finished, and what it remembers."""
+
+    state: int
+    finished: bool
+    slots: tuple[tuple[SlotKey, Items], ...]
+
+
+Items = frozenset[Item] | None
+"""The matches of a negated template; None stands for one that is certain: the guard is hit."""
+
+HIT: None = None
+
+
+class UndecidedGuardError(Exception):
+    """A guard decides between derivations before its own outcome is known."""
+
+
+class Machine:
+    """A template with machines for its guards; steps items by letters."""
+
+    def __init__(self, template: Template) -> None:
+        self.template = template
+        self.guards = [Machine(guard.template) for guard in template.guards]
+        self.places = [guard.place for guard in template.guards]
+        self.edges: dict[int, list[Edge]] = {}
+        for edge in template.edges:
+            self.edges.setdefault(edge.source, []).append(edge)
+        self.finals = {final.state: final.alternatives for final in template.finals}
+        states = [START, *range(len(template.states))]
+        self.between = {s: self._watched(s, Place.BETWEEN) for s in states}
+        self.trailing = {s: self._watched(s, Place.TRAILING) for s in states}
+        self.leading = self._needed(states, {s: self._watched(s, Place.LEADING) for s in states})
+        self.looks_back: bool
+        # Guards that look back to the window's start although they begin to watch later.
+        backward = frozenset(g for g, inner in enumerate(self.guards) if inner.looks_back)
+        opened = {s: (self.between[s] | self.trailing[s]) & backward for s in states}
+        self.views = self._needed(
+            states,
+            {
+                s: frozenset[int]().union(*(opened[e.target] for e in self.edges.get(s, ())))
+                for s in states
+            },
+        )
+        self.looks_back = bool(self.leading[START] or self.views[START])
+
+    # What a state watches ------------------------------------------------------------------------
+
+    def _watched(self, state: int, place: Place) -> frozenset[int]:
+        """Return the guards of a kind that the way on from a state asks about."""
+        asked = {g for e in self.edges.get(state, ()) for g in (*e.clear, *e.hit)}
+        if place is Place.TRAILING:
+            asked |= {g for way in self.finals.get(state, ()) for g in way}
+        return frozenset(g for g in asked if self.places[g] is place)
+
+    def _needed(
+        self, states: list[int], own: dict[int, frozenset[int]]
+    ) -> dict[int, frozenset[int]]:
+        """Return what some state on the way asks for, state by state."""
+        needed = dict(own)
+        changed = True
+        while changed:
+            changed = False
+            for s in states:
+                wider = needed[s].union(*(needed[e.target] for e in self.edges.get(s, ())))
+                if wider != needed[s]:
+                    needed[s], changed = wider, True
+        return needed
+
+    # Items ---------------------------------------------------------------------------------------
+
+    def opening(self) -> Items:
+        """Return the items with which a guard begins to watch: only the empty match."""
+        return frozenset({self.start()})
+
+    def start(self) -> Item:
+        """Return the empty match at the start of a window."""
+        slots = {("W", g): self.guards[g].opening() for g in self.leading[START]}
+        slots |= {("V", g): self.guards[g].opening() for g in self.views[START]}
+        return Item(START, False, _sorted(slots))
+
+    def look_back(self, items: Items, letter: Letter) -> Items:
+        """Step what a guard knows before it begins to watch: the empty match alone."""
+        assert items is not None, "the empty match is no match"
+        evolved = [self.evolve(item, letter) for item in items]
+        return frozenset(item for item in evolved if item is not None)
+
+    def step_items(self, items: Items, letter: Letter) -> Items:
+        """Return the items after the events of one time; HIT once a match is certain."""
+        if items is None:
+            return HIT
+        found: set[Item] = set()
+        for item in items:
+            evolved = self.evolve(item, letter)
+            if evolved is not None:
+                found.add(evolved)
+            if item.finished:
+                continue
+            for taken in letter:
+                for new in self.extend(item, taken, letter):
+                    if not new.finished:
+                        found.add(new)
+                        continue
+                    if not new.slots:
+                        return HIT
+                    found.add(new)
+        return frozenset(found)
+
+    def evolve(self, item: Item, letter: Letter) -> Item | None:
+        """Return an item after events that it skips, or None if it can no longer count."""
+        slots: dict[SlotKey, Items] = {}
+        for (kind, guard), items in item.slots:
+            inner = self.guards[guard]
+            after = (inner.look_back if kind == "V" else inner.step_items)(items, letter)
+            if after is None and kind == "M":
+                return None
+            slots[kind, guard] = after
+        if self._dead(item.state, slots, finished=item.finished):
+            return None
+        return Item(item.state, item.finished, _sorted(slots))
+
+    def extend(self, item: Item, taken: Class, letter: Letter) -> list[Item]:
+        """Return the items that an event of a class makes of one, unfinished and finished."""
+        new = []
+        for edge in self.edges.get(item.state, ()):
+            target = self.template.states[edge.target]
+            if target.variable not in taken:
+                continue
+            slots = self._slots_after(item, edge, letter)
+            if slots is None:
+                continue
+            if not self._dead(edge.target, slots, finished=False):
+                new.append(Item(edge.target, False, _sorted(slots)))
+            new += self.finish(Item(edge.target, False, _sorted(slots)))
+        return new
+
+    def finish(self, item: Item) -> list[Item]:
+        """Return a match that may end here as a finished item, with its obligations."""
+        ways = self.finals.get(item.state)
+        if ways is None:
+            return []
+        if () in ways:
+            ways = ((),)
+        watched = {g for way in ways for g in way}
+        slots = {
+            key: items
+            for key, items in item.slots
+            if key[0] in "MZ" or (key[0] == "P" and key[1] in watched)
+        }
+        return (
+            []
+            if self._dead(item.state, slots, finished=True)
+            else [Item(item.state, True, _sorted(slots))]
+        )
+
+    def _slots_after(self, item: Item, edge: Edge, letter: Letter) -> dict[SlotKey, Items] | None:
+        """Return the slots of a match that takes an edge, or None if a guard forbids it."""
+        before = dict(item.slots)
+        slots: dict[SlotKey, Items] = {}
+        for (kind, guard), items in before.items():
+            if kind in "MZ":
+                slots[kind, guard] = self.guards[guard].step_items(items, letter)
+        for guard in edge.clear:
+            place = self.places[guard]
+            if place is Place.TRAILING:
+                # The oldest obligation watches longest, so it stands for all later ones.
+                owed = before.get(("M", guard), before["P", guard])
+                slots["M", guard] = self.guards[guard].step_items(owed, letter)
+                continue
+            items = before["W" if place is Place.LEADING else "B", guard]
+            if items is None:
+                return None
+            pending = frozenset(i for i in items if i.finished)
+            if pending:
+                after = self.guards[guard].step_items(pending, letter)
+                known = slots.get(("Z", guard), frozenset())
+                if after is None or known is None:
+                    return None
+                slots["Z", guard] = known | after
+        for guard in edge.hit:
+            place = self.places[guard]
+            if place is Place.TRAILING:
+                raise UndecidedGuardError
+            items = before["W" if place is Place.LEADING else "B", guard]
+            if items is not None:
+                if any(i.finished for i in items):
+                    raise UndecidedGuardError
+                return None
+        if any(kind == "M" and items is None for (kind, _), items in slots.items()):
+            return None
+        for guard in self.leading[edge.target]:
+            slots["W", guard] = self.guards[guard].step_items(before["W", guard], letter)
+        for guard in self.views[edge.target]:
+            slots["V", guard] = self.guards[guard].look_back(before["V", guard], letter)
+        for kind, watched in (("B", self.between), ("P", self.trailing)):
+            for guard in watched[edge.target]:
+                inner = self.guards[guard]
+                known = before.get(("V", guard))
+                slots[kind, guard] = (
+                    inner.look_back(known, letter) if known is not None else inner.opening()
+                )
+        return slots
+
+    # Ends ----------------------------------------------------------------------------------------
+
+    def holds(self, item: Item) -> bool:
+        """Return whether a finished match counts when the window ends now."""
+        slots = dict(item.slots)
+        for (kind, guard), items in slots.items():
+            if kind in "MZ" and not self.guards[guard].clear(items):
+                return False
+        ways = self.finals[item.state]
+        return any(all(self.guards[g].clear(slots["P", g]) for g in way) for way in ways)
+
+    def clear(self, items: Items) -> bool:
+        """Return whether no match of a negated pattern counts when the window ends now."""
+        if items is None:
+            return False
+        return not any(item.finished and self.holds(item) for item in items)
+
+    def _dead(self, state: int, slots: dict[SlotKey, Items], *, finished: bool) -> bool:
+        """Return whether an item can neither go on nor count, whatever comes."""
+        if any(kind == "M" and items is None for (kind, _), items in slots.items()):
+            return True
+        ways = self.finals.get(state, ())
+        countable = any(all(slots.get(("P", g), ()) is not None for g in way) for way in ways)
+        if finished:
+            return not countable
+        return not countable and not any(
+            self._open(edge, slots) for edge in self.edges.get(state, ())
+        )
+
+    def _open(self, edge: Edge, slots: dict[SlotKey, Items]) -> bool:
+        """Return whether an edge could still be taken: no guard that must be clear was hit."""
+        for guard in edge.clear:
+            if self.places[guard] is Place.TRAILING:
+                hit = slots.get(("P", guard), ()) is None
+            else:
+                kind = "W" if self.places[guard] is Place.LEADING else "B"
+                hit = slots.get((kind, guard), ()) is None
+            if hit:
+                return False
+        return True
+
+
+def _sorted(slots: dict[SlotKey, Items]) -> tuple[tuple[SlotKey, Items], ...]:
+    return tuple(sorted(slots.items(), key=lambda slot: slot[0]))
+
+
+def letter_of(classes: Iterable[Class]) -> Letter:
+    """Return the letter of events of one time; classes that take nothing say nothing."""
+    return frozenset(c for c in classes if c)

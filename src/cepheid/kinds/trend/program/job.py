@@ -1,0 +1,207 @@
+"""TrendPlan in, job out: what a plan asks of the data, as lists of columns, parts and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.expressions.columns import Columns, read_bits
+from cepheid.kinds.trend.planning.accumulators import parts_of
+from cepheid.kinds.trend.program.intersection import intersect
+from cepheid.kinds.trend.program.program import Program
+from cepheid.language import tree
+from cepheid.plans.plan import Evaluator, TrendPlan
+from cepheid.plans.template import Template
+
+UNKNOWN_CODE = 255
+"""In a table of bytes: this class has no code yet."""
+
+CLASSES_MAX = 256
+"""Classes that are numbered before any data is seen; others when they appear."""
+
+
+EXACT_MODULI = (4294967291, 4294967279, 4294967231, 4294967197, 4294967189)
+"""Primes below 2^32; residues of all five tell any number of up to 38 digits and its sign."""
+
+
+class Job:
+    """A plan with everything that can be worked out before the data comes.
+
+    Parameters
+    ----------
+    moduli
+        Primes modulo which counts and sums are computed beside the default numbers. By default
+        none, or EXACT_MODULI for ``NUMBERS exact``; tests compare at any size with 2^61 - 1.
+    reports_only
+        Whether the job has no programs, because its rows come from elsewhere.
+    """
+
+    def __init__(
+        self, plan: TrendPlan, *, moduli: tuple[int, ...] | None = None, reports_only: bool = False
+    ) -> None:
+        self.plan = plan
+        _check_supported(plan)
+        exact = plan.numbers is tree.Numbers.EXACT
+        self.moduli = (EXACT_MODULI if exact else ()) if moduli is None else moduli
+        templates = list(plan.patterns)
+        if len(templates) == 2:
+            templates.append(intersect(*templates))
+        self.templates = templates
+        self.looks_back = looks_back(plan)
+        self.programs = (
+            []
+            if self.looks_back or reports_only
+            else [Program(t, plan.semantics, plan.text) for t in templates]
+        )
+        self.outputs = len(templates) * (1 + len(self.moduli))
+        self.types = _types_of(plan.patterns)
+        self.variables = list(self.types)
+        self.parts, self.extremes = parts_of(plan)
+        self._classes: dict[int, frozenset[str]] = {}
+        # Whoever copies rooms elsewhere may want them in memory of another kind.
+        self.allocate: Callable[[int, type], NDArray[Any]] = np.empty
+        self._rooms: dict[str, NDArray[Any]] = {}
+        self._byte_codes: dict[int, tuple[int, NDArray[np.uint8]]] = {}
+        self._number_known_classes()
+
+    def class_of(self, bits: int) -> frozenset[str]:
+        """Return the variables that bits stand for."""
+        if bits not in self._classes:
+            names = [name for n, name in enumerate(self.variables) if bits >> n & 1]
+            self._classes[bits] = frozenset(names)
+        return self._classes[bits]
+
+    def room(self, name: str, rows: int, length: int, dtype: type) -> NDArray[Any]:
+        """Return room for a batch; steps use the same again, as fresh memory costs more than work.
+
+        What stands in it is only valid during one step.
+        """
+        buffer = self._rooms.get(name)
+        if buffer is None or buffer.size < rows * length:
+            buffer = self._rooms[name] = self.allocate(rows * length, dtype)
+        return buffer[: rows * length].reshape(rows, length)
+
+    def byte_codes(self, program: Program) -> NDArray[np.uint8]:
+        """Return the codes of all classes that fit into a byte, UNKNOWN_CODE for the others."""
+        known = len(self._classes)
+        if self._byte_codes.get(id(program), (0,))[0] != known:
+            table = np.full(256, UNKNOWN_CODE, np.uint8)
+            for bits in [b for b in self._classes if b < 256]:
+                ((code,),) = program.number_codes([(self._classes[bits],)])
+                if code < UNKNOWN_CODE:
+                    table[bits] = code
+            self._byte_codes[id(program)] = (known, table)
+        return self._byte_codes[id(program)][1]
+
+    def reads(self, name: str) -> bool:
+        """Return whether a column of the input is read, itself or a part of it."""
+        columns = self.plan.columns
+        if columns is None or name in (self.plan.time, self.plan.type):
+            return True
+        return name in columns or any(c.partition(".")[0] == name for c in columns)
+
+    def bits_of(self, columns: Columns) -> NDArray[Any]:
+        """Return for every event the variables that it may take, as bits."""
+        types = [self.types[name] for name in self.variables]
+        return read_bits(columns, self.plan, self.variables, types)
+
+    def columns_of(self, program: Program) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return what the variables of a program add; see ``columns_for``."""
+        return self.columns_for(program.variables)
+
+    def columns_for(self, variables: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return which row of weights and of values a variable adds to a part, -1 for none."""
+        wcol = np.full((len(variables), len(self.parts)), -1, np.int32)
+        xcol = np.full((len(variables), len(self.extremes)), -1, np.int32)
+        for v, name in enumerate(variables):
+            for a, part in enumerate(self.parts):
+                wcol[v, a] = a - 1 if part.variable == name else -1
+            for a, extreme in enumerate(self.extremes):
+                xcol[v, a] = a if extreme.variable == name else -1
+        return wcol, xcol
+
+    def _number_known_classes(self) -> None:
+        """Give codes to the classes that types and local predicates allow, if they are few."""
+        masks = {0}
+        conditional = {p.variable for p in self.plan.local if p.variable}
+        everywhere = any(p.variable is None for p in self.plan.local)
+        kinds = set(self.types.values()) if self.plan.type is not None else {None}
+        for kind in kinds:
+            mine = [
+                n
+                for n, name in enumerate(self.variables)
+                if kind is None or self.types[name] == kind
+            ]
+            fixed = [n for n in mine if self.variables[n] not in conditional and not everywhere]
+            free = [n for n in mine if n not in fixed]
+            if len(free) > 8:
+                return
+            base = sum(1 << n for n in fixed)
+            for choice in range(1 << len(free)):
+                masks.add(base + sum(1 << n for i, n in enumerate(free) if choice >> i & 1))
+        if len(masks) <= CLASSES_MAX:
+            for program in self.programs:
+                program.number_codes([(self.class_of(bits),) for bits in sorted(masks)])
+
+
+def looks_back(plan: TrendPlan) -> bool:
+    """Return whether events look at single events before them, so that these are kept."""
+    return plan.choice.evaluator is not Evaluator.LINEAR or bool(plan.partition.partial)
+
+
+def lower(plan: TrendPlan) -> Job:
+    """Return a plan as programs: arrays that the kernels run; ``dump`` of a program prints it.
+
+    Raises
+    ------
+    UnsupportedError
+        E404 if the plan needs an evaluator that does not exist yet.
+    """
+    return Job(plan)
+
+
+def job_of(data: bytes) -> Job:
+    """Lower a plan that was written as JSON, as tasks have it."""
+    return lower(TrendPlan.from_json(data))
+
+
+def _check_supported(plan: TrendPlan) -> None:
+    """Reject what cannot be run."""
+    if plan.partition.partial:
+        _check_partial(plan)
+
+
+def _check_partial(plan: TrendPlan) -> None:
+    """Reject two uses of partial equivalence in which sub-partitions depend on each other."""
+    partial = plan.partition.partial
+    types = _types_of(plan.patterns)
+    contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
+    for entry in partial:
+        typed = {types[name] for name in entry.variables}
+        others = [name for name in types if name not in entry.variables]
+        shared = [name for name in others if plan.type is None or types[name] in typed]
+        message = ""
+        if contiguous and shared:
+            # An event of another vehicle would be bound as the one and be absent as the other.
+            message = f"contiguous with `{entry.attribute}` of some variables only, whose type "
+            message += f"`{shared[0]}` has too, cannot be run"
+        if plan.semantics is tree.Semantics.NEXT_MATCH and len(partial) > 1:
+            message = "skip-till-next-match with two partial equivalences cannot be run"
+        if message:
+            helps = (f"write `[{entry.attribute}]` if all events have it",)
+            diagnostic = Diagnostic("E404", message, entry.span, helps=helps)
+            raise UnsupportedError([diagnostic], plan.text)
+
+
+def _types_of(patterns: tuple[Template, ...]) -> dict[str, str]:
+    types: dict[str, str] = {}
+    waiting = list(patterns)
+    while waiting:
+        template = waiting.pop(0)
+        types |= {s.variable: s.event_type for s in template.states}
+        waiting += [guard.template for guard in template.guards]
+    return types

@@ -1,0 +1,410 @@
+"""The numbers that a linear program keeps between batches, and the calls of its kernels.
+
+A run is one program in one kind of numbers. Doubles share an exponent per key and lane; when they
+no longer reach from the smallest to the largest number, the run turns to wide numbers and goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.events.temporal import LONG_AGO
+from cepheid.kernels import counting, linear, panes
+from cepheid.kinds.trend.program.program import Moving, Plain, Program
+from cepheid.kinds.trend.program.wide import fit_doubles, numbers_of, wide_of
+from cepheid.language import tree
+from cepheid.memory_limits import current
+from cepheid.plans.plan import WindowKind, WindowPlan
+
+NO_VALUE = np.iinfo(np.int64).max
+ROWS_ROOM = 1 << 14
+BLOCK_LIMITS = 8
+"""How many times the limit of a state the panes of sliding windows may take."""
+
+SEMANTICS_CODES = {
+    tree.Semantics.ANY_MATCH: linear.ANY,
+    tree.Semantics.NEXT_MATCH: linear.NEXT,
+    tree.Semantics.CONTIGUOUS: linear.CONTIGUOUS,
+}
+DOUBLE, WIDE, RESIDUE = np.dtype(np.float64), np.dtype(np.complex128), np.dtype(np.uint64)
+
+
+class Events(NamedTuple):
+    """What a kernel reads of the events of a batch.
+
+    ``weights`` and ``values`` have one more row, of zeros and of no values.
+    """
+
+    ts: NDArray[np.int64]
+    key: NDArray[np.int64]
+    codes: NDArray[Any]
+    weights: NDArray[Any]
+    values: NDArray[np.int64]
+    grouped: bool
+
+
+class Rows(NamedTuple):
+    """Results of windows: key, start (or end pane), aggregates (wide or residues), value keys."""
+
+    key: NDArray[np.int64]
+    window: NDArray[np.int64]
+    numbers: NDArray[Any]
+    values: NDArray[np.int64]
+
+
+class LinearRun:
+    """One program, in one kind of numbers, over all keys."""
+
+    def __init__(
+        self, program: Program, window: WindowPlan, columns: tuple[Any, Any], modulus: int = 0
+    ) -> None:
+        self.program = program
+        self.window = window
+        self.wcol, self.xcol = columns
+        self.modulus = np.uint64(modulus)
+        self.dtype: np.dtype[Any] = RESIDUE if modulus else DOUBLE
+        self.sliding = window.kind is WindowKind.SLIDING
+        self.keys = 0
+        self.shape = (0, 0)
+        parts, mins = self.wcol.shape[1], self.xcol.shape[1]
+        self.V = np.zeros((0, 0, parts, 0), self.dtype)
+        self.M = np.zeros((0, 0, mins, 0), np.int64)
+        self.start = np.zeros((0, 0), np.int32)
+        self.one = np.zeros((0, 0), self.dtype)
+        self.exponent = np.zeros((0, 0), np.int64)
+        self.opened = np.zeros(0, np.int64)
+        self.dirty = np.zeros(0, np.bool_)
+        self.block: tuple[NDArray[Any], ...] = ()
+
+    ARRAYS = ("V", "M", "start", "one", "exponent", "opened", "dirty")
+
+    @property
+    def lanes(self) -> int:
+        """Return the number of lanes: one, or for panes one for all that may come in."""
+        return self.program.start_size + self.program.size if self.sliding else 1
+
+    def copy(self) -> LinearRun:
+        """Return a run that goes on by itself."""
+        other = LinearRun(self.program, self.window, (self.wcol, self.xcol), int(self.modulus))
+        other.dtype, other.keys, other.shape = self.dtype, self.keys, self.shape
+        for name in self.ARRAYS:
+            setattr(other, name, getattr(self, name).copy())
+        other.block = tuple(array.copy() for array in self.block)
+        return other
+
+    # Growing -------------------------------------------------------------------------------------
+
+    def grow(self, keys: int) -> None:
+        """Make room for more keys, and for what the program has learned since."""
+        size, starts = self.program.size, self.program.start_size
+        if keys <= self.keys and (starts, size) == self.shape:
+            return
+        # Doubling keeps the cost of growing in proportion to the number of keys.
+        room = max(keys, 2 * self.keys) if keys > self.keys else self.keys
+        old, old_starts, old_size = self.keys, self.shape[0], self.shape[1]
+        parts, mins, lanes = self.V.shape[2], self.M.shape[2], self.lanes
+        before = (self.V, self.M, self.start, self.one, self.exponent)
+        self.V = np.zeros((room, size, parts, lanes), self.dtype)
+        self.M = np.full((room, size, mins, lanes), NO_VALUE, np.int64)
+        self.start = np.zeros((room, lanes), np.int32)
+        self.one = np.ones((room, lanes), self.dtype)
+        self.exponent = np.zeros((room, lanes), np.int64)
+        self.dirty = _longer(self.dirty, room, 0)
+        first = LONG_AGO // max(self.window.pane, 1) if self.sliding else LONG_AGO
+        self.opened = _longer(self.opened, room, first)
+        self.keys, self.shape = room, (starts, size)
+        # Lanes of new configurations stay empty: nothing can have come in by them so far.
+        kept = [*range(old_starts), *range(starts, starts + old_size)] if self.sliding else [0]
+        if old:
+            self.V[:old, :old_size, :, kept] = before[0]
+            self.M[:old, :old_size, :, kept] = before[1]
+            self.start[:old, kept] = before[2]
+            self.one[:old, kept] = before[3]
+            self.exponent[:old, kept] = before[4]
+        if self.sliding:
+            for lane in range(lanes):
+                self.start[old:, lane] = lane if lane < starts else -1
+                if lane >= starts:
+                    self.V[old:, lane - starts, 0, lane] = 1
+                    if lane - starts >= old_size:
+                        self.V[:old, lane - starts, 0, lane] = 1
+                        self.start[:old, lane] = -1
+            self._grow_block(room, old, old_size, kept, parts, mins, lanes, size)
+
+    def _grow_block(
+        self, room: int, old: int, old_size: int, kept: list[int],
+        parts: int, mins: int, lanes: int, size: int,
+    ) -> None:  # fmt: skip
+        count = self.window.within // self.window.pane
+        # Matrices of panes, and the suffix vectors made of them; 16 bytes a wide number.
+        needed = room * count * size * (16 * parts + 8 * mins) * (lanes + 1)
+        if needed > BLOCK_LIMITS * current().state:
+            message = (
+                f"{count:,} panes a window and {room:,} keys need about {needed / 2**30:.0f} GiB"
+            )
+            helps = (
+                "use a longer SLIDE, fewer keys, or a shorter WITHIN",
+                "`with cepheid.limits(state=...)` raises the limit to 8 times as many bytes",
+            )
+            raise DataError([Diagnostic("E511", message, helps=helps)])
+        wide = RESIDUE if self.dtype == RESIDUE else WIDE
+        shapes: list[tuple[tuple[int, ...], Any]] = [
+            ((room, count, size, parts, lanes), wide),
+            ((room, count, size, mins, lanes), np.int64),
+            ((room, count, lanes), np.int32),
+            ((room, count), np.bool_),
+            ((room, size, parts, lanes), wide),
+            ((room, size, mins, lanes), np.int64),
+            ((room, lanes), np.int32),
+            ((room,), np.bool_),
+            ((room, count, size, parts, 1), wide),
+            ((room, count, size, mins, 1), np.int64),
+            ((room, count, 1), np.int32),
+            ((room, count), np.bool_),
+        ]
+        before, self.block = self.block, tuple(np.zeros(shape, dtype) for shape, dtype in shapes)
+        if not old:
+            return
+        for number, (new, array) in enumerate(zip(self.block, before, strict=True)):
+            view = new[:old]
+            if number in (0, 1, 4, 5):
+                view = view[..., :old_size, :, :]
+                view[..., kept] = array
+            elif number in (2, 6):
+                view[..., kept] = array
+            elif number in (8, 9):
+                view[..., :old_size, :, :] = array
+            else:
+                view[...] = array
+
+    def keep(self, kept: NDArray[np.int64]) -> None:
+        """Forget all keys but some, which get their places in this list as numbers."""
+        kept = kept[kept < self.keys]
+        for name in self.ARRAYS:
+            setattr(self, name, getattr(self, name)[kept])
+        self.block = tuple(array[kept] for array in self.block)
+        self.keys = len(kept)
+
+    # Running -------------------------------------------------------------------------------------
+
+    def feed(self, events: Events) -> list[Rows]:
+        """Process events in order; return the rows of the windows that closed on the way."""
+        found: list[Rows] = []
+        begin = 0
+        if self.dtype == DOUBLE:
+            events = events._replace(weights=events.weights.astype(np.float64, copy=False))
+        self.fit(events.weights)
+        while True:
+            status, begin, rows = self._call(events, begin)
+            if len(rows.key):
+                # A view would keep the room for all rows of the batch alive.
+                found.append(Rows(*(column.copy() for column in rows)))
+            if status == linear.OK:
+                return found
+            if status == linear.NARROW:
+                self.widen()
+
+    def _call(self, events: Events, begin: int) -> tuple[int, int, Rows]:
+        tables = self.program.tables()
+        plain = self.program.plain() if self.dtype == DOUBLE and not events.grouped else None
+        if plain is not None and (not self.sliding or self._counts_in_lanes):
+            return self._call_plain(events, begin, plain)
+        counts_only = self.V.shape[2] == 1 and self.M.shape[2] == 0
+        if self.dtype == DOUBLE and not events.grouped and not self.sliding and counts_only:
+            moving = self.program.moving()
+            if moving is not None:
+                return self._call_moving(events, begin, moving)
+        count = len(events.ts) - begin
+        room = count + 1 if not self.sliding else max(ROWS_ROOM, 4 * self._panes + 8)
+        if not self.sliding:
+            room = min(room, count + 1) if self.window.kind is not WindowKind.NONE else 1
+        out = self._room(room)
+        weights = self.weights(events.weights)
+        unit, zero = self.dtype.type(1), self.dtype.type(0)
+        semantics = SEMANTICS_CODES[self.program.semantics]
+        letters = self.program.letters_of_codes()[events.codes]
+        codes = events.codes.astype(np.int32, copy=False)
+        common = (events.ts, events.key, codes, letters, weights, events.values)
+        if self.sliding:
+            status, begin, rows = panes.aggregate_panes(
+                tables, self.V, self.M, self.start, self.one, self.exponent, self.opened,
+                self.dirty, self.block, *common, self.wcol, self.xcol, begin,
+                self.window.pane, self.window.slide // self.window.pane, events.grouped,
+                semantics, self.program.start_size, unit, zero, self.modulus, *out,
+            )  # fmt: skip
+        else:
+            width = self.window.within if self.window.kind is WindowKind.TUMBLING else 0
+            status, begin, rows = linear.aggregate_linear(
+                tables, self.V, self.M, self.start, self.one, self.exponent, self.opened,
+                *common, self.wcol, self.xcol, begin, width, events.grouped,
+                semantics, unit, zero, self.modulus, *out,
+            )  # fmt: skip
+        return status, begin, Rows(*(array[:rows] for array in out))
+
+    @property
+    def _counts_in_lanes(self) -> bool:
+        counts_only = self.V.shape[2] == 1 and self.M.shape[2] == 0
+        return counts_only and self.lanes <= counting.LANES
+
+    def _call_plain(self, events: Events, begin: int, plain: Plain) -> tuple[int, int, Rows]:
+        """Call the fast kernels, which have a layout of their own."""
+        tables, size = self.program.tables(), self.program.size
+        if self.sliding:
+            out = self._room(max(ROWS_ROOM, 4 * self._panes + 8))
+            lanes = np.zeros((self.keys, size + 2, counting.LANES))
+            lanes[:, :size, : self.lanes] = self.V[:, :, 0, :]
+            lanes[:, size, 0] = self.one[:, 0]
+            status, begin, rows = counting.count_panes(
+                lanes, self.V, self.M, self.start, self.one, self.exponent, self.opened,
+                self.dirty, self.block, plain.target, plain.source, tables.counts, events.ts,
+                events.key, events.codes, begin, self.window.pane,
+                self.window.slide // self.window.pane, *out,
+            )  # fmt: skip
+            self.V[:, :, 0, :] = lanes[:, :size, : self.lanes]
+            self.one[:, 0] = lanes[:, size, 0]
+            return status, begin, Rows(*(array[:rows] for array in out))
+        width = self.window.within if self.window.kind is WindowKind.TUMBLING else 0
+        out = self._room(len(events.ts) - begin + 1 if width else 1)
+        slots = np.zeros((self.keys, size + 2))
+        slots[:, :size] = self.V[:, :, 0, 0]
+        slots[:, size] = self.one[:, 0]
+        if self.V.shape[2] == 1 and self.M.shape[2] == 0:
+            if self.keys == 1 and not width:
+                status, begin = counting.count_stream(
+                    slots, self.exponent[:, 0], plain.target, plain.source, events.codes, begin
+                )
+                rows = 0
+            else:
+                status, begin, rows = counting.count_windows(
+                    slots, self.exponent[:, 0], self.opened, plain.target, plain.source,
+                    tables.counts, events.ts, events.key, events.codes, begin, width, *out[:3],
+                )  # fmt: skip
+        else:
+            return self._call_parts(events, begin, plain, width, out)
+        self.V[:, :, 0, 0] = slots[:, :size]
+        self.one[:, 0] = slots[:, size]
+        return status, begin, Rows(*(array[:rows] for array in out))
+
+    def _call_moving(self, events: Events, begin: int, moving: Moving) -> tuple[int, int, Rows]:
+        """Call the fast kernel for skip-till-next-match and contiguous."""
+        size = self.program.size
+        width = self.window.within if self.window.kind is WindowKind.TUMBLING else 0
+        out = self._room(len(events.ts) - begin + 1 if width else 1)
+        slots = np.zeros((self.keys, size + 3))
+        slots[:, :size] = self.V[:, :, 0, 0]
+        slots[:, size] = self.one[:, 0]
+        status, begin, rows = counting.count_moving(
+            slots, self.exponent[:, 0], self.opened, *moving, self.program.tables().counts,
+            events.ts, events.key, events.codes, begin, width, *out[:3],
+        )  # fmt: skip
+        self.V[:, :, 0, 0] = slots[:, :size]
+        self.one[:, 0] = slots[:, size]
+        return status, begin, Rows(*(array[:rows] for array in out))
+
+    def _call_parts(
+        self, events: Events, begin: int, plain: Plain, width: int, out: tuple[NDArray[Any], ...]
+    ) -> tuple[int, int, Rows]:
+        """Call the fast kernels for several aggregates; few of them fit into registers."""
+        tables, size = self.program.tables(), self.program.size
+        parts, mins = self.V.shape[2], self.M.shape[2]
+        few = parts <= counting.PARTS and mins <= counting.MINS
+        shape = (counting.PARTS, counting.MINS) if few else (parts, mins)
+        sums = np.zeros((self.keys, size + 2, shape[0]))
+        least = np.full((self.keys, size + 2, shape[1]), NO_VALUE, np.int64)
+        sums[:, :size, :parts] = self.V[:, :, :, 0]
+        sums[:, size, 0] = self.one[:, 0]
+        least[:, :size, :mins] = self.M[:, :, :, 0]
+        weights, values, wcol, xcol = events.weights, events.values, self.wcol, self.xcol
+        kernel, results = counting.aggregate_windows, out
+        if few:
+            # What adds nothing reads from the last row, of zeros or of no values.
+            last = len(weights) - 1, len(values) - 1
+            wcol = np.full((len(wcol), shape[0]), last[0])
+            wcol[:, :parts] = np.where(self.wcol >= 0, self.wcol, last[0])
+            xcol = np.full((len(xcol), shape[1]), last[1])
+            xcol[:, :mins] = np.where(self.xcol >= 0, self.xcol, last[1])
+            rows_room = len(out[0])
+            numbers = np.zeros((rows_room, shape[0]), WIDE)
+            results = (*out[:2], numbers, np.zeros((rows_room, shape[1]), np.int64))
+            kernel = counting.aggregate_few
+        status, begin, rows = kernel(
+            sums, least, self.exponent[:, 0], self.opened, plain.target, plain.source,
+            tables.counts, tables.variable, events.ts, events.key, events.codes, weights,
+            values, wcol, xcol, begin, width, *results,
+        )  # fmt: skip
+        self.V[:, :, :, 0] = sums[:, :size, :parts]
+        self.M[:, :, :, 0] = least[:, :size, :mins]
+        self.one[:, 0] = sums[:, size, 0]
+        key, window, numbers, found = (array[:rows] for array in results)
+        return status, begin, Rows(key, window, numbers[:, :parts], found[:, :mins])
+
+    def flush(self, until: int) -> list[Rows]:
+        """Close the windows of all keys that end by a time."""
+        if not self.keys:
+            return []
+        tables = self.program.tables()
+        unit, zero = self.dtype.type(1), self.dtype.type(0)
+        if not self.sliding:
+            width = self.window.within if self.window.kind is WindowKind.TUMBLING else 0
+            out = self._room(self.keys)
+            rows = linear.flush_linear(
+                tables, self.V, self.M, self.start, self.one, self.exponent, self.opened, until,
+                width, unit, zero, self.modulus, *out,
+            )  # fmt: skip
+            return [Rows(*(array[:rows] for array in out))]
+        found, first = [], 0
+        upto = until // self.window.pane
+        while first < self.keys:
+            out = self._room(max(ROWS_ROOM, 4 * self._panes + 8))
+            first, rows = panes.flush_panes(
+                tables.counts, self.V, self.M, self.start, self.one, self.exponent, self.opened,
+                self.dirty, self.block, first, upto, self.window.slide // self.window.pane,
+                self.program.start_size, unit, zero, self.modulus, *out,
+            )  # fmt: skip
+            found.append(Rows(*(array[:rows] for array in out)))
+        return found
+
+    @property
+    def _panes(self) -> int:
+        return self.window.within // self.window.pane
+
+    def rows_room(self) -> tuple[NDArray[Any], ...]:
+        """Return room for the rows of sliding windows."""
+        return self._room(max(ROWS_ROOM, 4 * self._panes + 8))
+
+    def _room(self, rows: int) -> tuple[NDArray[Any], ...]:
+        wide = RESIDUE if self.dtype == RESIDUE else WIDE
+        return (
+            np.zeros(rows, np.int64),
+            np.zeros(rows, np.int64),
+            np.zeros((rows, self.V.shape[2]), wide),
+            np.zeros((rows, self.M.shape[2]), np.int64),
+        )
+
+    def weights(self, weights: NDArray[Any]) -> NDArray[Any]:
+        """Return weights in the numbers of the run."""
+        return numbers_of(weights, self.dtype, int(self.modulus))
+
+    def fit(self, weights: NDArray[Any]) -> None:
+        """Turn to wide numbers if doubles would not hold what is to be added."""
+        if self.dtype == DOUBLE and not fit_doubles(weights):
+            self.widen()
+
+    def widen(self) -> None:
+        """Turn to wide numbers."""
+        assert self.dtype == DOUBLE, "wide numbers reach everywhere"
+        exponents = self.exponent[:, None, None, :].astype(np.float64)
+        self.V = wide_of(self.V, exponents)
+        self.one = np.ones((self.keys, self.lanes), WIDE)
+        self.exponent[:] = 0
+        self.dtype = WIDE
+
+
+def _longer(array: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
+    longer = np.full(size, fill, array.dtype)
+    longer[: len(array)] = array
+    return longer

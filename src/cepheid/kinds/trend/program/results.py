@@ -1,0 +1,271 @@
+"""Rows of kernels in, a result table out: partitions added up to groups, numbers as they leave.
+
+Numbers arrive wide, as a mantissa and a power of two, so sums over partitions, averages and
+logarithms are right at any magnitude; only a COUNT or SUM itself becomes infinite above 1.8e308.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cepheid.events.decimals import is_whole
+from cepheid.events.nanoseconds import type_of_times
+from cepheid.expressions.columns import NO_VALUE, KeyTable, values_of_keys
+from cepheid.expressions.evaluate import true_mask
+from cepheid.expressions.vectors import Vector, vector_of
+from cepheid.kernels.compose import add_rows
+from cepheid.kinds.trend.planning.accumulators import Extreme, Part
+from cepheid.kinds.trend.program.exact import exact_columns, exact_numbers
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.linear_state import Rows
+from cepheid.kinds.trend.program.wide import count_pairs, steps, to_double
+from cepheid.language import tree
+from cepheid.plans.plan import AggregateColumn, WindowKind
+
+Groups = tuple[NDArray[np.int64], list[Any]]
+"""The group of every key, and for every attribute the values of all groups."""
+
+
+def build_table(
+    job: Job,
+    rows: list[list[Rows]],
+    keys: KeyTable,
+    schema: pa.Schema,
+    groups: Groups | None = None,
+) -> pa.Table:
+    """Return the result table of the rows of complete windows.
+
+    Parameters
+    ----------
+    rows
+        For each program the rows of single partitions; every window is there with all partitions.
+    schema
+        The schema of the events: groups and extremes keep the types of their columns.
+    groups
+        What ``groups_of`` returns, if it is known.
+    """
+    kinds_of_numbers = 1 + len(job.moduli)
+    plain = rows[::kinds_of_numbers]
+    combine = len(plain) == 3 and job.plan.window.kind is not WindowKind.TRAILING
+    merged = _pairs(plain, job) if combine else _merge(plain[0], job)
+    group_of, values_of = groups_of(job, keys) if groups is None else groups
+    window, group, numbers, extremes = _add_up(merged, group_of)
+    columns: dict[str, Any] = {}
+    kinds = {field.name: field.type for field in schema}
+    for name, values in zip(job.plan.partition.group_by, values_of, strict=True):
+        mine = values.take(pa.array(group))
+        columns[name] = mine.cast(kinds[name]) if name in kinds else mine
+    columns |= _window_columns(job, window, schema)
+    aggregates = {
+        column.name: _aggregate(job, column, numbers, extremes, kinds)
+        for column in job.plan.output.aggregates
+    }
+    if job.plan.numbers is tree.Numbers.EXACT:
+        exact = exact_numbers(job, rows if combine else rows[:kinds_of_numbers], merged)
+        aggregates |= exact_columns(job, merged, group_of, exact, numbers, (window, group), columns)
+    for result in job.plan.output.columns:
+        if result.aggregate is not None:
+            source = next(a for a in job.plan.output.aggregates if a.name == result.aggregate)
+            columns[result.name] = (
+                _log2(job, source, numbers, aggregates[source.name])
+                if result.log2
+                else aggregates[result.aggregate]
+            )
+        elif result.attribute is not None:
+            columns[result.name] = columns[result.attribute]
+    table = pa.table(columns)
+    if job.plan.output.having is not None:
+        kept = _having(job, job.plan.output.having, aggregates, columns, len(table))
+        table = table.filter(pa.array(kept))
+    return table
+
+
+def _merge(rows: list[Rows], job: Job) -> Rows:
+    if rows:
+        return Rows(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
+    return Rows(
+        np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
+        np.zeros((0, len(job.parts)), np.complex128),
+        np.zeros((0, len(job.extremes)), np.int64),
+    )
+
+
+def _pairs(rows: list[list[Rows]], job: Job) -> Rows:
+    """Return the number of pairs of matches (§2.10)."""
+    p, q, both = (_merge(found, job) for found in rows)
+    place = {(int(k), int(w)): i for i, (k, w) in enumerate(zip(q.key, q.window, strict=True))}
+    common = {
+        (int(k), int(w)): i for i, (k, w) in enumerate(zip(both.key, both.window, strict=True))
+    }
+    kept, numbers = [], []
+    for i, name in enumerate(zip(p.key.tolist(), p.window.tolist(), strict=True)):
+        if name in place:
+            c = both.numbers[common[name], 0] if name in common else np.complex128(0)
+            columns = (p.numbers[i, :1], q.numbers[place[name], :1], np.array([c]))
+            pairs = count_pairs(*columns)[0]
+            if pairs.real > 0:
+                kept.append(i)
+                numbers.append([pairs])
+    return Rows(
+        p.key[kept],
+        p.window[kept],
+        np.array(numbers, np.complex128).reshape(-1, 1),
+        np.zeros((len(kept), 0), np.int64),
+    )
+
+
+def groups_of(job: Job, keys: KeyTable) -> Groups:
+    """Return the group of every key, and the values of every group, in the order of the values."""
+    places = [job.plan.partition.attributes.index(name) for name in job.plan.partition.group_by]
+    if not places or not len(keys):
+        return np.zeros(max(len(keys), 1), np.int64), [pa.array([]) for _ in places]
+    arrays = keys.arrays()
+    rank = first = np.zeros(len(keys), np.int64)
+    for place in places:
+        encoded = arrays[place].dictionary_encode()
+        order = np.asarray(pc.sort_indices(encoded.dictionary))
+        rank_of = np.empty(len(order), np.int64)
+        rank_of[order] = np.arange(len(order))
+        # Numbered anew for each attribute, so that they stay small.
+        both = rank * len(order) + rank_of[np.asarray(encoded.indices)]
+        _, first, rank = np.unique(both, return_index=True, return_inverse=True)
+    return rank, [arrays[place].take(pa.array(first)) for place in places]
+
+
+def _add_up(
+    rows: Rows, group_of: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
+    """Add the rows of one window and group, in the order of windows, groups and keys."""
+    group = group_of[rows.key] if len(rows.key) else rows.key
+    order = np.lexsort((rows.key, group, rows.window))
+    window, group = rows.window[order], group[order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (window[1:] != window[:-1]) | (group[1:] != group[:-1])
+    place = np.cumsum(new) - 1
+    count = int(new.sum())
+    numbers = np.zeros((count, rows.numbers.shape[1]), rows.numbers.dtype)
+    extremes = np.full((count, rows.values.shape[1]), NO_VALUE, np.int64)
+    add_rows(rows.numbers[order], rows.values[order], place, numbers, extremes, np.uint64(1))
+    return window[new], group[new], numbers, extremes
+
+
+def _window_columns(job: Job, window: NDArray[np.int64], schema: pa.Schema) -> dict[str, Any]:
+    plan = job.plan.window
+    if plan.kind is WindowKind.NONE:
+        return {}
+    if plan.kind is WindowKind.SLIDING:
+        end = window * plan.pane
+        start = end - plan.within
+    elif plan.kind is WindowKind.TRAILING:
+        start, end = window - plan.within, window
+    else:
+        start, end = window, window + plan.within
+    if plan.kind is WindowKind.COUNT:
+        return {"window_start": pa.array(start), "window_end": pa.array(end)}
+    return {
+        "window_start": times_of_windows(start, job, schema),
+        "window_end": times_of_windows(end, job, schema),
+    }
+
+
+def times_of_windows(values: NDArray[np.int64], job: Job, schema: pa.Schema) -> Any:
+    """Return times in the type of the time column."""
+    return time_array(values, job.plan.time, schema)
+
+
+def time_array(values: NDArray[np.int64], time: str, schema: pa.Schema) -> Any:
+    """Return times in the type of a column."""
+    kind = schema.field(time).type if time in schema.names else pa.int64()
+    return pa.array(values, type_of_times(kind))
+
+
+def _aggregate(
+    job: Job,
+    column: AggregateColumn,
+    numbers: NDArray[Any],
+    extremes: NDArray[np.int64],
+    kinds: dict[str, pa.DataType],
+) -> Any:
+    function = tree.AggregateFunction
+    if column.variable is None:
+        return pa.array(to_double(numbers[:, 0]))
+    if column.attribute is None:
+        return pa.array(to_double(numbers[:, job.parts.index(Part("bindings", column.variable))]))
+    if column.function in (function.MIN, function.MAX):
+        largest = column.function is function.MAX
+        place = job.extremes.index(Extreme(column.variable, column.attribute, largest))
+        return _extreme(
+            extremes[:, place], kinds.get(column.attribute, pa.float64()), largest=largest
+        )
+    total = numbers[:, job.parts.index(Part("sum", column.variable, column.attribute))]
+    values = numbers[:, job.parts.index(Part("values", column.variable, column.attribute))]
+    none = values.real == 0
+    if column.function is function.SUM:
+        return pa.array(to_double(total), mask=none)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.ldexp(total.real / values.real, steps(total.imag - values.imag))
+    return pa.array(mean, mask=none)
+
+
+def _extreme(keys: NDArray[np.int64], kind: pa.DataType, *, largest: bool) -> Any:
+    none = keys == NO_VALUE
+    double = pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and not is_whole(kind))
+    plain = values_of_keys(np.where(none, 0, keys), largest=largest, double=double)
+    array = pa.array(plain, mask=none)
+    if pa.types.is_timestamp(kind):
+        return array.cast(pa.timestamp("us", kind.tz))
+    if pa.types.is_date(kind):
+        return array.cast(pa.timestamp("us")).cast(pa.date32())
+    return array.cast(pa.duration("us")) if pa.types.is_duration(kind) else array
+
+
+def _log2(job: Job, column: AggregateColumn, numbers: NDArray[Any], values: Any) -> Any:
+    """Return the logarithm of an aggregate; of counts and sums before they can overflow (§5.4)."""
+    what = {"COUNT": "bindings", "SUM": "sum"}.get(column.function.value)
+    if what is None:
+        plain = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return pa.array(np.log2(plain), mask=plain <= 0)
+    part = Part(what, column.variable, column.attribute) if column.variable else Part("count")
+    wide = numbers[:, job.parts.index(part)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return pa.array(np.log2(wide.real) + wide.imag, mask=wide.real <= 0)
+
+
+def _having(
+    job: Job,
+    having: tree.Expression,
+    aggregates: dict[str, Any],
+    columns: dict[str, Any],
+    length: int,
+) -> NDArray[np.bool_]:
+    """Evaluate HAVING over result columns; an aggregate is found by what it is, not by its name."""
+    found = {
+        (a.function, a.variable, a.attribute): aggregates[a.name]
+        for a in job.plan.output.aggregates
+    }
+    placed: dict[str, Any] = {}
+
+    def as_column(node: tree.Node) -> tree.Node:
+        match node:
+            case tree.Aggregate(function=function, variable=variable, attribute=attribute):
+                names = [name.text if name else None for name in (variable, attribute)]
+                values = found[function, names[0], names[1]]
+            case tree.Word(text=text):
+                values = columns[text]
+            case _:
+                return node
+        label = tree.Name(span=node.span, text=f"{len(placed)}")
+        placed[label.text] = values
+        return tree.Attribute(span=node.span, variable=label, attribute=label)
+
+    def lookup(attribute: tree.Attribute) -> Vector:
+        return vector_of(placed[attribute.attribute.text])
+
+    return true_mask(tree.transform(having, as_column), lookup, length)

@@ -1,0 +1,138 @@
+"""A pattern query and a snapshot in, what of the history is replayed out, with the reason."""
+
+from __future__ import annotations
+
+from cepheid.kinds.trend.planning.contiguous import shape_of
+from cepheid.language import tree
+from cepheid.patterns.required import required_chain
+from cepheid.patterns.thresholds import thresholds_of
+from cepheid.plans.plan import TrendPlan, WindowKind
+from cepheid.store.candidates import Axis, SymbolSource
+from cepheid.store.chains import Chain, costs_of, fewest, find_symbol
+from cepheid.store.places import Places, in_order
+from cepheid.store.replay_intervals import (
+    NO_REACH,
+    Chains,
+    Reach,
+    chains_of,
+    common,
+    cover_windows,
+)
+from cepheid.store.replay_plan import (
+    Chosen,
+    ReplayPlan,
+    Window,
+    choose_replay,
+    full_replay,
+)
+from cepheid.store.row_plan import cover_rows
+from cepheid.store.selection import Picked
+from cepheid.store.snapshot import Cover, Snapshot
+
+
+def plan_replay(
+    snapshot: Snapshot, plan: TrendPlan, method: str = "auto", forced: Picked | None = None
+) -> ReplayPlan:
+    """Find out which part of a store a query must read.
+
+    Parameters
+    ----------
+    snapshot
+        The store.
+    plan
+        The query.
+    method
+        ``"auto"`` looks up what is worth it; ``"index"`` all that can be looked up, for tests and
+        measurements; ``"replay"`` nothing.
+    forced
+        Look up these symbols and no others, to compare plans.
+    """
+    if method == "replay":
+        return full_replay(snapshot, "a full replay is asked for")
+    chain = best_chain(snapshot, plan)
+    if chain is None:
+        why = "no variable that every match binds has a condition that an index can answer"
+        return full_replay(snapshot, why)
+    counted = plan.window.kind is WindowKind.COUNT
+    window = _window(snapshot, plan)
+    found = choose_replay(
+        snapshot,
+        chain,
+        lambda chosen: _cover(snapshot, plan, chain, chosen),
+        window,
+        method,
+        forced,
+    )
+    if counted and found.cover is not None and len(found.cover.begins):
+        return full_replay(snapshot, "windows counted in events begin where the stream begins")
+    return found
+
+
+TRAILING_WEIGHT = 3.0
+"""How much longer an event runs if every event ends a window."""
+
+
+def _window(snapshot: Snapshot, plan: TrendPlan) -> Window:
+    """Return what the cost depends on: an event is run for every window and state."""
+    columns = len(snapshot.manifest.schema if plan.columns is None else plan.columns)
+    within, slide = plan.window.within, plan.window.slide
+    windows = max(1.0, within / slide) if slide else TRAILING_WEIGHT
+    states = sum(len(template.states) for template in plan.patterns)
+    weight = windows * max(1.0, states / 2)
+    if plan.window.kind is WindowKind.COUNT:
+        within = slide = 0
+    return Window(within, slide, columns, weight=weight)
+
+
+def best_chain(snapshot: Snapshot, plan: TrendPlan) -> Chain | None:
+    """Return the chain of the pattern that finds the fewest events; AND needs both patterns."""
+    thresholds = thresholds_of(plan)
+    best: Chain | None = None
+    for template in plan.patterns:
+        sources = {name: SymbolSource(snapshot, thresholds[name]) for name in template.variables()}
+        sources = {name: source for name, source in sources.items() if source.usable}
+        found = {name: source.counts() for name, source in sources.items()}
+        few = {name: float(counts[-1].candidates) for name, counts in found.items()}
+        symbols = required_chain(template, few)
+        if not symbols:
+            continue
+        chain = Chain(symbols, sources, [costs_of(s, found) for s in symbols])
+        if best is None or fewest(chain) < fewest(best):
+            best = chain
+    return best
+
+
+def _cover(snapshot: Snapshot, plan: TrendPlan, chain: Chain, chosen: Chosen) -> Cover:
+    """Return the cover of some symbols, each looked up in so many indexes."""
+    symbols = [chain.symbols[place] for place, _ in chosen]
+    found = [find_symbol(chain, place, depth) for place, depth in chosen]
+    reach = NO_REACH
+    if len(plan.patterns) == 1:
+        reach = Reach(
+            found[0] if symbols[0].first else None,
+            found[-1] if symbols[-1].last else None,
+        )
+    strict = plan.ties is tree.Ties.STRICT
+    cover = cover_windows(chains_of(found, strict=strict), plan.window, reach)
+    beside = _cover_adjacent(snapshot, plan, chain, chosen)
+    return cover if beside is None else common(cover, beside)
+
+
+def _cover_adjacent(
+    snapshot: Snapshot, plan: TrendPlan, chain: Chain, chosen: Chosen
+) -> Cover | None:
+    """Return the windows of contiguous matches, by how many events their symbols are apart.
+
+    Events must have one order: those of equal time would else not break a match.
+    """
+    keys = plan.partition
+    placed = plan.semantics is tree.Semantics.CONTIGUOUS and plan.ties is tree.Ties.ARRIVAL
+    placed &= not (plan.tiebreak or keys.attributes or keys.partial) and len(plan.patterns) == 1
+    if not placed or not in_order(snapshot):
+        return None
+    shape = shape_of(plan.patterns[0], [chain.symbols[place].variables for place, _ in chosen])
+    if shape is None:
+        return None
+    rows = [find_symbol(chain, place, depth, Axis.ROWS) for place, depth in chosen]
+    begins, ends = Places.of(snapshot).times(cover_rows(rows, shape))
+    return cover_windows(Chains(begins, ends - 1), plan.window)

@@ -1,0 +1,129 @@
+"""Trends as step functions: rows of windows that close, or matches that are complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from cepheid.jobs.local_jobs import LOOK_BACK_ROWS
+from cepheid.jobs.microbatch import Size
+from cepheid.jobs.ordering import STEP_ROWS
+from cepheid.jobs.steps import check_rows
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.partials import RowsOfRuns
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows.key_expiry import forget_idle_keys
+from cepheid.kinds.trend.windows.list_step import (
+    advance_matches,
+    empty_matches,
+    finish_matches,
+    step_matches,
+)
+from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
+from cepheid.kinds.trend.windows.step import PartitionState, advance, finish, step
+from cepheid.plans.plan import TrendPlan
+
+Stepped = tuple[PartitionState, pa.Table]
+
+
+class TrendSteps(NamedTuple):
+    """Aggregates of trends over events of a schema."""
+
+    job: Job
+    schema: pa.Schema
+
+    @property
+    def plan(self) -> TrendPlan:
+        """Give the plan."""
+        return self.job.plan
+
+    @property
+    def batch_rows(self) -> int:
+        """Give how many events one step takes."""
+        return LOOK_BACK_ROWS if self.job.looks_back else STEP_ROWS
+
+    def start(self) -> PartitionState:
+        """Make the state before the first event."""
+        return PartitionState(self.job)
+
+    def step(self, state: PartitionState, events: pa.Table) -> Stepped:
+        """Take events; give the rows of windows that they close."""
+        return self._table(*step(self.job, state, events))
+
+    def advance(self, state: PartitionState, until: int) -> Stepped:
+        """Close the windows that end by a time."""
+        return self._table(*advance(self.job, state, until))
+
+    def finish(self, state: PartitionState) -> Stepped:
+        """Close all windows."""
+        return self._table(*finish(self.job, state))
+
+    def _table(self, state: PartitionState, rows: RowsOfRuns) -> Stepped:
+        return state, build_table(self.job, rows, state.keys, self.schema)
+
+    def forget(self, state: PartitionState, until: int) -> PartitionState:
+        """Drop keys whose windows have closed."""
+        return forget_idle_keys(self.job, state, until)
+
+    def nothing(self) -> pa.Table:
+        """Give a result without rows."""
+        rows: RowsOfRuns = [[] for _ in range(self.job.outputs)]
+        return build_table(self.job, rows, self.start().keys, self.schema).slice(0, 0)
+
+    def read(self, data: bytes) -> PartitionState:
+        """Read a state; E524 if it belongs to another query."""
+        return state_from_bytes(self.job, data)
+
+    def write(self, state: PartitionState) -> bytes:
+        """Write a state as bytes."""
+        return state_to_bytes(self.job, state)
+
+    def size(self, state: PartitionState) -> Size:
+        """Count the partitions, which have a window each."""
+        return Size(len(state.keys), len(state.keys))
+
+
+class MatchSteps(TrendSteps):
+    """Matches of events, one by one, over events of a schema."""
+
+    @property
+    def batch_rows(self) -> int:
+        """Give how many events one step takes."""
+        return LOOK_BACK_ROWS
+
+    def step(self, state: PartitionState, events: pa.Table) -> Stepped:
+        """Take events; give the matches that are complete."""
+        return self._counted(state.listed, *step_matches(self.job, state, events))
+
+    def advance(self, state: PartitionState, until: int) -> Stepped:
+        """Give the matches that waited for a time to pass."""
+        return self._counted(state.listed, *advance_matches(self.job, state, until))
+
+    def finish(self, state: PartitionState) -> Stepped:
+        """Give the matches that waited for the end of the stream."""
+        return self._counted(state.listed, *finish_matches(self.job, state))
+
+    def _counted(self, before: int, state: PartitionState, tables: Iterable[pa.Table]) -> Stepped:
+        """Collect matches; a table counts its own when it is read.
+
+        Raises
+        ------
+        DataError
+            E513 if there are too many for one micro-batch.
+        """
+        found = [self.nothing()]
+        for table in tables:
+            check_rows(state.listed - before)
+            found.append(table)
+        return state, pa.concat_tables(found)
+
+    def nothing(self) -> pa.Table:
+        """Give a result without rows."""
+        return empty_matches(self.job, self.schema)
+
+
+def steps_of(job: Job, schema: pa.Schema) -> TrendSteps:
+    """Make the step function of a pattern of events."""
+    return MatchSteps(job, schema) if job.plan.lists_matches else TrendSteps(job, schema)

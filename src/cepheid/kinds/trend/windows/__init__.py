@@ -1,0 +1,1 @@
+"""The steps of a query: events in, rows of windows that close or matches out."""

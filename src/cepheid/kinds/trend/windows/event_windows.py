@@ -1,0 +1,231 @@
+"""Windows that keep their events: the time up to now, and windows counted in events.
+
+The state of such a query is the events that some later window may need, as they came. Each step
+takes them together with the new ones, partition by partition. ``WITHIN w`` uses two stacks per
+partition (``kernels/trailing.py``); windows counted in events run one by one, each on its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.events.temporal import FOREVER
+from cepheid.expressions.columns import EventArrays
+from cepheid.kernels import trailing
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.linear_state import SEMANTICS_CODES, Events, LinearRun, Rows
+from cepheid.kinds.trend.program.program import Program
+from cepheid.kinds.trend.program.wide import count_pairs, numbers_of, to_double
+from cepheid.plans.plan import WindowKind, WindowPlan
+
+
+class Changes(NamedTuple):
+    """What a partition counts from a time on: its number, when, why, and the aggregates.
+
+    ``ended`` counts the matches that end, or that leave with their first events.
+    """
+
+    key: NDArray[Any]
+    time: NDArray[Any]
+    kind: NDArray[Any]
+    ended: NDArray[Any]
+    numbers: NDArray[Any]
+    values: NDArray[Any]
+
+
+def trailing_changes(
+    job: Job,
+    program: Program,
+    events: Events,
+    fresh: int,
+    until: int,
+    *,
+    expiries: bool,
+    modulus: int = 0,
+) -> Changes:
+    """Return the changes of every partition from ``fresh`` to ``until``.
+
+    ``events`` are sorted by key, then time. Expiries are reported where a group adds up several
+    partitions, or where the query asks for them.
+    """
+    wcol, xcol = job.columns_of(program)
+    tables = program.tables()
+    parts, mins = len(job.parts), len(job.extremes)
+    kind_of_number: Any = np.uint64 if modulus else np.complex128
+    weights = numbers_of(events.weights, np.dtype(kind_of_number), modulus)
+    codes = events.codes.astype(np.int32, copy=False)
+    letters = program.letters_of_codes()[codes]
+    found: list[Changes] = []
+    for first, last in _segments(events.key):
+        times = events.ts[first:last]
+        together = np.concatenate([[True], times[1:] != times[:-1]])
+        if not events.grouped:
+            together[:] = True
+        at = np.append(np.flatnonzero(together), len(times)).astype(np.int64)
+        room = 2 * len(at) + 2
+        out = (
+            np.zeros(room, np.int64),
+            np.zeros(room, np.int8),
+            np.zeros(room, kind_of_number),
+            np.zeros((room, parts), kind_of_number),
+            np.zeros((room, mins), np.int64),
+        )
+        rows = trailing.aggregate_trailing(
+            tables, times, codes[first:last], letters[first:last],
+            weights[:, first:last], events.values[:, first:last], wcol, xcol, at, fresh,
+            job.plan.window.within, until, expiries, SEMANTICS_CODES[program.semantics],
+            program.start_size, kind_of_number(1), kind_of_number(0), np.uint64(modulus),
+            program.size, parts, mins, *out,
+        )  # fmt: skip
+        key = np.full(rows, events.key[first], np.int64)
+        found.append(Changes(key, *(array[:rows] for array in out)))
+    if found:
+        return Changes(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    empty = np.zeros(0, np.int64)
+    numbers = np.zeros((0, parts), kind_of_number)
+    ended = np.zeros(0, kind_of_number)
+    return Changes(
+        empty, empty, np.zeros(0, np.int8), ended, numbers, np.zeros((0, mins), np.int64)
+    )
+
+
+def pair_changes(p: Changes, q: Changes, both: Changes, *, modulus: int = 0) -> Changes:
+    """Return how the pairs of ``P AND Q`` change; a pair ends with its later match (§2.10).
+
+    The three sides saw the same events, so their rows belong together one by one.
+    """
+    pairs = count_pairs(p.numbers[:, 0], q.numbers[:, 0], both.numbers[:, 0], modulus=modulus)
+    changes = p._replace(numbers=pairs[:, None])
+    return changes if modulus else changes._replace(kind=_kinds_of_pairs(p, q, both, pairs))
+
+
+def _kinds_of_pairs(p: Changes, q: Changes, both: Changes, pairs: NDArray[Any]) -> NDArray[np.int8]:
+    """Return whether pairs end (§6.3), or leave or come by what leaves (§6.4)."""
+    left = p.kind & trailing.LEFT != 0
+    counts = [to_double(side.numbers[:, 0]) for side in (p, q)]
+    # Matches leave from among those of the row before; a key's first row is never of that kind.
+    there = [np.where(left, np.roll(count, 1), count) for count in counts]
+    first, second, common = (to_double(side.ended) for side in (p, q, both))
+    changed = np.zeros(len(left), np.bool_)
+    for ended, others in ((first, there[1]), (second, there[0])):
+        # A match that ends or leaves takes part in a pair with any other one of the other side.
+        alone = (common == 1) & (ended == 1)
+        changed |= (ended > 0) & ((others > 1) | ((others == 1) & ~alone))
+    # Matches that a leading NOT rejected until now come without any that leaves.
+    changed |= left & ((p.kind | q.kind) & trailing.EXPIRED != 0) & (pairs != np.roll(pairs, 1))
+    return np.where(changed, np.where(left, trailing.EXPIRED, trailing.ENDED), 0).astype(np.int8)
+
+
+def report_changes(
+    job: Job, changes: Changes, group_of: NDArray[np.int64], fresh: int, modulus: int = 0
+) -> list[Rows]:
+    """Return one row per group and time that asks for one; its key is one of the group's."""
+    if not len(changes.key):
+        return []
+    wanted = trailing.ENDED | (trailing.EXPIRED if job.plan.window.emit_on_expiry else 0)
+    group = group_of[changes.key]
+    order = np.lexsort((changes.key, changes.time, group))
+    sorted_changes = Changes(*(column[order] for column in changes))
+    found = []
+    for first, last in _segments(group[order]):
+        part = Changes(*(column[first:last] for column in sorted_changes))
+        members, slot = np.unique(part.key, return_inverse=True)
+        out = (
+            np.zeros(len(slot), np.int64),
+            np.zeros_like(part.numbers),
+            np.zeros_like(part.values),
+        )
+        rows = trailing.add_up_partitions(
+            slot, part.time, part.kind, part.numbers, part.values, len(members), wanted, fresh,
+            np.uint64(modulus), *out,
+        )  # fmt: skip
+        key = np.full(rows, members[0], np.int64)
+        found.append(Rows(key, *(array[:rows] for array in out)))
+    return found
+
+
+def _segments(key: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return where the events of each key begin and end."""
+    starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if len(key) else key
+    ends = np.append(starts[1:], len(key))
+    return list(zip(starts.tolist(), ends.tolist(), strict=False)) if len(key) else []
+
+
+class CountWindows(NamedTuple):
+    """The windows of a step: for each its key and number, and the rows of its events."""
+
+    key: NDArray[np.int64]
+    start: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    owner: NDArray[np.int64]
+
+
+def count_windows(
+    key: NDArray[np.int64], base: NDArray[np.int64], window: WindowPlan, *, last: bool
+) -> tuple[CountWindows, NDArray[np.int64]]:
+    """Cut the events of each partition into windows; return them and the new numbers to begin with.
+
+    Parameters
+    ----------
+    key
+        The keys of the events, sorted; events of a key in their order.
+    base
+        (keys,) the number that the first kept event of a key has.
+    last
+        Whether the stream has ended, so that windows that are not full count too.
+    """
+    size, slide = window.within, window.slide
+    keys: list[int] = []
+    starts: list[int] = []
+    rows: list[NDArray[np.int64]] = []
+    owners: list[NDArray[np.int64]] = []
+    begins = base.copy()
+    for first, end in _segments(key):
+        k = int(key[first])
+        total = int(base[k]) + end - first
+        number = -(-int(base[k]) // slide) * slide
+        while number + size <= total or (last and number < total):
+            begin = first + number - int(base[k])
+            stop = min(begin + size, end)
+            owners.append(np.full(stop - begin, len(keys), np.int64))
+            rows.append(np.arange(begin, stop))
+            keys.append(k)
+            starts.append(number)
+            number += slide
+        begins[k] = min(number, total)
+    nothing = [np.zeros(0, np.int64)]
+    windows = CountWindows(
+        np.array(keys, np.int64),
+        np.array(starts, np.int64),
+        np.concatenate(rows or nothing),
+        np.concatenate(owners or nothing),
+    )
+    return windows, begins
+
+
+def run_count_windows(
+    job: Job, program: Program, windows: CountWindows, events: Events, modulus: int = 0
+) -> list[Rows]:
+    """Run every window as a partition of its own; O(windows x their events)."""
+    if not len(windows.key):
+        return []
+    whole = WindowPlan(WindowKind.NONE)
+    run = LinearRun(program, whole, job.columns_of(program), modulus)
+    run.grow(len(windows.key))
+    run.feed(events)
+    found = run.flush(FOREVER)
+    return [Rows(windows.key[r.key], windows.start[r.key], r.numbers, r.values) for r in found]
+
+
+def join(first: EventArrays, second: EventArrays) -> EventArrays:
+    """Return the events of both, in this order."""
+    columns = zip(first, second, strict=True)
+    return EventArrays(*(np.concatenate(pair, axis=-1) for pair in columns))
+
+
+def sorted_by_key(arrays: EventArrays) -> EventArrays:
+    """Return events partition by partition, each in its order."""
+    return arrays.take(np.argsort(arrays.key, kind="stable"))

@@ -1,0 +1,69 @@
+"""Keys whose windows are all closed are forgotten, so that ever new keys take no more room.
+
+A key that comes again gets a new number. Only windows counted in events remember their keys for
+ever, since they count from the first event of a key.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.expressions.columns import KeyTable
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.linear_state import LinearRun
+from cepheid.kinds.trend.windows.step import PartitionState
+from cepheid.plans.plan import WindowKind
+
+
+def forget_idle_keys(job: Job, state: PartitionState, until: int) -> PartitionState:
+    """Return a state without the keys that no open window needs; ``advance`` went up to ``until``.
+
+    Rows that were given out name keys by their old numbers: turn them into results first.
+    """
+    kind = job.plan.window.kind
+    if not state.keys.names or kind in (WindowKind.COUNT, WindowKind.NONE):
+        return state
+    state = state.copy()
+    if job.looks_back:
+        # Events are kept as they came, and numbered in every step.
+        state.keys = KeyTable(state.keys.names)
+        return state
+    busy = busy_keys(job, state, until, len(state.keys))
+    if busy.all():
+        return state
+    kept = np.flatnonzero(busy)
+    new = np.full(len(busy), -1, np.int64)
+    new[kept] = np.arange(len(kept))
+    state.keys = state.keys.take(kept)
+    if state.kept is not None:
+        state.kept = state.kept._replace(key=new[state.kept.key])
+    for run in state.runs:
+        run.keep(kept)
+    return state
+
+
+def busy_keys(job: Job, state: PartitionState, until: int, count: int) -> NDArray[np.bool_]:
+    """Return which keys an open window needs, of a query that keeps numbers and not events."""
+    busy = np.zeros(count, np.bool_)
+    if job.plan.window.kind is WindowKind.TRAILING:
+        if state.kept is not None:
+            busy[state.kept.key] = True
+        return busy
+    for run in state.runs:
+        busy |= _busy(run, until, count)
+    return busy
+
+
+def _busy(run: LinearRun, until: int, count: int) -> NDArray[np.bool_]:
+    """Return which keys have an open window with events; keys without room have none."""
+    busy = np.zeros(count, np.bool_)
+    known = min(count, run.keys)
+    if not known:
+        return busy
+    if run.sliding:
+        begun, tail = run.block[7], run.block[11]
+        busy[:known] = (run.dirty | begun | tail.any(axis=1))[:known]
+    else:
+        busy[:known] = (run.opened + run.window.within > until)[:known]
+    return busy

@@ -1,0 +1,159 @@
+"""The step of queries that list matches: events in, tables of matches out, made as they are read.
+
+    step_matches(job, state, batch)     ->  (state, tables)
+    advance_matches(job, state, until)  ->  (state, tables of what waited for a time to pass)
+    finish_matches(job, state)          ->  (state, tables of what the end of the stream brings)
+
+Tables are to be read before the next step: they count the matches, for their numbers and for LIMIT.
+Cutting a stream into other batches gives the same rows in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.expressions.columns import Columns
+from cepheid.jobs.owned import EVERYTHING, Owned
+from cepheid.kinds.trend.listing.enumerate import Found, Lister
+from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.windows.earlier_windows import EarlierWindows
+from cepheid.kinds.trend.windows.match_tables import build_matches
+from cepheid.kinds.trend.windows.match_windows import Stretch, find_stretches
+from cepheid.kinds.trend.windows.step import PartitionState, admit
+from cepheid.patterns.segments import Segments
+from cepheid.plans.plan import WindowKind
+
+Tables = Iterator[pa.Table]
+
+
+def step_matches(
+    job: Job, state: PartitionState, batch: pa.Table, owned: Owned = EVERYTHING
+) -> tuple[PartitionState, Tables]:
+    """Process a batch; return the new state and the matches that are complete.
+
+    Raises
+    ------
+    DataError
+        E505 and E506 if a column is missing or unfit, E509 if the batch is not in order.
+    """
+    state = state.copy()
+    if is_enough(job, state):
+        return state, iter(())
+    ready = admit(job, state, batch)
+    if ready is None:
+        return state, iter(())
+    return state, _list(job, state, find_stretches(job, state, ready, state.last), owned)
+
+
+def advance_matches(job: Job, state: PartitionState, until: int) -> tuple[PartitionState, Tables]:
+    """Return the matches that are complete at a time, before which no event comes any more.
+
+    All events so far are earlier than ``until``.
+    """
+    state = state.copy()
+    waiting, state.held = state.held, None
+    state.last = until
+    if waiting is None and state.events is not None:
+        waiting = state.events.slice(0, 0)
+    if waiting is None or is_enough(job, state):
+        return state, iter(())
+    return state, _list(job, state, find_stretches(job, state, waiting, until), EVERYTHING)
+
+
+def finish_matches(
+    job: Job, state: PartitionState, batch: pa.Table | None = None, owned: Owned = EVERYTHING
+) -> tuple[PartitionState, Tables]:
+    """Return the matches that wait for the end of the stream.
+
+    ``batch`` are the last events, where they are known to be the last: one step less.
+    """
+    state = state.copy()
+    if is_enough(job, state):
+        return state, iter(())
+    waiting = [] if batch is None else [admit(job, state, batch)]
+    known = [table for table in (*waiting, state.held) if table is not None]
+    if not known and state.events is not None:
+        known = [state.events.slice(0, 0)]
+    if not known:
+        return state, iter(())
+    rest = pa.concat_tables(known)
+    return state, _list(job, state, find_stretches(job, state, rest, None), owned)
+
+
+def is_enough(job: Job, state: PartitionState) -> bool:
+    """Return whether LIMIT says that no more matches are wanted."""
+    limit = job.plan.output.limit
+    return limit is not None and state.listed >= limit
+
+
+def empty_matches(job: Job, schema: pa.Schema) -> pa.Table:
+    """Return the table of no matches, for its schema."""
+    table = schema.empty_table()
+    if job.plan.columns is not None:
+        table = table.select([name for name in table.column_names if job.reads(name)])
+    none = np.zeros(0, np.int64)
+    nothing = Found(none, none, np.zeros(1, np.int64), none, none.astype(np.int8))
+    return build_matches(job, nothing, none, Columns(table), 1)
+
+
+def _list(job: Job, state: PartitionState, stretches: Iterable[Stretch], owned: Owned) -> Tables:
+    limit = job.plan.output.limit
+    for stretch in stretches:
+        columns = stretch.question.columns
+        lister = _lister(job, stretch, owned)
+        starts = stretch.start(lister.segments)
+        for found in _judged(job, stretch, lister):
+            kept = found if limit is None else found.head(min(limit - state.listed, len(found)))
+            if len(kept):
+                first = state.listed + 1
+                state.listed += len(kept)
+                yield build_matches(job, kept, starts[kept.last], columns, first)
+            if is_enough(job, state):
+                return
+
+
+def _lister(job: Job, stretch: Stretch, owned: Owned) -> Lister:
+    (template,) = job.templates
+
+    def wanted(segments: Segments) -> NDArray[np.bool_]:
+        """Leave out rows that end matches of others, so that these are not even built."""
+        rows = stretch.wanted(segments)
+        if owned == EVERYTHING:
+            return rows
+        place = stretch.start(segments)
+        if job.plan.window.kind is WindowKind.TRAILING:
+            place = place + job.plan.window.within
+        if owned.begin is not None:
+            rows = rows & (place >= owned.begin)
+        return rows if owned.end is None else rows & (place < owned.end)
+
+    # Matches of earlier windows are found again by their path, which roles would make ambiguous.
+    judges = () if stretch.earlier else job.plan.globals
+    return Lister(
+        stretch.question, template, stretch.segments, stretch.bound, wanted, stretch.turn, judges
+    )
+
+
+def _judged(job: Job, stretch: Stretch, lister: Lister) -> Iterator[Found]:
+    """Yield the matches of a stretch that no window before has had and global predicates keep."""
+    window = job.plan.window
+    judges = job.plan.globals if stretch.earlier else lister.rest
+    # With predicates nobody knows how many matches are needed.
+    most = None if judges or stretch.earlier else job.plan.output.limit
+    earlier = None
+    if stretch.earlier:
+        step = window.slide if window.kind is WindowKind.COUNT else 1
+        earlier = EarlierWindows(lister, stretch.earlier, step)
+    dropped = 0
+    for batch in lister.batches(most):
+        found = batch if earlier is None else earlier.drop_repeated(batch)
+        kept = keep_matches(judges, stretch.question.columns, job.variables, found)
+        # Who gets matches can stop; who gets none would wait for ever.
+        dropped = 0 if len(kept) else dropped + len(batch)
+        check_built(dropped)
+        yield kept

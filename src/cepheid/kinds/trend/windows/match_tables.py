@@ -1,0 +1,106 @@
+"""Matches as arrays in, Arrow tables out: one row a match (§7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.expressions.columns import Columns
+from cepheid.kinds.trend.listing.enumerate import Found
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.results import times_of_windows
+from cepheid.plans.plan import OutputKind, ResultColumn, WindowKind
+
+MATCH_ID = "match_id"
+EVENTS = "events"
+VARIABLE = "variable"
+
+
+def build_matches(
+    job: Job, found: Found, starts: NDArray[np.int64], columns: Columns, first_id: int
+) -> pa.Table:
+    """Return the rows of some matches.
+
+    Parameters
+    ----------
+    starts
+        Where the window of each match begins.
+    first_id
+        The number of the first match.
+    """
+    plan = job.plan
+    rows: dict[str, Any] = {}
+    listing = plan.output.kind is OutputKind.MATCHES
+    if listing:
+        rows[MATCH_ID] = pa.array(np.arange(first_id, first_id + len(found), dtype=np.int64))
+    leading = found.rows[found.ptr[:-1]]
+    for name in plan.partition.group_by:
+        rows[name] = _take(columns, name, leading)
+    rows |= _window_columns(job, starts, columns.batch.schema)
+    if listing:
+        rows[EVENTS] = _events(job, found, columns)
+    for column in plan.output.columns:
+        if column.variable is None:
+            assert column.attribute is not None, "only attributes are listed"
+            rows[column.name] = _take(columns, column.attribute, leading)
+        else:
+            rows[column.name] = _attribute(job, column, found, columns)
+    return pa.table(rows)
+
+
+def _take(columns: Columns, name: str, rows: Any) -> Any:
+    taken: Any = columns.arrow(name).take(pa.array(rows))
+    array = taken.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        return array.chunk(0) if array.num_chunks else pa.array([], array.type)
+    return array
+
+
+def _lists(ptr: NDArray[np.int64], values: Any) -> Any:
+    """Return lists of values; match n has those from ptr[n] to ptr[n + 1]."""
+    offsets: Any = pa.array(ptr.astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, values)
+
+
+def _window_columns(
+    job: Job, starts: NDArray[np.int64], schema: pa.Schema
+) -> dict[str, pa.Array[Any]]:
+    window = job.plan.window
+    if window.kind is WindowKind.NONE:
+        return {}
+    both = {"window_start": starts, "window_end": starts + window.within}
+    if window.kind is WindowKind.COUNT:
+        return {name: pa.array(values) for name, values in both.items()}
+    return {name: times_of_windows(values, job, schema) for name, values in both.items()}
+
+
+def _events(job: Job, found: Found, columns: Columns) -> Any:
+    """Return the events of matches: lists of structures with the variable first, then the time."""
+    names: Any = pa.array(job.variables, pa.string())
+    fields: dict[str, Any] = {VARIABLE: names.take(pa.array(found.variables))}
+    time = job.plan.time
+    ordered = [time, *(name for name in columns.batch.column_names if name != time)]
+    for name in ordered:
+        # A column of this name makes way for what binds the event.
+        label = f"event_{name}" if name == VARIABLE else name
+        fields[label] = _take(columns, name, found.rows)
+    bound: Any = pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
+    return _lists(found.ptr, bound)
+
+
+def _attribute(job: Job, column: ResultColumn, found: Found, columns: Columns) -> Any:
+    """Return an attribute of a variable: its value, or the list of values (§7.3)."""
+    assert column.variable is not None
+    assert column.attribute is not None
+    mine = np.flatnonzero(found.variables == job.variables.index(column.variable))
+    owner = found.owner[mine]
+    if column.repeated:
+        counts = np.bincount(owner, minlength=len(found))
+        ptr = np.concatenate([[0], np.cumsum(counts)])
+        return _lists(ptr, _take(columns, column.attribute, found.rows[mine]))
+    rows = np.full(len(found), -1, np.int64)
+    rows[owner] = found.rows[mine]
+    return _take(columns, column.attribute, pa.array(rows, mask=rows < 0))

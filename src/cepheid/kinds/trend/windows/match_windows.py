@@ -1,0 +1,324 @@
+"""Events in, segments with what may end a match out: where matches are looked for, and when.
+
+Mostly a window is no more than a bound on the first event of a match, given its last one: the
+earliest window that holds the last event also holds the match, or none does. So a partition is one
+segment, windows or not, and a match leaves as soon as its last event is there (``find_at_once``).
+
+Negation at the start or end of a window makes a match depend on the window: then every window is a
+segment of its own, and is listed when it is closed (``find_closed``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.events.temporal import FOREVER
+from cepheid.expressions.columns import Columns, read_times
+from cepheid.kinds.trend.listing.enumerate import Places
+from cepheid.kinds.trend.look_back.evaluate import Question
+from cepheid.kinds.trend.planning.needs import judged_by_window
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.windows.event_windows import count_windows
+from cepheid.kinds.trend.windows.open_windows import ask, closing, needed
+from cepheid.patterns.segments import (
+    EXPANDED_ROWS,
+    Segments,
+    distinct_segments,
+    distinct_windows,
+    gather_segments,
+    search_within,
+    trailing_segments,
+    tumbling_segments,
+)
+from cepheid.plans.plan import WindowKind, WindowPlan
+
+if TYPE_CHECKING:
+    from cepheid.kinds.trend.windows.step import PartitionState
+
+
+CHUNKS_MAX = 16
+"""Events of more batches are put together, as rows are looked up in chunks again and again."""
+
+
+class Stretch(NamedTuple):
+    """Segments, and for their rows: where windows begin, and which rows end matches to be listed.
+
+    ``start`` gives the start of the window that reports a match, by its last event. With
+    ``earlier`` windows, a match is dropped that one of so many windows before has had.
+    """
+
+    question: Question
+    segments: Segments
+    bound: Places
+    wanted: Places
+    turn: Places
+    start: Places
+    earlier: int = 0
+
+
+def find_stretches(
+    job: Job, state: PartitionState, batch: pa.Table, until: int | None
+) -> Iterable[Stretch]:
+    """Take in events and return where to look for matches; ``until`` is None at the end.
+
+    The state is changed at once; what is returned may be used up later.
+    """
+    fresh = 0 if state.events is None else len(state.events)
+    table = needed(job, state, batch)
+    if state.events is not None:
+        table = pa.concat_tables([state.events, table])
+    if len(table) and table.column(0).num_chunks > CHUNKS_MAX:
+        table = table.combine_chunks()
+    state.events = table
+    if not len(table):
+        return ()
+    if judged_by_window(job.plan):
+        return _find_closed(job, state, table, until)
+    return _find_at_once(job, state, table, fresh, until)
+
+
+# ---------------------------------------------------------------------------------------
+# Matches that leave with their last event
+
+
+def _find_at_once(
+    job: Job, state: PartitionState, table: pa.Table, fresh: int, until: int | None
+) -> list[Stretch]:
+    window = job.plan.window
+    question = ask(job, state, table)
+    key, ts = question.arrays.key, question.arrays.ts
+    stamp = ts
+    if window.kind is WindowKind.COUNT:
+        _grow_base(state)
+        stamp = state.base[0][key] + _numbers_in_key(key)
+    low = _least_stamp(job, stamp)
+    if until is not None and window.kind is not WindowKind.NONE:
+        _forget_events(job, state, table, key, stamp, until)
+    if not (question.arrays.bits[fresh:] & _ending_bits(job)).any():
+        return []
+    start = low - 1 if window.kind is WindowKind.TRAILING else low
+
+    def bound(segments: Segments) -> NDArray[np.int64]:
+        begin = _begins(segments)
+        if window.kind is WindowKind.NONE:
+            return begin
+        rows = segments.rows
+        return search_within(stamp[rows], begin, np.arange(1, len(rows) + 1), low[rows] - 1)
+
+    segments = tumbling_segments(key, ts, question.arrays.bits, 0)
+    return [
+        Stretch(
+            question, segments, bound,
+            lambda segments: segments.rows >= fresh,
+            lambda segments: np.zeros(len(segments.key), np.int64),
+            lambda segments: start[segments.rows],
+        )
+    ]  # fmt: skip
+
+
+def _ending_bits(job: Job) -> int:
+    """Return the variables that can end a match, as bits."""
+    states = [t.states[final.state] for t in job.templates for final in t.finals]
+    return sum(1 << job.variables.index(name) for name in {state.variable for state in states})
+
+
+def _forget_events(
+    job: Job, state: PartitionState, table: pa.Table, key: NDArray[np.int64],
+    stamp: NDArray[np.int64], until: int,
+) -> None:  # fmt: skip
+    """Keep the events of windows that events to come can lie in."""
+    if job.plan.window.kind is WindowKind.COUNT:
+        counts = state.base[0] + np.bincount(key, minlength=len(state.keys))
+        begins = _least_stamp(job, counts)
+        state.events = table.filter(pa.array(stamp >= begins[key]))
+        state.base = np.stack([begins, begins])
+    else:
+        least = _least_stamp(job, np.array([until]))[0]
+        state.events = table.slice(int(np.searchsorted(stamp, least)))
+
+
+def _least_stamp(job: Job, stamp: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the least time, or number, in the first window that holds a time or number."""
+    window = job.plan.window
+    match window.kind:
+        case WindowKind.NONE:
+            return np.zeros(len(stamp), np.int64)
+        case WindowKind.TUMBLING:
+            return stamp // window.within * window.within
+        case WindowKind.TRAILING:
+            return stamp - window.within + 1
+        case WindowKind.SLIDING:
+            return ((stamp - window.within) // window.slide + 1) * window.slide
+    return np.maximum((stamp - window.within) // window.slide + 1, 0) * window.slide
+
+
+def _grow_base(state: PartitionState) -> None:
+    """Make room for new keys: the number of the first kept event, and of the next window."""
+    base = state.base if state.base.ndim == 2 else np.zeros((2, 0), np.int64)
+    more = len(state.keys) - base.shape[1]
+    state.base = np.concatenate([base, np.zeros((2, more), np.int64)], axis=1)
+
+
+def _numbers_in_key(key: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of every event among those of its key."""
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    numbers = np.empty(len(key), np.int64)
+    lengths = np.diff(starts, append=len(key))
+    numbers[order] = np.arange(len(key)) - np.repeat(starts, lengths)
+    return numbers
+
+
+# ---------------------------------------------------------------------------------------
+# Matches that depend on their window
+
+
+def _find_closed(
+    job: Job, state: PartitionState, table: pa.Table, until: int | None
+) -> Iterable[Stretch]:
+    kind = job.plan.window.kind
+    if kind is WindowKind.TRAILING:
+        return _closed_trailing(job, state, table, until)
+    if kind is WindowKind.COUNT:
+        return _closed_counted(job, state, table, last=until is None)
+    if kind is WindowKind.NONE and until is not None:
+        return ()
+    times = read_times(Columns(table), job.plan.time)
+    closed, kept, first, last = closing(job, state, times, until)
+    if not closed:
+        return ()
+    question = ask(job, state, table.slice(0, closed))
+    window, arrays = job.plan.window, question.arrays
+    if kind is WindowKind.SLIDING:
+        # Windows that were listed already say which matches they had.
+        before = (last - window.overlap + 1) * window.slide
+        state.events = table.slice(int(np.searchsorted(times, before)))
+        state.reported = last
+        return _closed_sliding(question, window, first, last)
+    state.events = table.slice(kept)
+    width = window.within if kind is WindowKind.TUMBLING else 0
+    segments = tumbling_segments(arrays.key, arrays.ts, arrays.bits, width)
+    return [
+        Stretch(
+            question, segments, _begins,
+            lambda segments: np.ones(len(segments.rows), np.bool_),
+            lambda segments: segments.window,
+            lambda segments: _spread(segments.window, segments),
+        )
+    ]  # fmt: skip
+
+
+def _begins(segments: Segments) -> NDArray[np.int64]:
+    return _spread(segments.ptr[:-1], segments)
+
+
+def _spread(values: NDArray[Any], segments: Segments) -> NDArray[Any]:
+    """Give every row what its segment has."""
+    return np.repeat(values, np.diff(segments.ptr))
+
+
+def _closed_sliding(
+    question: Question, window: WindowPlan, first: int, last: int
+) -> Iterator[Stretch]:
+    """Yield the windows [first, last), a share of them at a time, with those before each.
+
+    A window that holds the same events as the one before it has no match of its own.
+    """
+    before = window.overlap - 1
+    arrays = question.arrays
+    found = distinct_windows(arrays.ts, window.within, window.slide)
+    found = found.take((found.number + found.repeats > first - before) & (found.number < last))
+    ends = np.cumsum(found.end - found.begin)
+    at = int(np.searchsorted(found.number, first))
+    while at < len(ends):
+        rows = ends[at - 1] if at else 0
+        upto = max(int(np.searchsorted(ends, rows + EXPANDED_ROWS, side="right")), at + 1)
+        least = np.searchsorted(found.number, found.number[at] - before, side="right") - 1
+        share = found.take(slice(max(int(least), 0), upto))
+        segments = distinct_segments(arrays.key, arrays.bits, share)
+        yield _sliding_stretch(question, segments, window, int(found.number[at]))
+        at = upto
+
+
+def _sliding_stretch(
+    question: Question, segments: Segments, window: WindowPlan, first: int
+) -> Stretch:
+    """Return windows of which those from a number on are to be listed."""
+    return Stretch(
+        question,
+        segments,
+        _begins,
+        lambda segments: _spread(segments.window >= first, segments),
+        lambda segments: segments.window,
+        lambda segments: _spread(segments.window * window.slide, segments),
+        window.overlap - 1,
+    )
+
+
+def _closed_counted(
+    job: Job, state: PartitionState, table: pa.Table, *, last: bool
+) -> list[Stretch]:
+    window = job.plan.window
+    question = ask(job, state, table)
+    key = question.arrays.key
+    _grow_base(state)
+    base, reported = state.base[0], state.base[1]
+    order = np.argsort(key, kind="stable")
+    windows, begins = count_windows(key[order], base, window, last=last)
+    following = np.maximum(begins, reported)
+    kept = np.maximum(following - (window.overlap - 1) * window.slide, base)
+    state.events = table.filter(pa.array(base[key] + _numbers_in_key(key) >= kept[key]))
+    state.base = np.stack([kept, following])
+    if not len(windows.key):
+        return []
+    segments = gather_segments(
+        windows.owner, np.zeros_like(windows.owner), order[windows.rows], question.arrays.bits
+    )
+    segments = segments._replace(key=windows.key, window=windows.start)
+
+    def turn(segments: Segments) -> NDArray[np.int64]:
+        # Full windows are closed by their last events, the others by the end of the stream.
+        full = np.diff(segments.ptr) == window.within
+        return segments.rows[segments.ptr[1:] - 1] + np.where(full, 0, len(key))
+
+    return [
+        Stretch(
+            question, segments, _begins,
+            lambda segments: _spread(segments.window >= reported[segments.key], segments),
+            turn,
+            lambda segments: _spread(segments.window, segments),
+            window.overlap - 1,
+        )
+    ]  # fmt: skip
+
+
+def _closed_trailing(
+    job: Job, state: PartitionState, table: pa.Table, until: int | None
+) -> Iterator[Stretch]:
+    width = job.plan.window.within
+    keys = state.keys.number(Columns(table))
+    question = ask(job, state, table.take(np.argsort(keys, kind="stable")))
+    fresh, end = state.reported, FOREVER if until is None else until - 1
+    if until is not None:
+        times = read_times(Columns(table), job.plan.time)
+        state.events = table.slice(int(np.searchsorted(times, until - width)))
+        state.reported = until
+    arrays = question.arrays
+    time, key = np.unique(np.stack([arrays.ts, arrays.key]), axis=1)
+    asked = (time >= fresh) & (time <= end)
+    time, key = time[asked], key[asked]
+    parts = trailing_segments(arrays.key, arrays.ts, arrays.bits, key, time - width, time)
+    return (
+        Stretch(
+            question, segments, _begins,
+            lambda segments: arrays.ts[segments.rows] == _spread(segments.window, segments),
+            lambda segments: segments.base,
+            lambda segments: _spread(segments.window - width, segments),
+        )
+        for _, segments in parts
+    )  # fmt: skip

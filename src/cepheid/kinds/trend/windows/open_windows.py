@@ -1,0 +1,365 @@
+"""Queries that look back event by event: keep the events of open windows, answer closed ones.
+
+The state is the events that some open window may need, as they came, less those that fit no
+variable. A window is answered when it can get no more events; so any slicing of the stream gives
+the same segments, and with them the same answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.events.temporal import FOREVER, LONG_AGO
+from cepheid.expressions.columns import Columns, EventArrays, KeyTable, read_times, type_bits
+from cepheid.kernels import trailing
+from cepheid.kernels.ring import MERSENNE
+from cepheid.kinds.trend.listing.match_aggregates import aggregate_matches, fingerprint_matches
+from cepheid.kinds.trend.look_back.evaluate import (
+    Answer,
+    Question,
+    answer_segments,
+    fingerprint_segments,
+)
+from cepheid.kinds.trend.look_back.overlapping import run_overlapping
+from cepheid.kinds.trend.look_back.relations import read_relations
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.linear_state import Rows
+from cepheid.kinds.trend.program.reading import read_arrays
+from cepheid.kinds.trend.program.results import groups_of
+from cepheid.kinds.trend.windows.event_windows import (
+    Changes,
+    count_windows,
+    pair_changes,
+    report_changes,
+)
+from cepheid.language import tree
+from cepheid.patterns.segments import (
+    Segments,
+    gather_segments,
+    sliding_segments,
+    trailing_segments,
+    tumbling_segments,
+)
+from cepheid.plans.plan import WindowKind
+from cepheid.plans.template import Template
+
+if TYPE_CHECKING:
+    from cepheid.kinds.trend.windows.step import PartitionState
+
+CHUNKS_MAX = 64
+"""Pieces of the kept events, one a step, before they are put together."""
+
+
+def process_open_windows(
+    job: Job, state: PartitionState, batch: pa.Table, until: int | None
+) -> list[list[Rows]]:
+    """Take in events and answer the windows that end by ``until``, or all at the end (None)."""
+    table = needed(job, state, batch)
+    if state.events is not None:
+        table = pa.concat_tables([state.events, table])
+    if table.num_columns and table.column(0).num_chunks > CHUNKS_MAX:
+        table = table.combine_chunks()
+    state.events = table
+    nothing: list[list[Rows]] = [[] for _ in range(job.outputs)]
+    kind = job.plan.window.kind
+    if kind is WindowKind.COUNT:
+        # Also without events: rows of windows that closed earlier may wait for the end.
+        return _answer_counted(job, state, table, last=until is None)
+    if not len(table):
+        return nothing
+    if kind is WindowKind.TRAILING:
+        return _answer_trailing(job, state, table, until)
+    if kind is WindowKind.NONE and until is not None:
+        return nothing
+    times = read_times(Columns(table), job.plan.time)
+    closed, kept, first, last = closing(job, state, times, until)
+    if not closed:
+        return nothing
+    question = ask(job, state, table.slice(0, closed))
+    state.events = table.slice(kept)
+    arrays = question.arrays
+    rows: list[list[Rows]] = nothing
+    fast = _overlapping(job, question, first, last)
+    if fast is not None:
+        rows = fast
+    else:
+        for segments in _segments_of(job, arrays, first, last):
+            _answer(job, question, segments, rows)
+    if kind is WindowKind.SLIDING:
+        state.reported = last
+        window = job.plan.window
+        # Other windows are named by their starts, sliding ones by the pane in which they end.
+        ends = [r._replace(window=(r.window * window.slide + window.within) // window.pane)
+                for found in rows for r in found]  # fmt: skip
+        renamed = iter(ends)
+        rows = [[next(renamed) for _ in found] for found in rows]
+    return rows
+
+
+def _overlapping(job: Job, question: Question, first: int, last: int) -> list[list[Rows]] | None:
+    """Answer sliding windows in one pass, where that can be done."""
+    if job.plan.window.kind is not WindowKind.SLIDING or job.moduli or job.plan.globals:
+        return None
+    found: list[list[Rows]] = []
+    for template in job.templates:
+        rows = run_overlapping(question, template, job.plan.window, first, last)
+        if rows is None:
+            return None
+        found.append(rows)
+    return found
+
+
+def ask(job: Job, state: PartitionState, table: pa.Table) -> Question:
+    """Read events and the operands of their predicates."""
+    columns = Columns(table)
+    arrays = read_arrays(job, state.keys, columns)
+    arrays = arrays._replace(bits=arrays.bits.astype(np.int64))
+    weight_of, value_of = job.columns_for(job.variables)
+    partial = job.plan.partition.partial
+    listed = tuple(frozenset(entry.variables) for entry in partial)
+    codes = tuple(KeyTable([entry.attribute]).number(columns) for entry in partial)
+    apart: tuple[NDArray[np.bool_], ...] = ()
+    if job.plan.semantics is tree.Semantics.CONTIGUOUS and partial:
+        types = [job.types[name] for name in job.variables]
+        typed = type_bits(columns, job.plan.type, types, len(table)).astype(np.int64)
+        masks = [sum(1 << n for n, v in enumerate(job.variables) if v in names) for names in listed]
+        apart = tuple(typed & mask != 0 for mask in masks)
+    return Question(
+        arrays, columns, read_relations(job.plan.edges, columns), job.variables,
+        job.plan.semantics, job.plan.choice.evaluator, job.plan.ties is tree.Ties.STRICT,
+        job.plan.window.kind is WindowKind.TRAILING,
+                weight_of, value_of, listed, codes, apart,
+    )  # fmt: skip
+
+
+def needed(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
+    """Return the columns and rows of a batch that can matter."""
+    if job.plan.columns is not None:
+        batch = batch.select([name for name in batch.column_names if job.reads(name)])
+    columns = Columns(batch)
+    kept = state.keys.number(columns) >= 0
+    contiguous = job.plan.semantics is tree.Semantics.CONTIGUOUS
+    if not contiguous and job.plan.window.kind is not WindowKind.COUNT:
+        kept &= job.bits_of(columns) != 0
+    return batch if kept.all() else batch.filter(pa.array(kept))
+
+
+def closing(
+    job: Job, state: PartitionState, times: NDArray[np.int64], until: int | None
+) -> tuple[int, int, int, int]:
+    """Return how many events closed windows hold, from where events are kept, and the windows."""
+    window = job.plan.window
+    if window.kind is WindowKind.NONE:
+        return len(times), len(times), 0, 1
+    if window.kind is WindowKind.TUMBLING:
+        end = FOREVER if until is None else until // window.within * window.within
+        closed = int(np.searchsorted(times, end))
+        return closed, closed, 0, 1
+    first = max(state.reported, int(times[0] - window.within) // window.slide + 1)
+    last = int(times[-1]) // window.slide + 1
+    if until is not None:
+        last = min(last, (until - window.within) // window.slide + 1)
+    if last <= first:
+        return 0, 0, first, last
+    closed = int(np.searchsorted(times, (last - 1) * window.slide + window.within))
+    return closed, int(np.searchsorted(times, last * window.slide)), first, last
+
+
+def _segments_of(job: Job, arrays: EventArrays, first: int, last: int) -> Iterator[Segments]:
+    window = job.plan.window
+    if window.kind is WindowKind.SLIDING:
+        place = (window.within, window.slide, first, last)
+        yield from sliding_segments(arrays.key, arrays.ts, arrays.bits, *place)
+    else:
+        width = window.within if window.kind is WindowKind.TUMBLING else 0
+        yield tumbling_segments(arrays.key, arrays.ts, arrays.bits, width)
+
+
+def _answers(job: Job, question: Question, template: Template, segments: Segments) -> list[Answer]:
+    """Return aggregates; conditions on whole matches need the matches themselves (§4.5)."""
+    if job.plan.globals:
+        return aggregate_matches(question, template, segments, job.moduli, job.plan.globals)
+    return answer_segments(question, template, segments, job.moduli)
+
+
+def _answer(job: Job, question: Question, segments: Segments, rows: list[list[Rows]]) -> None:
+    """Add the rows of segments to those of every program and kind of numbers."""
+    kinds = 1 + len(job.moduli)
+    for number, template in enumerate(job.templates):
+        answers = _answers(job, question, template, segments)
+        some = np.flatnonzero(answers[0].numbers[:, 0].real > 0)
+        for place, answer in enumerate(answers):
+            rows[number * kinds + place].append(
+                Rows(
+                    segments.key[some],
+                    segments.window[some],
+                    answer.numbers[some],
+                    answer.values[some],
+                )
+            )
+
+
+def _answer_counted(
+    job: Job, state: PartitionState, table: pa.Table, *, last: bool
+) -> list[list[Rows]]:
+    """Answer the windows counted in events that are full, or all of them at the end (§6.6)."""
+    question = ask(job, state, table)
+    key = question.arrays.key
+    order = np.argsort(key, kind="stable")
+    state.base = np.append(state.base, np.zeros(len(state.keys) - len(state.base), np.int64))
+    windows, begins = count_windows(key[order], state.base, job.plan.window, last=last)
+    rows: list[list[Rows]] = [[] for _ in range(job.outputs)]
+    if len(windows.key):
+        numbers = np.arange(len(windows.key))
+        segments = gather_segments(
+            windows.owner, np.zeros_like(windows.owner), order[windows.rows], question.arrays.bits
+        )
+        segments = segments._replace(key=windows.key[numbers], window=windows.start[numbers])
+        _answer(job, question, segments, rows)
+    # An event stays if its number among those of its key is not below the next window's start.
+    sorted_key = key[order]
+    starts = np.flatnonzero(np.diff(sorted_key, prepend=-1))
+    place = np.arange(len(key)) - np.repeat(starts, np.diff(starts, append=len(key)))
+    kept = np.sort(order[place >= (begins - state.base)[sorted_key]])
+    state.events = table.take(kept)
+    state.base = begins
+    if set(job.plan.partition.attributes) == set(job.plan.partition.group_by):
+        return rows
+    for waiting, found in zip(state.waiting, rows, strict=True):
+        waiting += found
+    return state.waiting if last else [[] for _ in rows]
+
+
+# ---------------------------------------------------------------------------------------
+# The window up to now
+
+
+def _answer_trailing(
+    job: Job, state: PartitionState, table: pa.Table, until: int | None
+) -> list[list[Rows]]:
+    """Report the window up to now, for every time at which it changes (§6.3, §6.4).
+
+    Every such window is answered on its own: O(events in a window) segments of that size.
+    """
+    columns = Columns(table)
+    keys = state.keys.number(columns)
+    question = ask(job, state, table.take(np.argsort(keys, kind="stable")))
+    fresh = state.reported
+    end = FOREVER if until is None else until - 1
+    group_of, _ = groups_of(job, state.keys)
+    pairs = len(job.templates) > 1
+    several = len(np.unique(group_of)) < len(group_of)
+    expiries = several or pairs or job.plan.window.emit_on_expiry
+    begin = LONG_AGO if several or pairs else fresh
+    sides = [
+        _changes(job, question, template, begin, end, expiries=expiries)
+        for template in job.templates
+    ]
+    moduli = (0, *job.moduli)
+    if pairs:
+        # Pairs stand in the place of the first program's matches; nothing is left to combine.
+        found = [pair_changes(*s, modulus=m) for *s, m in zip(*sides, moduli, strict=True)]
+    else:
+        (found,) = sides
+    if job.plan.window.emit_on_expiry:
+        found[0].kind[_leaving(job, question, found[0])] |= trailing.EXPIRED
+    # Residues cannot tell whether a match ended; the default numbers do.
+    found = [changes._replace(kind=found[0].kind) for changes in found]
+    rows = [
+        report_changes(job, changes, group_of, fresh, modulus)
+        for changes, modulus in zip(found, moduli, strict=True)
+    ]
+    rows += [[] for _ in range(job.outputs - len(rows))]
+    if until is not None:
+        times = read_times(columns, job.plan.time)
+        state.events = table.slice(int(np.searchsorted(times, until - job.plan.window.within)))
+        state.reported = until
+    return rows
+
+
+def _changes(
+    job: Job, question: Question, template: Template, begin: int, end: int, *, expiries: bool
+) -> list[Changes]:
+    """Return what the partitions count at every time at which events come or leave."""
+    arrays, width = question.arrays, job.plan.window.within
+    times = np.stack([arrays.key, arrays.ts])
+    if expiries:
+        times = np.concatenate([times, times + np.array([[0], [width]])], axis=1)
+    times = np.unique(times, axis=1)
+    key, time = times[:, (times[1] >= begin) & (times[1] <= end)]
+    changes = [_no_change(job, key, time, modulus) for modulus in (0, *job.moduli)]
+    now = (arrays.key, arrays.ts, arrays.bits, key)
+    for mine, segments in trailing_segments(*now, time - width, time):
+        answers = _answers(job, question, template, segments)
+        ended = answers[0].ended.real > 0
+        for change, answer in zip(changes, answers, strict=True):
+            _fill(change, mine, answer, ended)
+    return changes
+
+
+def _leaving(job: Job, question: Question, changes: Changes) -> NDArray[np.bool_]:
+    """Return at which times the set of matches, or of pairs, changes by what leaves (§6.4)."""
+    arrays, width = question.arrays, job.plan.window.within
+    now = (arrays.key, arrays.ts, arrays.bits, changes.key)
+    prints = []
+    for low in (changes.time - width - 1, changes.time - width):
+        sides = np.zeros((len(job.templates) + 1, len(changes.time)), np.uint64)
+        for mine, segments in trailing_segments(*now, low, changes.time - 1):
+            for n, template in enumerate(job.templates):
+                sides[n, mine] = _fingerprints(job, question, template, segments)
+            if len(job.templates) > 1:
+                both = fingerprint_segments(question, job.templates[-1], segments, power=2)
+                sides[-1, mine] = both
+        prints.append(sides[0] if len(job.templates) == 1 else _prints_of_pairs(sides))
+    return np.asarray(prints[0] != prints[1])
+
+
+def _fingerprints(
+    job: Job, question: Question, template: Template, segments: Segments
+) -> NDArray[np.uint64]:
+    if job.plan.globals:
+        return fingerprint_matches(question, template, segments, job.plan.globals)
+    return fingerprint_segments(question, template, segments)
+
+
+def _prints_of_pairs(sides: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return fingerprints of sets of pairs: the sum over all pairs of the products of two matches.
+
+    P Q has every pair, those of two matches of both sides twice, and each match of both sides with
+    itself; the sum of their squares is the last of the sides.
+    """
+    half = (MERSENNE + 1) // 2
+    return np.array(
+        [
+            (p * q - squares - (c * c - squares) * half) % MERSENNE
+            for p, q, c, squares in sides.T.tolist()
+        ],
+        np.uint64,
+    )
+
+
+def _no_change(job: Job, key: NDArray[np.int64], time: NDArray[np.int64], modulus: int) -> Changes:
+    dtype = np.uint64 if modulus else np.complex128
+    count = len(key)
+    return Changes(
+        key,
+        time,
+        np.zeros(count, np.int8),
+        np.zeros(count, dtype),
+        np.zeros((count, len(job.parts)), dtype),
+        np.full((count, len(job.extremes)), np.iinfo(np.int64).max, np.int64),
+    )
+
+
+def _fill(
+    change: Changes, mine: NDArray[np.int64], answer: Answer, ended: NDArray[np.bool_]
+) -> None:
+    change.kind[mine] |= np.where(ended, trailing.ENDED, 0).astype(np.int8)
+    change.ended[mine] = np.where(ended, answer.ended, 0)
+    change.numbers[mine] = answer.numbers
+    change.values[mine] = answer.values

@@ -1,0 +1,365 @@
+"""The step: what is remembered and the next events in, what to remember and what to report out.
+
+    step(job, state, batch)     ->  (state, rows)
+    advance(job, state, until)  ->  (state, rows of the windows that end by a time)
+    finish(job, state)          ->  (state, rows of the windows that the end of the stream closes)
+
+``step`` changes neither of its arguments. Batches are in the order of time; cutting a stream into
+other batches gives the same rows. Under TIES strict the events of the last time wait in the state,
+because events of the same time may still come.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.events.temporal import FOREVER, LONG_AGO
+from cepheid.expressions.columns import Columns, EventArrays, KeyTable, read_times
+from cepheid.kernels.columns import look_up, scan_times
+from cepheid.kinds.trend.program.job import UNKNOWN_CODE, Job
+from cepheid.kinds.trend.program.linear_state import Events, LinearRun, Rows
+from cepheid.kinds.trend.program.program import Program
+from cepheid.kinds.trend.program.reading import read_arrays
+from cepheid.kinds.trend.program.results import groups_of
+from cepheid.kinds.trend.windows.event_windows import (
+    count_windows,
+    join,
+    pair_changes,
+    report_changes,
+    run_count_windows,
+    sorted_by_key,
+    trailing_changes,
+)
+from cepheid.kinds.trend.windows.open_windows import process_open_windows
+from cepheid.language import tree
+from cepheid.plans.plan import TrendPlan, WindowKind
+
+
+class PartitionState:
+    """What a job remembers between batches, for all partitions."""
+
+    def __init__(self, job: Job) -> None:
+        self.keys = KeyTable(job.plan.partition.attributes)
+        # For each program a run in default numbers, then one for each modulus.
+        self.runs = [
+            LinearRun(program, job.plan.window, job.columns_of(program), modulus)
+            for program in job.programs
+            for modulus in (0, *job.moduli)
+        ]
+        self.held: pa.Table | None = None
+        # Queries that look back event by event: the events of open windows.
+        self.events: pa.Table | None = None
+        self.last: int | None = None
+        # Windows that keep their events: the events, and where their numbers begin.
+        self.kept: EventArrays | None = None
+        self.base: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.reported = LONG_AGO
+        # Queries that list matches: how many were listed.
+        self.listed = 0
+        # Counted windows end for each partition at its own time; groups of several wait for all.
+        self.waiting: list[list[Rows]] = [[] for _ in range(job.outputs)]
+
+    def copy(self, keys: KeyTable | None = None) -> PartitionState:
+        """Return a state that goes on by itself; several states may share a copy of their keys."""
+        other = object.__new__(PartitionState)
+        other.keys = self.keys.copy() if keys is None else keys
+        other.runs = [run.copy() for run in self.runs]
+        other.held, other.events, other.last = self.held, self.events, self.last
+        other.kept, other.base, other.reported = self.kept, self.base.copy(), self.reported
+        other.waiting = [list(rows) for rows in self.waiting]
+        other.listed = self.listed
+        return other
+
+
+def step(
+    job: Job, state: PartitionState, batch: pa.Table
+) -> tuple[PartitionState, list[list[Rows]]]:
+    """Process a batch; return the new state and, for each program, the rows that are complete.
+
+    Raises
+    ------
+    DataError
+        E505 and E506 if a column is missing or unfit, E509 if the batch is not in order.
+    """
+    state = state.copy()
+    ready = admit(job, state, batch)
+    if ready is None:
+        return state, [[] for _ in range(job.outputs)]
+    return state, process(job, state, Columns(ready), flush_until=state.last)
+
+
+def admit(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table | None:
+    """Return the events that can be processed, None for none; others wait in the state."""
+    ready, held, last = admit_events(
+        batch, state.held, state.last, job.plan.time, whole_times=waits(job.plan)
+    )
+    if ready is not None:
+        state.held, state.last = held, last
+    return ready
+
+
+def waits(plan: TrendPlan) -> bool:
+    """Return whether the events of the last time wait for others of the same time."""
+    return plan.ties is tree.Ties.STRICT or plan.window.kind is WindowKind.TRAILING
+
+
+def admit_events(
+    batch: pa.Table, held: pa.Table | None, last: int | None, time: str, *, whole_times: bool
+) -> tuple[pa.Table | None, pa.Table | None, int | None]:
+    """Return the events that can be processed, those that wait, and the last time.
+
+    Raises
+    ------
+    DataError
+        E505 and E506 if the times cannot be read, E509 if the events are not in order.
+    """
+    whole = batch if held is None else pa.concat_tables([held, batch])
+    times = read_times(Columns(whole), time)
+    _check_order(times, last, time, 0 if held is None else len(held))
+    if not len(times):
+        return None, held, last
+    ready = len(times)
+    if whole_times:
+        ready = int(np.searchsorted(times, times[-1], side="left"))
+    rest = whole.slice(ready) if ready < len(times) else None
+    return whole.slice(0, ready), rest, int(times[-1])
+
+
+def advance(job: Job, state: PartitionState, until: int) -> tuple[PartitionState, list[list[Rows]]]:
+    """Return the rows of the windows that end by a time, before which no event comes any more.
+
+    All events so far are earlier than ``until``.
+    """
+    state = state.copy()
+    held, state.held = state.held, None
+    state.last = until
+    nothing: list[list[Rows]] = [[] for _ in range(job.outputs)]
+    kind = job.plan.window.kind
+    if held is not None:
+        return state, process(job, state, Columns(held), flush_until=until)
+    if job.looks_back:
+        if state.events is None:
+            return state, nothing
+        return state, process_open_windows(job, state, state.events.slice(0, 0), until)
+    if kind is WindowKind.TRAILING and state.kept is not None:
+        return state, _process_trailing(job, state, state.kept.take(slice(0, 0)), until)
+    if kind in (WindowKind.SLIDING, WindowKind.TUMBLING):
+        return state, [run.flush(until) for run in state.runs]
+    return state, nothing
+
+
+def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[Rows]]]:
+    """Return the rows of all windows that are still open; the stream has ended."""
+    state = state.copy()
+    rows: list[list[Rows]] = [[] for _ in range(job.outputs)]
+    if job.looks_back:
+        last = state.held
+        if last is None and state.events is not None:
+            last = state.events.slice(0, 0)
+        if last is not None:
+            rows = process_open_windows(job, state, last, None)
+        return state, rows
+    if state.held is not None:
+        rows = process(job, state, Columns(state.held), flush_until=None)
+    elif state.kept is not None and job.plan.window.kind in (WindowKind.COUNT, WindowKind.TRAILING):
+        none = state.kept.take(slice(0, 0))
+        if job.plan.window.kind is WindowKind.COUNT:
+            rows = _process_counted(job, state, none, last=True)
+        else:
+            rows = _process_trailing(job, state, none, None)
+    if job.plan.window.kind in (WindowKind.COUNT, WindowKind.TRAILING):
+        return state, rows
+    width = job.plan.window.within
+    end = FOREVER if state.last is None else state.last + width + 1
+    for found, run in zip(rows, state.runs, strict=True):
+        found += run.flush(end if job.plan.window.kind is not WindowKind.NONE else FOREVER)
+    return state, rows
+
+
+def process(
+    job: Job, state: PartitionState, columns: Columns, *, flush_until: int | None
+) -> list[list[Rows]]:
+    """Process admitted events in place, and close the windows that end by a time.
+
+    None for a time: the stream has ended.
+    """
+    if job.looks_back:
+        return process_open_windows(job, state, columns.batch, flush_until)
+    arrays = read_arrays(job, state.keys, columns)
+    if job.plan.window.kind is WindowKind.COUNT:
+        return _process_counted(job, state, arrays, last=flush_until is None)
+    if job.plan.window.kind is WindowKind.TRAILING:
+        return _process_trailing(job, state, arrays, flush_until)
+    rows = []
+    encoded: dict[int, Events] = {}
+    for run in state.runs:
+        if id(run.program) not in encoded:
+            encoded[id(run.program)] = encode_events(job, run.program, arrays)
+        events = encoded[id(run.program)]
+        run.grow(len(state.keys))
+        found = run.feed(events) if len(events.ts) else []
+        if flush_until is not None and job.plan.window.kind is not WindowKind.NONE:
+            found += run.flush(flush_until)
+        rows.append(found)
+    return rows
+
+
+def _process_counted(
+    job: Job, state: PartitionState, arrays: EventArrays, *, last: bool
+) -> list[list[Rows]]:
+    """Run the windows counted in events that are full, or all of them at the end (§6.6)."""
+    whole = sorted_by_key(arrays if state.kept is None else join(state.kept, arrays))
+    state.base = np.append(state.base, np.zeros(len(state.keys) - len(state.base), np.int64))
+    windows, begins = count_windows(whole.key, state.base, job.plan.window, last=last)
+    copied = whole.take(windows.rows)._replace(key=windows.owner)
+    rows = []
+    for program in job.programs:
+        events = encode_events(job, program, copied)
+        rows += [run_count_windows(job, program, windows, events, m) for m in (0, *job.moduli)]
+    # An event stays if its number among those of its key is not below the next window's start.
+    starts = np.flatnonzero(np.diff(whole.key, prepend=-1))
+    lengths = np.diff(starts, append=len(whole.key))
+    place = np.arange(len(whole.key)) - np.repeat(starts, lengths)
+    state.kept = whole.take(np.flatnonzero(place >= (begins - state.base)[whole.key]))
+    state.base = begins
+    if set(job.plan.partition.attributes) == set(job.plan.partition.group_by):
+        return rows
+    for waiting, found in zip(state.waiting, rows, strict=True):
+        waiting += found
+    return state.waiting if last else [[] for _ in rows]
+
+
+def _process_trailing(
+    job: Job, state: PartitionState, arrays: EventArrays, until: int | None
+) -> list[list[Rows]]:
+    """Report the window up to now, for every time at which it changes (§6.3, §6.4)."""
+    whole = sorted_by_key(arrays if state.kept is None else join(state.kept, arrays))
+    width = job.plan.window.within
+    fresh = state.reported
+    end = FOREVER if until is None else until - 1
+    group_of, _ = groups_of(job, state.keys)
+    several = len(np.unique(group_of)) < len(group_of)
+    pairs = len(job.programs) > 1
+    moduli = (0, *job.moduli)
+    sides = []
+    for program in job.programs:
+        events = encode_events(job, program, whole, sort=False)
+        side = [
+            trailing_changes(
+                job,
+                program,
+                events,
+                LONG_AGO if several or pairs else fresh,
+                end,
+                expiries=several or pairs or job.plan.window.emit_on_expiry,
+                modulus=modulus,
+            )
+            for modulus in moduli
+        ]
+        sides.append(side)
+    if pairs:
+        # Pairs stand in the place of the first program's matches; nothing is left to combine.
+        found = [pair_changes(*s, modulus=m) for *s, m in zip(*sides, moduli, strict=True)]
+    else:
+        (found,) = sides
+    # Residues cannot tell whether a match ended; the default numbers do.
+    found = [changes._replace(kind=found[0].kind) for changes in found]
+    rows = [
+        report_changes(job, changes, group_of, fresh, modulus)
+        for changes, modulus in zip(found, moduli, strict=True)
+    ]
+    rows += [[] for _ in state.runs[len(rows) :]]
+    if until is not None:
+        state.kept = whole.take(np.flatnonzero(whole.ts >= until - width))
+        state.reported = until
+    return rows
+
+
+def _check_order(times: NDArray[np.int64], last: int | None, name: str, held: int) -> None:
+    """Report the first event that comes before its predecessor."""
+    back, _ = scan_times(times)
+    if last is not None and len(times) > held and times[held] < last:
+        row = 0
+    elif back >= 0:
+        row = int(back) - held
+    else:
+        return
+    message = (
+        f"the events are not in the order of `{name}`: row {row} comes before the one above it"
+    )
+    helps = ("sort the events by time, or pass them as one table, which Cepheid sorts itself",)
+    raise DataError([Diagnostic("E509", message, helps=helps)])
+
+
+# ---------------------------------------------------------------------------------------
+# Columns to arrays
+
+
+def encode_events(job: Job, program: Program, arrays: EventArrays, *, sort: bool = True) -> Events:
+    """Give every event its code and every time its letter; put ties of a key side by side."""
+    grouped = False
+    tied = np.zeros(0, np.bool_)
+    if job.plan.ties is tree.Ties.STRICT and len(arrays.ts) > 1:
+        back, ties = scan_times(arrays.ts)
+        if ties or back >= 0:
+            if sort:
+                arrays = arrays.take(np.lexsort((arrays.key, arrays.ts)))
+            tied = (arrays.ts[1:] == arrays.ts[:-1]) & (arrays.key[1:] == arrays.key[:-1])
+            grouped = bool(tied.any())
+    if grouped and program.guarded:
+        codes = _codes_of_groups(job, program, arrays, tied)
+    else:
+        codes = _codes_of_events(job, program, arrays.bits)
+    return Events(arrays.ts, arrays.key, codes, arrays.weights, arrays.values, grouped)
+
+
+def _codes_of_events(job: Job, program: Program, bits: NDArray[Any]) -> NDArray[Any]:
+    """Give every event its code, through a table where the classes fit into bytes."""
+    if bits.dtype == np.uint8:
+        table = job.byte_codes(program)
+        codes = np.empty(len(bits), np.uint8)
+        look_up(bits, table, codes)
+        if len(codes) == 0 or codes.max() < UNKNOWN_CODE:
+            return codes
+    seen, inverse = _distinct(bits)
+    numbers = program.number_codes([(job.class_of(int(b)),) for b in seen])
+    codes_of_seen = np.array([code for (code,) in numbers] or [0], np.int32)
+    return np.asarray(codes_of_seen[inverse])
+
+
+def _distinct(bits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the distinct values and, for every event, the place of its value among them."""
+    if len(bits) and bits.min() >= 0 and bits.max() < 1 << 16:
+        seen = np.flatnonzero(np.bincount(bits))
+        table = np.zeros(int(seen[-1]) + 1, np.int32)
+        table[seen] = np.arange(len(seen))
+        return seen, table[bits]
+    seen, inverse = np.unique(bits, return_inverse=True)
+    return seen, inverse
+
+
+def _codes_of_groups(
+    job: Job, program: Program, arrays: EventArrays, tied: NDArray[np.bool_]
+) -> NDArray[np.int32]:
+    """Give codes to events of one key and time together: with negation, each depends on all."""
+    starts = np.flatnonzero(np.concatenate([[True], ~tied]))
+    ends = np.append(starts[1:], len(arrays.ts))
+    codes = np.zeros(len(arrays.ts), np.int32)
+    known: dict[tuple[int, ...], list[int]] = {}
+    # Groups of one are the rule; they are numbered all at once.
+    single = ends - starts == 1
+    alone = starts[single]
+    seen, inverse = _distinct(arrays.bits[alone])
+    numbers = program.number_codes([(job.class_of(int(bits)),) for bits in seen])
+    codes[alone] = np.array([code for (code,) in numbers] or [0], np.int32)[inverse]
+    for first, last in zip(starts[~single], ends[~single], strict=True):
+        bits = tuple(int(b) for b in arrays.bits[first:last])
+        if bits not in known:
+            (known[bits],) = program.number_codes([tuple(job.class_of(b) for b in bits)])
+        codes[first:last] = known[bits]
+    return codes

@@ -1,0 +1,1 @@
+"""Workloads: several queries in one pass."""

@@ -1,0 +1,147 @@
+"""How a workload shares work, in words and as a tree of lines."""
+
+from __future__ import annotations
+
+from cepheid.events.temporal import format_duration
+from cepheid.kinds.workload.shared_system import UNIT, Node, SharedSystem, merge_vectors
+from cepheid.kinds.workload.sharing import Group, Method, SharedPlan
+from cepheid.language.formatter import format_expression
+from cepheid.patterns.symbols import Symbol
+from cepheid.plans.plan import WindowKind
+
+LINES_MAX = 40
+"""Lines of one drawing; the rest is summed up in a number."""
+
+NAMES_MAX = 8
+PARTS_MAX = 5
+
+
+def explain_shared(shared: SharedPlan) -> str:
+    """Return what queries share, and why others do not."""
+    count = len(shared.groups)
+    many = f"{len(shared.names)} quer{'y' if len(shared.names) == 1 else 'ies'}"
+    sections = [_describe_group(shared, group) for group in shared.groups]
+    reasons: dict[str, list[str]] = {}
+    for number in sorted(shared.alone):
+        reasons.setdefault(shared.alone[number], []).append(shared.names[number])
+    for reason, names in reasons.items():
+        sections.append([f"alone: {_listed(names)}", f"because: {reason}", _READING])
+    lines = [f"workload  {many}, {count} group{'' if count == 1 else 's'}"]
+    for number, section in enumerate(sections):
+        final = number == len(sections) - 1
+        lines.append(f"{'└─' if final else '├─'} {section[0]}")
+        lines += [f"{'  ' if final else '│ '} {line}".rstrip() for line in section[1:]]
+    return "\n".join(lines)
+
+
+_READING = "columns, predicates and keys are read once for all queries"
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:NAMES_MAX])
+    return shown if len(names) <= NAMES_MAX else f"{shown} and {len(names) - NAMES_MAX:,} more"
+
+
+def _describe_group(shared: SharedPlan, group: Group) -> list[str]:
+    names = [shared.names[number] for number in group.members]
+    plan, system = group.plan, group.system
+    by = ", ".join(plan.partition.attributes)
+    keys = f"by {by}" if by else "the whole stream"
+    parts = [p.what if not p.attribute else f"{p.what} of {p.attribute}" for p in group.parts]
+    parts += [f"{'max' if e.largest else 'min'} of {e.attribute}" for e in group.extremes]
+    numbers = "entries" if group.method is Method.MATRIX else "numbers"
+    lines = [
+        f"group of {len(names)}: {_listed(names)}",
+        f"{keys}; {_describe_window(group)}; {plan.semantics.value}; {', '.join(parts)}",
+        f"{group.method.value}: {len(system.nodes) - 1:,} {numbers} a key instead of "
+        f"{system.before:,}, because numbers with equal inflow are equal",
+    ]
+    lines += _draw(group, names)
+    if group.method is Method.MATRIX:
+        lines += _common_parts(group)
+    return lines
+
+
+def _describe_window(group: Group) -> str:
+    window = group.plan.window
+    match window.kind:
+        case WindowKind.NONE:
+            return "no window"
+        case WindowKind.TUMBLING:
+            return f"{format_duration(window.within)}, tumbling"
+        case _:
+            slide = format_duration(window.slide)
+            return f"{format_duration(window.within)}, sliding by {slide}"
+
+
+def _draw(group: Group, names: list[str]) -> list[str]:
+    """Draw the common prefixes as a tree; what stands behind an arrow counts for a query."""
+    system = group.system if group.method is Method.VECTOR else merge_vectors(group.cells)
+    children: dict[int, list[int]] = {}
+    for number, node in enumerate(system.nodes):
+        if node.sources:
+            first = next((s for s in node.sources if s != number), UNIT)
+            # Nodes of a loop point at each other; the one that was found first comes first.
+            parent = first if first < number else UNIT
+            children.setdefault(parent, []).append(number)
+    ends: dict[int, list[str]] = {}
+    for name, outputs in zip(names, system.outputs, strict=True):
+        for node_number in outputs:
+            ends.setdefault(node_number, []).append(name)
+    lines = ["start"]
+
+    def draw(number: int, indent: str) -> None:
+        own = children.get(number, [])
+        for place, child in enumerate(own):
+            final = place == len(own) - 1
+            text = _label(group, system, child)
+            if child in ends:
+                text += f" → {_listed(ends[child])}"
+            lines.append(f"{indent}{'└─' if final else '├─'} {text}")
+            draw(child, indent + ("   " if final else "│  "))
+
+    draw(UNIT, "")
+    if len(lines) > LINES_MAX:
+        rest = len(lines) - LINES_MAX
+        lines = [*lines[:LINES_MAX], f"… {rest:,} more"]
+    return lines
+
+
+def _label(group: Group, system: SharedSystem, number: int) -> str:
+    node: Node = system.nodes[number]
+    text = _symbol(group.symbols[node.symbol])
+    text += "+" if number in node.sources else ""
+    without = [_symbol(group.symbols[s]) for s in node.clears]
+    if without and not group.plan.patterns[0].guards:
+        without = []
+    text += f" (not {', '.join(without)})" if without else ""
+    return text + (f", {node.shares} queries" if node.shares > 1 else "")
+
+
+def _symbol(symbol: Symbol) -> str:
+    name = symbol.event_type or "event"
+    conditions = sorted(format_expression(c).replace("_.", "") for c in symbol.conditions)
+    return f"{name}[{' AND '.join(conditions)}]" if conditions else name
+
+
+def _common_parts(group: Group) -> list[str]:
+    """Return the longest parts of patterns that several queries share behind their prefixes."""
+    system = group.system
+    inner = {node for (n, r, _), node in system.places.items() if not group.cells[n][r].initial}
+    found: list[tuple[int, int, str]] = []
+    for number, node in enumerate(system.nodes):
+        if node.shares < 2 or number not in inner:
+            continue
+        path: list[str] = []
+        here, seen = number, set[int]()
+        while here != UNIT and here not in seen and system.nodes[here].sources:
+            seen.add(here)
+            path.append(_symbol(group.symbols[system.nodes[here].symbol]))
+            here = next((s for s in system.nodes[here].sources if s != here), UNIT)
+        found.append((len(path), node.shares, " → ".join(reversed(path))))
+    found.sort(reverse=True)
+    shown: list[str] = []
+    for length, shares, path_ in found:
+        if length > 1 and not any(path_ in longer for longer in shown):
+            shown.append(f"common part of {shares}: {path_}")
+    return shown[:PARTS_MAX]

@@ -1,0 +1,190 @@
+"""Rules over a live stream, in buckets of their groups.
+
+The state knows which rules it has counted for: rules that
+are new begin with the events from the watermark on, those that are no longer there are dropped, and
+all others go on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from cepheid.jobs.bucket import Arrived, Bucket
+from cepheid.jobs.local_jobs import LOOK_BACK_ROWS
+from cepheid.jobs.microbatch import Size
+from cepheid.jobs.ordering import STEP_ROWS, slices
+from cepheid.jobs.steps import take_until
+from cepheid.jobs.work import Work
+from cepheid.kinds.trend.live import open_windows
+from cepheid.kinds.trend.steps import MatchSteps
+from cepheid.kinds.trend.windows.key_expiry import forget_idle_keys
+from cepheid.kinds.workload.combine_results import QUERY, unite
+from cepheid.kinds.workload.key_expiry import forget_idle_keys_of_all
+from cepheid.kinds.workload.live_rules import Generation, Rules, RunningRules, Tables
+from cepheid.kinds.workload.live_snapshot import plan_of, rules_from_bytes, rules_to_bytes
+from cepheid.kinds.workload.step import Found, advance_workload, feed
+from cepheid.plans.plan import TrendPlan
+
+
+class RulesWork(msgspec.Struct, frozen=True):
+    """What every task of a class of rules knows: rules whose groups lie in the same buckets."""
+
+    rules: Rules
+    merge: bool
+    work: Work
+    whole: tuple[str, ...] = ()
+    """The columns of whole events, for rules that list them; other rules may read parts of them."""
+
+    def columns_of(self, plan: TrendPlan) -> tuple[str, ...]:
+        """Return the columns that a rule is given."""
+        names = self.work.schema.names
+        return tuple(n for n in names if n in self.whole) if plan.columns is None else tuple(names)
+
+
+class LiveWorkload(NamedTuple):
+    """The job of rules that share buckets.
+
+    ``passed`` is the watermark of the whole stream before this micro-batch. A bucket that is behind
+    it had no rules for a while, and begins anew.
+    """
+
+    shared: RulesWork
+    passed: int | None = None
+    kind: str = "rules"
+
+    @property
+    def plan(self) -> TrendPlan:
+        """Return the plan of one of the rules, which have their events in common."""
+        return plan_from(self.shared.work.plan)
+
+    def adapt(self, bucket: Bucket) -> Bucket:
+        """Return a bucket with the columns that the rules read now."""
+        schema = self.shared.work.schema
+        if self.passed is not None and (bucket.until is None or bucket.until < self.passed):
+            return Bucket(self.passed, None, schema.empty_table())
+        return bucket._replace(buffer=_with_columns(bucket.buffer, schema))
+
+    def start(self) -> RunningRules:
+        """Return the state before the first event."""
+        return self._exchanged(RunningRules(self.shared.work.schema))
+
+    def read(self, data: bytes) -> RunningRules:
+        """Return the state that ``write`` wrote, with the rules that there are now."""
+        return self._exchanged(rules_from_bytes(data, self.shared.work.schema))
+
+    def _exchanged(self, rules: RunningRules) -> RunningRules:
+        exchange_rules(rules, self.shared)
+        return rules
+
+    def write(self, state: RunningRules) -> bytes:
+        """Return a state as bytes."""
+        return rules_to_bytes(state)
+
+    def take(
+        self, state: RunningRules, events: pa.Table, since: int | None, until: int
+    ) -> tuple[RunningRules, list[pa.Table]]:
+        """Take events before a watermark; return the rows of all rules that are certain by it."""
+        del since
+        found = _until(self.shared, state, events, until)
+        return state, [results_of(found, self.shared.work.result_schema)]
+
+    def nothing(self) -> pa.Table:
+        """Return a result without rows."""
+        return self.shared.work.result_schema.empty_table()
+
+    def forget(self, state: RunningRules, until: int) -> RunningRules:
+        """Drop keys whose windows have closed."""
+        for generation in state.generations:
+            _forget(generation, until)
+        return state
+
+    def measure(self, state: RunningRules, came: Arrived) -> Size:
+        """Return how much a state holds."""
+        counts = (len(k) for g in state.generations for k in g.state.keys.values())
+        keys = max(counts, default=0)
+        windows = [p.window for g in state.generations for p in g.job.shared.plans]
+        return Size(keys, sum(open_windows(w, came.until, came.lag, keys) for w in windows))
+
+
+def exchange_rules(rules: RunningRules, shared: RulesWork) -> None:
+    """Drop the rules that are gone or changed, and let those come that are new."""
+    known = {
+        name: _meaning(plan)
+        for g in rules.generations
+        for name, plan in zip(g.names, g.job.shared.plans, strict=True)
+    }
+    wanted = {name: _meaning(plan_from(plan)) for name, plan in shared.rules}
+    rules.remove_all({name for name, meaning in known.items() if wanted.get(name) != meaning})
+    new = tuple((name, plan) for name, plan in shared.rules if known.get(name) != wanted[name])
+    if new:
+        rules.add(plan_of(new, (), merge=shared.merge), merge=shared.merge)
+
+
+@lru_cache(maxsize=4096)
+def plan_from(data: bytes) -> TrendPlan:
+    """Return a plan; there may be hundreds, and they are the same in every micro-batch."""
+    return TrendPlan.from_json(data)
+
+
+def _meaning(plan: TrendPlan) -> tuple[object, ...]:
+    """Return what makes a rule another one; not its plan, which knows the columns of the events."""
+    return plan.text, plan.time, plan.type, plan.tiebreak, plan.tick_ns
+
+
+def _until(shared: RulesWork, rules: RunningRules, events: pa.Table, until: int) -> Tables:
+    """Return what is complete at a time, after events before it."""
+    tables: Tables = {}
+    for generation in rules.generations:
+        job, state = generation.job, generation.state
+        back = any(job.jobs[n].looks_back for n in job.alone)
+        found = Found.nothing(job)
+        for part in slices(events, LOOK_BACK_ROWS if back else STEP_ROWS):
+            found.add(feed(job, state, part, listing=False))
+        found.add(advance_workload(job, state, until))
+        tables |= generation.tables(found, rules.schema)
+        for n in job.listing:
+            own = events.select(shared.columns_of(job.shared.plans[n]))
+            steps = MatchSteps(job.jobs[n], own.schema)
+            state.listing[n], listed = take_until(steps, state.listing[n], own, until)
+            tables[generation.names[n]] = pa.concat_tables(listed)
+    return tables
+
+
+def _forget(generation: Generation, until: int) -> None:
+    job, state = generation.job, generation.state
+    forget_idle_keys_of_all(job, state, until)
+    for n in job.listing:
+        state.listing[n] = forget_idle_keys(job.jobs[n], state.listing[n], until)
+
+
+def results_of(tables: Tables, schema: pa.Schema) -> pa.Table:
+    """Return the rows of all rules with the columns of the stream, NULL where a rule has none."""
+    rows = unite({name: table for name, table in tables.items() if len(table)})
+    columns = [
+        rows[field.name].cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    assert QUERY in schema.names
+    return pa.table(columns, schema=schema)
+
+
+def _with_columns(events: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return events with the columns that the rules read now.
+
+    Events that came before a rule did have NULL in columns that it is the first to read. What
+    rules themselves keep has the columns that they read, which stay the same and in one order.
+    """
+    if events.schema.equals(schema):
+        return events
+    known = set(events.column_names)
+    columns = [
+        events[field.name] if field.name in known else pa.nulls(len(events), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)

@@ -1,0 +1,76 @@
+"""RunningRules to bytes and back: every generation with the rules that it began with.
+
+What rules share is worked out again from their plans: of those that came together, then without
+those that went.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+import pyarrow as pa
+
+from cepheid.jobs.state_format import Format, misfit, read_state, write_state
+from cepheid.kinds.workload.drop_queries import narrower
+from cepheid.kinds.workload.live_rules import Generation, Rules, RunningRules
+from cepheid.kinds.workload.sharing import SharedPlan, share
+from cepheid.kinds.workload.snapshot import workload_from_bytes, workload_to_bytes
+from cepheid.kinds.workload.step import WorkloadJob
+from cepheid.plans.plan import TrendPlan
+
+FORMAT = Format("rules", 2, "rules")
+
+
+class _Generation(msgspec.Struct, array_like=True):
+    """Rules that came together, those of them that went since, and what the others remember."""
+
+    came: Rules
+    gone: tuple[str, ...]
+    merge: bool
+    state: bytes
+
+
+def rules_to_bytes(rules: RunningRules) -> bytes:
+    """Return running rules as bytes."""
+    found = [
+        _Generation(
+            g.came,
+            tuple(g.gone),
+            g.merge,
+            workload_to_bytes(g.job, g.state),
+        )
+        for g in rules.generations
+    ]
+    return write_state(FORMAT, found)
+
+
+def rules_from_bytes(data: bytes, schema: pa.Schema) -> RunningRules:
+    """Return the rules that ``rules_to_bytes`` wrote, for events of a schema.
+
+    Raises
+    ------
+    DataError
+        E524 if the bytes hold no rules, or those of another version; E546 if they are damaged.
+    """
+    found = read_state(FORMAT, data, list[_Generation])
+    rules = RunningRules(schema)
+    for one in found:
+        try:
+            shared = plan_of(one.came, one.gone, merge=one.merge)
+        except ValueError as error:
+            why = "its rules were planned by another version of Cepheid"
+            raise misfit(why) from error
+        job = WorkloadJob(shared)
+        state = workload_from_bytes(job, one.state)
+        generation = Generation(job, state, one.came, list(one.gone), merge=one.merge)
+        rules.generations.append(generation)
+    return rules
+
+
+@lru_cache(maxsize=64)
+def plan_of(came: Rules, gone: tuple[str, ...], *, merge: bool) -> SharedPlan:
+    """Return the plan of rules that came together, without those that went since."""
+    plans = [TrendPlan.from_json(plan) for _, plan in came]
+    shared = share([name for name, _ in came], plans, merge=merge)
+    return narrower(shared, {shared.names.index(name) for name in gone}) if gone else shared

@@ -1,0 +1,82 @@
+"""A batch in, the arrays of its events out, for a group of queries."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.expressions.columns import Columns, KeyTable, look_up_types, read_times, value_keys
+from cepheid.kinds.trend.program.reading import fill_weights
+from cepheid.kinds.workload.shared_tables import Kinds, SharedProgram
+
+
+class SharedEvents(NamedTuple):
+    """The events of a batch that belong to a partition, in the order of time."""
+
+    ts: NDArray[np.int64]
+    key: NDArray[np.int64]
+    kinds: NDArray[Any]
+    weights: NDArray[np.float64]
+    values: NDArray[np.int64]
+
+    def take(self, rows: NDArray[Any] | slice) -> SharedEvents:
+        """Return some of the events."""
+        return SharedEvents(
+            self.ts[rows],
+            self.key[rows],
+            self.kinds[rows],
+            self.weights[:, rows],
+            self.values[:, rows],
+        )
+
+
+def read_shared(program: SharedProgram, keys: KeyTable, columns: Columns) -> SharedEvents:
+    """Return the arrays of the events that belong to a partition (§4.2)."""
+    group = program.group
+    length = len(columns.batch)
+    weights = np.zeros((len(group.parts) - 1, length))
+    for row, part in enumerate(group.parts[1:]):
+        fill_weights(weights[row], columns, part.what, part.attribute or None)
+    values = np.zeros((len(group.extremes), length), np.int64)
+    times = read_times(columns, group.plan.time)
+    kinds = read_kinds(program.kinds, columns, group.plan.type)
+    numbers = columns.numbers(keys)
+
+    def bound() -> NDArray[np.bool_]:
+        some = [bool(program.kinds.symbols_of(kind)) for kind in range(program.kinds.count)]
+        return np.asarray(np.array(some)[kinds] & (numbers >= 0))
+
+    for row, extreme in enumerate(group.extremes):
+        vector = columns.vector(extreme.attribute)
+        values[row] = value_keys(vector, largest=extreme.largest, bound=bound)
+    events = SharedEvents(times, numbers, kinds, weights, values)
+    if keys.names and (events.key < 0).any():
+        events = events.take(np.flatnonzero(events.key >= 0))
+    return events
+
+
+def read_kinds(kinds: Kinds, columns: Columns, type_column: str | None) -> NDArray[Any]:
+    """Return the kind of every event."""
+    length = len(columns.batch)
+    # Numbers of types and sums of shifts stay below the number of kinds.
+    numbers = np.zeros(length, kinds.dtype)
+    if type_column is None:
+        # Of queries that can never match, no event is of any kind.
+        numbers[:] = kinds.types.get(None, 0)
+    elif not kinds.conditions:
+        # Nothing but the type is asked for: one look into a table.
+        def kind_of(name: str) -> int:
+            return int(kinds.base[kinds.types.get(name, 0)])
+
+        look_up_types(columns.encoded(type_column), kind_of, numbers)
+        return numbers
+    else:
+        look_up_types(columns.encoded(type_column), lambda name: kinds.types.get(name, 0), numbers)
+    found: NDArray[Any] = kinds.base.astype(kinds.dtype)[numbers]
+    for condition, shift in zip(kinds.conditions, kinds.shift.astype(kinds.dtype), strict=True):
+        first, *others = [columns.mask(expression) for expression in condition]
+        mask = np.logical_and.reduce(others, initial=True) & first if others else first
+        found += shift[numbers] * mask
+    return found

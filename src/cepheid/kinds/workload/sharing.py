@@ -1,0 +1,240 @@
+"""Plans of many queries in, groups out: which of them run as one merged system, and why not others.
+
+Queries can be merged if they cut the stream into the same partitions and windows, select events by
+the same semantics, and compute the same kinds of aggregates. Everything else, patterns, names and
+local predicates, may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+import msgspec
+
+from cepheid.kinds.trend.planning.accumulators import parts_of
+from cepheid.kinds.trend.planning.configurations import (
+    Configuration,
+    configurations_of,
+    why_not_configured,
+)
+from cepheid.kinds.workload.shared_system import Cell, SharedSystem, merge_matrices, merge_vectors
+from cepheid.language import tree
+from cepheid.patterns.symbols import Symbol
+from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan, WindowKind
+
+CONDITIONS_MAX = 10
+"""Different local predicates of one type in a group; a group tells 2^10 kinds of events apart."""
+
+MATRIX_STATES_MAX = 24
+"""Configurations of a query that is merged where windows overlap: a matrix has their square."""
+
+
+class Method(StrEnum):
+    """What a group keeps."""
+
+    VECTOR = "one vector"
+    MATRIX = "one matrix a pane"
+
+
+class PartShape(msgspec.Struct, frozen=True, order=True):
+    """A part without its variable: what is counted or summed."""
+
+    what: str
+    attribute: str = ""
+
+
+class ExtremeShape(msgspec.Struct, frozen=True, order=True):
+    """An extreme without its variable."""
+
+    attribute: str
+    largest: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """Queries that run as one merged system.
+
+    Attributes
+    ----------
+    members
+        Places of the queries in the workload.
+    orders
+        For each member the places of the group's parts and extremes among its own.
+    """
+
+    method: Method
+    members: tuple[int, ...]
+    plan: TrendPlan
+    symbols: tuple[Symbol, ...]
+    parts: tuple[PartShape, ...]
+    extremes: tuple[ExtremeShape, ...]
+    orders: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    cells: tuple[tuple[Cell, ...], ...]
+
+    @cached_property
+    def system(self) -> SharedSystem:
+        """Return the merged system."""
+        if self.method is Method.VECTOR:
+            return merge_vectors(self.cells)
+        return merge_matrices(self.cells)
+
+
+@dataclass(frozen=True)
+class SharedPlan:
+    """The plans of a workload and how they run together."""
+
+    names: tuple[str, ...]
+    plans: tuple[TrendPlan, ...]
+    groups: tuple[Group, ...]
+    alone: dict[int, str]
+
+
+def share(names: Sequence[str], plans: Sequence[TrendPlan], *, merge: bool = True) -> SharedPlan:
+    """Return how queries run together; without ``merge`` they share reading only."""
+    plans = tuple(_in_order(plan) for plan in plans)
+    alone: dict[int, str] = {}
+    candidates: dict[tuple[object, ...], list[_Draft]] = {}
+    for number, plan in enumerate(plans):
+        why = why_alone(plan) if merge else "asked for"
+        if why:
+            alone[number] = why
+            continue
+        member = _Member(number, plan)
+        drafts = candidates.setdefault(_compatible(plan, member), [])
+        fitting = next((draft for draft in drafts if draft.has_room(member)), None)
+        if fitting is None:
+            fitting = _Draft()
+            drafts.append(fitting)
+        fitting.add(member)
+    groups = []
+    for draft in (draft for drafts in candidates.values() for draft in drafts):
+        if len(draft.members) == 1:
+            alone[draft.members[0].number] = "no other query goes with it"
+        else:
+            groups.append(draft.group())
+    return SharedPlan(tuple(names), plans, tuple(groups), alone)
+
+
+def why_alone(plan: TrendPlan) -> str:
+    """Return why a plan cannot be merged with others, "" if it can."""
+    if plan.output.kind is not OutputKind.AGGREGATES:
+        return "it lists matches"
+    if plan.choice.evaluator is not Evaluator.LINEAR or plan.partition.partial:
+        return "events look at events before them"
+    if plan.numbers is tree.Numbers.EXACT:
+        return "exact numbers"
+    if plan.window.kind is WindowKind.COUNT:
+        return "windows counted in events"
+    why = why_not_configured(plan)
+    if why:
+        return why
+    if plan.window.kind is WindowKind.TRAILING:
+        return "a window without SLIDE"
+    if plan.window.kind is WindowKind.SLIDING and len(plan.patterns[0].states) > MATRIX_STATES_MAX:
+        return f"more than {MATRIX_STATES_MAX} states, where windows overlap"
+    return ""
+
+
+def _in_order(plan: TrendPlan) -> TrendPlan:
+    """Return a plan whose partition attributes are in an order that does not depend on its text."""
+    attributes = tuple(sorted(plan.partition.attributes))
+    partition = msgspec.structs.replace(plan.partition, attributes=attributes)
+    return msgspec.structs.replace(plan, partition=partition)
+
+
+def _compatible(plan: TrendPlan, member: _Member) -> tuple[object, ...]:
+    """Return what queries of one group have in common."""
+    window = plan.window
+    return (
+        (plan.time, plan.type, plan.tiebreak, plan.semantics, plan.ties),
+        (window.kind, window.within, window.slide, window.pane),
+        plan.partition.attributes,
+        member.parts,
+        member.extremes,
+    )
+
+
+class _Member:
+    """A query on its way into a group."""
+
+    def __init__(self, number: int, plan: TrendPlan) -> None:
+        self.number, self.plan = number, plan
+        self.configurations: list[Configuration] = configurations_of(plan)
+        parts, extremes = parts_of(plan)
+        shapes = [PartShape(part.what, part.attribute or "") for part in parts]
+        # Part 0 counts matches in all groups.
+        order = [0, *sorted(range(1, len(parts)), key=lambda a: shapes[a])]
+        least = [ExtremeShape(extreme.attribute, extreme.largest) for extreme in extremes]
+        ordered = sorted(range(len(extremes)), key=lambda a: least[a])
+        self.orders = (tuple(order), tuple(ordered))
+        self.parts = tuple(shapes[a] for a in order)
+        self.extremes = tuple(least[a] for a in ordered)
+        self.symbols = {
+            symbol: None
+            for c in self.configurations
+            for symbol in ([c.symbol] if c.symbol is not None else []) + sorted(c.clears, key=repr)
+        }
+
+    def cells(self, numbers: dict[Symbol, int]) -> tuple[Cell, ...]:
+        """Return the configurations with the numbers of the group."""
+        places = [{own: a for a, own in enumerate(order)} for order in self.orders]
+        return tuple(
+            Cell(
+                -1 if c.symbol is None else numbers[c.symbol],
+                c.sources,
+                tuple(sorted(numbers[s] for s in c.clears)),
+                c.kept,
+                c.initial,
+                c.counts,
+                (
+                    tuple(sorted(places[0][a] for a in c.adds[0])),
+                    tuple(sorted(places[1][a] for a in c.adds[1])),
+                ),
+                c.name,
+            )
+            for c in self.configurations
+        )
+
+
+class _Draft:
+    """A group that still takes members."""
+
+    def __init__(self) -> None:
+        self.members: list[_Member] = []
+        self.conditions: dict[str | None, set[frozenset[tree.Expression]]] = {}
+
+    def has_room(self, member: _Member) -> bool:
+        """Return whether the group tells few enough kinds of events apart with this member."""
+        wanted: dict[str | None, set[frozenset[tree.Expression]]] = {}
+        for symbol in member.symbols:
+            wanted.setdefault(symbol.event_type, set()).add(symbol.conditions)
+        return all(
+            len((conditions | self.conditions.get(kind, set())) - {frozenset()}) <= CONDITIONS_MAX
+            for kind, conditions in wanted.items()
+        )
+
+    def add(self, member: _Member) -> None:
+        """Take a member in."""
+        self.members.append(member)
+        for symbol in member.symbols:
+            self.conditions.setdefault(symbol.event_type, set()).add(symbol.conditions)
+
+    def group(self) -> Group:
+        """Return the group."""
+        symbols = tuple({symbol: None for m in self.members for symbol in m.symbols})
+        numbers = {symbol: number for number, symbol in enumerate(symbols)}
+        first = self.members[0]
+        sliding = first.plan.window.kind is WindowKind.SLIDING
+        return Group(
+            Method.MATRIX if sliding else Method.VECTOR,
+            tuple(member.number for member in self.members),
+            first.plan,
+            symbols,
+            first.parts,
+            first.extremes,
+            tuple(member.orders for member in self.members),
+            tuple(member.cells(numbers) for member in self.members),
+        )

@@ -1,0 +1,119 @@
+"""WorkloadState to bytes and back: a part for every group and every query that runs alone."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, write_state
+from cepheid.jobs.tables import pack_table, unpack_table
+from cepheid.kinds.trend.windows.snapshot import (
+    PackedArray,
+    keys_to_bytes,
+    pack,
+    restore_keys,
+    state_from_bytes,
+    state_to_bytes,
+    unpack,
+)
+from cepheid.kinds.workload.step import WorkloadJob, WorkloadState
+
+FORMAT = Format("workload", 3, "a workload")
+
+
+class _Group(msgspec.Struct):
+    """The numbers of one group, and the kinds of events that it has seen, in order."""
+
+    texts: tuple[str, ...]
+    dtype: str
+    keys: int
+    kinds: tuple[int, ...]
+    arrays: dict[str, PackedArray]
+    block: tuple[PackedArray, ...]
+
+
+class _Admission(msgspec.Struct):
+    """Events that wait."""
+
+    time: str
+    whole_times: bool
+    held: bytes | None
+    last: int | None
+
+
+class _Snapshot(Meant):
+    """Everything that a workload remembers."""
+
+    keys: tuple[tuple[tuple[str, ...], bytes], ...]
+    admissions: tuple[_Admission, ...]
+    groups: tuple[_Group, ...]
+    alone: dict[int, bytes]
+    listing: dict[int, bytes]
+
+
+def workload_to_bytes(job: WorkloadJob, state: WorkloadState) -> bytes:
+    """Return the state of a workload as bytes."""
+    texts = tuple(plan.text for plan in job.shared.plans)
+    groups = tuple(
+        _Group(
+            tuple(texts[n] for n in run.program.group.members),
+            run.dtype.str,
+            run.keys,
+            tuple(run.program.history),
+            {name: pack(getattr(run, name)) for name in run.ARRAYS},
+            tuple(pack(array) for array in run.block),
+        )
+        for run in state.runs
+    )
+    snapshot = _Snapshot(
+        _meaning(job),
+        tuple((names, keys_to_bytes(keys)) for names, keys in state.keys.items()),
+        tuple(
+            _Admission(
+                *admission, None if held is None else pack_table(held), state.last[admission]
+            )
+            for admission, held in state.held.items()
+        ),
+        groups,
+        {n: state_to_bytes(job.jobs[n], lone) for n, lone in state.alone.items()},
+        {n: state_to_bytes(job.jobs[n], lone) for n, lone in state.listing.items()},
+    )
+    return write_state(FORMAT, snapshot)
+
+
+def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
+    """Return the state that ``workload_to_bytes`` wrote.
+
+    Raises
+    ------
+    DataError
+        E524 if the bytes are no state, of another version, or of other queries; E546 if they are
+        damaged.
+    """
+    snapshot = read_own(FORMAT, data, _Snapshot, _meaning(job))
+    state = WorkloadState(job)
+    for names, keys in snapshot.keys:
+        restore_keys(state.keys[names], keys)
+    for entry in snapshot.admissions:
+        admission = (entry.time, entry.whole_times)
+        state.held[admission] = None if entry.held is None else unpack_table(entry.held)
+        state.last[admission] = entry.last
+    for run, group in zip(state.runs, snapshot.groups, strict=True):
+        known = set(run.program.history)
+        run.program.learn([kind for kind in group.kinds if kind not in known])
+        run.dtype, run.keys = np.dtype(group.dtype), group.keys
+        for name, array in group.arrays.items():
+            setattr(run, name, unpack(array))
+        run.block = tuple(unpack(array) for array in group.block)
+    for n, lone in snapshot.alone.items():
+        restored = state_from_bytes(job.jobs[n], lone)
+        restored.keys = state.keys[job.jobs[n].plan.partition.attributes]
+        state.alone[n] = restored
+    state.listing = {n: state_from_bytes(job.jobs[n], lone) for n, lone in snapshot.listing.items()}
+    return state
+
+
+def _meaning(job: WorkloadJob) -> tuple[str, ...]:
+    """Return what makes a workload another one: its queries, one by one."""
+    meanings = (meaning_of(plan) for plan in job.shared.plans)
+    return tuple(msgspec.json.encode(meaning).decode() for meaning in meanings)

@@ -1,0 +1,296 @@
+"""The step of a workload: many queries, one pass.
+
+    feed(job, state, batch)   ->  rows of complete windows, query by query
+    finish_workload(job, state)
+
+Columns are read once, masks of equal predicates computed once, keys numbered once for all queries
+with the same partition. Queries that could be merged (``sharing.py``) run as one system; the others
+run one by one over the same arrays.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from cepheid.errors import CepheidError
+from cepheid.events.temporal import FOREVER
+from cepheid.expressions.columns import Columns, KeyTable
+from cepheid.kernels.columns import scan_times
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.linear_state import Rows
+from cepheid.kinds.trend.program.results import Groups, build_table, groups_of
+from cepheid.kinds.trend.windows.list_step import finish_matches, is_enough, step_matches
+from cepheid.kinds.trend.windows.step import (
+    PartitionState,
+    admit_events,
+    advance,
+    finish,
+    process,
+    waits,
+)
+from cepheid.kinds.workload.shared_reading import SharedEvents, read_shared
+from cepheid.kinds.workload.shared_run import SharedRows, SharedRun, rows_by_member
+from cepheid.kinds.workload.shared_tables import SharedProgram
+from cepheid.kinds.workload.sharing import SharedPlan
+from cepheid.language import tree
+from cepheid.memory_limits import collect
+from cepheid.plans.plan import TrendPlan, WindowKind
+
+Admission = tuple[str, bool]
+"""The time column, and whether the events of the last time wait."""
+
+
+class WorkloadJob:
+    """A workload with everything that can be worked out before the data comes."""
+
+    def __init__(self, shared: SharedPlan) -> None:
+        self.shared = shared
+        self.programs = [SharedProgram(group) for group in shared.groups]
+        self.jobs = [
+            _lowered(name, plan, reports_only=number not in shared.alone)
+            for number, (name, plan) in enumerate(zip(shared.names, shared.plans, strict=True))
+        ]
+        self.listing = [n for n in shared.alone if shared.plans[n].lists_matches]
+        self.alone = [n for n in shared.alone if n not in self.listing]
+
+    def plans_of_units(self) -> list[TrendPlan]:
+        """Return one plan for each thing that runs: groups, then queries that run alone."""
+        return [p.group.plan for p in self.programs] + [self.shared.plans[n] for n in self.alone]
+
+
+def _lowered(name: str, plan: TrendPlan, *, reports_only: bool) -> Job:
+    try:
+        return Job(plan, reports_only=reports_only)
+    except CepheidError as error:
+        error.file = error.file or name
+        raise
+
+
+class Found(NamedTuple):
+    """What a step finds: rows of each query as ``build_table`` wants them, and listed matches."""
+
+    rows: list[list[list[Rows]]]
+    matches: list[list[pa.Table]]
+
+    @staticmethod
+    def nothing(job: WorkloadJob) -> Found:
+        """Return the result of no events."""
+        return Found([[[] for _ in range(j.outputs)] for j in job.jobs], [[] for _ in job.jobs])
+
+    def add(self, more: Found) -> None:
+        """Add what a later step found."""
+        for mine, new in zip(self.rows, more.rows, strict=True):
+            for rows, others in zip(mine, new, strict=True):
+                rows += others
+        for tables, others_ in zip(self.matches, more.matches, strict=True):
+            tables += others_
+
+
+class WorkloadState:
+    """What a workload remembers between batches: a part for every group and every lone query."""
+
+    def __init__(self, job: WorkloadJob) -> None:
+        self.keys: dict[tuple[str, ...], KeyTable] = {}
+        self.held: dict[Admission, pa.Table | None] = {}
+        self.last: dict[Admission, int | None] = {}
+        for plan in job.plans_of_units():
+            names = plan.partition.attributes
+            self.keys.setdefault(names, KeyTable(names))
+            self.held.setdefault((plan.time, waits(plan)), None)
+            self.last.setdefault((plan.time, waits(plan)), None)
+        self.runs: list[SharedRun] = [SharedRun(program) for program in job.programs]
+        self.alone = {n: self._alone(job.jobs[n]) for n in job.alone}
+        self.listing = {n: PartitionState(job.jobs[n]) for n in job.listing}
+
+    def _alone(self, job: Job) -> PartitionState:
+        state = PartitionState(job)
+        state.keys = self.keys[job.plan.partition.attributes]
+        return state
+
+    def copy(self) -> WorkloadState:
+        """Return a state that goes on by itself."""
+        other = object.__new__(WorkloadState)
+        other.keys = {names: keys.copy() for names, keys in self.keys.items()}
+        other.held, other.last = dict(self.held), dict(self.last)
+        other.runs = [run.copy() for run in self.runs]
+        other.alone = {
+            n: state.copy(other.keys[state.keys.names]) for n, state in self.alone.items()
+        }
+        other.listing = {n: state.copy() for n, state in self.listing.items()}
+        return other
+
+
+def step_workload(
+    job: WorkloadJob, state: WorkloadState, batch: pa.Table
+) -> tuple[WorkloadState, Found]:
+    """Process a batch; return the new state and what was found. Changes neither argument."""
+    state = state.copy()
+    return state, feed(job, state, batch)
+
+
+def feed(job: WorkloadJob, state: WorkloadState, batch: pa.Table, *, listing: bool = True) -> Found:
+    """Process a batch in place, and return the rows of the windows that are complete.
+
+    Without ``listing``, somebody else gives the batch to queries that list matches.
+
+    Raises
+    ------
+    DataError
+        E505 and E506 if a column is missing or unfit, E509 if the batch is not in order.
+    """
+    found = Found.nothing(job)
+    for admission in state.held:
+        time, whole_times = admission
+        ready, held, last = admit_events(
+            batch, state.held[admission], state.last[admission], time, whole_times=whole_times
+        )
+        if ready is not None:
+            state.held[admission], state.last[admission] = held, last
+            _process(job, state, admission, Columns(ready), last, found)
+    for n in job.listing if listing else ():
+        if not is_enough(job.jobs[n], state.listing[n]):
+            state.listing[n], tables = step_matches(job.jobs[n], state.listing[n], batch)
+            found.matches[n] += collect(tables)
+    return found
+
+
+def advance_workload(job: WorkloadJob, state: WorkloadState, until: int) -> Found:
+    """Return, in place, the rows of the windows that end by a time; no earlier event comes.
+
+    All events so far are earlier than ``until``. Matches that are listed are not looked at.
+    """
+    found = Found.nothing(job)
+    for admission, held in state.held.items():
+        state.last[admission] = until
+        if held is not None:
+            state.held[admission] = None
+            _process(job, state, admission, Columns(held), until, found)
+            continue
+        for program, run in zip(job.programs, state.runs, strict=True):
+            plan = program.group.plan
+            bounded = plan.window.kind is not WindowKind.NONE
+            if bounded and (plan.time, waits(plan)) == admission:
+                _report(program, run.flush(until), found)
+        for n in job.alone:
+            if lone_admission(job.jobs[n]) == admission:
+                # The keys are those of all queries with this partition; ``advance`` adds none.
+                state.alone[n], rows = advance(job.jobs[n], state.alone[n], until)
+                state.alone[n].keys = state.keys[job.jobs[n].plan.partition.attributes]
+                _add(found.rows[n], rows)
+    return found
+
+
+def finish_workload(job: WorkloadJob, state: WorkloadState) -> Found:
+    """Return the rows of all windows that are still open; the stream has ended."""
+    found = Found.nothing(job)
+    for admission, held in state.held.items():
+        last = state.last[admission]
+        if held is not None and last is not None:
+            state.held[admission] = None
+            _process(job, state, admission, Columns(held), last + 1, found)
+    for program, run in zip(job.programs, state.runs, strict=True):
+        plan = program.group.plan
+        last = state.last[plan.time, waits(plan)]
+        if last is not None:
+            bounded = plan.window.kind is not WindowKind.NONE
+            _report(
+                program, run.flush(last + plan.window.within + 1 if bounded else FOREVER), found
+            )
+    for n, lone in state.alone.items():
+        lone.last = state.last[lone_admission(job.jobs[n])]
+        state.alone[n], rows = finish(job.jobs[n], lone)
+        _add(found.rows[n], rows)
+    for n in job.listing:
+        state.listing[n], tables = finish_matches(job.jobs[n], state.listing[n])
+        found.matches[n] += collect(tables)
+    return found
+
+
+def lone_admission(job: Job) -> Admission:
+    """Return how events come to a query that runs alone."""
+    return job.plan.time, waits(job.plan)
+
+
+def _process(
+    job: WorkloadJob,
+    state: WorkloadState,
+    admission: Admission,
+    columns: Columns,
+    until: int | None,
+    found: Found,
+) -> None:
+    """Give events to all groups and lone queries that take them in this way."""
+    ordered = _Order(columns)
+    for program, run in zip(job.programs, state.runs, strict=True):
+        plan = program.group.plan
+        if (plan.time, waits(plan)) != admission:
+            continue
+        keys = state.keys[plan.partition.attributes]
+        events = read_shared(program, keys, columns)
+        events, grouped = ordered.together(plan, keys, events)
+        run.grow(len(keys))
+        rows = run.feed(events, grouped=grouped) if len(events.ts) else []
+        if until is not None and plan.window.kind is not WindowKind.NONE:
+            rows += run.flush(until)
+        _report(program, rows, found)
+    for n in job.alone:
+        if lone_admission(job.jobs[n]) == admission:
+            lone = state.alone[n]
+            lone.last = state.last[admission]
+            _add(found.rows[n], process(job.jobs[n], lone, columns, flush_until=until))
+
+
+class _Order:
+    """Puts ties of a key side by side, once for all groups with the same keys."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._known: dict[tuple[str, ...], tuple[Any, bool]] = {}
+
+    def together(
+        self, plan: TrendPlan, keys: KeyTable, events: SharedEvents
+    ) -> tuple[SharedEvents, bool]:
+        """Return the events in order, and whether some of one key have one time."""
+        if plan.ties is not tree.Ties.STRICT or len(events.ts) < 2:
+            return events, False
+        if keys.names not in self._known:
+            back, ties = scan_times(events.ts)
+            order = np.lexsort((events.key, events.ts)) if ties or back >= 0 else None
+            grouped = False
+            if order is not None:
+                ts, key = events.ts[order], events.key[order]
+                grouped = bool(((ts[1:] == ts[:-1]) & (key[1:] == key[:-1])).any())
+            self._known[keys.names] = (order if grouped else None, grouped)
+        order, grouped = self._known[keys.names]
+        return (events if order is None else events.take(order)), grouped
+
+
+def _report(program: SharedProgram, rows: list[SharedRows], found: Found) -> None:
+    for member, own in zip(program.group.members, rows_by_member(program, rows), strict=True):
+        found.rows[member][0] += own
+
+
+def _add(rows: list[list[Rows]], more: list[list[Rows]]) -> None:
+    for mine, new in zip(rows, more, strict=True):
+        mine += new
+
+
+def build_tables(
+    job: WorkloadJob, state: WorkloadState, found: Found, schema: pa.Schema
+) -> dict[int, pa.Table]:
+    """Return the result table of every query that does not list matches."""
+    known: dict[tuple[tuple[str, ...], tuple[str, ...]], Groups] = {}
+    tables = {}
+    for n, own in enumerate(job.jobs):
+        if n in job.listing:
+            continue
+        partition = own.plan.partition
+        keys = state.keys[partition.attributes]
+        name = (partition.attributes, partition.group_by)
+        if name not in known:
+            known[name] = groups_of(own, keys)
+        tables[n] = build_table(own, found.rows[n], keys, schema, known[name])
+    return tables

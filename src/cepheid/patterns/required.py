@@ -1,0 +1,98 @@
+"""Template in, what no match can do without out: variables that every path passes.
+
+A set of variables is *required* if every path through the automaton passes one of its states: so
+every match binds one of them. A single such variable is a basic symbol in Körber's words (section
+3.4.1); sets serve alternatives, and repeated parts need no rule of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from cepheid.plans.template import START, Place, Template
+
+
+class Required(NamedTuple):
+    """Variables of which every match binds one.
+
+    ``first`` and ``last`` say that the first or the last event of every match is one of theirs, and
+    that nothing before or after it matters, since no NOT looks there.
+    """
+
+    variables: tuple[str, ...]
+    first: bool
+    last: bool
+
+
+def required_chain(template: Template, costs: Mapping[str, float]) -> list[Required]:
+    """Return required variables, each of which comes before the next in every match.
+
+    Parameters
+    ----------
+    template
+        The pattern.
+    costs
+        The variables that can be looked up, and how many events each finds: where single variables
+        are not required, the cheapest set is tried.
+    """
+    usable = [name for name in template.variables() if name in costs]
+    single = [name for name in usable if _is_required(template, {name})]
+    if single:
+        # A variable without which another cannot be reached comes first.
+        ordered = sorted(single, key=lambda n: sum(_before(template, o, n) for o in single))
+        chain = [ordered[0]]
+        for name in ordered[1:]:
+            if _before(template, chain[-1], name):
+                chain.append(name)
+            elif costs[name] < costs[chain[-1]] and len(chain) == 1:
+                chain = [name]
+        return [_describe(template, [name]) for name in chain]
+    chosen = set(usable)
+    if not _is_required(template, chosen):
+        return []
+    for name in sorted(usable, key=lambda n: -costs[n]):
+        if _is_required(template, chosen - {name}):
+            chosen.remove(name)
+    return [_describe(template, sorted(chosen))]
+
+
+def _describe(template: Template, names: Collection[str]) -> Required:
+    places = {guard.place for guard in template.guards}
+    variables = [state.variable for state in template.states]
+    first = all(variables[state] in names for state in template.starts)
+    last = all(variables[final.state] in names for final in template.finals)
+    return Required(
+        tuple(names),
+        first and Place.LEADING not in places,
+        last and Place.TRAILING not in places,
+    )
+
+
+def _is_required(template: Template, names: Collection[str]) -> bool:
+    reached = _reached(template, names)
+    return not any(final.state in reached for final in template.finals)
+
+
+def _before(template: Template, name: str, other: str) -> bool:
+    """Return whether no path comes to a variable without the other one."""
+    if name == other:
+        return False
+    reached = _reached(template, {name})
+    return not any(template.states[state].variable == other for state in reached)
+
+
+def _reached(template: Template, without: Collection[str]) -> set[int]:
+    """Return the states that a match can come to without some variables."""
+    reached: set[int] = set()
+    waiting = [START]
+    while waiting:
+        source = waiting.pop()
+        for edge in template.edges:
+            target = edge.target
+            if edge.source != source or target in reached:
+                continue
+            if template.states[target].variable not in without:
+                reached.add(target)
+                waiting.append(target)
+    return reached

@@ -1,0 +1,259 @@
+"""Names in, meanings out: every variable and attribute is looked up, every mistake collected."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cepheid.errors import Span, suggest_names
+from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
+from cepheid.expressions.value_types import Typing
+from cepheid.language import tree
+from cepheid.language.findings import Findings
+from cepheid.language.formatter import format_expression, format_literal
+from cepheid.patterns.bind_pattern import Variable
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where events come from, as far as the planner cares: column names and, perhaps, a schema.
+
+    ``schemas`` are those of named streams, for queries that read several.
+    """
+
+    time: str = "ts"
+    type: str = "type"
+    tiebreak: tuple[str, ...] = ()
+    schema: EventSchema | None = None
+    time_unit: str = "us"
+    schemas: tuple[tuple[str, EventSchema], ...] = ()
+
+
+class Scope:
+    """The names that expressions may use."""
+
+    def __init__(self, source: Source, variables: dict[str, Variable], findings: Findings) -> None:
+        self.source = source
+        self.variables = variables
+        self.findings = findings
+        self.typing = Typing(self.kind_of, findings)
+
+    def kind_of(self, node: tree.Attribute | tree.Aggregate | tree.Word) -> ValueKind:
+        """Return the kind of a name in WHERE; unknown names are reported."""
+        match node:
+            case tree.Attribute(variable=variable, attribute=attribute):
+                self.variable(variable)
+                return self.attribute_kind(attribute, variable.text)
+            case tree.Aggregate():
+                return self.aggregate_kind(node)
+            case tree.Word():
+                return ValueKind.UNKNOWN
+
+    def variable(self, name: tree.Name) -> Variable | None:
+        """Return a variable, or report that the pattern has none of this name."""
+        found = self.variables.get(name.text)
+        if found is None:
+            by_type = [v.name for v in self.variables.values() if v.event_type == name.text]
+            helps = (
+                f"`{name.text}` is an event type; its variable here is `{by_type[0]}`"
+                if by_type
+                else suggest_names(name.text, self.variables, owner="the pattern")
+            )
+            message = f"the pattern has no variable `{name.text}`"
+            self.findings.add("E202", message, name.span, helps)
+        return found
+
+    def positive(self, name: tree.Name) -> None:
+        """Report a variable that is only negated: no match has an event of it."""
+        found = self.variable(name)
+        if found is not None and not found.positive:
+            self.findings.add(
+                "E319",
+                f"`{found.name}` is negated, so no match has an event of it",
+                name.span,
+                label="bound by no match",
+            )
+
+    def attribute_kind(self, name: tree.Name, variable: str | None = None) -> ValueKind:
+        """Return the kind of an attribute, or report that the events have none of this name."""
+        schema = self.source.schema
+        if schema is None:
+            return ValueKind.UNKNOWN
+        kind = schema.kind(name.text)
+        if kind is None:
+            known = self.variables.get(variable) if variable else None
+            owner = f"event type `{known.event_type}`" if known else "the stream"
+            label = f"not in the schema of `{known.event_type}`" if known else "not in the schema"
+            self.findings.add(
+                "E201",
+                f"{owner} has no attribute `{name.text}`",
+                name.span,
+                suggest_names(name.text, schema.names, owner="the stream"),
+                label=label,
+            )
+            return ValueKind.UNKNOWN
+        return kind
+
+    def check_equated(self, attribute: tree.Name, variable: tree.Name | None = None) -> None:
+        """Report an attribute whose values cannot be told to be equal, such as a list."""
+        kind = self.attribute_kind(attribute, variable.text if variable else None)
+        if kind is ValueKind.OTHER:
+            self.findings.add(
+                "E206",
+                f"`{attribute.text}` is of kind {kind.value}, and events cannot be gathered by it",
+                attribute.span,
+                "use an attribute that is a number, a text, a time or a boolean",
+            )
+
+    def aggregate_kind(self, aggregate: tree.Aggregate) -> ValueKind:
+        """Return the kind of an aggregate's value; report arguments that it cannot take."""
+        function = aggregate.function
+        if aggregate.variable is not None:
+            self.variable(aggregate.variable)
+        if aggregate.attribute is None or aggregate.variable is None:
+            return ValueKind.DOUBLE
+        kind = self.attribute_kind(aggregate.attribute, aggregate.variable.text)
+        summed = function in (tree.AggregateFunction.SUM, tree.AggregateFunction.AVG)
+        fits = _SUMMABLE if summed else _SUMMABLE | _ORDERED
+        if kind not in fits:
+            what = "numbers and durations" if summed else "numbers, times and durations"
+            self.findings.add(
+                "E206",
+                f"`{function.value}` takes {what}, and `{format_expression(aggregate)[4:-1]}` "
+                f"is of kind {kind.value}",
+                aggregate.span,
+            )
+            return ValueKind.UNKNOWN
+        if function is tree.AggregateFunction.AVG and kind is not ValueKind.DURATION:
+            return ValueKind.DOUBLE
+        return kind
+
+
+_SUMMABLE = frozenset(
+    {
+        ValueKind.INTEGER,
+        ValueKind.DOUBLE,
+        ValueKind.DECIMAL,
+        ValueKind.DURATION,
+        ValueKind.UNKNOWN,
+    }
+)
+_ORDERED = frozenset({ValueKind.TIMESTAMP, ValueKind.DATE})
+_TIMES = NUMERIC | TEMPORAL | {ValueKind.UNKNOWN}
+
+
+def bind_source(scope: Scope, pattern: Span) -> bool:
+    """Check the time and type columns; return whether events have types."""
+    source, findings = scope.source, scope.findings
+    if source.schema is None:
+        return True
+    for column in (source.time, *source.tiebreak):
+        if source.schema.kind(column) is None:
+            role = "time" if column == source.time else "tie-breaker"
+            findings.add(
+                "E212",
+                f"the stream has no {role} column `{column}`",
+                pattern,
+                f"name it: `cepheid.query(..., {'time' if role == 'time' else 'tiebreak'}=...)`",
+                suggest_names(column, source.schema.names, owner="the stream"),
+            )
+    time_kind = source.schema.kind(source.time)
+    if time_kind is not None and time_kind not in _TIMES:
+        findings.add(
+            "E212",
+            f"the time column `{source.time}` is of kind {time_kind.value}, which is no time",
+            pattern,
+            "convert it to a timestamp, or name another column: `cepheid.query(..., time=...)`",
+        )
+    if source.schema.kind(source.type) is not None:
+        return True
+    types = list(dict.fromkeys(v.event_type for v in scope.variables.values()))
+    if len(types) > 1:
+        findings.add(
+            "W203",
+            f"the stream has no type column `{source.type}`, so every event can be "
+            + " and ".join(f"`{t}`" for t in types),
+            pattern,
+            "tell them apart by predicates, or name the column: `cepheid.query(..., type=...)`",
+        )
+    return False
+
+
+def bind_where(where: tree.Expression | None, scope: Scope) -> tree.Expression | None:
+    """Return WHERE with bare words read as text (§4.7), all names looked up and kinds checked."""
+    if where is None:
+        return None
+    bound = tree.transform(where, lambda node: _words_to_text(node, scope))
+    for node in tree.walk(bound):
+        if isinstance(node, tree.Word):
+            _report_bare(node, scope)
+        if isinstance(node, tree.Attribute | tree.Aggregate):
+            _check_spanning(node, scope)
+        if isinstance(node, tree.Equivalence):
+            for item in node.items:
+                if item.variable is not None:
+                    scope.variable(item.variable)
+                scope.check_equated(item.attribute, item.variable)
+    scope.typing.check_condition(bound, "WHERE")
+    return bound
+
+
+def _check_spanning(node: tree.Attribute | tree.Aggregate, scope: Scope) -> None:
+    """Report what can have no value in a match: COUNT(*), and FIRST, LAST or aggregates of NOT."""
+    if node.variable is None:
+        scope.findings.add(
+            "E322",
+            "`COUNT(*)` counts matches, and `WHERE` speaks of one match",
+            node.span,
+            "move it to HAVING, or count the events of a variable: `COUNT(S) > 3`",
+        )
+    elif isinstance(node, tree.Aggregate) or node.anchor in (tree.Anchor.FIRST, tree.Anchor.LAST):
+        scope.positive(node.variable)
+
+
+def _words_to_text(node: tree.Node, scope: Scope) -> tree.Node:
+    match node:
+        case tree.Binary(operator="=" | "<>", left=tree.Word() as word, right=other):
+            if _has_attribute(other):
+                return msgspec.structs.replace(node, left=_text(word, scope))
+        case tree.Binary(operator="=" | "<>", left=other, right=tree.Word() as word):
+            if _has_attribute(other):
+                return msgspec.structs.replace(node, right=_text(word, scope))
+        case tree.InList(operand=operand, items=items):
+            # A word before IN is reported itself; then its list is not worth more messages.
+            if isinstance(operand, tree.Word) or _has_attribute(operand):
+                return msgspec.structs.replace(node, items=tuple(_text(i, scope) for i in items))
+    return node
+
+
+def _has_attribute(expression: tree.Expression) -> bool:
+    """Return whether an expression speaks of events: only beside such a one is a word text."""
+    nodes = tree.walk(expression)
+    return any(isinstance(node, tree.Attribute | tree.Aggregate) for node in nodes)
+
+
+def _text(node: tree.Expression, scope: Scope) -> tree.Expression:
+    """Return a bare word as text, with a warning; an attribute's name is reported later."""
+    if not isinstance(node, tree.Word):
+        return node
+    schema = scope.source.schema
+    named = schema is not None and schema.kind(node.text) is not None
+    if named or node.text in scope.variables:
+        return node
+    quoted = format_literal(node.text)
+    message = f"`{node.text}` is read as the text {quoted}"
+    scope.findings.add("W204", message, node.span, f"write {quoted}")
+    return tree.Literal(span=node.span, value=node.text)
+
+
+def _report_bare(word: tree.Word, scope: Scope) -> None:
+    if word.text in scope.variables:
+        message = f"`{word.text}` is a variable, and a condition needs one of its attributes"
+        scope.findings.add("E208", message, word.span, f"write `{word.text}.attribute`")
+        return
+    positive = [v.name for v in scope.variables.values() if v.positive]
+    scope.findings.add(
+        "E208",
+        f"`{word.text}` has no variable",
+        word.span,
+        f"write `{positive[0]}.{word.text}` for the attribute" if positive else "",
+        f"write {format_literal(word.text)} for the text",
+    )

@@ -1,0 +1,1 @@
+"""Plans of queries: frozen values that hold every decision."""

@@ -1,1 +1,0 @@
-"""SQL's row pattern recognition (MATCH_RECOGNIZE): from the text of a clause to its result."""

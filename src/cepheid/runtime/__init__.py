@@ -1,1 +1,0 @@
-"""Where steps run: in process."""

@@ -1,0 +1,309 @@
+"""Where events are and what runs a query there: one table, whose modules load on first use.
+
+Reading and explaining a query needs neither numba nor Arrow, so nothing is imported above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from os import fspath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cepheid.jobs.kind import TaskKind, kind_of
+from cepheid.kinds import table as _kinds  # noqa: F401  # makes all kinds known
+from cepheid.options import Held, holder_of
+
+if TYPE_CHECKING:
+    from cepheid.api import CompiledQuery
+    from cepheid.workloads import Workload
+
+
+class Place(StrEnum):
+    """Where events are, and who reads them."""
+
+    PROCESS = "this process"
+    DEVICE = "a GPU"
+    FILES = "files"
+    STORE = "an event store"
+    FRAME = "a DataFrame of Spark"
+    SPARK_FILES = "files that Spark reads"
+    SPARK_STORE = "an event store that Spark reads"
+
+
+class Request(NamedTuple):
+    """What runs, over which events, with options that were checked."""
+
+    query: Any
+    events: Any
+    spark: Any = None
+    strategy: str | None = None
+    device: str = "cpu"
+    separate: bool = False
+
+    @property
+    def place(self) -> Place:
+        """Return where the events are."""
+        match holder_of(self.events):
+            case Held.FRAME:
+                return Place.FRAME
+            case Held.FILES:
+                return Place.FILES if self.spark is None else Place.SPARK_FILES
+            case Held.STORE:
+                return Place.STORE if self.spark is None else Place.SPARK_STORE
+        return Place.PROCESS if self.device == "cpu" else Place.DEVICE
+
+
+Runner = Callable[[Request], Any]
+
+# ---------------------------------------------------------------------------------------
+# Queries
+
+
+def _in_process(asked: Request) -> Any:
+    from cepheid.runtimes.local import run_events
+
+    return run_events(asked.query, asked.events)
+
+
+def _on_device(asked: Request) -> Any:
+    from cepheid.runtimes.device import run_on
+
+    return run_on(asked.query, asked.events, asked.device)
+
+
+def _over_files(asked: Request) -> Any:
+    from cepheid.runtimes.files import run_path
+
+    return run_path(asked.query, fspath(asked.events))
+
+
+def _over_store(asked: Request) -> Any:
+    from cepheid.runtimes.store import run_store
+
+    return run_store(asked.query, asked.events, asked.strategy)
+
+
+def _over_frame(asked: Request) -> Any:
+    from cepheid.runtimes.spark.batch import run_frame
+
+    return run_frame(asked.query, asked.events, strategy=asked.strategy)
+
+
+def _files_on_spark(asked: Request) -> Any:
+    from cepheid.runtimes.spark.scan import run_path
+
+    path = fspath(asked.events)
+    return run_path(asked.query, path, asked.spark, strategy=asked.strategy)
+
+
+def _store_on_spark(asked: Request) -> Any:
+    from cepheid.runtimes.spark.store import run_store
+
+    return run_store(asked.query, asked.events, asked.spark, asked.strategy)
+
+
+RUNS: dict[Place, Runner] = {
+    Place.PROCESS: _in_process,
+    Place.DEVICE: _on_device,
+    Place.FILES: _over_files,
+    Place.STORE: _over_store,
+    Place.FRAME: _over_frame,
+    Place.SPARK_FILES: _files_on_spark,
+    Place.SPARK_STORE: _store_on_spark,
+}
+"""What runs a query over one stream, in every place."""
+
+
+def run(asked: Request) -> Any:
+    """Run a query where its events are."""
+    from cepheid.jobs.streams import named_streams
+
+    kind = kind_of(asked.query.plan)
+    streams = named_streams(asked.query.plan, asked.events)
+    held = {holder_of(events) for events in streams}
+    on_spark = asked.spark is not None or Held.FRAME in held
+    if on_spark and not isinstance(kind, TaskKind):
+        from cepheid.runtimes.spark.selection.frames import run_frames
+
+        return run_frames(asked.query, streams, asked.spark, asked.strategy)
+    if len(streams) > 1:
+        from cepheid.runtimes.two_streams import run_streams
+
+        return run_streams(asked.query, streams, asked.strategy)
+    one = asked._replace(events=streams[0])
+    return RUNS[one.place](one)
+
+
+# ---------------------------------------------------------------------------------------
+# Lists of matches
+
+
+def _list_in_process(asked: Request) -> Any:
+    from cepheid.runtimes.local import list_events
+
+    return list_events(asked.query, asked.events)
+
+
+def _list_files(asked: Request) -> Any:
+    from cepheid.runtimes.files import list_path
+
+    return list_path(asked.query, fspath(asked.events))
+
+
+def _list_store(asked: Request) -> Any:
+    from cepheid.runtimes.store import list_store
+
+    return list_store(asked.query, asked.events)
+
+
+MATCHES: dict[Place, Runner] = {
+    Place.PROCESS: _list_in_process,
+    Place.FILES: _list_files,
+    Place.STORE: _list_store,
+}
+"""What lists matches one by one; a DataFrame of Spark is not in this process."""
+
+
+# ---------------------------------------------------------------------------------------
+# Workloads
+
+
+def _workload_in_process(asked: Request) -> Any:
+    from cepheid.runtimes.workload import run_workload
+
+    events = fspath(asked.events) if asked.place is Place.FILES else asked.events
+    return run_workload(
+        asked.query, events, spark=None, separate=asked.separate, device=asked.device
+    )
+
+
+def _workload_over_store(asked: Request) -> Any:
+    from cepheid.runtimes.store import run_workload
+
+    return run_workload(
+        asked.query, asked.events, spark=None, separate=asked.separate, device=asked.device
+    )
+
+
+def _workload_on_spark(asked: Request) -> Any:
+    from cepheid.runtimes.spark.workload import run_workload
+
+    events = fspath(asked.events) if asked.place is Place.SPARK_FILES else asked.events
+    return run_workload(asked.query, events, spark=asked.spark, separate=asked.separate)
+
+
+def _workload_of_stored_frame(asked: Request) -> Any:
+    from cepheid.runtimes.spark.store import store_frame
+
+    frame = store_frame(asked.events, asked.spark)
+    return _workload_on_spark(asked._replace(events=frame))
+
+
+WORKLOADS: dict[Place, Runner] = {
+    Place.PROCESS: _workload_in_process,
+    Place.DEVICE: _workload_in_process,
+    Place.FILES: _workload_in_process,
+    Place.STORE: _workload_over_store,
+    Place.FRAME: _workload_on_spark,
+    Place.SPARK_FILES: _workload_on_spark,
+    Place.SPARK_STORE: _workload_of_stored_frame,
+}
+"""What runs several queries in one pass, in every place."""
+
+
+# ---------------------------------------------------------------------------------------
+# Live streams
+
+
+def stream(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
+    """Run a query over a stream of Spark."""
+    from cepheid.jobs.streams import named_streams
+    from cepheid.runtimes.spark.stream import stream_frame
+
+    kind, streams = kind_of(query.plan), named_streams(query.plan, events)
+    if not isinstance(kind, TaskKind):
+        from cepheid.runtimes.spark.selection.stream import stream_select
+
+        return stream_select(query, streams, watermark=watermark, late=late)
+    return stream_frame(query, streams[0], watermark=watermark, late=late)
+
+
+def stream_workload(queries: Workload, events: Any, watermark: str, late: str) -> Any:
+    """Run several queries over a stream of Spark."""
+    from cepheid.runtimes.spark import rules as spark_rules
+
+    return spark_rules.stream_workload(queries, events, watermark=watermark, late=late)
+
+
+def live_workload(queries: Workload, schema: Any) -> Any:
+    """Run several queries over a stream in this process."""
+    from cepheid.runtimes.live_rules import LiveRules
+
+    return LiveRules(queries, schema)
+
+
+# ---------------------------------------------------------------------------------------
+# Plans in words
+
+
+def explain_store(query: CompiledQuery, store: Any, *, analyze: bool) -> str:
+    """Tell which part of a store a query reads, and why."""
+    from cepheid.runtimes import store as store_run
+
+    if query.plan.streams:
+        from cepheid.runtimes.two_streams import explain_select
+
+        return explain_select(query, store, analyze=analyze)
+    return store_run.explain_store(query, store, analyze=analyze)
+
+
+def explain_device(query: CompiledQuery) -> str:
+    """Tell whether a query runs on a GPU; this looks for one, which loads numba."""
+    from cepheid.runtimes import device as local_device
+
+    return local_device.explain_device(query.plan)
+
+
+# ---------------------------------------------------------------------------------------
+# SQL
+
+
+class SqlRequest(NamedTuple):
+    """A text with MATCH_RECOGNIZE, its tables, and how far a search may go."""
+
+    text: str
+    tables: Any
+    strategy: str | None
+    steps: int | None
+    states: int | None
+    watermark: str | None = None
+
+
+def run_sql(spark: Any, asked: SqlRequest) -> Any:
+    """Run SQL on Spark or, without a session, in this process."""
+    from cepheid.kinds.row_pattern.plan import SearchBounds
+
+    bounds = SearchBounds(asked.steps, asked.states)
+    if spark is None:
+        from cepheid.runtimes.sql import run_local_sql
+
+        return run_local_sql(asked.text, asked.tables or {}, asked.strategy, bounds)
+    from cepheid.runtimes.spark.row_pattern import run_spark_sql
+
+    return run_spark_sql(spark, asked.text, asked.tables, bounds, asked.watermark)
+
+
+def explain_sql(spark: Any, asked: SqlRequest, *, analyze: bool) -> str:
+    """Tell how the clauses of a text run: what they read of event stores, or keep of streams."""
+    from cepheid.kinds.row_pattern.plan import SearchBounds
+
+    bounds = SearchBounds(asked.steps, asked.states)
+    if spark is not None:
+        from cepheid.runtimes.spark.row_pattern import explain_spark_sql
+
+        return explain_spark_sql(spark, asked.text, asked.tables, bounds)
+    from cepheid.runtimes.sql import explain_local_sql
+
+    tables = asked.tables or {}
+    return explain_local_sql(asked.text, tables, asked.strategy, bounds, analyze=analyze)

@@ -1,0 +1,125 @@
+"""Files in, a result table out: Parquet, Arrow, CSV and JSON lines, read batch by batch.
+
+Several files are read in the order of their names, as event logs are written.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.events.files import count_events, find_files, names_read, read_all
+from cepheid.expressions.columns import Columns, read_times
+from cepheid.jobs.local_jobs import local_job
+from cepheid.jobs.ordering import SORT_ROWS_MAX, sort_events, with_ties_ordered
+from cepheid.kernels.columns import scan_times
+from cepheid.kinds.trend.local import list_batches
+from cepheid.kinds.trend.program.job import lower
+from cepheid.kinds.trend.windows.list_step import empty_matches
+from cepheid.runtimes.local import (
+    CompiledQueryLike,
+    check_lists,
+    reader_of,
+    run_table,
+)
+
+Progress = Callable[[int], None]
+"""Told how many events were read, again and again."""
+
+
+def run_path(compiled: CompiledQueryLike, pattern: str) -> pa.Table:
+    """Run a query over the files that a path, a folder or a pattern names."""
+    return run_files(compiled, find_files(pattern), lambda _: None)
+
+
+def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress) -> pa.Table:
+    """Run a query over files; files that are not in the order of time are sorted, if they are few.
+
+    Raises
+    ------
+    DataError
+        E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
+    """
+    schema = next(read_all(files[:1])).schema
+    plan = compiled.with_schema(schema).plan
+    job, names = local_job(plan), names_read(plan.columns, schema)
+    batches: Iterable[pa.Table] = _counted(read_all(files, names), progress)
+    if not job.in_order:
+        return job.answer(batches, schema)
+    try:
+        return job.answer(with_ties_ordered(batches, plan), schema)
+    except DataError as error:
+        unordered = error.diagnostics[0].code == "E509"
+        if not unordered or count_events(files) > SORT_ROWS_MAX:
+            raise
+    table = pa.concat_tables(list(read_all(files, names)), promote_options="permissive")
+    with warnings.catch_warnings(record=True) as notices:
+        warnings.simplefilter("always")
+        result = run_table(plan, table)
+    for notice in notices:
+        warnings.warn(str(notice.message), stacklevel=2)
+    return result
+
+
+def list_files(
+    compiled: CompiledQueryLike, files: list[Path], progress: Progress
+) -> tuple[pa.Schema, Iterator[pa.Table]]:
+    """Return the schema of a query's matches over files, and the matches as they are found.
+
+    Raises
+    ------
+    DataError
+        E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
+    """
+    schema = next(read_all(files[:1])).schema
+    plan = check_lists(compiled.with_schema(schema).plan)
+    job = lower(plan)
+    names = names_read(plan.columns, schema)
+    batches = with_ties_ordered(_counted(read_all(files, names), progress), plan)
+    if not _in_order(files, plan.time):
+        if count_events(files) > SORT_ROWS_MAX:
+            message = f"the events are not in the order of `{plan.time}`"
+            helps = (f"sort them first: more than {SORT_ROWS_MAX:,} events are not sorted",)
+            raise DataError([Diagnostic("E509", message, helps=helps)])
+        table = pa.concat_tables(list(batches), promote_options="permissive")
+        batches = iter([sort_events(table, plan)])
+    return empty_matches(job, schema).schema, list_batches(job, batches)
+
+
+def list_path(compiled: CompiledQueryLike, pattern: str) -> pa.RecordBatchReader:
+    """Return a reader that lists the matches in files as it is read.
+
+    Raises
+    ------
+    DataError
+        As for ``list_files``.
+    ValueError
+        If the query returns aggregates.
+    """
+    check_lists(compiled.plan)
+    schema, tables = list_files(compiled, find_files(pattern), lambda _: None)
+    return reader_of(schema, tables)
+
+
+def _in_order(files: list[Path], time: str) -> bool:
+    """Return whether the events of files are in the order of time; matches cannot be taken back."""
+    last: int | None = None
+    for batch in read_all(files):
+        times = read_times(Columns(batch), time)
+        if len(times):
+            if scan_times(times)[0] >= 0 or (last is not None and times[0] < last):
+                return False
+            last = int(times[-1])
+    return True
+
+
+def _counted(batches: Iterator[pa.Table], progress: Progress) -> Iterator[pa.Table]:
+    total = 0
+    for batch in batches:
+        total += len(batch)
+        progress(total)
+        yield batch

@@ -1,0 +1,108 @@
+"""One process, one loop: events as Arrow in, a result table out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from cepheid.events.arriving import as_table, is_pandas, plain_reader
+from cepheid.jobs.local_jobs import local_job
+from cepheid.jobs.ordering import put_together, sort_events, with_ties_ordered
+from cepheid.kinds.trend.local import LocalMatches, list_batches
+from cepheid.kinds.trend.program.job import lower
+from cepheid.kinds.trend.windows.list_step import empty_matches
+from cepheid.options import refuse
+from cepheid.plans.plan import Plan, TrendPlan
+
+
+class CompiledQueryLike(Protocol):
+    """What a runtime needs of a query: its plan for events of a schema."""
+
+    @property
+    def plan(self) -> Plan:
+        """Return the plan."""
+
+    def with_schema(self, schema: object) -> CompiledQueryLike:
+        """Return the query planned for a schema."""
+
+
+def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
+    """Run a query over whatever holds events, and return the result in the same form.
+
+    Raises
+    ------
+    TypeError
+        If the events are of no known kind.
+    """
+    if isinstance(events, pa.RecordBatchReader):
+        reader = plain_reader(events)
+        plan = compiled.with_schema(reader.schema).plan
+        job = local_job(plan)
+        batches: Iterable[pa.Table] = put_together(reader, job.batch_rows)
+        if job.in_order:
+            batches = with_ties_ordered(batches, plan)
+        return job.answer(batches, reader.schema)
+    table = as_table(events)
+    result = run_table(compiled.with_schema(table.schema).plan, table)
+    return like(events, result)
+
+
+def like(events: Any, result: pa.Table) -> Any:
+    """Return a result in the form in which the events came."""
+    return result.to_pandas() if is_pandas(events) else result
+
+
+def run_table(plan: Plan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:
+    """Return the result of a plan over a table; an unordered table is sorted first."""
+    job = local_job(plan)
+    ordered = sort_events(table, plan) if job.in_order else table
+    return job.answer_table(ordered, batch_rows or job.batch_rows)
+
+
+def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Return the result of a plan over batches in the order of time."""
+    return local_job(plan).answer(batches, schema)
+
+
+def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReader:
+    """Return a reader that lists matches as it is read; see ``CompiledQuery.matches``.
+
+    Raises
+    ------
+    TypeError
+        If the events are of no known kind.
+    ValueError
+        If the query returns aggregates.
+    """
+    reader = isinstance(events, pa.RecordBatchReader)
+    events = plain_reader(events) if reader else as_table(events)
+    plan = check_lists(compiled.with_schema(events.schema).plan)
+    job = LocalMatches(lower(plan))
+    batches: Iterable[pa.Table]
+    if isinstance(events, pa.Table):
+        batches = job.cut(sort_events(events, plan), job.batch_rows)
+    else:
+        batches = with_ties_ordered(put_together(events, job.batch_rows), plan)
+    schema = empty_matches(job.job, events.schema).schema
+    return reader_of(schema, list_batches(job.job, batches))
+
+
+def check_lists(plan: Plan) -> TrendPlan:
+    """Return the plan of a query that lists matches; refuse one that returns something else.
+
+    Raises
+    ------
+    OptionError
+        E592.
+    """
+    if not plan.lists_matches:
+        refuse("E592", "this query lists no matches: use `run`")
+    return TrendPlan.of(plan)
+
+
+def reader_of(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.RecordBatchReader:
+    """Return tables as a reader, which asks for one when it is read."""
+    rows = (batch for table in tables for batch in table.to_batches())
+    return pa.RecordBatchReader.from_batches(schema, rows)

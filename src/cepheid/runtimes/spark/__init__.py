@@ -1,0 +1,1 @@
+"""Jobs on Spark: DataFrames, files, stores and live streams."""

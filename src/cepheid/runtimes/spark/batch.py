@@ -1,0 +1,207 @@
+"""Queries over Spark DataFrames: a DataFrame in, a DataFrame out, nothing collected.
+
+``plans/needs.py`` says which ways there are; what is known of the partitions decides.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sf
+
+from cepheid.jobs.blobs import BLOB_DDL
+from cepheid.jobs.kind import needs_of, task_kind
+from cepheid.jobs.task_jobs import has_merge
+from cepheid.jobs.work import Work
+from cepheid.kinds.trend.spark_filter import event_filter
+from cepheid.options import FILE_STRATEGIES, one_of, refuse
+from cepheid.plans.needs import Strategy, StrategyChoice
+from cepheid.plans.plan import Plan
+from cepheid.runtimes.spark import tasks
+from cepheid.runtimes.spark.partition_profile import BLOCK_ROWS, Profile, profile_partitions
+from cepheid.runtimes.spark.tasks import run_times
+from cepheid.spark.batches import BUCKET
+from cepheid.spark.kernels import ship_kernels
+from cepheid.spark.schema import (
+    alias_of,
+    arrow_schema_of,
+    columns_of,
+    names_of,
+    projected_column,
+    result_schema_of,
+    spark_schema_of,
+)
+from cepheid.spark.whole_frames import refuse_stream_of_query
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from cepheid.runtimes.local import CompiledQueryLike
+
+SHUFFLE_PARTITIONS_DEFAULT = "200"
+
+REACHES_MIN = 2
+"""A range of time is so many times as long as what its task reads beyond it."""
+
+
+def run_frame(
+    compiled: CompiledQueryLike, frame: DataFrame, *, strategy: str | None = None
+) -> DataFrame:
+    """Run a query over a DataFrame and return its result, which Spark computes when asked to.
+
+    Raises
+    ------
+    ValueError
+        If the strategy is unknown, or does not serve the query.
+    UnsupportedError
+        E405 if the DataFrame is a stream.
+    """
+    refuse_stream_of_query(frame, compiled.plan.text)
+    plan = compiled.with_schema(frame.schema).plan
+    result = _run_plan(plan, frame, strategy)
+    return result if plan.limit is None else result.limit(plan.limit)
+
+
+def _run_plan(plan: Plan, frame: DataFrame, strategy: str | None) -> DataFrame:
+    task_kind(plan).check(plan)  # Now, and not by a task.
+    choice = _choose(plan, strategy)
+    projected = project(frame, plan)
+    ship_kernels(frame.sparkSession)
+    count = parallelism(frame.sparkSession)
+    if choice.strategy is Strategy.COMBINE:
+        profile = profile_partitions(projected, plan, count)
+        if profile.is_empty:
+            return run_key_shuffle(projected, plan, 1)
+        if profile.ranges is not None:
+            return run_combine(projected, plan, profile, count)
+        if strategy is None and plan.partition.attributes and not profile.skewed:
+            return run_key_shuffle(projected, plan, count)
+        return run_time_shuffle(projected, plan, profile, count)
+    if choice.strategy is Strategy.TIME_SHUFFLE:
+        profile = profile_partitions(projected, plan, count)
+        return run_window_shuffle(projected, plan, profile)
+    return run_key_shuffle(projected, plan, count)
+
+
+def _choose(plan: Plan, strategy: str | None) -> StrategyChoice:
+    if strategy is None:
+        choice = needs_of(plan).frames
+        if choice.strategy is Strategy.ONE_TASK:
+            warnings.warn(f"one task runs the whole query: {choice.reason}", stacklevel=6)
+        return choice
+    one_of("strategy", strategy, FILE_STRATEGIES)
+    wanted = Strategy(strategy)
+    if wanted is Strategy.COMBINE and (why := needs_of(plan).not_composed):
+        message = f"the strategy `{wanted.value}` does not serve this query: {why}"
+        refuse("E591", message)
+    if wanted is Strategy.TIME_SHUFFLE and (why := needs_of(plan).not_by_time):
+        message = f"the strategy `{wanted.value}` does not serve this query: {why}"
+        refuse("E591", message)
+    if wanted is Strategy.SCAN_SLICES:
+        message = "the strategy `scan slices` reads files: pass their path in place of a DataFrame"
+        refuse("E591", message)
+    return StrategyChoice(wanted, "asked for")
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Return how many tasks work side by side: the shuffle partitions, if somebody set them."""
+    wanted = spark.conf.get("spark.sql.shuffle.partitions", SHUFFLE_PARTITIONS_DEFAULT)
+    if wanted is not None and wanted != SHUFFLE_PARTITIONS_DEFAULT:
+        return int(wanted)
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        # Spark Connect shows no context; a range has as many partitions as there are cores.
+        numbers = spark.range(1 << 20).select(sf.spark_partition_id().alias("n"))
+        return max(1, numbers.distinct().count())
+    return int(spark.sparkContext.defaultParallelism)
+
+
+def project(frame: DataFrame, plan: Plan) -> DataFrame:
+    """Return the columns that a plan reads, without events of no consequence."""
+    columns = columns_of(frame, plan)
+    condition = event_filter(plan, columns)
+    kept = frame if condition is None else frame.filter(condition)
+    names = names_of(plan, frame.columns)
+    return kept.select(*(columns[name][0].alias(alias_of(name)) for name in names))
+
+
+def work_of(plan: Plan, schema: pa.Schema, buckets: int) -> tuple[Work, Any]:
+    """Return what tasks need to know, and the Spark schema of their results."""
+    results = result_schema_of(plan, schema)
+    return Work.of(plan, schema, results, buckets), spark_schema_of(results)
+
+
+def _schema_of(projected: DataFrame, plan: Plan) -> pa.Schema:
+    return arrow_schema_of(projected, names_of(plan, projected.columns))
+
+
+def exchange(blobs: DataFrame, buckets: int) -> DataFrame:
+    """Send blobs to their tasks, each in the order of time."""
+    there = blobs.repartitionById(buckets, "bucket")
+    return there.sortWithinPartitions("begin", "seq")
+
+
+def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
+    """Shuffle the events by key and run the query on every bucket."""
+    names = needs_of(plan).keys
+    buckets = count if names else 1
+    work, schema = work_of(plan, _schema_of(projected, plan), buckets)
+    routed = projected
+    if names:
+        number = sf.pmod(sf.hash(*(canonical(projected, name) for name in names)), sf.lit(buckets))
+        routed = projected.withColumn(BUCKET, number)
+    sent = routed.mapInArrow(tasks.send_events(work), BLOB_DDL)
+    arrived = exchange(sent, buckets)
+    if not has_merge(work):
+        return arrived.mapInArrow(tasks.run_bucket(work), schema)
+    partial = arrived.mapInArrow(tasks.run_part(work), BLOB_DDL)
+    return exchange(partial, buckets).mapInArrow(tasks.merge_rows(work), schema)
+
+
+def canonical(frame: DataFrame, name: str) -> Column:
+    """Return a column in which equal keys have equal bits: one NaN, one zero (§4.6)."""
+    column = projected_column(frame, name)
+    if frame.select(column).dtypes[0][1] in ("double", "float"):
+        zero = sf.lit(0.0)
+        return sf.when(sf.isnan(column), sf.lit(float("nan"))).otherwise(column + zero)
+    return column
+
+
+def run_combine(projected: DataFrame, plan: Plan, profile: Profile, count: int) -> DataFrame:
+    """Summarise every partition, which is a range of time, and multiply the summaries."""
+    assert profile.ranges is not None, "partitions that are ranges of time"
+    work, schema = work_of(plan, _schema_of(projected, plan), _composers(plan, count))
+    summarise = tasks.summarise_partition(work, profile.ranges, BLOCK_ROWS)
+    stretches = projected.mapInArrow(summarise, BLOB_DDL)
+    arrived = exchange(stretches, work.buckets)
+    return arrived.mapInArrow(tasks.compose_stretches(work), schema)
+
+
+def run_time_shuffle(projected: DataFrame, plan: Plan, profile: Profile, count: int) -> DataFrame:
+    """Shuffle the events by time, summarise every range, and multiply the summaries."""
+    edges = profile.edges
+    work, schema = work_of(plan, _schema_of(projected, plan), len(edges) + 1)
+    sent = projected.mapInArrow(tasks.send_events(work, edges), BLOB_DDL)
+    composing, _ = work_of(plan, _schema_of(projected, plan), _composers(plan, count))
+    stretches = exchange(sent, work.buckets).mapInArrow(tasks.summarise_bucket(composing), BLOB_DDL)
+    arrived = exchange(stretches, composing.buckets)
+    return arrived.mapInArrow(tasks.compose_stretches(composing), schema)
+
+
+def run_window_shuffle(projected: DataFrame, plan: Plan, profile: Profile) -> DataFrame:
+    """Shuffle the events by time; a task owns the windows that start in its range."""
+    before, after = needs_of(plan).reach
+    edges: list[int] = []
+    for edge in profile.edges:
+        # Shorter ranges would be read by two tasks, nearly as a whole.
+        if not edges or edge - edges[-1] >= REACHES_MIN * (before + after):
+            edges.append(edge)
+    work, schema = work_of(plan, _schema_of(projected, plan), len(edges) + 1)
+    cuts = tuple(edges)
+    sent = projected.mapInArrow(tasks.send_events(work, cuts, (before, after)), BLOB_DDL)
+    return exchange(sent, work.buckets).mapInArrow(run_times(work, cuts), schema)
+
+
+def _composers(plan: Plan, count: int) -> int:
+    return count if plan.partition.group_by else 1

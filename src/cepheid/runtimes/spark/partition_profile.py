@@ -1,0 +1,149 @@
+"""What the partitions of a DataFrame are: ranges of time, or not, and whether a key is heavy.
+
+One pass of Spark over the times and keys, without Python. Rows are looked at in blocks: blocks in
+the order of time can be sorted one by one while they are read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from pyspark.sql import functions as sf
+
+from cepheid.jobs.kind import needs_of
+from cepheid.runtimes.spark.tasks import Ranges
+from cepheid.spark.failures import clear_failures
+from cepheid.spark.schema import alias_of, projected_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from cepheid.plans.plan import Plan
+
+BLOCK_BITS = 18
+BLOCK_ROWS = 1 << BLOCK_BITS
+"""Rows of a block: as many as one step of the engine likes."""
+
+ROWS_BITS = 33
+"""Spark numbers the rows of a partition in so many bits, and the partition above them."""
+
+SKEW_MAX = 2.0
+"""A bucket with more than so many times its share makes its task the last one to end."""
+
+
+UNSTABLE = ("Exchange", "LocalTableScan")
+"""Steps of a plan whose partitions depend on what follows them."""
+
+
+def has_fixed_partitions(frame: DataFrame) -> bool:
+    """Return whether the partitions of a DataFrame are the same whenever it is read."""
+    remote: Any = getattr(frame, "_explain_string", None)
+    local: Any = getattr(frame, "_jdf", None)
+    shown = remote() if remote else local.queryExecution().executedPlan().toString()
+    return not any(word in shown for word in UNSTABLE)
+
+
+class _Block(NamedTuple):
+    partition: int
+    block: int
+    first: int
+    last: int
+    rows: int
+
+
+class Profile(NamedTuple):
+    """What is known of the partitions; ``ranges`` is None if they overlap in time."""
+
+    is_empty: bool
+    ranges: Ranges | None
+    skewed: bool
+    edges: tuple[int, ...]
+
+
+def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
+    """Return what the partitions of a DataFrame are, for ``count`` tasks."""
+    names = needs_of(plan).keys
+    keys = [projected_column(projected, name) for name in names]
+    bucket = sf.pmod(sf.hash(*keys), sf.lit(count)) if keys else sf.lit(0)
+    measured = (
+        projected.select(
+            _microseconds(projected, plan.time).alias("t"),
+            sf.monotonically_increasing_id().alias("row"),
+            bucket.alias("bucket"),
+        )
+        .groupBy(sf.expr(f"row div {BLOCK_ROWS}").alias("place"), "bucket")
+        .agg(sf.min("t").alias("first"), sf.max("t").alias("last"), sf.count("*").alias("rows"))
+    )
+    with clear_failures():
+        facts = measured.toArrow().to_pandas()
+    if facts.empty or facts["first"].isna().any():
+        # Times that are NULL are an error that the task reports in full.
+        return Profile(is_empty=True, ranges=None, skewed=False, edges=())
+    shares = facts.groupby("bucket")["rows"].sum()
+    skewed = len(shares) > 0 and shares.max() > SKEW_MAX * shares.sum() / count
+    blocks = [
+        _Block(int(place) >> (ROWS_BITS - BLOCK_BITS), int(place), int(f), int(t), int(n))
+        for place, f, t, n in facts.groupby("place", sort=True)
+        .agg({"first": "min", "last": "max", "rows": "sum"})
+        .itertuples()
+    ]
+    return Profile(
+        is_empty=False,
+        ranges=_ranges(blocks, plan) if has_fixed_partitions(projected) else None,
+        skewed=bool(skewed),
+        edges=_edges(blocks, count),
+    )
+
+
+def _microseconds(frame: DataFrame, name: str) -> Column:
+    """Return a time column as whole microseconds, as the engine reads it."""
+    column = sf.col(alias_of(name))
+    kind = dict(frame.dtypes)[alias_of(name)]
+    if kind == "timestamp_ntz":
+        # Without a zone the clock's reading counts, as if it were UTC; no zone may come in here.
+        seconds = sf.date_part(sf.lit("SECOND"), column) * sf.lit(1_000_000)
+        minutes = sf.hour(column) * sf.lit(60) + sf.minute(column)
+        days = sf.unix_date(column.cast("date")).cast("long")
+        return (days * sf.lit(1440) + minutes) * sf.lit(60_000_000) + seconds.cast("long")
+    if kind == "timestamp":
+        return sf.unix_micros(column)
+    if kind == "date":
+        return sf.unix_date(column).cast("long") * sf.lit(86_400_000_000)
+    return column.cast("long")
+
+
+def _ranges(blocks: list[_Block], plan: Plan) -> Ranges | None:
+    """Return the ranges of partitions, or None if two of them overlap."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    unordered = set()
+    for block in blocks:
+        here = block.partition
+        if here in last and block.first < last[here]:
+            unordered.add(here)
+        if here in last and plan.tiebreak and block.first == last[here]:
+            unordered.add(here)
+        first[here] = min(block.first, first.get(here, block.first))
+        last[here] = max(block.last, last.get(here, block.last))
+    # Events of one time in two partitions are in their order only where that order counts.
+    together = plan.orders_ties and not plan.tiebreak
+    parts = sorted(first, key=lambda p: (first[p], last[p], p))
+    for before, after in itertools.pairwise(parts):
+        tied = last[before] == first[after]
+        if last[before] > first[after] or (tied and not (together and before < after)):
+            return None
+    return Ranges(first, last, frozenset(unordered))
+
+
+def _edges(blocks: list[_Block], count: int) -> tuple[int, ...]:
+    """Return times that cut the events into ranges of about equal size."""
+    # A block's events are spread evenly over its time, for all that is known.
+    points = np.concatenate([np.linspace(b.first, b.last, 16) for b in blocks])
+    weights = np.concatenate([np.full(16, b.rows / 16) for b in blocks])
+    order = np.argsort(points, kind="stable")
+    share = np.cumsum(weights[order]) / weights.sum()
+    wanted = np.arange(1, count) / count
+    cuts = points[order][np.searchsorted(share, wanted)]
+    return tuple(int(cut) for cut in np.unique(np.ceil(cuts)))

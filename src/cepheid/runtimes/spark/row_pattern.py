@@ -1,0 +1,193 @@
+"""SQL with MATCH_RECOGNIZE on Spark: clauses become DataFrames, Spark runs the rest.
+
+Rows of a table are sent to their partition by the keys of PARTITION BY (one shuffle), where each
+task sorts and matches them with the same code as in process. A clause over a stream becomes a
+streaming DataFrame (``spark_live_sql.py``).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from cepheid.kinds.row_pattern.bind import bind_clause
+from cepheid.kinds.row_pattern.bind_expressions import find_column
+from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
+from cepheid.kinds.row_pattern.recognize import recognize_parts, result_schema
+from cepheid.kinds.row_pattern.select_tree import NotSimpleError, parse_select, plain_source
+from cepheid.kinds.row_pattern.statement import read_statement
+from cepheid.kinds.row_pattern.store import STRETCH, plan_clause
+from cepheid.options import unused
+from cepheid.runtimes.explain_replay import explain_replay
+from cepheid.runtimes.spark.live_sql import describe_stream, live_frame
+from cepheid.runtimes.spark.store import clause_frame, store_frame
+from cepheid.runtimes.spark.texts import run_text
+from cepheid.spark.kernels import ship_kernels
+from cepheid.spark.worker import begin_task
+from cepheid.store.event_store import EventStore
+
+OUTPUT_ROWS = 1 << 16
+"""Rows of a batch that goes back to Spark."""
+
+
+def run_spark_sql(
+    spark: SparkSession,
+    text: str,
+    tables: Mapping[str, Any] | None = None,
+    bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
+    watermark: str | None = None,
+) -> DataFrame:
+    """Return a DataFrame of the result of a SQL text.
+
+    Parameters
+    ----------
+    spark
+        The session whose tables and views the text names.
+    text
+        The SQL text.
+    tables
+        Further tables by name: Arrow tables, pandas or Spark DataFrames, event stores.
+    bounds
+        How much a search may do.
+    watermark
+        How late rows of a stream may come.
+
+    Raises
+    ------
+    UnsupportedError
+        E405 if a clause reads a stream and cannot be live.
+    """
+    statement = read_statement(text)
+    known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
+    run = uuid.uuid4().hex
+    frames: dict[str, DataFrame] = {}
+    streams = False
+    for number, site in enumerate(statement.sites):
+        source = statement.source_query(site, list(frames))
+        store = _store_of(source, tables or {})
+        if store is None:
+            frame = run_text(spark, source, frames, known, statement)
+            plan = bind_clause(site.clause, frame.columns, text, bounds)
+        else:
+            plan = bind_clause(site.clause, store.schema.names, text, bounds)
+            frame, plan = clause_frame(store, spark, plan)
+        name = f"cepheid_match_{run}_{number}_"
+        if frame.isStreaming:
+            streams = True
+            frames[name] = live_frame(frame, statement, plan, watermark)
+        else:
+            frames[name] = match_frame(frame, plan).drop(STRETCH)
+    if watermark is not None and not streams:
+        unused("watermark", "no clause reads a stream", "leave it out")
+    return run_text(spark, statement.outer_query(list(frames)), frames, known, statement)
+
+
+def explain_spark_sql(
+    spark: SparkSession,
+    text: str,
+    tables: Mapping[str, Any] | None = None,
+    bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
+) -> str:
+    """Tell how each clause of a text runs on Spark, and for a stream what it keeps, or why not."""
+    statement = read_statement(text)
+    known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
+    run = uuid.uuid4().hex
+    frames: dict[str, DataFrame] = {}
+    told = []
+    for number, site in enumerate(statement.sites):
+        source = statement.source_query(site, list(frames))
+        store = _store_of(source, tables or {})
+        frame = run_text(spark, source, frames, known, statement)
+        plan = bind_clause(site.clause, frame.columns, text, bounds)
+        if store is not None:
+            replay = plan_clause(store.snapshot(), plan, by_key=False)
+            how = [f"over a {explain_replay(replay, None)}", f"  {_spread(plan)}"]
+        elif frame.isStreaming:
+            described = describe_stream(frame, statement, plan)
+            how = ["over a stream", *(f"  {line}" for line in described)]
+        else:
+            how = ["over a table: Spark reads all its rows", f"  {_spread(plan)}"]
+        told.append("\n".join([f"clause {number + 1}  {how[0]}", *how[1:]]))
+        frames[f"cepheid_match_{run}_{number}_"] = match_frame(frame, plan)
+    return "\n".join(told)
+
+
+def _spread(plan: MatchPlan) -> str:
+    if plan.partition_by:
+        return f"one shuffle by {', '.join(plan.partition_by)}"
+    return "one task: without PARTITION BY all rows are one partition"
+
+
+def _data_frame(spark: SparkSession, table: Any) -> DataFrame:
+    if isinstance(table, EventStore):
+        return store_frame(table, spark)
+    return table if isinstance(table, DataFrame) else spark.createDataFrame(table)
+
+
+def _store_of(source: str, tables: Mapping[str, Any]) -> EventStore | None:
+    """Return the store that a query reads as it is, or None if it reads something else."""
+    stores = {name: table for name, table in tables.items() if isinstance(table, EventStore)}
+    if not stores:
+        return None
+    try:
+        name = plain_source(parse_select(source))
+    except NotSimpleError:
+        return None
+    found = None if name is None else find_column(name, list(tables))
+    return None if found is None else stores.get(found)
+
+
+def run_tables(text: str, tables: Mapping[str, pa.Table], bounds: SearchBounds) -> pa.Table:
+    """Return the result of a SQL text over Arrow tables, by way of a Spark session."""
+    return run_spark_sql(_session(), text, tables, bounds).toArrow()
+
+
+def _session() -> SparkSession:
+    """Return the session that is there, or a new one on this machine."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    # Otherwise tasks would run with whatever `python3` is, without this one's packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return SparkSession.builder.master("local[*]").appName("cepheid").getOrCreate()
+
+
+def match_frame(frame: DataFrame, plan: MatchPlan) -> DataFrame:
+    """Return the result of a clause over a DataFrame."""
+    ship_kernels(frame.sparkSession)
+    needed = frame.select(*(_quoted(name) for name in plan.read_columns))
+    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
+    schema = result_schema(plan, to_arrow_schema(needed.schema, timezone=zone))
+    if plan.partition_by:
+        spread = needed.repartition(*(_quoted(name) for name in plan.partition_by))
+    else:
+        spread = needed.coalesce(1)
+    return spread.mapInArrow(_task(plan, schema), from_arrow_schema(schema))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _task(
+    plan: MatchPlan, schema: pa.Schema
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return what a task does with the rows of its partitions."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin_task()
+        rows = list(batches)
+        if not rows:
+            return
+        table = pa.Table.from_batches(rows)
+        for part in recognize_parts(plan, table):
+            yield from part.cast(schema).to_batches(OUTPUT_ROWS)
+
+    return run

@@ -1,0 +1,1 @@
+"""SELECT with operators of Spark."""

@@ -1,0 +1,119 @@
+"""Windows of events of a SELECT over streaming DataFrames (§10.7).
+
+Spark has no windows of events, so the operator is one of ours, as for trends: events go to buckets,
+which put them in order up to the watermark. Groups share a few buckets; without groups, and for a
+join, which counts all events of a stream, there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from cepheid.expressions.spark_columns import Expressions
+from cepheid.jobs.bucket import Outcome
+from cepheid.jobs.watermarks import in_microseconds
+from cepheid.jobs.work import Work
+from cepheid.kinds.selection.counted import CountedJob, empty_rows
+from cepheid.kinds.selection.live_join import empty_pairs, turn_joined
+from cepheid.language import tree
+from cepheid.plans.plan import SelectPlan
+from cepheid.runtimes.spark import stream_tasks as tasks
+from cepheid.runtimes.spark.batch import canonical
+from cepheid.runtimes.spark.selection.rows import Stream, filtered, stream_of
+from cepheid.runtimes.spark.stream import (
+    buckets_of,
+    delay_of,
+    late_events,
+    partitions_of,
+    rows_of_turns,
+    rows_of_watched,
+)
+from cepheid.spark.batches import BUCKET
+from cepheid.spark.schema import alias_of, arrow_schema_of, plain_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def stream_counted(
+    plan: SelectPlan, frame: DataFrame, *, watermark: str, late: str
+) -> DataFrame | tuple[DataFrame, DataFrame]:
+    """Return the rows of full windows of a stream and, if asked, its late events."""
+    select = plan.select
+    stream = stream_of(select.streams[0].alias, frame)
+    expressions = Expressions(lambda node: stream.typed(node.attribute.text))
+    # What WHERE drops does not exist, so it moves no watermark either.
+    kept = stream._replace(frame=filtered(frame, select.condition, expressions))
+    rows = _counted(plan, kept, watermark)
+    return rows if late == "drop" else (rows, late_events(kept.frame, plan, watermark))
+
+
+def _counted(plan: SelectPlan, stream: Stream, watermark: str) -> DataFrame:
+    names = _needed(plan)
+    projected = _projected(stream, names)
+    schema = arrow_schema_of(projected, names)
+    results = plain_schema(empty_rows(CountedJob.of(plan, schema)).schema)
+    spark = stream.frame.sparkSession
+    attributes = plan.partition.group_by
+    buckets = buckets_of(spark, partitions_of(spark)) if attributes else (0,)
+    work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
+    if attributes:
+        keys = [canonical(projected, name) for name in attributes]
+        projected = projected.withColumn(BUCKET, sf.pmod(sf.hash(*keys), sf.lit(len(buckets))))
+    sent = projected.mapInArrow(tasks.send_stream(work, buckets, drop=False), tasks.SENT_DDL)
+    return rows_of_turns(sent, watermark, tasks.take_turns(work), results)
+
+
+def _needed(plan: SelectPlan) -> list[str]:
+    """Return the columns that windows need; WHERE has been asked."""
+    select = plan.select
+    names = {plan.time, *plan.tiebreak, *(key.attribute for key in select.keys)}
+    for argument in (a.argument for a in select.aggregates if a.argument is not None):
+        nodes = tree.walk(argument)
+        names |= {node.attribute.text for node in nodes if isinstance(node, tree.Attribute)}
+    return sorted(names)
+
+
+def _projected(stream: Stream, names: Iterable[str]) -> DataFrame:
+    """Return some columns of a stream; parts of structures become columns of their own."""
+    return stream.frame.select(*(stream.typed(n).column.alias(alias_of(n)) for n in names))
+
+
+def stream_counted_join(plan: SelectPlan, frames: Sequence[DataFrame], watermark: str) -> DataFrame:
+    """Return the pairs of two streams."""
+    select = plan.select
+    projected, schemas = [], []
+    for stream, frame in zip(select.streams, frames, strict=True):
+        names = stream.reads if stream.reads is not None else tuple(frame.columns)
+        projected.append(_projected(stream_of(stream.alias, frame), names))
+        schemas.append(arrow_schema_of(projected[-1], names))
+    results = plain_schema(empty_pairs(plan, schemas).schema)
+    delay = delay_of(frames[0].sparkSession, watermark)
+    first, second = (Work.of(plan, schema, results, 1, delay=delay) for schema in schemas)
+    # Spark's own watermark, which it shows, is that of the stream that is further behind too.
+    left, right = (
+        one.mapInArrow(tasks.send_stream(work, (0,), drop=False, side=side), tasks.SENT_DDL)
+        .withWatermark("latest", watermark)
+        for side, (one, work) in enumerate(zip(projected, (first, second), strict=True))
+    )  # fmt: skip
+    return rows_of_watched(left.union(right), take_joined((first, second)), results)
+
+
+def take_joined(works: tuple[Work, Work]) -> tasks.Turns:
+    """Return the stateful operator of a join."""
+
+    def one(
+        _bucket: int,
+        data: bytes | None,
+        arrived: list[list[pa.Table]],
+        latest: list[int | None],
+        _passed: int,
+    ) -> tuple[bytes, Outcome]:
+        saved, outcome = turn_joined(works, data, arrived, latest)
+        return saved, outcome._replace(lag=in_microseconds(works[0], outcome.lag))
+
+    return tasks.turns_of_two(one)

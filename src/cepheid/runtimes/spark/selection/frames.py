@@ -1,0 +1,165 @@
+"""SELECT over DataFrames: Spark's own operators where they serve, and nothing collected.
+
+``kinds/selection/explain.py`` says in words what is done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from cepheid.events.files import find_files
+from cepheid.expressions.spark_columns import Expressions
+from cepheid.expressions.spark_numbers import mean_whole, sum_whole
+from cepheid.jobs.sources import EventSource, source_of
+from cepheid.kinds.selection.store import IndexPlan, limit_stores, plan_index, run_index
+from cepheid.language import tree
+from cepheid.language.formatter import as_written
+from cepheid.options import Held, holder_of
+from cepheid.plans.plan import SelectPlan
+from cepheid.plans.selection import Extent, SelectKind
+from cepheid.runtimes.spark.selection.join import join_frames
+from cepheid.runtimes.spark.selection.rows import Stream, filtered, project, stream_of
+from cepheid.runtimes.spark.selection.windows import Clock, counted_windows, time_windows, with_time
+from cepheid.runtimes.spark.store import store_frame
+from cepheid.runtimes.two_streams import with_schemas
+from cepheid.spark.whole_frames import refuse_stream_of_query
+from cepheid.store.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from cepheid.runtimes.local import CompiledQueryLike
+
+
+def run_frames(
+    compiled: CompiledQueryLike,
+    streams: Sequence[Any],
+    spark: SparkSession | None,
+    strategy: str | None = None,
+) -> DataFrame:
+    """Run a SELECT over DataFrames, and what becomes one; return its rows, in no order.
+
+    Files and stores are read by Spark's tasks. Aggregates that the index of a store answers are
+    computed here: there are few, and no event is read.
+
+    Raises
+    ------
+    UnsupportedError
+        E405 if a DataFrame is a stream.
+    """
+    for stream in streams:
+        refuse_stream_of_query(stream, compiled.plan.text)
+    session = spark or next(s.sparkSession for s in streams if holder_of(s) is Held.FRAME)
+    inputs = [_opened(stream, session) for stream in streams]
+    plan = with_schemas(compiled, [one.schema for one in inputs])
+    select = plan.select
+    if select.kind is SelectKind.AGGREGATE and isinstance(inputs[0], EventSource):
+        index = plan_index(plan, inputs[0], strategy or "auto")
+        if isinstance(index, IndexPlan) and index.plan.method == "index":
+            return session.createDataFrame(_in_utc(run_index(plan, inputs[0], index)))
+    sources = [one for one in inputs if isinstance(one, EventSource)]
+    frames = inputs
+    if sources:
+        limited = limit_stores(plan, inputs, strategy or "auto")
+        frames = [
+            store_frame(stream, session, one.cover) if isinstance(one, EventSource) else one
+            for stream, one in zip(streams, limited, strict=True)
+        ]
+    return select_frames(plan, frames)
+
+
+def _opened(events: Any, spark: SparkSession) -> Any:
+    """Return events as a DataFrame, and a store as a source."""
+    if holder_of(events) is Held.FRAME:
+        return events
+    if isinstance(events, str | PathLike):
+        path = str(events)
+        if "://" in path:
+            return spark.read.parquet(path)
+        files = [str(file) for file in find_files(path)]
+        if all(file.endswith((".parquet", ".pq")) for file in files):
+            return spark.read.parquet(*files)
+    source = source_of(events)
+    if isinstance(source.events, Snapshot):
+        return source
+    return spark.createDataFrame(_in_utc(source.whole(source.schema.names)))
+
+
+def _in_utc(table: pa.Table) -> pa.Table:
+    """Return a table whose times name their zone: Spark would take them for those of its own."""
+    fields = [
+        field.with_type(pa.timestamp(field.type.unit, "UTC"))
+        if pa.types.is_timestamp(field.type) and field.type.tz is None
+        else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
+
+
+def select_frames(plan: SelectPlan, frames: Sequence[DataFrame]) -> DataFrame:
+    """Return the rows of a SELECT over DataFrames."""
+    select = plan.select
+    if select.kind is SelectKind.JOIN:
+        return join_frames(plan, frames)
+    stream = stream_of(select.streams[0].alias, frames[0])
+    numbered = None
+    if select.window.extent is Extent.EVENTS and select.kind is SelectKind.AGGREGATE:
+        # Arrival is the order of the DataFrame, before anything is filtered or moved.
+        numbered = "cepheid arrival"
+        with_number = stream.frame.withColumn(numbered, sf.monotonically_increasing_id())
+        stream = stream._replace(frame=with_number)
+    expressions = Expressions(lambda node: stream.typed(node.attribute.text))
+    kept = stream._replace(frame=filtered(stream.frame, select.condition, expressions))
+    if select.kind is SelectKind.FILTER:
+        return project(
+            kept.frame, select, expressions, lambda node: stream.typed(node.attribute.text)
+        )
+    return aggregate_stream(plan, kept, expressions, arrival=numbered)
+
+
+def aggregate_stream(
+    plan: SelectPlan,
+    stream: Stream,
+    expressions: Expressions,
+    *,
+    arrival: str | None = None,
+    clock: Clock | None = None,
+) -> DataFrame:
+    """Return the aggregates of windows and keys; a live stream has its clock already."""
+    select = plan.select
+    keys = [stream.typed(key.attribute).column.alias(key.name) for key in select.keys]
+    aggregates = [
+        _aggregate(a.function, a.argument, expressions).alias(a.name)
+        for a in select.aggregates
+    ]  # fmt: skip
+    if select.window.extent is Extent.NONE:
+        grouped = stream.frame.groupBy(*keys) if keys else stream.frame
+        return grouped.agg(*aggregates)
+    names = [key.name for key in select.keys]
+    if select.window.extent is Extent.EVENTS:
+        assert arrival is not None, "events are numbered by it"
+        ties = [stream.typed(name).column for name in plan.tiebreak]
+        order = [with_time(stream.typed(plan.time)).column, *ties, sf.col(f"`{arrival}`")]
+        return counted_windows(stream.frame, select.window, keys, order, aggregates, names)
+    clock = clock or Clock.of(stream.typed(plan.time), select.window)
+    return time_windows(stream.frame, clock, select.window, keys, aggregates, names)
+
+
+def _aggregate(
+    function: tree.AggregateFunction, argument: tree.Expression | None, expressions: Expressions
+) -> Column:
+    if argument is None:
+        return sf.count(sf.lit(1))
+    value = expressions.column(argument)
+    if expressions.is_whole(argument):
+        if function is tree.AggregateFunction.SUM:
+            return sum_whole(value, as_written(argument))
+        if function is tree.AggregateFunction.AVG:
+            return mean_whole(value)
+    functions = {"COUNT": sf.count, "SUM": sf.sum, "AVG": sf.avg, "MIN": sf.min, "MAX": sf.max}
+    return functions[function.value](value)

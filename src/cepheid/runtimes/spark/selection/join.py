@@ -1,0 +1,170 @@
+"""Windowed join of SELECT on Spark: a join on the distance in time, or on numbers of events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as sf
+
+from cepheid.events.schema import ValueKind
+from cepheid.expressions.spark_columns import Expressions, Typed
+from cepheid.language import tree
+from cepheid.plans.plan import SelectPlan
+from cepheid.plans.selection import Extent
+from cepheid.runtimes.spark.selection.rows import project, stream_of
+from cepheid.runtimes.spark.selection.windows import Clock, floor_divided, interval_of, with_time
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+BUCKET = "cepheid bucket"
+DAY_US = 86_400_000_000
+SHIFT_US = 14_400_000_000
+"""More than clocks are ever put forward or back."""
+
+
+class Sides:
+    """Two streams whose columns have names of their own, so that they can stand beside each other.
+
+    Every column of stream n is called ``cepheid n name``; the time is there as a moment too.
+    """
+
+    def __init__(
+        self, plan: SelectPlan, frames: Sequence[DataFrame], watermark: str | None
+    ) -> None:
+        select = plan.select
+        self.select = select
+        self.frames: list[DataFrame] = []
+        self.clocks: list[Clock] = []
+        self._typed: dict[tuple[str, str], Typed] = {}
+        for place, (stream, frame) in enumerate(zip(select.streams, frames, strict=True)):
+            own = stream_of(stream.alias, frame)
+            names = stream.reads if stream.reads is not None else tuple(frame.columns)
+            columns = []
+            for name in dict.fromkeys((*names, plan.time, *plan.tiebreak)):
+                typed = own.typed(name)
+                shown = f"cepheid {place} {name}".replace("`", " ").replace(".", " ")
+                columns.append(typed.column.alias(shown))
+                renamed = typed._replace(column=sf.col(f"`{shown}`"))
+                self._typed[stream.alias, name] = renamed
+            clock = Clock.of(own.typed(plan.time), select.window)
+            if watermark is not None:
+                # A join leaves out what is not after the watermark, which begins at 1970: a
+                # microsecond later, the events of this moment are.
+                watched = clock.watched()
+                clock = watched._replace(moment=watched.later(watched.moment, 1))
+            name = f"cepheid_moment_{place}"
+            chosen = frame.select(*columns, clock.moment.alias(name))
+            if watermark is not None:
+                chosen = chosen.withWatermark(name, watermark)
+            self.frames.append(chosen)
+            self.clocks.append(clock._replace(moment=sf.col(f"`{name}`")))
+        self.expressions = Expressions(self._lookup)
+        self._plan = plan
+
+    def time(self, place: int) -> Typed:
+        """Return the time of a stream's events."""
+        return self._typed[self.select.streams[place].alias, self._plan.time]
+
+    def ties(self, place: int) -> list[Column]:
+        """Return the tie-breakers of a stream."""
+        alias = self.select.streams[place].alias
+        return [self._typed[alias, name].column for name in self._plan.tiebreak]
+
+    @property
+    def condition(self) -> Column:
+        """Return WHERE and ON as one condition."""
+        parts = [self.expressions.column(part) for part in self.select.condition]
+        return reduce(lambda a, b: a & b, parts)
+
+    def result(self, pairs: DataFrame) -> DataFrame:
+        """Return the columns of SELECT."""
+        return project(pairs, self.select, self.expressions, self._lookup)
+
+    def _lookup(self, node: tree.Attribute) -> Typed:
+        return self._typed[node.variable.text, node.attribute.text]
+
+
+def join_frames(
+    plan: SelectPlan, frames: Sequence[DataFrame], watermark: str | None = None
+) -> DataFrame:
+    """Return the pairs of two DataFrames; with a watermark, of two streams."""
+    sides = Sides(plan, frames, watermark)
+    if sides.select.window.extent is Extent.EVENTS:
+        return sides.result(_counted(sides))
+    return sides.result(_near(sides))
+
+
+def _near(sides: Sides) -> DataFrame:
+    """Return the pairs whose times differ by less than the window."""
+    window = sides.select.window
+    within = window.within * window.tick_ns // 1_000
+    # The distance in Spark's words, from which it knows how long to keep an event of a stream; the
+    # days in it are those of the session's time zone, so that longer ones are told exactly.
+    exact = within < DAY_US
+    reach = interval_of(within if exact else within + SHIFT_US)
+    left, right = (sides.clocks[place].moment for place in (0, 1))
+    near = (left > right - reach) & (left < right + reach) & sides.condition
+    if not exact:
+        near &= sf.abs(sides.clocks[0].micros - sides.clocks[1].micros) < sf.lit(within)
+    if window.tick_ns < 1_000 and sides.time(0).kind is ValueKind.INTEGER:
+        near &= sf.abs(sides.time(0).column - sides.time(1).column) < sf.lit(window.within)
+    first_frame, second_frame = sides.frames
+    if not sides.select.equal:
+        # Stretches of time as long as the window: near events are in one, or in two neighbours.
+        first_frame = first_frame.withColumn(BUCKET, floor_divided(sides.clocks[0].micros, within))
+        there = floor_divided(sides.clocks[1].micros, within)
+        around = sf.explode(sf.array(there - 1, there, there + 1))
+        second_frame = second_frame.withColumn(f"{BUCKET} 2", around)
+        near &= sf.col(f"`{BUCKET}`") == sf.col(f"`{BUCKET} 2`")
+    return first_frame.join(second_frame, near)
+
+
+def _counted(sides: Sides) -> DataFrame:
+    """Return the pairs of an event and one of the last events of the other stream before it."""
+    size = sides.select.window.within
+    numbered = _numbered(sides)
+    pairs = []
+    for later in (0, 1):
+        probes = numbered.filter(sf.col("side") == later)
+        low = sf.greatest(sf.col("seen") - size, sf.lit(0).cast("long"))
+        high = sf.col("seen") - 1
+        probes = probes.filter(low <= high).withColumn("wanted", sf.explode(sf.sequence(low, high)))
+        probes = probes.select("wanted", f"row{later}")
+        others = numbered.filter(sf.col("side") == 1 - later)
+        others = others.select(sf.col("number").alias("wanted"), f"row{1 - later}")
+        pairs.append(probes.join(others, "wanted").select("row0", "row1"))
+    united = pairs[0].unionByName(pairs[1])
+    return united.select("row0.*", "row1.*").filter(sides.condition)
+
+
+def _numbered(sides: Sides) -> DataFrame:
+    """Return all events in one table, each with its number and how many of the others it saw."""
+    parts = []
+    for place, frame in enumerate(sides.frames):
+        ties = [tie.alias(f"tie{n}") for n, tie in enumerate(sides.ties(place))]
+        row = sf.struct(*(sf.col(f"`{name}`") for name in frame.columns)).alias(f"row{place}")
+        parts.append(
+            frame.select(
+                with_time(sides.time(place)).column.alias("time"),
+                sf.lit(place).alias("side"),
+                *ties,
+                sf.monotonically_increasing_id().alias("arrival"),
+                row,
+            )
+        )
+    united = parts[0].unionByName(parts[1], allowMissingColumns=True)
+    names = [f"tie{n}" for n in range(len(sides.ties(0)))]
+    order = Window.orderBy("time", "side", *names, "arrival")
+    so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    counts = [sf.sum((sf.col("side") == n).cast("long")).over(so_far) for n in (0, 1)]
+    first = sf.col("side") == 0
+    return united.withColumns(
+        {
+            "number": sf.when(first, counts[0]).otherwise(counts[1]) - 1,
+            "seen": sf.when(first, counts[1]).otherwise(counts[0]),
+        }
+    )

@@ -1,0 +1,259 @@
+"""Event stores on Spark: replay intervals become slices of tasks, and tasks write segments.
+
+A task reads its row groups itself and owns the windows of its range of time, as with other files;
+what the indexes rule out, no task reads. For appends, tasks write segments where they are, and the
+driver commits them together.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from cepheid.events.nanoseconds import in_microseconds
+from cepheid.jobs.blobs import Batches
+from cepheid.jobs.kind import kind_of, needs_of, task_kind
+from cepheid.jobs.owned import Owned
+from cepheid.jobs.task_jobs import task_job
+from cepheid.jobs.work import Work
+from cepheid.kinds.row_pattern.store import STRETCH, by_stretch, in_stretches, plan_clause
+from cepheid.plans.plan import Plan, WindowKind
+from cepheid.runtimes.spark.batch import parallelism, run_frame, work_of
+from cepheid.runtimes.spark.scan import SLICES_PER_TASK
+from cepheid.runtimes.store import columns_of, events_of
+from cepheid.spark.batches import chunks, in_task
+from cepheid.spark.kernels import ship_kernels
+from cepheid.spark.schema import file_schema, plain_schema, spark_schema_of
+from cepheid.spark.whole_frames import refuse_stream
+from cepheid.store.arriving import fitted, in_order
+from cepheid.store.event_store import EventStore
+from cepheid.store.file_system import LocalFiles
+from cepheid.store.manifest import Segment, load_manifest
+from cepheid.store.replay_plan import ReplayPlan
+from cepheid.store.segments import SEGMENT_ROWS, Place, write_segments
+from cepheid.store.snapshot import Cover, Interval, Snapshot, complete
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from cepheid.kinds.row_pattern.plan import MatchPlan
+    from cepheid.runtimes.local import CompiledQueryLike
+
+TIME_WINDOWS = (WindowKind.TUMBLING, WindowKind.SLIDING, WindowKind.TRAILING)
+
+
+class StoreSlice(NamedTuple):
+    """A range of time [begin, end) and the intervals that are read for it."""
+
+    begin: int | None
+    end: int | None
+    cover: Cover
+
+
+class Version(NamedTuple):
+    """A version of a store, for tasks: they read its manifest themselves."""
+
+    path: str
+    number: int
+
+    def snapshot(self) -> Snapshot:
+        """Return the version, to be read."""
+        folder = Path(self.path)
+        return Snapshot(load_manifest(folder, self.number), folder, {})
+
+
+def run_store(
+    compiled: CompiledQueryLike, store: EventStore, spark: SparkSession, method: str | None = None
+) -> DataFrame:
+    """Run a query over a store with Spark and return its result."""
+    snapshot = store.snapshot()
+    schema = snapshot.manifest.schema
+    plan = compiled.with_schema(schema).plan
+    task_kind(plan).check(plan)  # Now, and not by a task.
+    replay = kind_of(plan).replay(plan, snapshot, method or "auto")
+    version = Version(str(store.path.resolve()), snapshot.manifest.version)
+    ship_kernels(spark)
+    slices = slices_of(snapshot, plan, replay, SLICES_PER_TASK * parallelism(spark))
+    numbers = spark.range(0, len(slices), 1, len(slices))
+    needs = needs_of(plan)
+    if needs.from_start or needs.leads_in:
+        frame = _read_frame(numbers, version, slices, plain_schema(schema))
+        return run_frame(compiled, frame)
+    shown = file_schema(pa.schema([schema.field(n) for n in columns_of(plan, snapshot)]))
+    work, results = work_of(plan, shown, 1)
+    result = numbers.mapInArrow(_run_slices(work, version, slices), results)
+    return result if plan.limit is None else result.limit(plan.limit)
+
+
+def store_frame(store: EventStore, spark: SparkSession, cover: Cover | None = None) -> DataFrame:
+    """Return the events of a store as a DataFrame; tasks read the row groups of ranges of time."""
+    snapshot = store.snapshot()
+    version = Version(str(store.path.resolve()), snapshot.manifest.version)
+    ranges = snapshot.clip_cover(cover or Cover.of(Interval()))
+    edges = edges_of(snapshot, ranges, SLICES_PER_TASK * parallelism(spark))
+    slices = _cut(ranges, edges)
+    numbers = spark.range(0, len(slices), 1, len(slices))
+    return _read_frame(numbers, version, slices, plain_schema(snapshot.manifest.schema))
+
+
+def slices_of(snapshot: Snapshot, plan: Plan, replay: ReplayPlan, count: int) -> list[StoreSlice]:
+    """Cut what is replayed into slices of about equal numbers of row groups."""
+    cover = snapshot.clip_cover(replay.cover or Cover.of(Interval()))
+    needs = needs_of(plan)
+    before, after = (0, 0) if needs.leads_in else needs.reach
+    return _cut(cover, edges_of(snapshot, cover, count), before, after)
+
+
+def edges_of(snapshot: Snapshot, cover: Cover, count: int) -> list[int]:
+    """Return the times that cut ranges into pieces of about equal numbers of row groups."""
+    found = [snapshot.groups_in(segment, cover)[1] for segment in snapshot.manifest.segments]
+    first = np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
+    count = max(1, min(count, len(first)))
+    places = np.arange(1, count) * len(first) // count
+    return [int(edge) for edge in np.unique(first[places])] if len(first) else []
+
+
+def _cut(cover: Cover, edges: list[int], before: int = 0, after: int = 0) -> list[StoreSlice]:
+    """Return slices between edges, of which each also reads some time before and after."""
+    slices = []
+    for begin, end in zip([None, *edges], [*edges, None], strict=True):
+        low = None if begin is None else begin - before
+        high = None if end is None else end + after
+        slices.append(StoreSlice(begin, end, _within(cover, low, high)))
+    return slices
+
+
+def _within(cover: Cover, low: int | None, high: int | None) -> Cover:
+    begins, ends = cover
+    begins = begins if low is None else np.maximum(begins, low)
+    ends = ends if high is None else np.minimum(ends, high)
+    some = begins < ends
+    return Cover(begins[some], ends[some])
+
+
+def _run_slices(work: Work, version: Version, slices: list[StoreSlice]) -> Any:
+    def run(batches: Batches) -> Batches:
+        plan = work.planned()
+        for number in _numbers(batches):
+            piece = slices[number]
+            replay = ReplayPlan(piece.cover, "")
+            tables = events_of(version.snapshot(), plan, replay)
+            yield from task_job(work).rows(tables, Owned(piece.begin, piece.end), number)
+
+    return in_task(run)
+
+
+def _read_frame(
+    numbers: DataFrame,
+    version: Version,
+    slices: list[StoreSlice],
+    schema: pa.Schema,
+    stretches: Cover | None = None,
+) -> DataFrame:
+    """Return the events of slices as a DataFrame, each slice a partition in the order of time.
+
+    With ``stretches``, every event has the number of its stretch.
+    """
+    packed = schema.serialize().to_pybytes()
+
+    def read(batches: Batches) -> Batches:
+        wanted = pa.ipc.read_schema(pa.py_buffer(packed))
+        snapshot = version.snapshot()
+        for number in _numbers(batches):
+            for found in snapshot.scan(slices[number].cover, wanted.names):
+                whole = snapshot.manifest.schema
+                table = in_microseconds(complete(found, whole, wanted.names), wanted)
+                if stretches is not None:
+                    # The ticks of the stretches are those of the store.
+                    own = in_stretches(found, stretches, snapshot.manifest.time)
+                    table = table.append_column(STRETCH, own.column(STRETCH))
+                yield from table.combine_chunks().to_batches()
+
+    shown = schema if stretches is None else schema.append(pa.field(STRETCH, pa.int64()))
+    return numbers.mapInArrow(in_task(read), spark_schema_of(shown))
+
+
+def clause_frame(
+    store: EventStore, spark: SparkSession, plan: MatchPlan, method: str | None = None
+) -> tuple[DataFrame, MatchPlan]:
+    """Return what a clause reads of a store, as a DataFrame, and the plan that matches it.
+
+    Stretches become keys of the shuffle, and no slice ends within one.
+    """
+    snapshot = store.snapshot()
+    replay = plan_clause(snapshot, plan, method, by_key=False)
+    schema, time = snapshot.manifest.schema, snapshot.manifest.time
+    names = list(dict.fromkeys([*plan.read_columns, time]))
+    cover = snapshot.clip_cover(replay.cover or Cover.of(Interval()))
+    edges = edges_of(snapshot, cover, SLICES_PER_TASK * parallelism(spark))
+    several = len(cover.begins) > 1
+    if several:
+        places = np.searchsorted(cover.begins, edges, side="right") - 1
+        edges = [int(edge) for edge in np.unique(cover.begins[np.maximum(places, 0)])]
+    slices = _cut(cover, edges)
+    version = Version(str(store.path.resolve()), snapshot.manifest.version)
+    numbers = spark.range(0, len(slices), 1, len(slices))
+    shown = plain_schema(pa.schema([schema.field(name) for name in names]))
+    frame = _read_frame(numbers, version, slices, shown, cover if several else None)
+    return frame, by_stretch(plan) if several else plan
+
+
+def _numbers(batches: Batches) -> list[int]:
+    return [int(n) for batch in batches for n in batch.column(0).to_numpy()]
+
+
+# ---------------------------------------------------------------------------------------
+# Appending
+
+
+def append_frame(
+    store: EventStore, frame: DataFrame, *, source: str = "", batch: int | None = None
+) -> int:
+    """Store the events of a DataFrame; tasks write segments, which are committed together.
+
+    Raises
+    ------
+    UnsupportedError
+        E405 if the DataFrame is a stream.
+    """
+    way_out = "store its batches: `events.writeStream.foreachBatch(store.sink('name')).start()`"
+    refuse_stream(frame, "`append`", way_out)
+    if batch is not None and store.has_batch(source, batch):
+        return 0
+    empty = to_arrow_schema(frame.schema, timezone="UTC").empty_table()
+    terms = store.terms()
+    _, schema = fitted(empty, terms.schema)
+    path = str(store.path.resolve())
+    time = f"`{store.time.replace('`', '``')}`"
+    # Ranges of time, so that segments do not overlap.
+    count = parallelism(frame.sparkSession)
+    ordered = frame.repartitionByRange(count, sf.col(time)).sortWithinPartitions(time)
+    task = _write_segments(path, store.time, terms.schema, terms.floor, terms.indexed)
+    rows = ordered.mapInArrow(task, "segment binary").collect()
+    found = [msgspec.json.decode(bytes(row[0]), type=Segment) for row in rows]
+    found.sort(key=lambda segment: segment.first)
+    return store.add_segments(found, schema, terms, source=source, batch=batch)
+
+
+def _write_segments(
+    path: str, time: str, known: pa.Schema | None, floor: int | None, indexed: tuple[str, ...]
+) -> Any:
+    packed = None if known is None else known.serialize().to_pybytes()
+
+    def write(batches: Batches) -> Batches:
+        schema = None if packed is None else pa.ipc.read_schema(pa.py_buffer(packed))
+        place = Place(LocalFiles(), Path(path), indexed)
+        for table in chunks(batches, SEGMENT_ROWS):
+            events, times = in_order(fitted(table, schema)[0], time)
+            begin = 0 if floor is None else int(np.searchsorted(times, floor, side="left"))
+            written = write_segments(place, events.slice(begin), times[begin:])
+            texts = [msgspec.json.encode(segment) for segment in written]
+            yield pa.record_batch({"segment": pa.array(texts, pa.binary())})
+
+    return in_task(write)

@@ -1,0 +1,266 @@
+"""What Spark's Python workers run for a stream: micro-batches in, blobs or results out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cepheid.errors import CepheidError
+from cepheid.expressions.columns import Columns, read_times
+from cepheid.jobs.blobs import Batches, split
+from cepheid.jobs.bucket import Arrived, Outcome, is_late, read_bucket, write_bucket
+from cepheid.jobs.microbatch import turn
+from cepheid.jobs.ordering import ordered
+from cepheid.jobs.tables import table_from_bytes, table_to_bytes
+from cepheid.jobs.watermarks import MILLISECOND, in_microseconds, watermark_after
+from cepheid.jobs.work import Work
+from cepheid.kinds.trend.live_by_panes import LiveByPanes, rows_of_panes
+from cepheid.kinds.trend.match_tasks import number_matches
+from cepheid.kinds.trend.windows.panes import place_panes
+from cepheid.plans.plan import Plan
+from cepheid.spark.batches import BUCKET, REPORT_ROWS, chunks, in_task, partition_id, with_names
+from cepheid.spark.worker import begin_task
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.state import GroupState
+
+SENT_DDL = "bucket int, seq long, latest timestamp, told long, payload binary"
+_SENT_FIELDS: list[tuple[str, pa.DataType]] = [
+    ("bucket", pa.int32()),
+    ("seq", pa.int64()),
+    ("latest", pa.timestamp("us", "UTC")),
+    ("told", pa.int64()),
+    ("payload", pa.binary()),
+]
+_SENT = pa.schema(_SENT_FIELDS)
+
+SIDE_BITS = 60
+"""Where the number of a stream stands in the number of a blob."""
+
+SUMS = ("events", "late", "buffered", "partitions", "state_bytes")
+MAXIMA = ("open_windows", "lag_ms")
+COUNTS = (*SUMS, *MAXIMA)
+"""What a turn counts; sums, or the largest of all buckets, are in the progress of the query."""
+
+STAMP_MAX = ((1 << 63) - 1) // 1000
+"""Microseconds from 1970 to 2262, where pandas ends; so does the watermark that Spark shows.
+
+Buckets have the latest time as a number, and a watermark of their own.
+"""
+
+TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", payload binary"
+
+Frames = Iterator[pd.DataFrame]
+Turns = Callable[[Any, Iterable[pd.DataFrame], "GroupState"], Frames]
+Turn = Callable[[int, bytes | None, list[pa.Table], int | None, int], tuple[bytes, Outcome]]
+"""A bucket, its state, what arrived with the latest time, and Spark's watermark in microseconds."""
+TurnOfTwo = Callable[
+    [int, bytes | None, list[list[pa.Table]], list[int | None], int], tuple[bytes, Outcome]
+]
+"""The same for two streams, with what arrived of each."""
+
+
+def send_stream(
+    work: Work, buckets: tuple[int, ...], *, drop: bool = True, pane: int = 0, side: int = 0
+) -> Callable[[Batches], Batches]:
+    """Return a task that sends events to buckets, with the latest time of all of them.
+
+    Events of no consequence are left out here and not by Spark: they too tell what time it is.
+    With a length of panes, each bucket gets panes of its own.
+    ``side`` is the number of a stream that meets another one in the bucket.
+    """
+
+    def run(batches: Batches) -> Batches:
+        plan = Plan.from_json(work.plan)
+        keeps = work.kind.keeps(plan) if drop else None
+        seq = (side << SIDE_BITS) + (partition_id() << 32)
+        for chunk in chunks(batches):
+            table = with_names(chunk, work.schema)
+            latest = int(read_times(Columns(table), plan.time).max())
+            kept = ordered(_of_consequence(plan, keeps, table) if drop else table, plan)
+            place = np.zeros(len(kept), np.int64)
+            if BUCKET in kept.column_names:
+                place = kept[BUCKET].to_numpy().astype(np.int64)
+                kept = kept.drop_columns([BUCKET])
+            elif pane:
+                place = place_panes(read_times(Columns(kept), work.time), pane, len(buckets))
+            parts = split(kept, place, len(buckets))
+            yield sent_rows(buckets, seq, latest, in_microseconds(work, latest), dict(parts))
+            seq += 1
+
+    return in_task(run)
+
+
+def sent_rows(
+    buckets: tuple[int, ...], seq: int, latest: int, stamp: int, parts: dict[int, pa.Table]
+) -> pa.RecordBatch:
+    """Return a row for every bucket, which is told the latest time, and one for Spark's watermark.
+
+    Spark drops rows that are behind the watermark, and would take single events for a whole blob:
+    blobs have no time, and only the row that has one may be dropped.
+    """
+    count = len(buckets)
+    shown = min(max(stamp, -STAMP_MAX), STAMP_MAX)
+    stamps = pa.array([shown, *(None for _ in buckets)], pa.int64())
+    payloads = [table_to_bytes(parts[n]) if n in parts else None for n in range(count)]
+    columns: list[Any] = [
+        pa.array([buckets[0], *buckets], pa.int32()),
+        pa.array([seq] * (count + 1), pa.int64()),
+        stamps.cast(_SENT.field("latest").type),
+        pa.array([latest] * (count + 1), pa.int64()),
+        pa.array([None, *payloads], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_SENT)
+
+
+def _of_consequence(
+    plan: Plan, keeps: Callable[[Columns], Any] | None, table: pa.Table
+) -> pa.Table:
+    """Return the events that have a partition and, where others play no part, fit a variable."""
+    columns = Columns(table)
+    kept = np.ones(len(table), np.bool_)
+    for name in plan.partition.attributes:
+        values = columns.arrow(name)
+        if values.null_count:
+            kept &= np.asarray(pc.is_valid(values))
+    if keeps is not None:
+        kept &= keeps(columns)
+    return table if kept.all() else table.filter(pa.array(kept))
+
+
+def take_turns(work: Work) -> Turns:
+    """Return the stateful operator of a query."""
+
+    def one(
+        bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, _passed: int
+    ) -> tuple[bytes, Outcome]:
+        saved, outcome = turn(work.kind.live_job(work), work, data, arrived, latest)
+        results, lag = number_matches(outcome.results, bucket), in_microseconds(work, outcome.lag)
+        return saved, outcome._replace(results=results, lag=lag)
+
+    return turns_of(one)
+
+
+def take_pane_turns(work: Work, buckets: tuple[int, ...]) -> Turns:
+    """Return the stateful operator of a query whose buckets have panes of their own."""
+
+    def one(
+        bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, _passed: int
+    ) -> tuple[bytes, Outcome]:
+        saved, outcome = turn(LiveByPanes.of(work), work, data, arrived, latest)
+        lag = in_microseconds(work, outcome.lag)
+        # All of them together have one partition.
+        return saved, outcome._replace(partitions=int(bucket == buckets[0]), lag=lag)
+
+    return turns_of(one)
+
+
+def turns_of(one: Turn) -> Turns:
+    """Return a stateful operator: the state of a bucket is one value of bytes."""
+    return _turns(one, _arrived)
+
+
+def turns_of_two(one: TurnOfTwo) -> Turns:
+    """Return a stateful operator in which two streams meet."""
+    return _turns(one, _arrived_of_two)
+
+
+def _turns(one: Callable[..., tuple[bytes, Outcome]], read: Callable[[Any], Any]) -> Turns:
+    def run(key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
+        begin_task()
+        data = bytes(state.get[0]) if state.exists else None
+        try:
+            passed = state.getCurrentWatermarkMs() * MILLISECOND
+            saved, outcome = one(int(key[0]), data, *read(frames), passed)
+        except CepheidError as error:
+            raise type(error)(error.diagnostics, error.text) from None
+        state.update((saved,))
+        counts = (outcome.events, outcome.late, outcome.buffered, outcome.partitions, len(saved))
+        most = (outcome.open_windows, outcome.lag // MILLISECOND)
+        payload = table_to_bytes(outcome.results) if len(outcome.results) else None
+        yield pd.DataFrame([(*counts, *most, payload)], columns=[*COUNTS, "payload"])
+
+    return run
+
+
+def find_late(work: Work) -> Turns:
+    """Return an operator that lets late events pass; its state is a watermark."""
+
+    def run(_key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
+        data = bytes(state.get[0]) if state.exists else None
+        tables, latest = _arrived(frames)
+        until = read_bucket(work, data, "late events").until
+        nothing = work.schema.empty_table()
+        after = watermark_after(work, until, latest)
+        told = Arrived(0, nothing, after, nothing, nothing, 0)
+        state.update((write_bucket(work, "late events", told, b""),))
+        if until is None or not tables:
+            return
+        table = pa.concat_tables(tables)
+        late = table.filter(pa.array(is_late(work, table, until)))
+        if len(late):
+            row = (*(0 for _ in COUNTS), table_to_bytes(late))
+            yield pd.DataFrame([row], columns=[*COUNTS, "payload"])
+
+    return run
+
+
+def _arrived(frames: Iterable[pd.DataFrame]) -> tuple[list[pa.Table], int | None]:
+    """Return the events of a micro-batch, in the order in which they arrived, and the latest time.
+
+    That is the latest of all events, also of those of other buckets.
+    """
+    blobs: list[tuple[int, bytes]] = []
+    latest: list[int] = []
+    for frame in frames:
+        latest.append(int(frame["told"].max()))
+        rows = zip(frame["seq"], frame["payload"], strict=True)
+        blobs += [(seq, payload) for seq, payload in rows if payload is not None]
+    tables = [table_from_bytes(payload) for _, payload in sorted(blobs, key=lambda b: b[0])]
+    return tables, max(latest, default=None)
+
+
+def compose_panes(work: Work) -> Callable[[Batches], Batches]:
+    """Return a task that gives the rows of windows, of what all buckets gave in a micro-batch."""
+
+    def run(batches: Batches) -> Batches:
+        closed = [table_from_bytes(data.as_py()) for batch in batches for data in batch.column(0)]
+        if closed:
+            yield from rows_of_panes(work, closed).combine_chunks().to_batches(REPORT_ROWS)
+
+    return in_task(run)
+
+
+def _arrived_of_two(
+    frames: Iterable[pd.DataFrame],
+) -> tuple[list[list[pa.Table]], list[int | None]]:
+    """Return the same for each of two streams."""
+    parts = list(frames)
+    found = [_arrived(_of_side(parts, side)) for side in (0, 1)]
+    return [tables for tables, _ in found], [latest for _, latest in found]
+
+
+def _of_side(parts: list[pd.DataFrame], side: int) -> Frames:
+    for part in parts:
+        own = part.loc[np.asarray(part["seq"]) >> SIDE_BITS == side]
+        if len(own):
+            yield own
+
+
+def unpack(schema: pa.Schema) -> Callable[[Batches], Batches]:
+    """Return a task that turns blobs into rows."""
+    promised = schema.serialize().to_pybytes()
+
+    def run(batches: Batches) -> Batches:
+        kinds = pa.ipc.read_schema(pa.py_buffer(promised))
+        for batch in batches:
+            for payload in batch.column(0):
+                table = table_from_bytes(payload.as_py()).cast(kinds)
+                yield from table.combine_chunks().to_batches(REPORT_ROWS)
+
+    return in_task(run)

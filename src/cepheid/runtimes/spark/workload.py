@@ -1,0 +1,198 @@
+"""Workloads over Spark DataFrames and files: one shuffle for all queries that agree on its keys.
+
+Queries whose rows are complete in one task of a key shuffle go together: the DataFrame is read
+once, events travel once, and a task runs the merged systems of the workload. The others
+run as they do alone; their results are put beside the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from cepheid.errors import CepheidError, DataError
+from cepheid.jobs.blobs import BLOB_DDL, Batches, blobs_of
+from cepheid.jobs.work import Work
+from cepheid.kinds.trend.planning.needs import shuffle_attributes
+from cepheid.kinds.trend.program.job import lower
+from cepheid.kinds.trend.spark_filter import event_filter
+from cepheid.kinds.trend.tasks import needs_merge
+from cepheid.kinds.workload.combine_results import QUERY, unite, united_schema
+from cepheid.kinds.workload.sharing import share
+from cepheid.kinds.workload.step import (
+    Found,
+    WorkloadJob,
+    WorkloadState,
+    build_tables,
+    feed,
+    finish_workload,
+)
+from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes.scan import find_paths
+from cepheid.runtimes.spark import tasks
+from cepheid.runtimes.spark.batch import canonical, exchange, parallelism, run_frame
+from cepheid.runtimes.spark.scan import read_frame
+from cepheid.spark.batches import BUCKET, REPORT_ROWS, in_task, merged_events
+from cepheid.spark.kernels import ship_kernels
+from cepheid.spark.schema import (
+    alias_of,
+    arrow_schema_of,
+    columns_of,
+    result_schema_of,
+    spark_schema_of,
+)
+from cepheid.spark.whole_frames import refuse_stream_of_query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from cepheid.runtimes.local import CompiledQueryLike
+
+
+class SparkWorkloadLike(Protocol):
+    """What this runtime needs of a workload."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the queries."""
+
+    @property
+    def queries(self) -> tuple[CompiledQueryLike, ...]:
+        """Return the queries."""
+
+    @property
+    def merge(self) -> bool:
+        """Return whether queries are merged where they can be."""
+
+
+class SharedWork(msgspec.Struct, frozen=True):
+    """What every task of a shuffle knows; ``work`` has the columns of all queries."""
+
+    names: tuple[str, ...]
+    plans: tuple[bytes, ...]
+    merge: bool
+    work: Work
+
+
+def run_workload(
+    workload: SparkWorkloadLike, events: Any, *, spark: Any, separate: bool
+) -> DataFrame | dict[str, DataFrame]:
+    """Run a workload over a DataFrame, or over files with a session.
+
+    Raises
+    ------
+    DataError
+        E501 if there is no such file, E531 if the results do not fit one table.
+    UnsupportedError
+        E405 if the DataFrame is a stream.
+    """
+    frame = read_frame(spark, find_paths(events)) if isinstance(events, str) else events
+    refuse_stream_of_query(frame, "")
+    plans: dict[str, TrendPlan] = {}
+    for name, query in zip(workload.names, workload.queries, strict=True):
+        try:
+            plans[name] = TrendPlan.of(query.with_schema(frame.schema).plan)
+            lower(plans[name])
+        except CepheidError as error:
+            error.file = name
+            raise
+    together, alone = _shuffles(plans)
+    parts: dict[str, DataFrame] = {}
+    shared: list[tuple[list[str], DataFrame]] = []
+    for names in together:
+        try:
+            shared.append((names, _run_together(workload, {n: plans[n] for n in names}, frame)))
+        except DataError:
+            if not separate:
+                raise
+            alone += names
+    for name in alone:
+        query = workload.queries[workload.names.index(name)]
+        parts[name] = run_frame(query, frame)
+    if separate:
+        for names, rows in shared:
+            for name in names:
+                own = rows.filter(sf.col(QUERY) == sf.lit(name))
+                columns = result_schema_of(plans[name], _schema(frame, plans[name])).names
+                parts[name] = own.select(*(sf.col(f"`{c}`") for c in columns))
+        return {name: parts[name] for name in workload.names}
+    schema = united_schema(
+        {name: result_schema_of(plan, _schema(frame, plan)) for name, plan in plans.items()}
+    )
+    frames = [rows for _, rows in shared]
+    frames += [rows.withColumn(QUERY, sf.lit(name)) for name, rows in parts.items()]
+    united = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
+    return united.select(*(sf.col(f"`{name}`") for name in schema.names))
+
+
+def _schema(frame: DataFrame, plan: TrendPlan) -> pa.Schema:
+    columns = columns_of(frame, plan)
+    projected = frame.select(*(column.alias(alias_of(n)) for n, (column, _) in columns.items()))
+    return arrow_schema_of(projected, columns)
+
+
+def _shuffles(plans: dict[str, TrendPlan]) -> tuple[list[list[str]], list[str]]:
+    """Return the queries of each shuffle, and those that run as they do alone."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    alone: list[str] = []
+    for name, plan in plans.items():
+        keys = tuple(sorted(shuffle_attributes(plan)))
+        if not keys or plan.lists_matches or needs_merge(lower(plan)):
+            alone.append(name)
+        else:
+            found.setdefault(keys, []).append(name)
+    together = [names for names in found.values() if len(names) > 1]
+    return together, alone + [names[0] for names in found.values() if len(names) == 1]
+
+
+def _run_together(
+    workload: SparkWorkloadLike, plans: dict[str, TrendPlan], frame: DataFrame
+) -> DataFrame:
+    """Shuffle the events of several queries once, and run all of them on every bucket."""
+    first = next(iter(plans.values()))
+    columns = {name: c for plan in plans.values() for name, c in columns_of(frame, plan).items()}
+    filters = [event_filter(plan, columns) for plan in plans.values()]
+    known = [condition for condition in filters if condition is not None]
+    kept = frame
+    if len(known) == len(filters):
+        kept = frame.filter(reduce(lambda a, b: a | b, known))
+    projected = kept.select(*(column.alias(alias_of(n)) for n, (column, _) in columns.items()))
+    events = arrow_schema_of(projected, columns)
+    results = united_schema({n: result_schema_of(plan, events) for n, plan in plans.items()})
+    ship_kernels(frame.sparkSession)
+    buckets = parallelism(frame.sparkSession)
+    keys = [canonical(projected, name) for name in sorted(shuffle_attributes(first))]
+    routed = projected.withColumn(BUCKET, sf.pmod(sf.hash(*keys), sf.lit(buckets)))
+    work = SharedWork(
+        tuple(plans),
+        tuple(plan.to_json() for plan in plans.values()),
+        workload.merge,
+        Work.of(first, events, results, buckets),
+    )
+    sent = routed.mapInArrow(tasks.send_events(work.work), BLOB_DDL)
+    arrived = exchange(sent, buckets)
+    return arrived.mapInArrow(run_bucket(work), spark_schema_of(results))
+
+
+def run_bucket(shared: SharedWork) -> Callable[[Batches], Batches]:
+    """Return a task that runs a workload over the events of its bucket."""
+
+    def run(batches: Batches) -> Batches:
+        plans = [TrendPlan.from_json(data) for data in shared.plans]
+        job = WorkloadJob(share(shared.names, plans, merge=shared.merge))
+        state = WorkloadState(job)
+        found = Found.nothing(job)
+        for table in merged_events(plans[0], blobs_of(batches)):
+            found.add(feed(job, state, table))
+        found.add(finish_workload(job, state))
+        tables = build_tables(job, state, found, shared.work.schema)
+        named = {name: tables[n] for n, name in enumerate(shared.names)}
+        rows = shared.work.shown(unite(named))
+        yield from rows.combine_chunks().to_batches(REPORT_ROWS)
+
+    return in_task(run)

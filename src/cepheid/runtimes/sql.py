@@ -1,0 +1,183 @@
+"""SQL with MATCH_RECOGNIZE over Arrow tables and event stores, in process.
+
+More than a simple SELECT is Spark's.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from cepheid.events.arriving import as_table, is_pandas
+from cepheid.kinds.row_pattern.bind import bind_clause
+from cepheid.kinds.row_pattern.bind_expressions import find_column
+from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
+from cepheid.kinds.row_pattern.recognize import recognize, result_schema
+from cepheid.kinds.row_pattern.select_tree import NotSimpleError, Select, parse_select, plain_source
+from cepheid.kinds.row_pattern.simple_select import run_select
+from cepheid.kinds.row_pattern.statement import Statement, read_statement
+from cepheid.kinds.row_pattern.store import plan_clause, read_whole, run_clause
+from cepheid.options import unused
+from cepheid.runtimes.explain_replay import explain_replay
+from cepheid.store.reader import StoreReader
+from cepheid.store.snapshot import Snapshot
+
+
+def run_local_sql(
+    text: str,
+    tables: Mapping[str, Any],
+    strategy: str | None = None,
+    bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
+) -> Any:
+    """Return the result of a SQL text over tables: Arrow, or pandas if all tables are pandas.
+
+    Raises
+    ------
+    TypeError
+        If a table is neither of Arrow nor of pandas, nor an event store.
+    UnsupportedError
+        E405 if a table is a streaming DataFrame.
+    """
+    statement = read_statement(text)
+    known = Known(tables)
+    all_pandas = bool(tables) and all(is_pandas(table) for table in tables.values())
+    try:
+        sources, outer = _simple_parts(statement)
+    except NotSimpleError:
+        if strategy not in (None, "auto"):
+            why = "Spark runs what is more than a SELECT over one table, and reads stores whole"
+            unused("strategy", why, "leave it out")
+        spark_sql = importlib.import_module("cepheid.runtimes.spark.row_pattern")
+        arrow = {name: known.table(name) for name in tables}
+        result = spark_sql.run_tables(text, arrow, bounds)
+    else:
+        result = _run(statement, sources, outer, known, strategy, bounds)
+    return result.to_pandas() if all_pandas else result
+
+
+def explain_local_sql(
+    text: str,
+    tables: Mapping[str, Any],
+    strategy: str | None = None,
+    bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
+    *,
+    analyze: bool = False,
+) -> str:
+    """Return which part of each event store the clauses of a text read, and why."""
+    statement = read_statement(text)
+    known = Known(tables)
+    try:
+        sources, outer = _simple_parts(statement)
+    except NotSimpleError:
+        return "Spark runs this text, and reads stores as a whole"
+    del outer
+    told = []
+    for number, (site, source) in enumerate(zip(statement.sites, sources, strict=True)):
+        snapshot = known.snapshot(source)
+        if snapshot is None:
+            table = _select(source, known, statement.text)
+            plan = bind_clause(site.clause, table.column_names, statement.text)
+            schema = result_schema(plan, table.schema)
+            told.append(f"clause {number + 1}  reads all rows of its table")
+        else:
+            names = snapshot.manifest.schema.names
+            plan = bind_clause(site.clause, names, statement.text, bounds)
+            if analyze:
+                run = run_clause(snapshot, plan, strategy)
+                replay, effort = run.replay, run.effort
+            else:
+                replay, effort = plan_clause(snapshot, plan, strategy), None
+            schema = _schema_of(plan, snapshot)
+            told.append(f"clause {number + 1}  over a {explain_replay(replay, effort)}")
+        known.arrow[_view(number)] = schema.empty_table()
+    return "\n".join(told)
+
+
+def _schema_of(plan: MatchPlan, snapshot: Snapshot) -> pa.Schema:
+    schema = snapshot.manifest.schema
+    return result_schema(plan, pa.schema([schema.field(name) for name in plan.read_columns]))
+
+
+class Known:
+    """Tables by name; stores are read as a whole only where SQL asks for it."""
+
+    def __init__(self, tables: Mapping[str, Any]) -> None:
+        self._stores = {n: table for n, table in tables.items() if isinstance(table, StoreReader)}
+        self.arrow = {
+            name: as_table(table) for name, table in tables.items() if name not in self._stores
+        }
+
+    def snapshot(self, source: Select) -> Snapshot | None:
+        """Return the store that ``SELECT * FROM store`` reads, or None if it is something else."""
+        name = plain_source(source)
+        if name is None:
+            return None
+        found = find_column(name, [*self.arrow, *self._stores])
+        return self._stores[found].snapshot() if found in self._stores else None
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table, or all events of a store."""
+        if name not in self.arrow:
+            self.arrow[name] = read_whole(self._stores[name].snapshot()).table
+        return self.arrow[name]
+
+    def read_all(self, select: Select) -> None:
+        """Read the stores that a query names."""
+        for source in _sources(select):
+            found = find_column(source, [*self.arrow, *self._stores])
+            if found in self._stores:
+                self.table(str(found))
+
+
+def _sources(select: Select) -> Iterator[str]:
+    for _, named in select.named:
+        yield from _sources(named)
+    if isinstance(select.source, Select):
+        yield from _sources(select.source)
+    else:
+        yield select.source
+
+
+def _view(number: int) -> str:
+    return f"cepheid_match_{number}"
+
+
+def _simple_parts(statement: Statement) -> tuple[list[Select], Select]:
+    """Return the inputs of all clauses and the query around them, if all are simple."""
+    views = [_view(i) for i in range(len(statement.sites))]
+    sources = [
+        parse_select(statement.source_query(site, views[:i]))
+        for i, site in enumerate(statement.sites)
+    ]
+    return sources, parse_select(statement.outer_query(views))
+
+
+def _run(
+    statement: Statement,
+    sources: list[Select],
+    outer: Select,
+    known: Known,
+    strategy: str | None,
+    bounds: SearchBounds,
+) -> pa.Table:
+    for number, (site, source) in enumerate(zip(statement.sites, sources, strict=True)):
+        snapshot = known.snapshot(source)
+        if snapshot is None:
+            table = _select(source, known, statement.text)
+            plan = bind_clause(site.clause, table.column_names, statement.text, bounds)
+            # As many threads as Arrow itself has for its columns.
+            found = recognize(plan, table, threads=pa.cpu_count())
+        else:
+            names = snapshot.manifest.schema.names
+            plan = bind_clause(site.clause, names, statement.text, bounds)
+            found = run_clause(snapshot, plan, strategy).table
+        known.arrow[_view(number)] = found
+    return _select(outer, known, statement.text)
+
+
+def _select(select: Select, known: Known, text: str) -> pa.Table:
+    known.read_all(select)
+    return run_select(select, known.arrow, text)

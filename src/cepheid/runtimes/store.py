@@ -1,0 +1,155 @@
+"""Queries over an event store: a snapshot in, a result table out.
+
+What the indexes of the store rule out is not read; the rest goes through the ordinary engine, as
+one stream with gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from cepheid.expressions.columns import Columns, read_times
+from cepheid.jobs.kind import kind_of
+from cepheid.jobs.local_jobs import local_job, slices_of
+from cepheid.jobs.ordering import ordered
+from cepheid.kinds.trend.local import list_batches
+from cepheid.kinds.trend.program.job import lower
+from cepheid.kinds.trend.replay import plan_replay
+from cepheid.kinds.trend.windows.list_step import empty_matches
+from cepheid.kinds.workload.combine_results import unite
+from cepheid.options import METHODS, one_of
+from cepheid.plans.plan import Plan
+from cepheid.runtimes.explain_replay import explain_replay
+from cepheid.runtimes.local import CompiledQueryLike, check_lists, reader_of
+from cepheid.runtimes.workload import WorkloadLike, batch_rows, run_workload_batches
+from cepheid.runtimes.workload import run_workload as run_local
+from cepheid.store.event_store import EventStore
+from cepheid.store.replay_plan import ReplayPlan
+from cepheid.store.snapshot import Effort, Interval, Snapshot
+
+
+class StoreRun(NamedTuple):
+    """A result, how it was come by, and what that has cost."""
+
+    table: pa.Table
+    replay: ReplayPlan
+    effort: Effort
+
+
+def run_store(
+    compiled: CompiledQueryLike, store: EventStore, method: str | None = None
+) -> pa.Table:
+    """Run a query over a store; ``method`` is "auto", "index" or "replay"."""
+    return measure_store(compiled, store, method or "auto").table
+
+
+def measure_store(compiled: CompiledQueryLike, store: EventStore, method: str = "auto") -> StoreRun:
+    """Run a query over a store and tell what was read.
+
+    Raises
+    ------
+    ValueError
+        If there is no such method.
+    """
+    one_of("strategy", method, METHODS)
+    snapshot = store.snapshot()
+    return run_snapshot(compiled.with_schema(snapshot.manifest.schema).plan, snapshot, method)
+
+
+def run_snapshot(plan: Plan, snapshot: Snapshot, method: str) -> StoreRun:
+    """Run a plan over a version of a store: from its index, or over what must be replayed."""
+    kind, schema = kind_of(plan), snapshot.manifest.schema
+    table = kind.from_index(plan, snapshot, method)
+    replay = kind.replay(plan, snapshot, method)
+    if table is None:
+        table = local_job(plan).answer(events_of(snapshot, plan, replay), schema)
+    return StoreRun(table, replay, snapshot.effort)
+
+
+def list_store(compiled: CompiledQueryLike, store: EventStore) -> pa.RecordBatchReader:
+    """Return a reader that lists matches as it is read.
+
+    Raises
+    ------
+    ValueError
+        If the query returns aggregates.
+    """
+    snapshot = store.snapshot()
+    plan = check_lists(compiled.with_schema(snapshot.manifest.schema).plan)
+    job = lower(plan)
+    tables = list_batches(job, events_of(snapshot, plan, plan_replay(snapshot, plan)))
+    return reader_of(empty_matches(job, snapshot.manifest.schema).schema, tables)
+
+
+def explain_store(compiled: CompiledQueryLike, store: EventStore, *, analyze: bool = False) -> str:
+    """Return how a query reads a store, in words; ``analyze`` runs it, to tell the cost."""
+    if analyze:
+        run = measure_store(compiled, store)
+        replay, effort = run.replay, run.effort
+    else:
+        snapshot = store.snapshot()
+        plan = compiled.with_schema(snapshot.manifest.schema).plan
+        replay = kind_of(plan).replay(plan, snapshot, "auto")
+        effort = None
+    return explain_replay(replay, effort)
+
+
+def run_workload(
+    workload: WorkloadLike, events: EventStore, *, spark: object, separate: bool, device: str
+) -> pa.Table | dict[str, pa.Table]:
+    """Run a workload over a store: all its events, in one pass.
+
+    What one query need not read another may: where its windows were cut short by what others read,
+    a contiguous pattern could take events for neighbours that are not.
+    """
+    assert spark is None, "Spark has a runtime of its own"
+    if device != "cpu":
+        table = events.scan().read_all()
+        return run_local(workload, table, spark=None, separate=separate, device=device)  # type: ignore[no-any-return]  # a table in gives tables
+    snapshot = events.snapshot()
+    schema = snapshot.manifest.schema
+    shared = workload.shared(schema)
+    wanted = {name for plan in shared.plans for name in columns_of(plan, snapshot)}
+    scanned = snapshot.scan(Interval(), [name for name in schema.names if name in wanted])
+    first = shared.plans[0]  # All have the same tie-breakers.
+    tables = _with_ties_in_order(scanned, first) if first.tiebreak else scanned
+    parts = (part for table in tables for part in slices_of(table, batch_rows(shared)))
+    found = run_workload_batches(shared, parts, schema)
+    return found if separate else unite(found)
+
+
+def events_of(snapshot: Snapshot, plan: Plan, replay: ReplayPlan) -> Iterator[pa.Table]:
+    """Yield the events that a query needs, in order."""
+    wanted = Interval() if replay.cover is None else replay.cover
+    tables = snapshot.scan(wanted, columns_of(plan, snapshot))
+    return _with_ties_in_order(tables, plan) if plan.tiebreak else tables
+
+
+def _with_ties_in_order(tables: Iterator[pa.Table], plan: Plan) -> Iterator[pa.Table]:
+    """Put events of equal time in the order of the tie-breakers; they may lie in two tables."""
+    waiting: list[pa.Table] = []
+    for table in tables:
+        whole = pa.concat_tables([*waiting, table])
+        times = read_times(Columns(whole), plan.time)
+        cut = int(np.searchsorted(times, times[-1], side="left"))
+        if cut:
+            yield ordered(whole.slice(0, cut), plan)
+        waiting = [whole.slice(cut)]
+    if waiting:
+        yield ordered(pa.concat_tables(waiting), plan)
+
+
+def columns_of(plan: Plan, snapshot: Snapshot) -> list[str]:
+    """Return the columns that a plan reads; parts of a structure come with the whole.
+
+    Whoever reads a store needs its times.
+    """
+    names = snapshot.manifest.schema.names
+    if plan.columns is None:
+        return list(names)
+    wanted = {name if name in names else name.partition(".")[0] for name in plan.columns}
+    return [name for name in names if name in wanted or name == snapshot.manifest.time]

@@ -1,0 +1,73 @@
+"""The event store as users have it: events of Spark too can be appended."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from cepheid.store import event_store
+
+
+class EventStore(event_store.EventStore):
+    """A folder of events, kept in the order of time; see ``docs/store.md``.
+
+    Parameters
+    ----------
+    path
+        The folder; it is made with the first events.
+    time
+        The column that holds an event's time, ``"ts"`` without it. A store remembers it.
+
+    Raises
+    ------
+    DataError
+        E544 if the store has another time column, or was written by a later version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> store = EventStore(tempfile.mkdtemp())
+    >>> store.append(pa.table({"ts": [1, 2], "price": [10.0, 20.0]}))
+    2
+    """
+
+    def append(self, events: Any, *, source: str = "", batch: int | None = None) -> int:
+        """Store events and return how many.
+
+        They need not be in order, nor later than what is stored. New columns are added to the
+        store, and NULL for older events.
+
+        Parameters
+        ----------
+        events
+            A pyarrow Table, RecordBatch or RecordBatchReader, a list of RecordBatches, a pandas or
+            a Spark DataFrame. Spark's tasks write to the store's folder, so all must see it.
+        source, batch
+            The number of a batch of some source. A batch whose number is not above the last one of
+            its source is stored already and left out: so a batch can be sent again after a crash.
+
+        Raises
+        ------
+        DataError
+            E505, E506 if the time column is missing or unfit, E541 if other writers were always
+            first, E543 if a column has another type than in the store, E545 if the store is
+            read-only.
+        """
+        if type(events).__module__.partition(".")[0] == "pyspark":
+            spark_store = importlib.import_module("cepheid.runtimes.spark.store")
+            count: int = spark_store.append_frame(self, events, source=source, batch=batch)
+            return count
+        return super().append(events, source=source, batch=batch)
+
+    def sink(self, name: str) -> Callable[[Any, int], None]:
+        """Return a function for Spark's ``foreachBatch`` that stores every batch once.
+
+        ``name`` tells sources apart: a query that starts again from its checkpoint keeps its name.
+        """
+
+        def store_batch(frame: Any, batch: int) -> None:
+            self.append(frame, source=name, batch=batch)
+
+        return store_batch

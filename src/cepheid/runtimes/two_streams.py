@@ -1,0 +1,102 @@
+"""SELECT over two streams in process, and what a SELECT reads of stores, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from cepheid.jobs.sources import EventSource, source_of
+from cepheid.jobs.streams import named_streams
+from cepheid.kinds.selection.local import LocalSelect
+from cepheid.kinds.selection.store import (
+    explain_sources,
+    limit_sources,
+    plan_index,
+)
+from cepheid.options import METHODS, one_of
+from cepheid.plans.plan import SelectPlan
+from cepheid.plans.selection import SelectKind
+from cepheid.runtimes.local import CompiledQueryLike, like
+from cepheid.runtimes.store import run_snapshot
+from cepheid.store.snapshot import Effort, Snapshot
+
+
+def run_streams(compiled: CompiledQueryLike, streams: list[Any], strategy: str | None) -> Any:
+    """Join two streams in process; the result has the form of the events, if both have one."""
+    sources = _sources(streams)
+    planned = with_schemas(compiled, [source.schema for source in sources])
+    result = join_sources(planned, sources, strategy)
+    return like(streams[0], result) if len({type(s) for s in streams}) == 1 else result
+
+
+def _sources(streams: list[Any]) -> list[EventSource]:
+    """Return streams as sources; one that is joined with itself is opened once."""
+    opened = {id(stream): source_of(stream) for stream in streams}
+    if len(opened) < len(streams) and isinstance(streams[0], pa.RecordBatchReader):
+        opened[id(streams[0])] = source_of(streams[0].read_all())
+    return [opened[id(stream)] for stream in streams]
+
+
+def with_schemas(compiled: CompiledQueryLike, schemas: list[Any]) -> SelectPlan:
+    """Return the plan of a query for the columns of its streams."""
+    if len(schemas) == 1:
+        return SelectPlan.of(compiled.with_schema(schemas[0]).plan)
+    named = dict(zip(compiled.plan.streams, schemas, strict=True))
+    return SelectPlan.of(compiled.with_schema(named).plan)
+
+
+def join_sources(
+    plan: SelectPlan, sources: list[EventSource], strategy: str | None = None
+) -> pa.Table:
+    """Join sources in process.
+
+    Raises
+    ------
+    ValueError
+        If there is no such strategy for stores.
+    """
+    method = strategy or "auto"
+    one_of("strategy", method, METHODS)
+    pairs = zip(plan.select.streams, sources, strict=True)
+    reads = [list(stream.reads or source.schema.names) for stream, source in pairs]
+    loaded = [_loaded(source, columns) for source, columns in zip(sources, reads, strict=True)]
+    limited, _ = limit_sources(plan, loaded, method)
+    tables = [source.whole(names) for source, names in zip(limited, reads, strict=True)]
+    return LocalSelect(plan).answer_streams(tables)
+
+
+def _loaded(source: EventSource, columns: list[str]) -> EventSource:
+    """Return files and readers as a table: a join looks at them twice."""
+    if isinstance(source.events, Snapshot | pa.Table):
+        return source
+    return EventSource(source.schema, source.whole(columns))
+
+
+def explain_select(compiled: CompiledQueryLike, stores: Any, *, analyze: bool = False) -> str:
+    """Return what a SELECT reads of stores, in words; ``analyze`` runs it, to tell the cost."""
+    plan = SelectPlan.of(compiled.plan)
+    sources = _sources(named_streams(plan, stores))
+    planned = with_schemas(compiled, [source.schema for source in sources])
+    limited, plans = limit_sources(planned, sources, "auto")
+    index = None
+    if plan.select.kind is SelectKind.AGGREGATE:
+        index = plan_index(planned, sources[0], "auto")
+    lines = explain_sources(planned, plans, index, limited)
+    if analyze:
+        for source in sources:
+            source.events.effort = Effort()
+        _run(planned, sources)
+        for effort in {id(s.events): s.events.effort for s in sources}.values():
+            lines.append(
+                f"  read  {effort.groups:,} row groups, {effort.data_bytes:,} bytes; "
+                f"{effort.entries:,} index entries, {effort.index_bytes:,} bytes"
+            )
+    return "\n".join(lines)
+
+
+def _run(plan: SelectPlan, sources: list[EventSource]) -> pa.Table:
+    """Run a SELECT over stores, to tell the cost."""
+    if len(sources) > 1:
+        return join_sources(plan, sources)
+    return run_snapshot(plan, sources[0].events, "auto").table

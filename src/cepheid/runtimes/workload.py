@@ -1,0 +1,132 @@
+"""A workload over events in one process: one pass, a result table for every query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from cepheid.errors import DataError
+from cepheid.events.arriving import as_table, plain_reader
+from cepheid.events.files import count_events, find_files, read_all
+from cepheid.jobs.local_jobs import BATCH_ROWS, LOOK_BACK_ROWS, slices_of
+from cepheid.jobs.ordering import SORT_ROWS_MAX, put_together, sort_events, with_ties_ordered
+from cepheid.kinds.trend.program.job import looks_back
+from cepheid.kinds.trend.windows.list_step import empty_matches
+from cepheid.kinds.workload.combine_results import unite
+from cepheid.kinds.workload.sharing import SharedPlan
+from cepheid.kinds.workload.step import (
+    Found,
+    WorkloadJob,
+    WorkloadState,
+    build_tables,
+    feed,
+    finish_workload,
+)
+
+Tables = dict[str, pa.Table]
+
+
+class WorkloadLike(Protocol):
+    """What a runtime needs of a workload: its plan for events of a schema."""
+
+    @property
+    def merge(self) -> bool:
+        """Return whether queries are merged where they can be."""
+
+    def shared(self, schema: object) -> SharedPlan:
+        """Return the plan of the workload for a schema."""
+
+
+def run_workload_table(shared: SharedPlan, table: pa.Table) -> Tables:
+    """Return the results of a workload over a table; an unordered table is sorted first."""
+    ordered = sort_events(table, shared.plans[0])
+    return run_workload_batches(shared, slices_of(ordered, batch_rows(shared)), table.schema)
+
+
+def run_workload_reader(shared: SharedPlan, reader: pa.RecordBatchReader) -> Tables:
+    """Return the results of a workload over batches of a reader."""
+    tables = _ordered(shared, put_together(reader, batch_rows(shared)))
+    return run_workload_batches(shared, tables, reader.schema)
+
+
+def _ordered(shared: SharedPlan, batches: Iterable[pa.Table]) -> Iterable[pa.Table]:
+    """Return batches in the order of the queries, which all have the same tie-breakers."""
+    return with_ties_ordered(batches, shared.plans[0])
+
+
+def batch_rows(shared: SharedPlan) -> int:
+    """Return how many events one step takes."""
+    back = any(looks_back(shared.plans[n]) for n in shared.alone)
+    return LOOK_BACK_ROWS if back else BATCH_ROWS
+
+
+def run_workload_batches(
+    shared: SharedPlan, batches: Iterable[pa.Table], schema: pa.Schema
+) -> Tables:
+    """Return the results of a workload over batches in the order of time."""
+    job = WorkloadJob(shared)
+    state = WorkloadState(job)
+    found = Found.nothing(job)
+    for batch in batches:
+        found.add(feed(job, state, batch))
+    found.add(finish_workload(job, state))
+    tables: dict[int, Any] = build_tables(job, state, found, schema)
+    for n in job.listing:
+        tables[n] = pa.concat_tables([empty_matches(job.jobs[n], schema), *found.matches[n]])
+    return {name: tables[n] for n, name in enumerate(shared.names)}
+
+
+def run_workload(
+    workload: WorkloadLike, events: Any, *, spark: object, separate: bool, device: str = "cpu"
+) -> Any:
+    """Run a workload over whatever holds events, and return the results in the same form.
+
+    Raises
+    ------
+    TypeError
+        If the events are of no known kind.
+    """
+    assert spark is None, "Spark has a runtime of its own"
+    if device != "cpu" and not isinstance(events, str):
+        tables = _run_on(workload, events, device)
+    elif isinstance(events, str):
+        tables = run_workload_files(workload, find_files(events))
+    elif isinstance(events, pa.RecordBatchReader):
+        reader = plain_reader(events)
+        tables = run_workload_reader(workload.shared(reader.schema), reader)
+    else:
+        table = as_table(events)
+        tables = run_workload_table(workload.shared(table.schema), table)
+    frames = type(events).__module__.partition(".")[0] == "pandas"
+    if separate:
+        return {n: t.to_pandas() if frames else t for n, t in tables.items()}
+    return unite(tables).to_pandas() if frames else unite(tables)
+
+
+def _run_on(workload: WorkloadLike, events: Any, device: str) -> Tables:
+    from cepheid.runtimes import workload_device as there
+
+    reader = isinstance(events, pa.RecordBatchReader)
+    source = plain_reader(events) if reader else as_table(events)
+    shared = workload.shared(source.schema)
+    if there.wants_device(device, source):
+        return there.run_on_device(shared, source, device, merge=workload.merge)
+    if isinstance(source, pa.RecordBatchReader):
+        return run_workload_reader(shared, source)
+    return run_workload_table(shared, source)
+
+
+def run_workload_files(workload: WorkloadLike, files: list[Path]) -> Tables:
+    """Run a workload over files; files that are not in the order of time are sorted, if few."""
+    schema = next(read_all(files[:1])).schema
+    shared = workload.shared(schema)
+    try:
+        return run_workload_batches(shared, _ordered(shared, read_all(files)), schema)
+    except DataError as error:
+        if error.diagnostics[0].code != "E509" or count_events(files) > SORT_ROWS_MAX:
+            raise
+    table = pa.concat_tables(list(read_all(files)), promote_options="permissive")
+    return run_workload_table(shared, table)

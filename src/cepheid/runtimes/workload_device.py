@@ -1,0 +1,186 @@
+"""A workload in one process with a GPU: groups of queries as wide matrices, others one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from cepheid.accelerator.device import Device, Found, find_device, parse_device, require_device
+from cepheid.accelerator.schedule import Place, Scheduler
+from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.jobs.local_jobs import slices_of
+from cepheid.jobs.ordering import put_together, sort_events
+from cepheid.kinds.trend.ordered_input import Gate
+from cepheid.kinds.trend.planning.needs import why_not_on_device
+from cepheid.kinds.trend.program.job import lower
+from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows.list_step import empty_matches
+from cepheid.kinds.workload import step as engine
+from cepheid.kinds.workload.shared_tables import SharedProgram
+from cepheid.kinds.workload.sharing import Group, SharedPlan, share
+from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes.device import BATCH_ROWS, SMALL_ROWS, DeviceRun
+
+Tables = dict[str, pa.Table]
+
+
+class Unit(Protocol):
+    """Some queries of a workload, which take every batch."""
+
+    def feed(self, batch: pa.Table) -> None:
+        """Process a batch in the order of time."""
+
+    def finish(self) -> Tables:
+        """Return the results by the names of the queries."""
+
+
+def wants_device(name: str, events: Any) -> bool:
+    """Return whether a workload uses a GPU, if there are queries for it.
+
+    Raises
+    ------
+    ValueError
+        If there is no device of this name.
+    UnsupportedError
+        E551 if there is no GPU, but it was asked for.
+    """
+    device = parse_device(name)
+    if device is Device.GPU:
+        require_device()
+        return True
+    small = isinstance(events, pa.Table) and len(events) < SMALL_ROWS
+    return device is Device.AUTO and find_device()[0] is Found.GPU and not small
+
+
+def run_on_device(
+    shared: SharedPlan, events: pa.Table | pa.RecordBatchReader, name: str, *, merge: bool
+) -> Tables:
+    """Return the results of a workload over a table or a reader.
+
+    Raises
+    ------
+    UnsupportedError
+        E552 if a query cannot run on a GPU that was asked for.
+    """
+    if parse_device(name) is Device.GPU:
+        _all_fit(shared)
+    batches: Iterable[pa.Table]
+    if isinstance(events, pa.Table):
+        batches = slices_of(sort_events(events, shared.plans[0]), BATCH_ROWS)
+    else:
+        batches = put_together(events, BATCH_ROWS)
+    forced = Place.GPU if parse_device(name) is Device.GPU else None
+    units = units_of(shared, events.schema, Scheduler(forced), merge=merge)
+    for batch in batches:
+        for unit in units:
+            unit.feed(batch)
+    found: Tables = {}
+    for unit in units:
+        found |= unit.finish()
+    return {name: found[name] for name in shared.names}
+
+
+def _all_fit(shared: SharedPlan) -> None:
+    for name, plan in zip(shared.names, shared.plans, strict=True):
+        if why := why_not_on_device(plan):
+            helps = ('use device="auto", which runs such queries on the CPU',)
+            message = f"this query does not run on a GPU: {why}"
+            error = UnsupportedError([Diagnostic("E552", message, helps=helps)], plan.text)
+            error.file = name
+            raise error
+
+
+def units_of(
+    shared: SharedPlan, schema: pa.Schema, scheduler: Scheduler, *, merge: bool
+) -> list[Unit]:
+    """Return who runs what: groups and single queries on the device, the others on the CPU."""
+    units: list[Unit] = []
+    rest: list[int] = []
+    for group in shared.groups:
+        if any(why_not_on_device(shared.plans[n]) for n in group.members):
+            rest += group.members
+        else:
+            units.append(GroupUnit(shared, group, schema, scheduler))
+    for n in shared.alone:
+        if why_not_on_device(shared.plans[n]):
+            rest.append(n)
+        else:
+            units.append(LoneUnit(shared.names[n], shared.plans[n], schema, scheduler))
+    if rest:
+        names, plans = [shared.names[n] for n in rest], [shared.plans[n] for n in rest]
+        units.append(CpuUnit(share(names, plans, merge=merge), schema))
+    return units
+
+
+class GroupUnit:
+    """A group of queries on the device."""
+
+    def __init__(
+        self, shared: SharedPlan, group: Group, schema: pa.Schema, scheduler: Scheduler
+    ) -> None:
+        # Loads numba.cuda, which takes a moment.
+        from cepheid.kinds.workload.device import GroupOnDevice
+
+        self._names = [shared.names[n] for n in group.members]
+        jobs = [lower(shared.plans[n]) for n in group.members]
+        self._run = GroupOnDevice(SharedProgram(group), jobs, schema, scheduler)
+        self._gate = Gate(group.plan)
+
+    def feed(self, batch: pa.Table) -> None:
+        """Process a batch in the order of time."""
+        self._process(self._gate.admit(batch))
+
+    def _process(self, ready: pa.Table | None) -> None:
+        if ready is not None and len(ready):
+            self._run.feed(ready)
+
+    def finish(self) -> Tables:
+        """Return the results by the names of the queries."""
+        self._process(self._gate.rest())
+        run = self._run
+        return {
+            name: build_table(job, rows, keys, run.schema)
+            for name, job, (rows, keys) in zip(self._names, run.jobs, run.finish(), strict=True)
+        }
+
+
+class LoneUnit:
+    """A query that goes with no other one, on the device."""
+
+    def __init__(self, name: str, plan: TrendPlan, schema: pa.Schema, scheduler: Scheduler) -> None:
+        self._name = name
+        self._run = DeviceRun(lower(plan), schema, Scheduler(scheduler.forced))
+
+    def feed(self, batch: pa.Table) -> None:
+        """Process a batch in the order of time."""
+        self._run.feed(batch)
+
+    def finish(self) -> Tables:
+        """Return the result by the name of the query."""
+        return {self._name: self._run.finish()}
+
+
+class CpuUnit:
+    """Queries that the device does not run."""
+
+    def __init__(self, shared: SharedPlan, schema: pa.Schema) -> None:
+        self._schema, self._shared = schema, shared
+        self._job = engine.WorkloadJob(shared)
+        self._state = engine.WorkloadState(self._job)
+        self._found = engine.Found.nothing(self._job)
+
+    def feed(self, batch: pa.Table) -> None:
+        """Process a batch in the order of time."""
+        self._found.add(engine.feed(self._job, self._state, batch))
+
+    def finish(self) -> Tables:
+        """Return the results by the names of the queries."""
+        job = self._job
+        self._found.add(engine.finish_workload(job, self._state))
+        tables: dict[int, Any] = engine.build_tables(job, self._state, self._found, self._schema)
+        for n in job.listing:
+            empty = empty_matches(job.jobs[n], self._schema)
+            tables[n] = pa.concat_tables([empty, *self._found.matches[n]])
+        return {name: tables[n] for n, name in enumerate(self._shared.names)}

@@ -1,0 +1,103 @@
+"""Spark schemas to Arrow and back, and the columns of a DataFrame that a query reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from cepheid.events.nanoseconds import is_nanoseconds
+from cepheid.events.schema import ValueKind, read_schema
+from cepheid.jobs.local_jobs import local_job
+from cepheid.plans.plan import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def names_of(plan: Plan, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns that a plan reads; None in a plan means all of them."""
+    return plan.columns if plan.columns is not None else tuple(columns)
+
+
+def columns_of(frame: DataFrame, plan: Plan) -> dict[str, tuple[Column, ValueKind]]:
+    """Return the columns that a plan reads; parts of structures become columns of their own."""
+    # Listed events have whole structures as columns, and keys may be parts of them.
+    names = dict.fromkeys((*names_of(plan, frame.columns), *plan.partition.attributes))
+    schema = read_schema(frame.schema)
+    assert schema is not None, "a DataFrame has a schema"
+    return {name: (_path(frame, name), schema.kind(name) or ValueKind.UNKNOWN) for name in names}
+
+
+def _path(frame: DataFrame, name: str) -> Column:
+    path = [name] if name in frame.columns else name.split(".")
+    return sf.col(".".join(f"`{part.replace('`', '``')}`" for part in path))
+
+
+def projected_column(frame: DataFrame, name: str) -> Column:
+    """Return a column of a projected DataFrame, or the part of a structure in it."""
+    alias = alias_of(name)
+    return sf.col(alias) if alias in frame.columns else _path(frame, name)
+
+
+def alias_of(name: str) -> str:
+    """Return what a column is called on its way to a task; Spark takes dots for structures."""
+    return f"__{name.encode().hex()}" if "." in name or "`" in name else name
+
+
+def arrow_schema_of(frame: DataFrame, names: Iterable[str]) -> pa.Schema:
+    """Return the Arrow schema in which Spark hands columns over, with their names in the query."""
+    kinds = to_arrow_schema(frame.schema, timezone="UTC")
+    return pa.schema([(name, kinds.field(alias_of(name)).type) for name in names])
+
+
+def result_schema_of(plan: Plan, schema: pa.Schema) -> pa.Schema:
+    """Return the columns of a plan's result over events of a schema, in types that Spark has."""
+    return plain_schema(local_job(plan).nothing(schema).schema)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the nearest type that Spark has too."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    if types.is_unsigned_integer(kind):
+        wider: dict[int, pa.DataType] = {8: pa.int16(), 16: pa.int32(), 32: pa.int64()}
+        return wider.get(kind.bit_width, pa.decimal128(20, 0))
+    if types.is_large_string(kind) or str(kind) == "string_view" or types.is_null(kind):
+        return pa.string()
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC" if kind.tz else None)
+    if types.is_date(kind):
+        return pa.date32()
+    if types.is_duration(kind):
+        return pa.duration("us")
+    if types.is_float16(kind):
+        return pa.float32()
+    if types.is_list(kind) or types.is_large_list(kind):
+        return pa.list_(plain_type(kind.value_type))
+    if types.is_struct(kind):
+        return pa.struct([(field.name, plain_type(field.type)) for field in kind])
+    return kind
+
+
+def file_schema(schema: pa.Schema) -> pa.Schema:
+    """Return what tasks read from files: types that Spark has, and times in nanoseconds."""
+    return pa.schema(
+        [(f.name, f.type if is_nanoseconds(f.type) else plain_type(f.type)) for f in schema]
+    )
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a schema in types that Spark has."""
+    return pa.schema([(field.name, plain_type(field.type)) for field in schema])
+
+
+def spark_schema_of(schema: pa.Schema) -> StructType:
+    """Return an Arrow schema as Spark writes it."""
+    converted = from_arrow_schema(schema)
+    return StructType([StructField(f.name, f.dataType, nullable=True) for f in converted.fields])

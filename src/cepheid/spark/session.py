@@ -1,0 +1,210 @@
+"""A Spark session with settings that fit, results in order, and failures in one message."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
+from pyspark.sql import SparkSession
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.spark.failures import clear_failures
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from cepheid.plans.plan import Plan
+
+JAVA_MIN = 17
+
+SETTINGS = {
+    # The default measures every row on its way to Python, which makes it 2.5 times slower.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    # Columns are handed over by position; this checks their names.
+    "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+}
+"""Settings of a running session that make Cepheid faster and safer."""
+
+START_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.driver.memory": "4g",
+}
+"""Settings of sessions that Cepheid starts itself."""
+
+
+_PROVIDER = "org.apache.spark.sql.execution.streaming.state"
+_ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
+STATE_SETTINGS = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        f"{_PROVIDER}.HDFSBackedStateStoreProvider",
+        f"{_PROVIDER}.RocksDBStateStoreProvider",
+    ),
+    f"{_ROCKSDB}.changelogCheckpointing.enabled": ("false", "true"),
+    # A put would read the old value, megabytes, to know whether it is the first.
+    f"{_ROCKSDB}.trackTotalNumberOfRows": ("true", "false"),
+}
+"""Where the state of live queries lies: what Spark would take, and what is better."""
+
+LOCAL_CHECKPOINTS = (
+    "spark.sql.streaming.checkpointFileManagerClass",
+    f"{_PROVIDER.rpartition('.')[0]}.checkpointing.FileSystemBasedCheckpointFileManager",
+)
+"""For checkpoints on a local disk, where Spark's own choice starts a process for every file."""
+
+LOG_SETTINGS = Path(__file__).parents[1] / "data" / "log4j2.properties"
+
+
+def check_java() -> None:
+    """Complain about a missing or old Java in one line; Spark would take a page for it.
+
+    Raises
+    ------
+    DataError
+        E522.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    version = ""
+    if java is not None and Path(java).exists():
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+        version = done.stderr + done.stdout
+    found = re.search(r'version "(?:1\.)?(\d+)', version)
+    if found is not None and int(found[1]) >= JAVA_MIN:
+        return
+    what = f"Java {found[1]} is too old" if found else "there is no Java"
+    message = f"Spark needs Java {JAVA_MIN} or newer, and {what}"
+    helps = (f"install openjdk-{JAVA_MIN}-jre-headless, or set JAVA_HOME",)
+    raise DataError([Diagnostic("E522", message, helps=helps)])
+
+
+@contextlib.contextmanager
+def session(master: str | None = None, *, packages: str | None = None) -> Iterator[SparkSession]:
+    """Start a Spark session, with packages for its sources, and stop it at the end.
+
+    Raises
+    ------
+    DataError
+        E522 if Java is missing or Spark does not start.
+    """
+    if os.environ.get("SPARK_REMOTE") is None:
+        check_java()
+    # Workers must be the Python that runs this, not whichever comes first on the search path.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("cepheid")
+    if master is not None or "MASTER" not in os.environ:
+        builder = builder.master(master or "local[*]")
+    if packages is not None:
+        builder = builder.config("spark.jars.packages", packages)
+    silent = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
+    builder = builder.config("spark.driver.extraJavaOptions", silent)
+    for name, value in (START_SETTINGS | SETTINGS).items():
+        builder = builder.config(name, value)
+    try:
+        with _silence():
+            spark = builder.getOrCreate()
+        if not is_connect(spark):
+            spark.sparkContext.setLogLevel("OFF")
+    except Exception as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise DataError([Diagnostic("E522", f"Spark does not start: {reason[0]}")]) from error
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Let processes that start here say nothing: what matters arrives as an exception."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def collect(frame: DataFrame, plan: Plan) -> pa.Table:
+    """Return a result as a table, sorted by window and group as in local runs.
+
+    Raises
+    ------
+    DataError
+        What a task said about the events, or E523 if Spark itself failed.
+    """
+    with clear_failures():
+        table = frame.toArrow()
+    groups = [name for name in plan.partition.group_by if name in table.column_names]
+    times = [name for name in ("window_start",) if name in table.column_names]
+    order: list[tuple[str, Literal["ascending", "descending"]]]
+    order = [(name, "ascending") for name in [*times, *groups]]
+    return table.sort_by(order) if order and len(table) else table
+
+
+def keep_checkpoints_local(spark: SparkSession, checkpoint: str) -> None:
+    """Let live queries write a checkpoint on a local disk without a process for every file.
+
+    Spark renames files by way of a class that asks ``readlink`` whether each is a link. The other
+    one renames them as well; on HDFS it would leave an old file in its place, so it is for disks
+    only. A checksum may be older than its file after a crash; that micro-batch is written again.
+    """
+    name, better = LOCAL_CHECKPOINTS
+    if spark.conf.get(name, None) is None and not is_connect(spark):
+        jvm: Any = spark.sparkContext._jvm
+        configuration = spark.sparkContext._jsc.hadoopConfiguration()
+        place = jvm.org.apache.hadoop.fs.Path(checkpoint).getFileSystem(configuration)
+        if place.getScheme() != "file":
+            return
+        try:
+            jvm.java.lang.Class.forName(better)
+        except Py4JError:  # Another version of Spark has it elsewhere.
+            return
+        spark.conf.set(name, better)
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Return whether a session is one of Spark Connect, without a JVM of its own."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+@contextlib.contextmanager
+def watch(spark: SparkSession, tell: Callable[[str], object]) -> Iterator[None]:
+    """Tell how many tasks are done, again and again, while the body runs."""
+    if is_connect(spark):
+        yield
+        return
+    done = threading.Event()
+    tracker = spark.sparkContext.statusTracker()
+
+    def look() -> None:
+        while not done.wait(0.5):
+            for stage in tracker.getActiveStageIds():
+                info = tracker.getStageInfo(stage)
+                if info is not None:
+                    tell(f"{info.numCompletedTasks} of {info.numTasks} tasks")
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
