@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +19,9 @@ from hypothesis import strategies as st
 from tests.engine.comparison import supported, table_of
 
 from cepheid.api import query
-from cepheid.kernels import columns, linear, ranks
+from cepheid.kernels import cache, columns, linear, ranks, tiers, watch
 from cepheid.kernels.costs import LOAD_S, compile_seconds
+from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import Kernel, Tier, current_tier, forced
 from cepheid.runtimes.local import run_table
 from cepheid.testing.query_strategies import Case, cases
@@ -107,3 +113,111 @@ def test_a_small_query_loads_neither_numba_nor_spark() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[{'count': 1.0}]", "[]"]
+
+
+@contextmanager
+def giving_up(looks: int) -> Iterator[list[str]]:
+    """Give up every watched call at its n-th look at the clock; it begins again, interpreted.
+
+    Yields the names of kernels that were given up.
+    """
+    left, given_up = [0], list[str]()
+
+    @contextmanager
+    def watched(*_: object) -> Iterator[None]:
+        left[0] = looks
+        with mock.patch.object(watch._watch, "until", -1.0):
+            yield
+
+    def ring() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise watch.OverrunKernel
+
+    def entry(kernel: Kernel) -> object:
+        given_up.append(kernel.name)
+
+        def again(*arguments: Any) -> Any:
+            with forced(Tier.INTERPRET):
+                return kernel.interpret(*arguments)
+
+        return again
+
+    rates = {kernel: (kernel.rate_s, kernel.interpreted_s) for kernel in Kernel.registry.values()}
+    with (
+        mock.patch.object(tiers, "watched", watched),
+        mock.patch.object(watch, "_ring", ring),
+        mock.patch.object(Kernel, "__call__", lambda kernel, *a: kernel.interpret(*a)),
+        mock.patch.object(Kernel, "entry", property(entry)),
+    ):
+        yield given_up
+    for kernel, (rate_s, interpreted_s) in rates.items():
+        kernel.rate_s, kernel.interpreted_s = rate_s, interpreted_s
+
+
+@settings(max_examples=60)
+@given(cases(), st.integers(1, 8), st.integers(1, 6))
+def test_calls_that_are_given_up_leave_no_trace(case: Case, rows: int, looks: int) -> None:
+    assume(case.events and supported(query(case.query, schema=case.schema)))
+    expected = in_tier(Tier.INTERPRET, case, rows)
+    with giving_up(looks):
+        assert in_tier(Tier.AUTO, case, rows) == expected
+
+
+GIVEN_UP = {
+    "trailing.aggregate_trailing": "RETURN COUNT(*), MAX(A.x) PATTERN SEQ(A+, B) WITHIN 10 s",
+    "graph.run_any": "RETURN COUNT(*) PATTERN A+ WHERE A.x * NEXT(A).x < A.x + 3",
+    "next_match.run_next_segments": (
+        "RETURN COUNT(*) PATTERN A+ SEMANTICS next WHERE A.x < NEXT(A).x"
+    ),
+    "enumerate.list_matches": "RETURN MATCHES PATTERN SEQ(A, B, A) WITHIN 4 s",
+    "temporal_join.join": "DEFINE D AS x > 0, F AS x < 1 PATTERN D before F WITHIN 10 s",
+}
+
+
+@pytest.mark.parametrize("name", GIVEN_UP)
+def test_kernels_that_write_states_begin_again(name: str) -> None:
+    numbers = [n * 7919 % 11 - 5 for n in range(60)]
+    times, types = [n * 400_000 for n in range(60)], ["AB"[n % 3 // 2] for n in range(60)]
+    table = pa.table({"ts": times, "type": types, "x": numbers})
+    asked = query(GIVEN_UP[name])
+    with forced(Tier.INTERPRET):
+        expected = bits(asked.run(table))
+    for looks in (1, 2, 7):
+        with giving_up(looks) as given_up:
+            assert bits(asked.run(table)) == expected
+        assert name in given_up or looks == 7
+
+
+def test_an_unforeseen_call_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(out: Any, rounds: int) -> int:
+        n = 0
+        while n < rounds:
+            n = let_signals_in(n)
+            out[0] += 1
+        return n
+
+    count.__globals__["let_signals_in"] = let_signals_in
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(tiers, "compile_seconds", lambda _: 0.1)
+    kernel = Kernel(count, inline="", work=lambda *_: 1.0)
+    del Kernel.registry[kernel.name]
+    assert kernel.asks_time
+    out, rounds, begun = np.full(1, 7), 100_000_000, time.perf_counter()
+    assert kernel.interprets((out, rounds))
+    assert kernel(out, rounds) == rounds
+    assert out.tolist() == [7 + rounds]
+    assert LOAD_S < kernel.interpreted_s < 5
+    assert time.perf_counter() - begun < 30
+    assert not kernel.interprets((out, rounds))
+
+
+def test_large_arrays_are_copied_only_for_long_calls() -> None:
+    small, large = np.zeros(10), np.zeros(1 << 20)
+    fixed = np.zeros(1 << 20)
+    fixed.flags.writeable = False
+    assert watch.keep((large,), 1e-3) is None
+    kept = watch.keep((3, (small, fixed)), 1e-3)
+    assert kept is not None
+    assert [array is small for array, _ in kept] == [True]
+    assert watch.keep((large,), 1.0) is not None

@@ -1,7 +1,7 @@
 """Hostile queries give a result or a diagnostic, in 10 s of processor time and 2 GB of memory.
 
-Each part of them runs in a process of its own, with these limits. Without CEPHEID_HOSTILE there is
-a sample of what it names: 2,000 in ``make long``.
+They run under the limits that hold where nothing is said, each part of them in a process of its
+own. Without CEPHEID_HOSTILE there is a sample of what it names: 2,000 in ``make long``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ import msgspec
 import pytest
 from tests.laws.hostile import FIXED, Told
 
+from cepheid.kernels.warm import warm
+
 ROOT = Path(__file__).parents[2]
 ALL = 2_000
 COUNT = int(os.environ.get("CEPHEID_HOSTILE", "100"))
 PATIENCE_S = 120
 """Who hears nothing for so long takes the process for hung: the alarm rang long ago."""
+
+ALLOCATION = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Arrow's own allocator reserves a GiB ahead, which the limit counts as used, and keeps what is
+free from numpy: a query would depend on those that the process ran before."""
 
 SOUND = re.compile(r"result|E\d\d\d")
 
@@ -51,7 +57,7 @@ def outcomes(first: int, step: int) -> list[Told | Died]:
 def _run(first: int, step: int) -> tuple[list[Told], str]:
     """Return what a process told, and how it died if it did."""
     paths = [str(ROOT / "src"), str(ROOT)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | ALLOCATION
     command = [sys.executable, "-m", "tests.laws.hostile", str(first), str(ALL), str(step)]
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -74,6 +80,9 @@ def _run(first: int, step: int) -> tuple[list[Told], str]:
 
 @pytest.mark.timeout(0)
 def test_hostile_queries_give_a_result_or_a_diagnostic() -> None:
+    if COUNT >= ALL:
+        for _ in warm():  # Compiling, once on a machine, is no part of a query.
+            pass
     # A step that five does not divide, as five kinds take turns.
     step = ALL // COUNT + (ALL // COUNT % 5 == 0) if COUNT < ALL else 1
     found = outcomes(len(FIXED) if COUNT < ALL else 0, step)

@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 VARIABLE = "CEPHEID_CACHE"
 """The environment variable that names another folder than the user's."""
 _NAME, _VERSION = "kernel", 2
-_NO_CODE = {"build_signatures.py", "cache.py", "costs.py", "signature.py", "tiers.py", "warm.py"}
+_NO_CODE = {
+    "build_signatures.py", "cache.py", "costs.py", "signature.py", "tiers.py", "warm.py",
+    "watch.py",
+}  # fmt: skip
 """Sources that decide when kernels are compiled, and not to what."""
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError

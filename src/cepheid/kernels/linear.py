@@ -20,6 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from cepheid.kernels.ring import LIMIT, add, large, mul, present, settle, tiny, wide
+from cepheid.kernels.signals import look_at_clock
 from cepheid.kernels.tiers import kernel
 
 ANY, NEXT, CONTIGUOUS = 0, 1, 2
@@ -159,6 +160,7 @@ def advance(
     D = V.reshape(V.shape[0] * size, V.shape[2] * V.shape[3])
     DM = M.reshape(V.shape[0] * size, M.shape[2] * V.shape[3])
     while i < n:
+        look_at_clock()
         k = key[i]
         if ts[i] >= until[k]:
             return ENDED, i

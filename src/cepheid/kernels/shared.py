@@ -19,6 +19,7 @@ import numpy as np
 from cepheid.kernels.linear import CONTIGUOUS, NARROW, NO_VALUE, OK
 from cepheid.kernels.panes import FULL
 from cepheid.kernels.ring import LIMIT, SHRINK, TINY, add, mul, present, tiny, wide, widen
+from cepheid.kernels.signals import look_at_clock
 from cepheid.kernels.tiers import kernel, operation
 
 ENDED, GROWN = 3, 4
@@ -71,8 +72,8 @@ def advance_until(
     contiguous = semantics == CONTIGUOUS
     i, n = begin, codes.shape[0]
     while i < n:
-        k = key[i]
-        j = i + 1
+        look_at_clock()
+        k, j = key[i], i + 1
         if grouped:
             while j < n and ts[j] == ts[i] and key[j] == k:
                 j += 1
@@ -333,6 +334,7 @@ def count_until(V, limit, ts, key, codes, begin, width, counts, inc):
         first_clear, last_clear = clear_ptr[c], clear_ptr[c + 1]
         if first == last and first_clear == last_clear:
             continue
+        look_at_clock()
         k = np.uint64(key[i])
         if width > 0 and ts[i] >= limit[k]:
             return ENDED, i

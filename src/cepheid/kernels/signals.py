@@ -2,7 +2,7 @@
 
 Python sees a signal between two instructions of its own, and machine code has none of them. So
 kernels whose work has no bound call ``let_signals_in`` in their outer loops. Interpreted kernels
-are Python, and need nothing.
+are Python, and need nothing; they look at the clock there instead (``watch.py``).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from cepheid.kernels.interruption import WAITING, InterruptedKernel
 from cepheid.kernels.tiers import Intrinsic, kernel
+from cepheid.kernels.watch import check_time
 
 ROUNDS = 128
 """Rounds of a loop between two looks: a look takes as long as a few rounds of a quick loop."""
@@ -70,4 +71,15 @@ def let_signals_in(rounds):
 
 @let_signals_in.interpreted
 def _(rounds):
+    check_time()
     return rounds + 1
+
+
+@kernel(inline="code")
+def look_at_clock():
+    """Give up an interpreted call that takes too long; machine code is as quick as it can be."""
+
+
+@look_at_clock.interpreted
+def _():
+    check_time()

@@ -3,16 +3,18 @@
 A kernel is written once, as a Python function over arrays. Small work runs that function as it is,
 because numba takes longer to load than the work takes. Larger work runs machine code, from the
 cache of this machine where that has it, and from the compiler once the work would take longer than
-compiling. All tiers give the same bits.
+compiling. An estimate says how much the work is; where that is too low, the call is given up and
+begins again as machine code (``watch.py``). All tiers give the same bits.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -26,7 +28,8 @@ from cepheid.kernels.costs import (
     rate_seconds,
 )
 from cepheid.kernels.interruption import InterruptedKernel, interruption
-from cepheid.kernels.twins import Function, Twin, clone
+from cepheid.kernels.twins import Function, Twin, clone, twins_of
+from cepheid.kernels.watch import OverrunKernel, keep, restore, watched
 
 Work = Callable[..., float]
 Inline = Literal["", "code", "source"]
@@ -226,16 +229,47 @@ class Kernel(Twin):
         return self._entry
 
     def interpret(self, *arguments: Any) -> Any:
-        """Run the kernel as Python; numbers wrap and overflow in silence, as in machine code."""
-        begun = time.perf_counter()
-        with np.errstate(all="ignore"):
-            result = _unboxed(self.plain(*arguments))
+        """Run the kernel as Python; numbers wrap and overflow in silence, as in machine code.
+
+        A call that takes longer than expected begins again as machine code.
+        """
+        begun, overrun, result = time.perf_counter(), False, None
+        units = self.units(arguments)
+        kept = keep(arguments, units * self.rate_s) if self._is_watched() else None
+        try:
+            with (
+                np.errstate(all="ignore"),
+                nullcontext() if kept is None else self._watch(arguments),
+            ):
+                result = _unboxed(self.plain(*arguments))
+        except OverrunKernel:
+            assert kept is not None, "only what can begin again is watched"
+            restore(kept)
+            overrun = True
         took = time.perf_counter() - begun
         self.interpreted_s += took
-        units = self.units(arguments)
-        if units >= 100:
-            self.rate_s = max(self.rate_s, took / units)
-        return result
+        if overrun or units >= 100:
+            self.rate_s = max(self.rate_s, took / max(units, 1.0))
+        return self.entry(*arguments) if overrun else result
+
+    def _is_watched(self) -> bool:
+        return _Setting.tier is Tier.AUTO and self.asks_time
+
+    @functools.cached_property
+    def asks_time(self) -> bool:
+        """Whether the interpreted kernel asks for the time now and then."""
+        if "check_time" in self._written.__code__.co_names:
+            return True
+        return any(isinstance(t, Kernel) and t.asks_time for t in twins_of(self._written))
+
+    def _watch(self, arguments: tuple[Any, ...]) -> AbstractContextManager[None]:
+        def longest() -> float:
+            # Looks at files.
+            from cepheid.kernels.cache import has
+
+            return 0.0 if has(self, arguments) else compile_seconds(self.name)
+
+        return watched(LOAD_S, longest)
 
     def units(self, arguments: tuple[Any, ...]) -> float:
         """Return the work of a call: what the kernel says, or the length of its longest array."""

@@ -80,6 +80,7 @@ def _turn(T, first, last, at, V, M, start, one, exponent, S, ts, codes, letters,
     oV = np.zeros((size, parts), V.dtype)
     oM = np.zeros((size, mins), np.int64)
     for h in range(last - 1, first - 1, -1):
+        let_signals_in(h)
         identity(V, M, start, one, exponent, unit, zero, 0, nS)
         i, j = at[h], at[h + 1]
         _add_events(

@@ -50,6 +50,13 @@ def clone(function: Function, tier: str) -> FunctionType:
     return copy
 
 
+def twins_of(function: Function) -> list[Twin]:
+    """Return the twins that a function calls by their global names."""
+    assert isinstance(function, FunctionType), f"{function} has no code"
+    named = (function.__globals__.get(name) for name in _names(function.__code__))
+    return [value for value in named if isinstance(value, Twin)]
+
+
 def _names(code: CodeType) -> set[str]:
     """Return the global names that a function uses, in its inner functions too."""
     names = set(code.co_names)

@@ -255,9 +255,15 @@ def repeated_rows(
     ([0, 1, 0, 1, 2, 2, 2], [0, 0, 1, 1, 0, 1, 2])
     """
     totals = sizes * laps
-    within = np.arange(int(totals.sum())) - np.repeat(np.cumsum(totals) - totals, totals)
-    lap, turn = np.divmod(within, np.repeat(sizes, totals))
-    return np.repeat(first, totals) + turn, lap
+    # There can be so many rows that every array of them counts.
+    rows = np.arange(int(totals.sum()))
+    rows -= np.repeat(np.cumsum(totals) - totals, totals)
+    group = np.repeat(sizes, totals)
+    lap = rows // group
+    group *= lap
+    rows -= group
+    rows += np.repeat(first, totals)
+    return rows, lap
 
 
 def distinct_segments(

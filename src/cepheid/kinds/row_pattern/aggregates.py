@@ -17,9 +17,11 @@ from cepheid.kernels.segments import running_count, running_extreme, running_sum
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.arrange import Rows, as_whole
 from cepheid.kinds.row_pattern.arrow import Value, pa, pc
-from cepheid.kinds.row_pattern.operators import is_text
+from cepheid.kinds.row_pattern.texts import Room, byte_size, is_text
 
 Mask = NDArray[np.bool_]
+VALUE_BYTES = 8
+"""What a value of a list takes, at least."""
 
 
 def aggregate(
@@ -195,11 +197,30 @@ def _collected(
     ends = np.searchsorted(places, offsets + current, side="right")
     rows = list(zip(*columns, strict=True))
     taken = [rows[i] for i in places.tolist()]
+    _check_room(node, taken, begins, ends)
     found = [
         function(taken[begin:end])
         for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
     ]
     return pa.array(found, result_type)
+
+
+def _check_room(node: tree.Aggregate, taken: Collected, begins: Rows, ends: Rows) -> None:
+    """Refuse lists and texts that grow with every row before they are made.
+
+    Raises
+    ------
+    DataError
+        E519
+    """
+    if node.name in ("STRING_AGG", "LISTAGG"):
+        sizes = [sum(byte_size(str(cell)) for cell in row) for row in taken]
+    elif node.name in ("ARRAY_AGG", "COLLECT_LIST") and not node.distinct:
+        sizes = [VALUE_BYTES] * len(taken)
+    else:
+        return
+    upto = np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))])
+    Room("bytes of values").take(int((upto[ends] - upto[begins]).sum()))
 
 
 Collected = Sequence[tuple[Any, ...]]

@@ -9,17 +9,16 @@ from functools import reduce
 from typing import Any
 
 from cepheid.kinds.row_pattern.arrow import Value, pa, pc
-from cepheid.kinds.row_pattern.operators import (
-    as_double,
+from cepheid.kinds.row_pattern.operators import as_double, as_truth, binary, to_whole, unify
+from cepheid.kinds.row_pattern.texts import (
+    Room,
     as_text,
-    as_truth,
-    binary,
+    byte_size,
+    check_repeated,
+    choose,
     concat,
     is_text,
-    to_whole,
-    unify,
 )
-from cepheid.memory_limits import current, too_much_state
 
 PLACES_MAX = 400
 """No double has a digit so far from its point."""
@@ -45,27 +44,9 @@ def _elementwise(
     return result if arrays else result[0]
 
 
-class _Room:
-    """Room for characters: a text within a text within a text grows beyond every memory."""
-
-    def __init__(self) -> None:
-        self._left = current().state
-
-    def take(self, characters: int) -> None:
-        """Use some of it, or raise E519."""
-        self._left -= characters
-        if self._left < 0:
-            too_much_state("characters", current().state, verb="makes")
-
-    def join(self, mark: str, texts: list[str]) -> str:
-        """Put texts together."""
-        self.take(sum(map(len, texts)) + len(mark) * len(texts))
-        return mark.join(texts)
-
-
 def _concat_ws(separator: Value, *values: Value) -> Value:
     """Join texts and arrays of texts; NULLs are left out, as in Spark SQL."""
-    room = _Room()
+    room = Room()
 
     def join(mark: str | None, *cells: object) -> str | None:
         if mark is None:
@@ -79,7 +60,7 @@ def _concat_ws(separator: Value, *values: Value) -> Value:
 
 
 def _array_join(array: Value, separator: Value, replacement: Value | None = None) -> Value:
-    room = _Room()
+    room = Room()
 
     def join(cells: list[object] | None, mark: str | None, missing: str | None) -> str | None:
         if cells is None or mark is None:
@@ -161,33 +142,34 @@ def _coalesce(*values: Value) -> Value:
     present = [value for value in values if not pa.types.is_null(value.type)]
     if not present:
         return values[0]
+    check_repeated(present)
     kind = reduce(lambda a, b: unify(a, b)[0], present).type
     return pc.coalesce(*(value.cast(kind, safe=False) for value in present))
 
 
 def _null_if(a: Value, b: Value) -> Value:
     equal = pc.fill_null(as_truth(binary("=", a, b)), fill_value=False)
-    return pc.if_else(equal, pa.scalar(None, a.type), a)
+    return choose(equal, pa.scalar(None, a.type), a)
 
 
 def _if(condition: Value, then: Value, other: Value | None = None) -> Value:
     otherwise = pa.scalar(None, then.type) if other is None else other
     a, b = unify(then, otherwise)
-    return pc.if_else(pc.fill_null(as_truth(condition), fill_value=False), a, b)
+    return choose(pc.fill_null(as_truth(condition), fill_value=False), a, b)
 
 
 def _choose(operator: str) -> Callable[..., Value]:
     """Return GREATEST or LEAST; NULLs are left out, as in Spark SQL."""
 
-    def choose(*values: Value) -> Value:
+    def best(*values: Value) -> Value:
         def better(a: Value, b: Value) -> Value:
             a, b = unify(a, b)
             first = pc.fill_null(binary(operator, a, b), pc.is_valid(a))
-            return pc.if_else(first, a, b)
+            return choose(first, a, b)
 
         return reduce(better, values)
 
-    return choose
+    return best
 
 
 def _number(value: Value) -> Value:
@@ -304,10 +286,11 @@ def _substring(value: Value, start: Value, length: Value | None = None) -> Value
 
 def _replace(value: Value, old: Value, new: Value | None = None) -> Value:
     spare = pa.scalar("") if new is None else new
-    room = _Room()
+    room = Room()
 
     def replace(text: str, a: str, b: str) -> str:
-        room.take(len(text) + text.count(a) * (len(b) - len(a)) if a else 0)
+        size = byte_size if text.isascii() and b.isascii() else lambda part: 4 * len(part)
+        room.take(size(text) + text.count(a) * (size(b) - size(a)) if a else 0)
         return text.replace(a, b) if a else text
 
     return _elementwise(replace, pa.string(), as_text(value), as_text(old), as_text(spare))

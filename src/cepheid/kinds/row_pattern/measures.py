@@ -14,6 +14,7 @@ from cepheid.kinds.row_pattern.arrange import ArrangedRows, Rows
 from cepheid.kinds.row_pattern.arrow import Value, pa, pc
 from cepheid.kinds.row_pattern.conditions import truth
 from cepheid.kinds.row_pattern.matches import MatchSet
+from cepheid.kinds.row_pattern.texts import check_repeated
 from cepheid.kinds.row_pattern.values import evaluate, evaluate_condition
 
 Mask = NDArray[np.bool_]
@@ -28,7 +29,10 @@ def _counts_rows(node: tree.Aggregate) -> bool:
 
 def full_length(value: Value, length: int) -> Value:
     """Return a value as an array; a scalar is repeated."""
-    return value if isinstance(value, pa.Array) else pa.repeat(value, length)
+    if isinstance(value, pa.Array):
+        return value
+    check_repeated([value], length)
+    return pa.repeat(value, length)
 
 
 class MeasureFrame:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from cepheid.events.decimals import Decimals, compare_decimals, read_decimals
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.arrow import Value, pa, pc
-from cepheid.memory_limits import current, too_much_state
+from cepheid.kinds.row_pattern.texts import concat, is_text
 
 _COMPARE = {
     "=": "equal",
@@ -104,12 +103,6 @@ def agree(a: Value, b: Value) -> tuple[Value, Value]:
         message = f"{a.type} and {b.type}"
         raise TypeError(message)
     return a, b
-
-
-def is_text(kind: Any) -> bool:
-    """Return whether a type holds text."""
-    types = pa.types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _parse_times(value: Value, kind: Any) -> Value:
@@ -410,45 +403,3 @@ def moment(kind: str, written: str) -> Value:
         return pa.scalar(dt.date.fromisoformat(written.strip()))
     found = dt.datetime.fromisoformat(written.strip())
     return pa.scalar(found, pa.timestamp("us", "UTC" if found.tzinfo else None))
-
-
-# ---------------------------------------------------------------------------------------
-# Text
-
-
-def as_text(value: Value) -> Value:
-    """Return a value as text."""
-    if is_text(value.type):
-        return value
-    if pa.types.is_dictionary(value.type):
-        return value.cast(pa.string())
-    if pa.types.is_list(value.type) or pa.types.is_binary(value.type):
-        message = f"a value of type {value.type} is no text"
-        raise TypeError(message)
-    return value.cast(pa.string())
-
-
-def check_length(parts: Sequence[Value]) -> None:
-    """Refuse to put texts together that are too long: twice as long, again and again, is for ever.
-
-    Raises
-    ------
-    DataError
-        E519
-    """
-    rows = max((len(p) for p in parts if not isinstance(p, pa.Scalar)), default=1)
-    total = sum(
-        rows * len(p.as_py() or "")
-        if isinstance(p, pa.Scalar)
-        else pc.sum(pc.binary_length(p).cast(pa.int64())).as_py() or 0
-        for p in parts
-    )
-    if total > current().state:
-        too_much_state("characters", current().state, verb="makes")
-
-
-def concat(*values: Value) -> Value:
-    """Return texts put together, NULL if one of them is."""
-    parts = [as_text(value).cast(pa.string()) for value in values]
-    check_length(parts)
-    return pc.binary_join_element_wise(*parts, pa.scalar(""), null_handling="emit_null")

@@ -17,7 +17,7 @@ from cepheid.kernels import row_pattern_search as kernel
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.arrange import ArrangedRows
 from cepheid.kinds.row_pattern.arrow import Value, pa, pc
-from cepheid.kinds.row_pattern.operators import is_text
+from cepheid.kinds.row_pattern.texts import is_text
 from cepheid.kinds.row_pattern.values import evaluate
 
 EXACT_MAX = 2.0**53

@@ -77,7 +77,8 @@ def _column(node: tree.Expression, table: Table, text: str) -> Value:
         helps = (suggest_names(node.name, table.column_names, owner="the table"),)
         raise BindError([Diagnostic("E603", message, helps=helps)], text)
     column: Value = table.column(found)
-    array = column.combine_chunks()
+    # Putting chunks together copies them, even a single one.
+    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if pa.types.is_dictionary(array.type):

@@ -24,6 +24,7 @@ from cepheid.kinds.row_pattern.operators import (
     null_like,
     unify,
 )
+from cepheid.kinds.row_pattern.texts import choose
 
 Leaf: TypeAlias = Callable[[tree.Expression], Value]
 """Gives the value of a cell, an aggregate, a column or MATCH_NUMBER()."""
@@ -166,5 +167,5 @@ def _case(node: tree.Case, leaf: Leaf, text: str) -> Value:
         when = as_truth(evaluate(condition, leaf, text))
         then = evaluate(value, leaf, text)
         then, result = unify(then, result)
-        result = pc.if_else(pc.fill_null(when, fill_value=False), then, result)
+        result = choose(pc.fill_null(when, fill_value=False), then, result)
     return result

@@ -127,11 +127,12 @@ class Aggregation:
         sizes, laps = np.diff(first, append=len(windows)), repeats[windows[first]]
         _check_count(sizes * laps.astype(np.float64), table.nbytes / max(len(table), 1))
         rows, lap = repeated_rows(first, sizes, laps)
-        columns = _edges(self._select.window, self._schema, self._time, edges[windows[rows]] + lap)
-        spread = table.take(rows)
-        for name, values in columns.items():
-            spread = spread.set_column(spread.column_names.index(name), name, values)
-        return spread
+        lap += edges[windows[rows]]
+        columns = _edges(self._select.window, self._schema, self._time, lap)
+        # What is written anew is not taken first: it can be most of a large result.
+        taken = table.drop_columns(list(columns)).take(rows)
+        columns |= zip(taken.column_names, taken.columns, strict=True)
+        return pa.table({name: columns[name] for name in table.column_names})
 
     def _sorted(self, table: pa.Table, windows: Codes) -> tuple[pa.Table, Codes]:
         keys = [key.name for key in self._select.keys]

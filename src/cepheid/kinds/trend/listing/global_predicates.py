@@ -49,22 +49,31 @@ def keep_matches(
     return found
 
 
-def check_built(count: int) -> None:
-    """Refuse to build so many matches to look at them.
+EVENT_BYTES = 4
+"""What counts for an event of a match that is looked at, in the limit of a state."""
+
+
+def check_built(count: int, events: int) -> None:
+    """Refuse to build so many matches, of so many events, to look at them.
+
+    A match of a hundred events takes as long as fifty of two, so both are counted.
 
     Raises
     ------
     DataError
         E512
     """
-    most = current().rows
-    if count <= most:
-        return
-    message = f"a window has more than {most:,} matches to look at, one by one"
+    bound = current()
+    name, what, amount = "rows", "matches", bound.rows
+    if count <= bound.rows:
+        name, what, amount = "state", "events of matches", bound.state // EVENT_BYTES
+        if events <= amount:
+            return
+    message = f"a window has more than {amount:,} {what} to look at, one by one"
     helps = (
         "make the window shorter, or ask for more in PATTERN and in local predicates",
         "compare neighbours instead: `S.price > NEXT(S).price` needs no matches",
-        "`with cepheid.limits(rows=...)` raises the limit",
+        f"`with cepheid.limits({name}=...)` raises the limit",
     )
     raise DataError([Diagnostic("E512", message, helps=helps)])
 

@@ -83,10 +83,13 @@ def _matches(
         lambda parts: np.ones(len(parts.rows), np.bool_),
         lambda parts: parts.base, judges,
     )  # fmt: skip
-    built = np.zeros(len(segments.key), np.int64)
+    built, events = np.zeros((2, len(segments.key)), np.int64)
     for batch in lister.batches():
-        built += np.bincount(lister.segments.base[batch.segment], minlength=len(built))
-        check_built(int(built.max()))
+        base = lister.segments.base[batch.segment]
+        built += np.bincount(base, minlength=len(built))
+        # Numbers of events are far below those that doubles round.
+        events += np.bincount(base, np.diff(batch.ptr), len(built)).astype(np.int64)
+        check_built(int(built.max()), int(events.max()))
         found = keep_matches(lister.rest, question.columns, question.variables, batch)
         if len(found):
             yield found, lister.segments.base[found.segment]

@@ -22,7 +22,7 @@ from cepheid.plans.plan import WindowKind, WindowPlan
 
 NO_VALUE = np.iinfo(np.int64).max
 ROWS_ROOM = 1 << 14
-BLOCK_LIMITS = 8
+BLOCK_LIMITS = 4
 """How many times the limit of a state the panes of sliding windows may take."""
 
 SEMANTICS_CODES = {
@@ -148,7 +148,7 @@ class LinearRun:
             )
             helps = (
                 "use a longer SLIDE, fewer keys, or a shorter WITHIN",
-                "`with cepheid.limits(state=...)` raises the limit to 8 times as many bytes",
+                "`with cepheid.limits(state=...)` raises the limit to 4 times as many bytes",
             )
             raise DataError([Diagnostic("E511", message, helps=helps)])
         wide = RESIDUE if self.dtype == RESIDUE else WIDE

@@ -149,11 +149,11 @@ def _judged(job: Job, stretch: Stretch, lister: Lister) -> Iterator[Found]:
     if stretch.earlier:
         step = window.slide if window.kind is WindowKind.COUNT else 1
         earlier = EarlierWindows(lister, stretch.earlier, step)
-    dropped = 0
+    dropped = events = 0
     for batch in lister.batches(most):
         found = batch if earlier is None else earlier.drop_repeated(batch)
         kept = keep_matches(judges, stretch.question.columns, job.variables, found)
         # Who gets matches can stop; who gets none would wait for ever.
-        dropped = 0 if len(kept) else dropped + len(batch)
-        check_built(dropped)
+        dropped, events = (0, 0) if len(kept) else (dropped + len(batch), events + len(batch.rows))
+        check_built(dropped, events)
         yield kept
