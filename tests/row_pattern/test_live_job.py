@@ -17,6 +17,7 @@ from cepheid.jobs.bucket import Outcome
 from cepheid.jobs.local_jobs import local_job
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.work import Work
+from cepheid.kinds import table as kinds
 from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.live_plan import plan_live
 from cepheid.kinds.row_pattern.recognize import result_schema
@@ -100,6 +101,10 @@ def test_the_step_function_gives_all_matches_at_the_end(
 FALLS = """MATCH_RECOGNIZE (PARTITION BY g ORDER BY t MEASURES COUNT(*) AS m0
     PATTERN (A B+) WITHIN 5 DEFINE B AS x < PREV(x))"""
 ROWS = [{"g": 1, "t": 0, "x": 3, "y": 0}, {"g": 1, "t": 1, "x": 2, "y": 0}]
+
+
+def test_the_kind_is_in_the_table() -> None:
+    assert RowPatternPlan in {kind.plans for kind in kinds.KINDS}
 
 
 def test_the_plan_travels_without_the_text_around_the_clause() -> None:
