@@ -173,7 +173,13 @@ def check_run(
 
 
 def check_sql(
-    spark: object, tables: object, *, strategy: object, explain: object, analyze: object
+    spark: object,
+    tables: object,
+    *,
+    strategy: object,
+    explain: object,
+    analyze: object,
+    watermark: object,
 ) -> None:
     """Refuse options of SQL that have no effect.
 
@@ -191,9 +197,13 @@ def check_sql(
         refuse("E592", f"{message}, not {', '.join(sorted(held - {Held.TABLE, Held.STORE}))}")
     if strategy is not None:
         one_of("strategy", strategy, METHODS)
+    if watermark is not None:
+        texts(watermark=watermark)
+        if spark is None:
+            unused("watermark", "streams are Spark's", "use `sql(spark, text, watermark=...)`")
     if spark is not None:
         session(spark)
-        for name, given in (("strategy", strategy), ("explain", explain), ("analyze", analyze)):
+        for name, given in (("strategy", strategy), ("analyze", analyze)):
             if given:
                 unused(name, "Spark runs the text", f"leave it out, or use `sql(text, {name}=...)`")
     elif Held.STORE not in held:
