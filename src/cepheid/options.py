@@ -192,9 +192,9 @@ def check_sql(
     if tables is not None and not isinstance(tables, Mapping):
         refuse("E592", f"tables are a dict of tables by name, not {_kind(tables)}")
     held = {holder_of(table) for table in (tables or {}).values()}
-    if spark is None and held - {Held.TABLE, Held.STORE}:
-        message = "tables in process are of Arrow or pandas, or event stores"
-        refuse("E592", f"{message}, not {', '.join(sorted(held - {Held.TABLE, Held.STORE}))}")
+    if spark is None and Held.FRAME in held:
+        message = "tables in process are of Arrow or pandas, files or event stores"
+        refuse("E592", f"{message}, not {Held.FRAME}")
     if strategy is not None:
         one_of("strategy", strategy, METHODS)
     if watermark is not None:

@@ -50,7 +50,8 @@ def batch_of(text: str, events: pa.Table) -> list[dict[str, Any]]:
 
 def live_of(spark: SparkSession, text: str, folder: Path, files: int = 1) -> DataFrame:
     events = read_stream(spark, folder, files)
-    return cepheid.sql(spark, text, tables={"events": events}, watermark="5 seconds")
+    rows: DataFrame = cepheid.sql(spark, text, tables={"events": events}, watermark="5 seconds")
+    return rows
 
 
 @pytest.mark.parametrize("name", CLAUSES)
@@ -220,7 +221,7 @@ def test_the_hour_of_a_row_is_that_of_the_session(spark: SparkSession, tmp_path:
     folder = write_files(tmp_path / "events", [pa.table({"ts": times, "x": [1, 2, 3]})])
     text = """SELECT * FROM events MATCH_RECOGNIZE (ORDER BY ts
         MEASURES HOUR(ts) AS h, ts AS at PATTERN (A) DEFINE A AS x = 1)"""
-    before = spark.conf.get("spark.sql.session.timeZone")
+    before = spark.conf.get("spark.sql.session.timeZone") or "UTC"
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
         rows, _ = drain(live_of(spark, text, folder), tmp_path, "a")

@@ -26,7 +26,9 @@ from cepheid.kinds.row_pattern.statement import read_statement
 from cepheid.kinds.row_pattern.store import STRETCH, plan_clause
 from cepheid.options import unused
 from cepheid.runtimes.explain_replay import explain_replay
+from cepheid.runtimes.scan import find_paths
 from cepheid.runtimes.spark.live_sql import describe_stream, live_frame
+from cepheid.runtimes.spark.scan import read_frame
 from cepheid.runtimes.spark.store import clause_frame, store_frame
 from cepheid.runtimes.spark.texts import run_text
 from cepheid.spark.kernels import ship_kernels
@@ -128,6 +130,8 @@ def _spread(plan: MatchPlan) -> str:
 def _data_frame(spark: SparkSession, table: Any) -> DataFrame:
     if isinstance(table, EventStore):
         return store_frame(table, spark)
+    if isinstance(table, str | os.PathLike):
+        return read_frame(spark, find_paths(os.fspath(table)))
     return table if isinstance(table, DataFrame) else spark.createDataFrame(table)
 
 
