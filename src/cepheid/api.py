@@ -346,9 +346,9 @@ def sql(
     ``sql(spark, text)`` runs on Spark and returns a DataFrame; clauses may stand wherever a table
     may, and the rest of the text is Spark SQL. If a clause reads a stream, the DataFrame is
     streaming too, and has a match when no later row can change it. ``sql(text, tables={...})`` runs
-    in process over Arrow tables, pandas DataFrames, files or event stores, of which it reads only what the
-    clauses need; what is more than a SELECT over one table around the clauses runs on a Spark
-    session of this machine. ``docs/sql.md`` describes the clause.
+    in process over Arrow tables, pandas DataFrames, files or event stores, of which it reads only
+    what the clauses need; what is more than a SELECT over one table around the clauses runs on a
+    Spark session of this machine. ``docs/sql.md`` describes the clause.
 
     Parameters
     ----------
