@@ -27,6 +27,12 @@ def test_explaining_a_query_loads_nothing_heavy() -> None:
     assert run_fresh(code) == "[]"
 
 
+def test_the_command_line_loads_nothing_heavy() -> None:
+    code = "import sys, cepheid.interfaces.cli\n"
+    code += "print([name for name in ('numba', 'numpy', 'pyarrow') if name in sys.modules])"
+    assert run_fresh(code) == "[]"
+
+
 def test_importing_alone_loads_next_to_nothing() -> None:
     loaded = run_fresh("import sys, cepheid; print('lark' in sys.modules)")
     assert loaded == "False"

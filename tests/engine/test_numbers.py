@@ -256,3 +256,12 @@ def test_the_largest_number_counts_only_where_an_event_is_bound(where: str) -> N
     assert several["two"].to_pylist() == [{"least": 0}]
     with pytest.raises(DataError, match="E504"):
         query("RETURN MIN(A.x) PATTERN A").run(table)
+
+
+@pytest.mark.parametrize("each", [3, 127])
+def test_exact_counts_are_whole_below_and_above_the_digits_of_a_double(each: int) -> None:
+    types = [name for name in "ABCDEFGH" for _ in range(each)]
+    events = pa.table({"ts": range(len(types)), "type": types})
+    text = "RETURN COUNT(*) PATTERN SEQ(A, B, C, D, E, F, G, H) NUMBERS exact"
+    (row,) = query(text).run(events).to_pylist()
+    assert row == {"count": Decimal(each**8)}

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Never
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from cepheid.expressions.evaluate import true_mask
 from cepheid.expressions.vectors import Vector, vector_of
 from cepheid.kernels.columns import look_up, order_keys
 from cepheid.language import tree
+from cepheid.language.variables import without_variable
 from cepheid.plans.plan import TrendPlan
 
 NO_VALUE = np.iinfo(np.int64).max
@@ -298,15 +298,3 @@ def values_of_keys(keys: NDArray[np.int64], *, largest: bool, double: bool) -> N
         return plain
     raw = np.where(plain < 0, plain ^ np.int64(NO_VALUE), plain)
     return np.where(plain == _NAN_KEY, np.nan, raw.view(np.float64))
-
-
-def without_variable(expression: tree.Expression) -> tree.Expression:
-    """Return a local predicate with ``_`` in the place of its variable."""
-
-    def forget(node: tree.Node) -> tree.Node:
-        if isinstance(node, tree.Attribute):
-            name = msgspec.structs.replace(node.variable, text="_")
-            return msgspec.structs.replace(node, variable=name)
-        return node
-
-    return tree.transform(expression, forget)

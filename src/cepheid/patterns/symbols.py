@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cepheid.arrays.columns import without_variable
 from cepheid.language import tree
+from cepheid.language.variables import without_variable
 from cepheid.plans.plan import TrendPlan
 from cepheid.plans.template import Template
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from cepheid.kernels.columns import scan_times
 from cepheid.kinds.trend.local import list_batches
 from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.windows.list_step import empty_matches
+from cepheid.plans.plan import Plan
 from cepheid.runtimes.local import (
     CompiledQueryLike,
     check_lists,
@@ -47,16 +49,32 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
     schema = next(read_all(files[:1])).schema
     plan = compiled.with_schema(schema).plan
     job, names = local_job(plan), names_read(plan.columns, schema)
-    batches: Iterable[pa.Table] = _counted(read_all(files, names), progress)
+    batches = _counted(read_all(files, names), progress)
     if not job.in_order:
         return job.answer(batches, schema)
+    first = list(_first_rows(batches, job.batch_rows))
+    if sum(map(len, first)) < job.batch_rows:
+        # They are all there, and a table can be looked at twice.
+        return _run_whole(plan, first)
     try:
-        return job.answer(with_ties_ordered(batches, plan), schema)
+        return job.answer(with_ties_ordered(chain(first, batches), plan), schema)
     except DataError as error:
         unordered = error.diagnostics[0].code == "E509"
         if not unordered or count_events(files) > SORT_ROWS_MAX:
             raise
-    table = pa.concat_tables(list(read_all(files, names)), promote_options="permissive")
+    return _run_whole(plan, read_all(files, names))
+
+
+def _first_rows(batches: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Yield batches until they have so many rows."""
+    while rows > 0 and (batch := next(batches, None)) is not None:
+        rows -= len(batch)
+        yield batch
+
+
+def _run_whole(plan: Plan, batches: Iterable[pa.Table]) -> pa.Table:
+    """Run a plan over batches as one table, which is sorted if it is not in order."""
+    table = pa.concat_tables(batches, promote_options="permissive")
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         result = run_table(plan, table)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from cepheid.jobs import local_jobs
 from cepheid.jobs.local_jobs import slices_of
 from cepheid.jobs.owned import EVERYTHING, Owned
+from cepheid.kinds.trend.program.exact import are_exact, small_counts
 from cepheid.kinds.trend.program.job import Job, lower
 from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.kinds.trend.program.results import build_table
@@ -42,6 +43,11 @@ class LocalTrends(NamedTuple):
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
         """Run over a table; windows that hold the same events are answered once."""
+        small = small_counts(self.job.plan)
+        if small is not None:
+            found = LocalTrends(lower(small)).answer_table(table, rows)
+            if are_exact(found, self.job.plan):
+                return found.cast(self.nothing(table.schema).schema)
         few = few_windows(self.job.plan, table)
         if few is None:
             return self.answer(slices_of(table, rows), table.schema)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -19,8 +20,35 @@ from cepheid.kinds.trend.planning.accumulators import Part
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.language import tree
+from cepheid.plans.plan import TrendPlan
 
 DIGITS_MAX = 38
+
+
+WHOLE_MAX = 2.0**53
+"""Doubles count every whole number below."""
+
+
+def small_counts(plan: TrendPlan) -> TrendPlan | None:
+    """Return a plan with default numbers that may be exact already, None if they hardly are.
+
+    Counts without a repeated event are powers of the window's length, and most fit a double. They
+    are added up and never subtracted, so a count below 2^53 was not rounded on the way.
+    """
+    output, counts = plan.output, tree.AggregateFunction.COUNT
+    if plan.numbers is not tree.Numbers.EXACT or output.having is not None:
+        return None
+    if len(plan.patterns) > 1 or plan.patterns[0].recursive:
+        return None
+    if any(column.function is not counts for column in output.aggregates):
+        return None
+    return msgspec.structs.replace(plan, numbers=tree.Numbers.DEFAULT)
+
+
+def are_exact(rows: pa.Table, plan: TrendPlan) -> bool:
+    """Return whether all counts of a result are small enough to be exact as doubles."""
+    shown = [c.name for c in plan.output.columns if c.aggregate is not None and not c.log2]
+    return all((np.asarray(rows[name]) < WHOLE_MAX).all() for name in shown)
 
 
 def exact_numbers(job: Job, rows: list[list[Rows]], wanted: Rows) -> list[list[int]]:
