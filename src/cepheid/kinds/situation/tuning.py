@@ -1,7 +1,7 @@
-"""Watches how many situations there are and how they relate, and chooses the order of joins.
+"""Track the number of situations and the selectivity of relations, and choose the join order.
 
-Averages move with every step. When one of them has left the value that the plan was made for by
-more than a factor, the orders are chosen anew; nothing that is kept depends on them.
+Moving averages are updated with every step. When one of them differs from the value that the orders
+were chosen for by more than a factor, the orders are chosen again; no state depends on them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROWS_SAMPLED_MAX = 32
 
 
 class Tuning(NamedTuple):
-    """The orders in use, what they were chosen for, and what is known now."""
+    """The current join orders, the statistics they were chosen for, and the current statistics."""
 
     orders: tuple[tuple[int, ...], ...]
     planned: NDArray[np.float64]
@@ -46,7 +46,7 @@ class Tuning(NamedTuple):
 
     @staticmethod
     def start(job: SituationJob) -> Tuning:
-        """Return the plan's own orders, made before anything was known."""
+        """Create the tuning with the plan's own orders, chosen without statistics."""
         masks = [c.mask for c in job.situations.constraints]
         guess = [INITIAL_SIZE] * len(job.definitions) + [initial_selectivity(m) for m in masks]
         return _planned(job, job.situations.orders, np.array(guess))
@@ -59,7 +59,7 @@ def observe(
     ts: NDArray[np.int64],
     te: NDArray[np.int64],
 ) -> Tuning:
-    """Return the tuning after a step: averages moved on and, if need be, other orders."""
+    """Update the averages after a step and, if necessary, choose new orders."""
     if tuning.fixed or len(job.definitions) < 3:
         return tuning  # Two definitions have one order.
     partitions = max(bounds.shape[1] - 1, 1)
