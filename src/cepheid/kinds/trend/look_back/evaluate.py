@@ -405,7 +405,7 @@ class Evaluation:
                 kernel.run_any(graph, block, room, *place, *last)
 
     def _blocks(self, rows: int, masked: list[Relation]) -> Any:
-        """Split rows into blocks whose masks of earlier rows fit into memory; keep ties together."""
+        """Split rows into blocks whose masks of earlier rows fit into memory; keep ties whole."""
         ptr, order = self.segments.ptr, self.order
         for segment in range(len(ptr) - 1):
             begin, end = int(ptr[segment]), int(ptr[segment + 1])
