@@ -153,7 +153,7 @@ def _decide(
 
 
 def _last_events(query: tree.Query) -> str:
-    """Describe the events that can be followed under contiguous; with strict ties, all tied ones."""
+    """Describe the events that can be followed under contiguous; with strict ties, a whole time."""
     arrival = query.ties is not None and query.ties.ties is tree.Ties.ARRIVAL
     return "the last event" if arrival else "the events of the last time"
 
