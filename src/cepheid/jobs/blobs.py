@@ -33,7 +33,7 @@ _FIELDS: dict[str, pa.DataType] = {
 }
 BLOB_SCHEMA = pa.schema(_FIELDS)
 BLOB_DDL = "bucket int, begin long, seq long, kind int, payload binary"
-"""The same for Spark."""
+"""The same schema for Spark."""
 
 
 class Blob(NamedTuple):

@@ -52,7 +52,7 @@ class Arrived(NamedTuple):
     on_time: pa.Table
     until: int | None
     ready: pa.Table
-    """In the order of time, before the watermark."""
+    """In time order, before the watermark."""
     waiting: pa.Table
     lag: int
 

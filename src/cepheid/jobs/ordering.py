@@ -25,7 +25,7 @@ STEP_ROWS = 1 << 18
 
 
 SORT_ROWS_MAX = 50_000_000
-"""Unordered tables up to here are sorted in memory, with a notice."""
+"""Unsorted tables up to this size are sorted in memory, with a notice."""
 
 
 def order_of(table: pa.Table, plan: Plan) -> NDArray[np.int64] | None:

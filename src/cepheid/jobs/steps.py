@@ -29,7 +29,7 @@ REPORT_ROWS = 100_000
 """Rows of one batch that leaves a task."""
 
 ROWS_MAX = 5_000_000
-"""Rows of one bucket in one micro-batch: they travel as one value."""
+"""Rows of one bucket in one micro-batch: they are sent as one value."""
 
 
 class Steps(Protocol[StateType]):

@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 KINDS_MAX = 128
-"""Texts of more kinds stay as they are."""
+"""Text columns with more distinct values are not encoded."""
 
 _SHAPE, _FIRST, _WHOLE = b"shape", b"first", b"schema"
 _STEPS, _DISTANCES = b"steps", b"distances"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cepheid.patterns.scope import Source
 
 TICKS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-"""The units of times that are whole numbers, in nanoseconds."""
+"""The units of integer times, in nanoseconds."""
 
 
 def tick_of(source: Source, schemas: Sequence[EventSchema | None]) -> int:

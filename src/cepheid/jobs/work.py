@@ -19,9 +19,9 @@ class Work(msgspec.Struct, frozen=True):
     results: bytes
     buckets: int
     delay: int = 0
-    """How far the watermark of a stream is behind its latest event, in microseconds."""
+    """The delay of the watermark behind the latest event, in microseconds."""
     tick_ns: int = 1000
-    """What one of the times of events is, in nanoseconds."""
+    """The unit of event times, in nanoseconds."""
 
     @staticmethod
     def of(

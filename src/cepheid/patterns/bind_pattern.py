@@ -12,7 +12,7 @@ from cepheid.language.findings import Findings
 from cepheid.language.formatter import format_pattern
 
 VARIABLES_MAX = 63
-"""Variables of a pattern, negated ones too: those that an event may take are bits of a word."""
+"""Variables of a pattern, including negated ones: sets of them are bits of a 64-bit word."""
 
 
 class Variable(msgspec.Struct, frozen=True):

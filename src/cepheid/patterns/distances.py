@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 BEYOND = 1 << 60
-"""More rows than there are."""
+"""More rows than any stream has."""
 
 SYMBOLS_MAX = 16
-"""More symbols of one pattern are not told apart: their rows are a gap."""
+"""With more symbols, the rows of further ones become a gap."""
 
 
 class Gap(NamedTuple):

@@ -36,7 +36,7 @@ NUMBERS = {
 
 RELATION_COUNT = len(NUMBERS)
 PREFIX_GROUPS = (0b111 << 2, 0b111 << 5, 0b111 << 8)
-"""What two situations that both go on can become: A began first, both at once, B began first."""
+"""The possible relations of two open situations: A began first, both at once, B began first."""
 
 
 def mask_of(relations: Iterable[tree.Relation]) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Codes = NDArray[np.int64]
 
 DENSE_MAX = 4
-"""Numbers up to so many times the rows are counted in a table instead of sorted."""
+"""Codes up to this multiple of the rows are counted in a table instead of sorted."""
 
 
 def group_codes(arrays: Sequence[Any], length: int) -> tuple[Codes, Codes]:

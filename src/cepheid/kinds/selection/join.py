@@ -27,7 +27,7 @@ from cepheid.memory_limits import current, too_much_state
 from cepheid.plans.selection import Extent, Selection, aliases_in
 
 BLOCK_PAIRS = 1 << 20
-"""Pairs of which a condition is asked together."""
+"""Pairs on which a condition is evaluated at once."""
 
 _HASHED = (ValueKind.TEXT, ValueKind.INTEGER, ValueKind.BOOLEAN)
 
@@ -46,7 +46,7 @@ class Side(NamedTuple):
 
 
 PAIR_BYTES = 64
-"""About what a pair takes: two numbers, their order, and a row of a few columns."""
+"""The approximate size of a pair: two row numbers, their order, and a row of a few columns."""
 
 
 class Pairs(NamedTuple):

@@ -24,11 +24,11 @@ from cepheid.language.formatter import as_written
 
 Numbers = NDArray[Any]
 Parts = tuple[Numbers | None, Numbers | None, Numbers | None]
-"""Sums, least and largest values; None is not needed."""
+"""Sums, minima and maxima; None if not needed."""
 
 OPERATIONS = (SUM, MIN, MAX)
 SUM_MAX = 2.0**62
-"""As long as the sum of all absolute values is less, no sum of some can leave 64 bits."""
+"""While the sum of all absolute values is smaller, no partial sum can overflow 64 bits."""
 _HALF = 32
 _LOW = 2**_HALF - 1
 

@@ -33,13 +33,13 @@ from cepheid.patterns.segments import repeated_rows
 from cepheid.plans.selection import Extent, Selection, SelectWindow, plain_attribute
 
 WINDOWS_MAX = 1 << 26
-"""Windows of one result."""
+"""Maximum number of windows of one result."""
 
 FEW_WINDOWS = 1 << 16
-"""That so many windows hold the same events is not looked for."""
+"""With at most this many windows, equal ones are not merged."""
 
 ROW_BYTES = 48
-"""What a row of the result takes at least: its edges, how many events it has, and its key."""
+"""The minimum size of a result row: its edges, its number of events, and its key."""
 
 
 class Stretches(NamedTuple):

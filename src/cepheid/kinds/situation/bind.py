@@ -28,7 +28,7 @@ from cepheid.plans.situations import (
 )
 
 TIME_COLUMN, END_COLUMN, NAME_COLUMN = "ts", "te", "situation"
-"""The columns of every result: when a match was certain; a situation's ends and its name."""
+"""The columns of every result: when a match became final; a situation's ends and its name."""
 
 DEFINITIONS_MAX = 64
 

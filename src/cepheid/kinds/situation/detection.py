@@ -19,9 +19,9 @@ from cepheid.plans.situations import (
 )
 
 _AFTER = 0b11 << 11
-"""``met by`` and ``after``: certain when the later one starts."""
+"""``met by`` and ``after``: final when the later one starts."""
 _ENDS_FIRST = (1 << 2, 1 << 3, 1 << 5, 1 << 6, 1 << 8, 1 << 9)
-"""The relations in which A ends first or at the same time, while both go on before."""
+"""The relations in which A ends first or at the same time, of situations that overlap."""
 
 
 def find_triggers(

@@ -12,17 +12,17 @@ from itertools import pairwise
 from cepheid.plans.situations import NUMBERS, SituationDefinition, relations_of
 
 FINISHES, FINISHED_BY = 9, 3
-"""The numbers of the two relations that some books call by each other's name."""
+"""The numbers of the two relations whose names some books swap."""
 
 STEPS_MAX = 500_000
-"""Bounds that are looked at for one query; then everything is taken to be possible."""
+"""Bounds that are checked for one query; beyond, everything is assumed to be possible."""
 
 UNIT = 1000
-"""Times are counted in thousandths of a microsecond, so that less is at least one less."""
+"""Times are scaled by a thousand, so that "less" means at least one unit less."""
 
 Pair = tuple[int, int]
 Bound = tuple[int, int, int]
-"""The one end is at most so much later than the other: (later, earlier, distance)."""
+"""The maximum distance of two endpoints: (later, earlier, distance)."""
 
 # The endpoints of A and B in time order; those of the same time are grouped.
 _ORDERS = (

@@ -15,16 +15,16 @@ INITIAL_SELECTIVITIES = (
     *(0.445, 0.0049, 0.01, 0.0049, 0.03, 0.0049, 0.0006),
     *(0.0049, 0.03, 0.0049, 0.01, 0.0049, 0.445),
 )
-"""How many pairs stand in each relation, before anything is known (table 5.3 of the thesis)."""
+"""The assumed frequency of each relation, without statistics (table 5.3 of the thesis)."""
 
 LEAST = 1e-6
-"""No constraint is thought to keep less, so that products stay numbers."""
+"""The lower bound of selectivities, so that products do not vanish."""
 
 INITIAL_SIZE = 64.0
-"""Situations of a definition in a window, before anything is known."""
+"""The assumed number of situations of a definition in a window, without statistics."""
 
 EXHAUSTIVE_MAX = 6
-"""With more other definitions, the next best is taken one after the other."""
+"""With more other definitions, the order is chosen greedily."""
 
 
 def initial_selectivity(mask: int) -> float:

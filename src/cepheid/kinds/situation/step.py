@@ -28,7 +28,7 @@ LOOKS_A_SITUATION = 1 << 14
 """Looks at other situations for one that may complete a match, beside one for 8 bytes of state."""
 
 SITUATIONS_MAX = 20_000_000
-"""Situations that are kept, of all definitions and partitions together; some gigabytes."""
+"""Maximum number of situations in the state, of all definitions and partitions; some gigabytes."""
 
 
 class SituationState(NamedTuple):

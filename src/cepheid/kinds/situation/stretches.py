@@ -34,7 +34,7 @@ BLOCK_ROWS = 1 << 17
 """Events of a block; the columns of a few conditions fit the caches."""
 
 TIME, BITS, KEY, TOTAL, VALUE = "ts", "bits", "k", "t", "v"
-"""Columns of stretches on their way; partition attributes and the like are numbered."""
+"""Columns of serialized stretches; partition attributes, totals and values are numbered."""
 
 
 class Stretches(NamedTuple):

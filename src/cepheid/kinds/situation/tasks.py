@@ -29,7 +29,7 @@ from cepheid.plans.plan import SituationPlan
 from cepheid.spark.batches import REPORT_ROWS
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-"""Spreads whole numbers that follow each other."""
+"""Spreads consecutive integers."""
 
 
 class SituationTasks(NamedTuple):

@@ -22,13 +22,13 @@ from cepheid.kinds.situation.join_order import (
 )
 
 WEIGHT = 0.3
-"""What the latest step counts in an average."""
+"""The weight of the latest step in a moving average."""
 
 FACTOR = 1.5
-"""How far a number may move before the plan is made anew."""
+"""The factor by which a statistic may change before the orders are chosen again."""
 
 PARTIAL_MATCHES_MIN = 8.0
-"""With so many for one trigger, it pays to know which situations have a partner at all."""
+"""With this many per trigger, it pays off to find first which situations have a partner."""
 
 KEYS_SAMPLED_MAX = 64
 ROWS_SAMPLED_MAX = 32
@@ -41,7 +41,7 @@ class Tuning(NamedTuple):
     planned: NDArray[np.float64]
     current: NDArray[np.float64]
     prunes: bool = False
-    """Whether situations without a partner are looked for first, so that joins leave them out."""
+    """Whether situations without a partner are found first, so that joins skip them."""
     fixed: bool = False
 
     @staticmethod

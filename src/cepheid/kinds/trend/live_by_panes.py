@@ -27,7 +27,7 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("matrices", pa.binary()),
 ]
 CLOSED = pa.schema(_FIELDS)
-"""What a bucket gives of windows that close."""
+"""The output of a bucket for windows that close."""
 
 
 class LiveByPanes(NamedTuple):

@@ -17,10 +17,10 @@ from cepheid.kinds.trend.windows.match_tables import MATCH_ID
 from cepheid.plans.plan import WindowKind
 
 LISTING_ROWS = 1 << 20
-"""Events of one step that lists matches, which looks again at the events of open windows."""
+"""Events of one step that lists matches; each step reads the events of open windows again."""
 
 ID_BITS = 40
-"""Matches of a task are numbered in so many bits, with the task above them."""
+"""Bits of a match number within a task; the task number is above them."""
 
 
 class MatchTasks(NamedTuple):

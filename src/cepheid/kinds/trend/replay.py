@@ -69,7 +69,7 @@ def plan_replay(
 
 
 TRAILING_WEIGHT = 3.0
-"""How much longer an event runs if every event ends a window."""
+"""The factor by which an event costs more if every event ends a window."""
 
 
 def _window(snapshot: Snapshot, plan: TrendPlan) -> Window:

@@ -37,7 +37,7 @@ from cepheid.plans.plan import WindowKind
 from cepheid.spark.batches import REPORT_ROWS, begin_of, partition_id
 
 RAW_RATIO = 4
-"""With fewer events for each matrix, the events themselves travel."""
+"""With fewer events per matrix, the events themselves are shuffled."""
 
 
 class TrendTasks(NamedTuple):

@@ -10,7 +10,7 @@ from cepheid.patterns.symbols import Symbol
 from cepheid.plans.plan import WindowKind
 
 LINES_MAX = 40
-"""Lines of one drawing; the rest is summed up in a number."""
+"""Lines of one drawing; the rest is summarised by its number."""
 
 NAMES_MAX = 8
 PARTS_MAX = 5

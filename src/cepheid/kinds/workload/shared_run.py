@@ -31,7 +31,7 @@ from cepheid.memory_limits import current
 from cepheid.plans.plan import WindowKind
 
 ROOM_BYTES = 1 << 24
-"""What the rows of one call may take."""
+"""The memory that the rows of one call may take."""
 
 NO_MODULUS = np.uint64(0)
 

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 UNIT = 0
-"""The node of the empty match, which is one at all times."""
+"""The node of the empty match, whose count is always one."""
 
 Place = tuple[int, int, int]
-"""A configuration of a query that came in, where it is now: (query, r, q); r = q without matrix."""
+"""(query, r, q): the matches of a query that entered in r and are in q; r = q without matrices."""
 
 
 class Cell(NamedTuple):

@@ -16,11 +16,11 @@ from cepheid.kinds.workload.sharing import Group, Method
 from cepheid.language import tree
 
 KINDS_KNOWN_MAX = 256
-"""So many kinds are learned at once, in order: then kinds are codes, and fit into bytes."""
+"""Up to this number, all kinds are learned at once: then kinds are codes, and fit into bytes."""
 
 
 SOURCES_MAX = 4
-"""With more sources a node, the kernel that only counts would add up too many zeros."""
+"""With more sources per node, the count-only kernel would add too many zeros."""
 
 
 class SharedTables(NamedTuple):

@@ -25,7 +25,7 @@ from cepheid.patterns.symbols import Symbol
 from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan, WindowKind
 
 CONDITIONS_MAX = 10
-"""Different local predicates of one type in a group; a group tells 2^10 kinds of events apart."""
+"""Distinct local predicates of one type in a group; it distinguishes 2^10 kinds of events."""
 
 MATRIX_STATES_MAX = 24
 """Configurations of a query that is merged where windows overlap: a matrix has their square."""

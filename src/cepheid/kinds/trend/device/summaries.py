@@ -34,7 +34,7 @@ class DeviceSummariser(Summariser):
 
     def __init__(self, job: Job, scheduler: Scheduler, sizes: linear.Sizes | None = None) -> None:
         super().__init__(job)
-        # Batches are read into pinned memory, from which the device copies directly.
+        # Batches are read into page-locked memory, from which the device copies directly.
         job.allocate = allocate_pinned
         self.lane = Lane()
         self.scheduler = scheduler

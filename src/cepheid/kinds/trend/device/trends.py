@@ -37,10 +37,10 @@ LONG = 1 << 13
 PAIRS_PER_SECOND = 3e11
 PAIRS_OF_A_BLOCK = 1.5e9
 CPU_EVENT_SECONDS = 200e-9
-"""What a device, one of its blocks, and the CPU did on a machine with an H200."""
+"""Measured rates of a device, of one of its blocks, and of the CPU, on a machine with an H200."""
 
 ROOM_ROWS = 1 << 27
-"""Events of segments whose numbers lie on the device at once, 16 bytes for each part."""
+"""Events of segments that are on the device at once; each part takes 16 bytes."""
 
 
 class Segments(NamedTuple):

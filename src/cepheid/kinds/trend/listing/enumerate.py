@@ -26,7 +26,7 @@ from cepheid.plans.plan import GlobalPredicate
 from cepheid.plans.template import START, Edge, Final, State, Template
 
 MATCHES_ROOM = 1 << 16
-"""Matches of one batch, at most."""
+"""Maximum number of matches of one batch."""
 BINDINGS_ROOM = 1 << 18
 """Bindings of one batch, unless a single match has more."""
 
@@ -37,7 +37,7 @@ _SEMANTICS = {
 }
 
 Places = Callable[[Segments], NDArray[Any]]
-"""Gives something for every row of segments."""
+"""Computes a value for every row of segments."""
 
 
 class Found(NamedTuple):

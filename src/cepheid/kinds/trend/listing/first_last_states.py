@@ -14,7 +14,7 @@ from cepheid.plans.plan import PlacedEvent
 from cepheid.plans.template import START, Edge, Final, State, Template
 
 STATES_MAX = 256
-"""Templates that would become larger are left as they are."""
+"""Templates that would become larger are not split."""
 
 _Seen = frozenset[str]
 _Node = tuple[int, _Seen, _Seen]

@@ -22,7 +22,7 @@ from cepheid.memory_limits import current
 from cepheid.plans.plan import GlobalPredicate
 
 CHOICES_MAX = 1 << 20
-"""Choices of events for plain variables that are looked at together."""
+"""Combinations of events of plain variables that are evaluated together."""
 
 Leaf = tree.Attribute | tree.Aggregate
 
@@ -50,7 +50,7 @@ def keep_matches(
 
 
 EVENT_BYTES = 4
-"""What counts for an event of a match that is looked at, in the limit of a state."""
+"""The bytes that an event of a checked match counts for, in the limit of a state."""
 
 
 def check_built(count: int, events: int) -> None:

@@ -32,7 +32,7 @@ from cepheid.plans.plan import EdgePredicate, GlobalPredicate, PlacedEvent
 from cepheid.plans.template import Template
 
 MARKS_MAX = 60
-"""Conditions on single rows, each a bit of a whole number."""
+"""Conditions on single rows, each a bit of an integer."""
 
 _Rows = NDArray[np.bool_]
 _FAR = frozenset({tree.Anchor.FIRST, tree.Anchor.LAST})

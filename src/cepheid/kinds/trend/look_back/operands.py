@@ -16,7 +16,7 @@ from cepheid.kernels.columns import order_keys
 
 Keys = tuple[NDArray[np.int64], NDArray[np.int64]]
 EXACT_DOUBLE = 2**53
-"""Whole numbers up to here are doubles too."""
+"""Integers up to here are exact as doubles."""
 
 
 def common_keys(left: Vector, right: Vector) -> Keys | None:

@@ -21,7 +21,7 @@ from cepheid.patterns.segments import take
 from cepheid.plans.plan import EdgePredicate
 
 MASK_CELLS = 1 << 20
-"""Pairs of events for which predicates that do not separate are evaluated at once."""
+"""Pairs of events for which non-separable predicates are evaluated at once."""
 
 
 class Comparison(NamedTuple):

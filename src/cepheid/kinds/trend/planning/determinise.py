@@ -24,7 +24,7 @@ EDGES_MAX = 20_000
 """Edges of a template and its guards; each costs a step per event."""
 
 CHOICES_MAX = 8
-"""Guards that decide together between derivations: each doubles the number of edges."""
+"""Guards that together decide between derivations: each doubles the number of edges."""
 
 _AMBIGUOUS = "give parts that can match the same events different variables, or repeat less often"
 

@@ -21,7 +21,7 @@ from cepheid.plans.plan import (
 from cepheid.plans.template import START, Final, Place, Template
 
 STATES_SHOWN_MAX = 12
-"""Larger templates are summed up in numbers."""
+"""Larger templates are summarised by their size."""
 
 _LOOKS = {
     Place.LEADING: "before it, from the window's start",

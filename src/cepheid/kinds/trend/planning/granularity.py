@@ -68,7 +68,7 @@ def choose_evaluator(
 
 
 _FITTING = "the events of open windows that fit a variable"
-"""What evaluators keep that look at single events: windows are answered when they close."""
+"""The state of evaluators that look up single events: windows are evaluated when they close."""
 
 
 def legal_evaluators(plan: TrendPlan) -> tuple[Evaluator, ...]:

@@ -9,14 +9,14 @@ from cepheid.plans.template import Place, Template
 
 CLASSES_MAX = 256
 MATRIX_NUMBERS_MAX = 4096
-"""Numbers of one matrix; beyond, summaries would weigh more than events."""
+"""Entries of one matrix; beyond, summaries would be larger than events."""
 
 LIVE_PANES_MAX = 2048
 """Panes of a window of a live query: all of them are sent when it closes."""
 
 LIVE_PANES_MIN = 128
 LIVE_BYTES = 1 << 22
-"""Bytes of the matrices of a window, if it has more panes than the least number."""
+"""Bytes of the matrices of a window, if it has more panes than the minimum."""
 
 LIVE_PANE_NS = 5_000_000
 """Nanoseconds of such a pane, if the window has longer ones: shorter ones have few events."""

@@ -16,7 +16,7 @@ from cepheid.plans.plan import AggregateColumn, Output, OutputKind, ResultColumn
 WINDOW_COLUMNS = ("window_start", "window_end")
 
 _Key = tuple[tree.AggregateFunction, str | None, str | None]
-"""What an aggregate is: function, variable and attribute."""
+"""The identity of an aggregate: function, variable and attribute."""
 
 
 class OutputPlanner:
@@ -35,7 +35,7 @@ class OutputPlanner:
         self._columns: dict[str, ResultColumn] = {}
         self._spans: dict[_Key, Span] = {}
         self._taken: dict[_Key, ValueKind] = {}
-        """What aggregates take; an average of whole numbers is none."""
+        """The kind of each aggregate's argument; the average of integers is no integer."""
         self._kinds: dict[str, ValueKind] = {}
 
     def plan(self) -> Output:

@@ -17,7 +17,7 @@ from cepheid.language import tree
 from cepheid.plans.template import Place
 
 POSITIONS_MAX = 256
-"""Positions of a pattern, repetitions written out."""
+"""Positions of a pattern, with repetitions expanded."""
 
 GUARDS_MAX = 256
 """Guards of a pattern: different negations and places."""

@@ -27,7 +27,7 @@ _REASONS = {
     ValueKind.DECIMAL: "decimals are not rearranged, since their digits are limited",
     ValueKind.DATE: "dates are not rearranged, since a sum of them may be no date",
 }
-"""Why terms of a kind are not moved, the first that applies."""
+"""The reasons why terms of a kind are not moved; the first that applies is reported."""
 
 _PREV, _NEXT = "prev", "next"
 

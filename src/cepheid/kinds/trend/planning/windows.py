@@ -15,7 +15,7 @@ from cepheid.patterns.scope import Source
 from cepheid.plans.plan import WindowKind, WindowPlan
 
 PANES_MAX = 1_000_000
-"""Panes of a window; a result adds them up."""
+"""Panes of a window; a result sums them."""
 
 
 def plan_window(query: tree.Query, text: str, findings: Findings, source: Source) -> WindowPlan:

@@ -26,7 +26,7 @@ DIGITS_MAX = 38
 
 
 WHOLE_MAX = 2.0**53
-"""Doubles count every whole number below."""
+"""Doubles represent every integer below exactly."""
 
 
 def small_counts(plan: TrendPlan) -> TrendPlan | None:

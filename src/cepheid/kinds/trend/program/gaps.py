@@ -39,7 +39,7 @@ class Item(NamedTuple):
 
 
 Items = frozenset[Item] | None
-"""The matches of a negated template; None stands for one that is certain: the guard is hit."""
+"""The matches of a negated template; None stands for a final one: the guard is hit."""
 
 HIT: None = None
 

@@ -18,14 +18,14 @@ from cepheid.plans.plan import Evaluator, TrendPlan
 from cepheid.plans.template import Template
 
 UNKNOWN_CODE = 255
-"""In a table of bytes: this class has no code yet."""
+"""In a byte table: this class has no code yet."""
 
 CLASSES_MAX = 256
 """Classes that are numbered before any data is seen; others when they appear."""
 
 
 EXACT_MODULI = (4294967291, 4294967279, 4294967231, 4294967197, 4294967189)
-"""Primes below 2^32; residues of all five tell any number of up to 38 digits and its sign."""
+"""Primes below 2^32; residues of all five identify any integer of up to 38 digits and its sign."""
 
 
 class Job:

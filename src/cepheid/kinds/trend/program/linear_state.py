@@ -23,7 +23,7 @@ from cepheid.plans.plan import WindowKind, WindowPlan
 NO_VALUE = np.iinfo(np.int64).max
 ROWS_ROOM = 1 << 14
 BLOCK_LIMITS = 4
-"""How many times the limit of a state the panes of sliding windows may take."""
+"""The memory that panes of sliding windows may take, as a multiple of the state limit."""
 
 SEMANTICS_CODES = {
     tree.Semantics.ANY_MATCH: linear.ANY,

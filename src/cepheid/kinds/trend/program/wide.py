@@ -64,7 +64,7 @@ def fit_doubles(weights: NDArray[Any], *, finite: bool = False) -> bool:
 
 
 _BLOCK = 1 << 13
-"""Values that are looked at together, so that they stay in a processor's own cache."""
+"""Values that are processed together, so that they stay in the CPU cache."""
 _ONE = np.uint64(1)
 _LARGE, _SMALL = (np.float64(2.0**n).view(np.uint64) << _ONE for n in (400, -400))
 

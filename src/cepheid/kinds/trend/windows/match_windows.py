@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 CHUNKS_MAX = 16
-"""Events of more batches are put together, as rows are looked up in chunks again and again."""
+"""Chunks beyond this number are concatenated, because lookups in many chunks are slow."""
 
 
 class Stretch(NamedTuple):

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from cepheid.kinds.trend.windows.step import PartitionState
 
 CHUNKS_MAX = 64
-"""Pieces of the kept events, one a step, before they are put together."""
+"""Chunks of the kept events, one per step, before they are concatenated."""
 
 
 def process_open_windows(

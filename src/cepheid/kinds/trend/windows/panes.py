@@ -41,7 +41,7 @@ from cepheid.plans.plan import WindowPlan
 FORMAT = Format("panes", 2, "a query")
 
 EVENT_BYTES = 32
-"""About what an event takes in a state or on its way."""
+"""The approximate size of an event in a state or a shuffle."""
 
 STEP_ROWS = 1 << 18
 
@@ -68,10 +68,10 @@ class Closing(NamedTuple):
     since: int
     until: int
     begin: int
-    """Where the first of them begins, and the last one ends."""
+    """The begin of the first window and the end of the last one."""
     end: int
     kept: int
-    """Where the first window begins that stays open."""
+    """The begin of the first window that stays open."""
 
 
 def closing(window: WindowPlan, before: int | None, until: int) -> Closing | None:

@@ -37,7 +37,7 @@ HUGE = 2**62
 """The one pane of a query without a window."""
 
 PANE_EVENTS_MIN = 4096
-"""Panes of at least so many events are worked off one by one, by the fast kernels."""
+"""Panes of at least this many events run one by one, with the fast kernels."""
 
 ROOM = 1 << 12
 
@@ -95,7 +95,7 @@ class Summariser:
     """
 
     step_rows = 1
-    """Smaller batches are worth being put together first."""
+    """Smaller batches are concatenated first."""
 
     def __init__(self, job: Job, pane: int = 0) -> None:
         self.job = job
