@@ -339,14 +339,16 @@ def sql(
     analyze: bool = False,
     search_steps: int | None = None,
     search_states: int | None = None,
+    watermark: str | None = None,
 ) -> Any:
     """Run SQL with MATCH_RECOGNIZE clauses, on Spark or in process.
 
     ``sql(spark, text)`` runs on Spark and returns a DataFrame; clauses may stand wherever a table
-    may, and the rest of the text is Spark SQL. ``sql(text, tables={...})`` runs in process over
-    Arrow tables, pandas DataFrames or event stores, of which it reads only what the clauses need;
-    what is more than a SELECT over one table around the clauses runs on a Spark session of this
-    machine. ``docs/sql.md`` describes the clause.
+    may, and the rest of the text is Spark SQL. If a clause reads a stream, the DataFrame is
+    streaming too, and has a match when no later row can change it. ``sql(text, tables={...})`` runs
+    in process over Arrow tables, pandas DataFrames, files or event stores, of which it reads only
+    what the clauses need; what is more than a SELECT over one table around the clauses runs on a
+    Spark session of this machine. ``docs/sql.md`` describes the clause.
 
     Parameters
     ----------
@@ -360,11 +362,14 @@ def sql(
         Of event stores, in process: ``"index"`` looks up all that is indexed, ``"replay"`` reads
         everything. Without it the cost decides.
     explain, analyze
-        In process: return which part of event stores the clauses read, and why, in words;
-        ``analyze`` also runs the clauses, and tells what they have read.
+        Return how the clauses run, in words: which part of event stores they read, and why; of a
+        stream, what they keep of it, or why they cannot read one. ``analyze``, in process, also
+        runs the clauses, and tells what they have read.
     search_steps, search_states
         How many rows the search of a partition may try, and how many partial matches it may
         remember, where conditions see other rows of the match (E612, E616).
+    watermark
+        How late rows of a stream may come, such as ``"10 seconds"``; a stream needs it.
 
     Returns
     -------
@@ -382,7 +387,7 @@ def sql(
     BindError
         If names or types do not fit (E603 to E606, E608, E609, E613).
     UnsupportedError
-        If the pattern is too large (E607), or a clause would read a stream (E405).
+        If the pattern is too large (E607), or a clause reads a stream and cannot be live (E405).
     DataError
         If the data is at fault (E610 to E612, E614, E616).
 
@@ -404,14 +409,17 @@ def sql(
             options.refuse("E592", message)
         spark, text = None, spark
     options.texts(text=text)
-    options.check_sql(spark, tables, strategy=strategy, explain=explain, analyze=analyze)
+    options.check_sql(
+        spark, tables, strategy=strategy, explain=explain, analyze=analyze, watermark=watermark
+    )
     asked = runtimes.SqlRequest(
         text,
         tables,
         strategy,
         options.whole("search_steps", search_steps),
         options.whole("search_states", search_states),
+        watermark,
     )
-    if spark is None and (explain or analyze):
-        return runtimes.explain_sql(asked, analyze=analyze)
+    if explain or analyze:
+        return runtimes.explain_sql(spark, asked, analyze=analyze)
     return runtimes.run_sql(spark, asked)

@@ -208,10 +208,15 @@ def _holds(
     taken: Sequence[Label],
     number: int,
 ) -> bool:
-    if isinstance(clause.within, tree.Literal):
+    if clause.within is not None:
         key = clause.order_by[0].column.name
         first, last = rows[start][key], rows[start + len(taken) - 1][key]
-        if not last - first < (clause.within.value or 0):
+        if isinstance(clause.within, tree.Interval):
+            # A whole number counts seconds.
+            length: Any = clause.within.microseconds / 1_000_000
+        else:
+            length = clause.within.value
+        if not last - first < length:
             return False
     condition = next((d.condition for d in clause.definitions if d.name == name), None)
     if condition is None:

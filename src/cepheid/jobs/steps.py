@@ -176,8 +176,8 @@ def take_until(
     """
     found = []
     for part in slices(events, job.batch_rows):
-        state, rows = job.step(state, part)
-        found.append(rows)
+        state, tables = _step(job, state, part)
+        found += tables
         check_rows(sum(map(len, found)))
     state, rows = job.advance(state, until)
     found.append(rows)
@@ -206,6 +206,21 @@ def run_steps(job: Steps[Any], batches: Iterable[pa.Table]) -> Iterator[pa.Table
     """Compute the rows of each batch, then those of the end of the stream."""
     state = job.start()
     for batch in batches:
-        state, rows = job.step(state, batch)
-        yield rows
+        state, tables = _step(job, state, batch)
+        yield from tables
     yield job.finish(state)[1]
+
+
+def _step(job: Steps[Any], state: Any, events: pa.Table) -> tuple[Any, list[pa.Table]]:
+    """Take events in one step, or in two halves where one step would hold too much (E519)."""
+    try:
+        state, rows = job.step(state, events)
+    except DataError as error:
+        if error.diagnostics[0].code != "E519" or len(events) < 2:
+            raise
+    else:
+        return state, [rows]
+    middle = len(events) // 2
+    state, first = _step(job, state, events.slice(0, middle))
+    state, second = _step(job, state, events.slice(middle))
+    return state, [*first, *second]

@@ -51,6 +51,7 @@ class Evaluator(StrEnum):
     ENUMERATE = "enumerate"
     SITUATIONS = "situations"
     SELECT = "select"
+    ROW_PATTERN = "row pattern"
 
 
 class WindowKind(StrEnum):
@@ -341,6 +342,25 @@ class SelectPlan(Plan, frozen=True, kw_only=True, tag="select"):
     def streams(self) -> tuple[str, ...]:
         """Return the names of the input streams."""
         return tuple(stream.name for stream in self.select.streams)
+
+
+class RowPatternPlan(Plan, frozen=True, kw_only=True, tag="row pattern"):
+    """The plan of a MATCH_RECOGNIZE clause over a stream.
+
+    The clause travels as its text, ``SELECT * FROM table MATCH_RECOGNIZE (...)``, which is bound
+    again to the columns of its table where it runs. ``steps`` and ``states`` bound its search;
+    ``zone`` is that of the session, in which a row has its hour.
+    """
+
+    table_columns: tuple[str, ...]
+    zone: str
+    steps: int | None
+    states: int | None
+
+    @property
+    def what(self) -> str:
+        """Return what kind of query this is, for messages."""
+        return "a row pattern"
 
 
 def _union(kind: type[PlanType]) -> type[PlanType]:
