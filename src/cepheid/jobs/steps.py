@@ -212,7 +212,7 @@ def run_steps(job: Steps[Any], batches: Iterable[pa.Table]) -> Iterator[pa.Table
 
 
 def _step(job: Steps[Any], state: Any, events: pa.Table) -> tuple[Any, list[pa.Table]]:
-    """Take events in one step, or in two halves where one step would hold too much (E519)."""
+    """Process events in one step, or in two halves if one step needs too much memory (E519)."""
     try:
         state, rows = job.step(state, events)
     except DataError as error:

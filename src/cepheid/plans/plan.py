@@ -347,9 +347,9 @@ class SelectPlan(Plan, frozen=True, kw_only=True, tag="select"):
 class RowPatternPlan(Plan, frozen=True, kw_only=True, tag="row pattern"):
     """The plan of a MATCH_RECOGNIZE clause over a stream.
 
-    The clause travels as its text, ``SELECT * FROM table MATCH_RECOGNIZE (...)``, which is bound
-    again to the columns of its table where it runs. ``steps`` and ``states`` bound its search;
-    ``zone`` is that of the session, in which a row has its hour.
+    The clause is sent as text, ``SELECT * FROM table MATCH_RECOGNIZE (...)``, and is bound again
+    to the columns of its table where it runs. ``steps`` and ``states`` bound its search; ``zone``
+    is the time zone of the session.
     """
 
     table_columns: tuple[str, ...]
@@ -359,7 +359,7 @@ class RowPatternPlan(Plan, frozen=True, kw_only=True, tag="row pattern"):
 
     @property
     def what(self) -> str:
-        """Return what kind of query this is, for messages."""
+        """Name the kind of query, for messages."""
         return "a row pattern"
 
 
