@@ -280,7 +280,7 @@ def query(
     text: str,
     *,
     time: str = "ts",
-    type: str = "type",  # noqa: A002  # fixed name
+    type: str | None = "type",  # noqa: A002  # fixed name
     tiebreak: Iterable[str] = (),
     time_unit: str = "us",
     schema: object = None,
@@ -292,8 +292,8 @@ def query(
     text
         The query; ``docs/language.md`` describes the language.
     time, type
-        The columns that hold an event's time and type. Events without a type column all have one
-        type.
+        The columns that hold an event's time and type. ``type=None`` says that all events have one
+        type; without a column called ``type`` a pattern of one type takes them so, too.
     tiebreak
         Columns that order events of equal time under ``TIES arrival``.
     time_unit
@@ -321,11 +321,12 @@ def query(
     >>> q.plan.choice.evaluator.value
     'indexed'
     """
-    options.texts(text=text, time=time, type=type)
+    kinds = "" if type is None else type
+    options.texts(text=text, time=time, type=kinds)
     tiebreakers = options.names_in("tiebreak", tiebreak)
     options.one_of("time_unit", time_unit, TICKS_NS)
     parsed = parse(text)
-    source = _with_schema(Source(time, type, tiebreakers, None, time_unit), parsed, schema)
+    source = _with_schema(Source(time, kinds, tiebreakers, None, time_unit), parsed, schema)
     return CompiledQuery(parsed, compile_query(parsed, text, source), source)
 
 

@@ -167,7 +167,7 @@ def workload(
     queries: Queries,
     *,
     time: str = "ts",
-    type: str = "type",  # noqa: A002  # fixed name
+    type: str | None = "type",  # noqa: A002  # fixed name
     tiebreak: Iterable[str] = (),
     time_unit: str = "us",
     merge: bool = True,
@@ -207,7 +207,7 @@ def workload(
         named = dict(queries)
     else:
         named = {f"q{number}": one for number, one in enumerate(queries, 1)}
-    options.texts(time=time, type=type)
+    options.texts(time=time, type=type or "")
     tiebreakers = options.names_in("tiebreak", tiebreak)
     options.one_of("time_unit", time_unit, TICKS_NS)
     compiled = {}
@@ -234,7 +234,7 @@ def workload(
 
 
 def _compiled(
-    name: str, one: object, time: str, type_: str, tiebreak: tuple[str, ...], unit: str
+    name: str, one: object, time: str, type_: str | None, tiebreak: tuple[str, ...], unit: str
 ) -> CompiledQuery:
     if isinstance(one, CompiledQuery):
         return one

@@ -156,7 +156,7 @@ def answer(section: str, inputs: dict[str, str]) -> str:
     text = inputs["query"]
     schema = dict(line.split() for line in content_lines(inputs.get("schema", ""))) or None
     try:
-        query = cepheid.query(text, schema=schema)
+        query = cepheid.query(text, schema=schema, type=type_column(inputs.get("stream", "")))
     except CepheidError as error:
         return str(error)
     match section:
@@ -176,6 +176,11 @@ def answer(section: str, inputs: dict[str, str]) -> str:
     in_seconds = tree.window is not None and isinstance(tree.window.within, Duration)
     lines = [[render_cell(name, row[name], events, in_seconds) for name in names] for row in rows]
     return "\n".join(", ".join(cells) for cells in [names, *lines])
+
+
+def type_column(text: str) -> str | None:
+    """Return None for a stream without types, which begins with `_`."""
+    return None if text and all(word.startswith("_") for word in text.split()) else "type"
 
 
 def sql_error(text: str) -> str:

@@ -65,8 +65,10 @@ def made(text: str = COUNT) -> list[Case]:
     """Return cases of the functions that make something."""
     cases: list[Case] = [("query", "text", {"text": value}) for value in NOT_TEXTS]
     for function, first in (("query", {"text": text}), ("workload", {"queries": [text]})):
-        for option in ("time", "type"):
-            cases += [(function, option, first | {option: value}) for value in NOT_TEXTS]
+        cases += [(function, "time", first | {"time": value}) for value in NOT_TEXTS]
+        # None says that events have no types.
+        wrong = [value for value in NOT_TEXTS if value is not None]
+        cases += [(function, "type", first | {"type": value}) for value in wrong]
         cases += [(function, "tiebreak", first | {"tiebreak": v}) for v in ("x", 5, [1], None)]
         cases += [(function, "time_unit", first | {"time_unit": v}) for v in NO_CHOICES]
     cases += [("query", "schema", {"text": text, "schema": value}) for value in (NONSENSE, 5)]

@@ -9,6 +9,7 @@ stay as they are.
 from __future__ import annotations
 
 import io
+import re
 import sys
 import warnings
 from collections.abc import Iterable
@@ -94,9 +95,19 @@ def show(text: str) -> None:
     _print(visible(text, keep=KEPT), stderr=False)
 
 
+_ARGUMENT = re.compile(r"`cepheid\.query\(\.\.\., (time|type|time_unit)=(\.\.\.|None|\"\w+\")\)`")
+
+
 def complain(text: str) -> None:
     """Print a message for people on standard error, in colours on a terminal."""
-    _print(visible(text, keep=KEPT), stderr=True)
+    _print(visible(_ARGUMENT.sub(_option, text), keep=KEPT), stderr=True)
+
+
+def _option(argument: re.Match[str]) -> str:
+    """Write an argument of Python as the option of the command line that stands for it."""
+    name, value = argument.groups()
+    shown = {"...": name.upper(), "None": "''"}.get(value, value.strip('"'))
+    return f"`--{name.replace('_', '-')} {shown}`"
 
 
 def notify(notices: Iterable[warnings.WarningMessage]) -> None:

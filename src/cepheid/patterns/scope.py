@@ -12,15 +12,19 @@ from cepheid.language import tree
 from cepheid.language.findings import Findings
 from cepheid.patterns.bind_pattern import Variable
 
+DEFAULT_TYPE = "type"
+"""The type column where none is named; it may be missing if the pattern has one type."""
+
 
 class Source(msgspec.Struct, frozen=True):
     """The source of events as the planner sees it: column names and, if known, a schema.
 
-    ``schemas`` are those of named streams, for queries that read several.
+    ``schemas`` are those of named streams, for queries that read several. An empty ``type`` says
+    that events have no types.
     """
 
     time: str = "ts"
-    type: str = "type"
+    type: str = DEFAULT_TYPE
     tiebreak: tuple[str, ...] = ()
     schema: EventSchema | None = None
     time_unit: str = "us"
@@ -144,7 +148,7 @@ def bind_source(scope: Scope, pattern: Span) -> bool:
     """Check the time and type columns, and whether events have types."""
     source, findings = scope.source, scope.findings
     if source.schema is None:
-        return True
+        return bool(source.type)
     for column in (source.time, *source.tiebreak):
         if source.schema.kind(column) is None:
             role = "time" if column == source.time else "tie-breaker"
@@ -163,18 +167,38 @@ def bind_source(scope: Scope, pattern: Span) -> bool:
             pattern,
             "convert it to a timestamp, or name another column: `cepheid.query(..., time=...)`",
         )
-    if source.schema.kind(source.type) is not None:
+    if source.type and source.schema.kind(source.type) is not None:
         return True
-    types = list(dict.fromkeys(v.event_type for v in scope.variables.values()))
-    if len(types) > 1:
-        findings.add(
-            "W203",
-            f"the stream has no type column `{source.type}`, so every event can be "
-            + " and ".join(f"`{t}`" for t in types),
-            pattern,
-            "tell them apart by predicates, or name the column: `cepheid.query(..., type=...)`",
-        )
+    _check_types(scope, source.schema, pattern)
     return False
+
+
+def _check_types(scope: Scope, schema: EventSchema, pattern: Span) -> None:
+    """Report a missing type column that was named, or that the pattern needs (§1.2)."""
+    source = scope.source
+    types = list(dict.fromkeys(v.event_type for v in scope.variables.values()))
+    named = source.type != DEFAULT_TYPE
+    if not source.type or (len(types) < 2 and not named):
+        return
+    several = ", which tells " + " and ".join(f"`{t}`" for t in types[:3]) + " apart"
+    untyped = "if all events are of one type, say so: `cepheid.query(..., type=None)`"
+    scope.findings.add(
+        "E216",
+        f"the stream has no type column `{source.type}`" + several * (len(types) > 1),
+        pattern,
+        f"name it: `cepheid.query(..., type={_likely_type(schema)})`",
+        suggest_names(source.type, schema.names, owner="the stream"),
+        untyped,
+    )
+
+
+def _likely_type(schema: EventSchema) -> str:
+    """Guess by its name which column holds types; write it as an argument, or dots for none."""
+    usual = ("kind", "event", "event_name", "action", "activity", "category")
+    texts = [c.name for c in schema.columns if c.kind is ValueKind.TEXT and c.name.isidentifier()]
+    likely = [name for name in texts if "type" in name.lower()]
+    likely += [name for name in texts if name.lower() in usual]
+    return f'"{likely[0]}"' if likely else "..."
 
 
 def bind_where(where: tree.Expression | None, scope: Scope) -> tree.Expression | None:
