@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cepheid.errors import suggest_names
 from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
 
 _B, _I, _D, _T = ValueKind.BOOLEAN, ValueKind.INTEGER, ValueKind.DOUBLE, ValueKind.TEXT
@@ -94,3 +95,40 @@ ALIASES = {
     "SIZE": "CARDINALITY",
 }
 """Other names of functions."""
+
+
+OTHER_FUNCTIONS = {
+    "LEN": "LENGTH(text)",
+    "STRLEN": "LENGTH(text)",
+    "CHAR_LENGTH": "LENGTH(text)",
+    "IFNULL": "COALESCE(a, b)",
+    "ISNULL": "COALESCE(a, b), or a IS NULL",
+    "NVL": "COALESCE(a, b)",
+    "IIF": "IF(condition, a, b)",
+    "POW": "POWER(a, b)",
+    "LOG": "LN(x), LOG2(x) or LOG10(x)",
+    "CEILING": "CEIL(x)",
+    "UCASE": "UPPER(text)",
+    "LCASE": "LOWER(text)",
+    "STARTSWITH": "STARTS_WITH(text, begin)",
+    "CONTAINS": "text LIKE '%part%'",
+    "REGEXP_LIKE": "text LIKE 'a%'",
+    "LAG": "PREV(S).attribute",
+    "LEAD": "NEXT(S).attribute",
+}
+"""Functions of other languages, and what comes nearest."""
+
+
+OTHER_AGGREGATES = frozenset(
+    ["MEDIAN", "STDDEV", "STDEV", "STD", "VARIANCE", "VAR", "PERCENTILE", "ARRAY_AGG", "MODE"]
+)
+
+
+def nearest_function(name: str) -> str:
+    """Return a help for a function that there is not: what other languages call so, or names."""
+    if name.upper() in OTHER_AGGREGATES:
+        return "the aggregates are COUNT, SUM, AVG, MIN and MAX"
+    near = OTHER_FUNCTIONS.get(name.upper())
+    if near:
+        return f"write `{near}`"
+    return suggest_names(name, LANGUAGE_FUNCTIONS, owner="Cepheid")

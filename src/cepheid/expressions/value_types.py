@@ -9,11 +9,11 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from cepheid.errors import Span, suggest_names
+from cepheid.errors import Span
 from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
 from cepheid.expressions import tree
 from cepheid.expressions.format import format_expression
-from cepheid.expressions.functions import LANGUAGE_FUNCTIONS, Function
+from cepheid.expressions.functions import LANGUAGE_FUNCTIONS, Function, nearest_function
 
 KindOf = Callable[[tree.Attribute | tree.Aggregate | tree.Word], ValueKind]
 """Looks up the kind of a name."""
@@ -195,7 +195,7 @@ class Typing:
         kinds = [self.infer(argument) for argument in call.arguments]
         function = LANGUAGE_FUNCTIONS.get(call.function)
         if function is None:
-            helps = suggest_names(call.function, LANGUAGE_FUNCTIONS, owner="Cepheid")
+            helps = nearest_function(call.function)
             self._findings.add("E203", f"there is no function `{call.function}`", call.span, helps)
             return _UNKNOWN
         most = len(kinds) if function.most is None else function.most

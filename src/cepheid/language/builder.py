@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from lark.lexer import Token
 
-from cepheid.language import tree
+from cepheid.language import habits, tree
 from cepheid.language.expression_builder import (
     COUNT_HELP,
     Child,
@@ -172,6 +172,9 @@ class ClauseBuilder:
                 reject("E111", "`COUNT` takes `*` or a variable", node.span, COUNT_HELP)
         return query
 
+    def ended_query(self, c: Children[Any]) -> tree.Query:
+        return self.query(c[:-1])
+
 
 _Mode = TypeVar("_Mode", bound=StrEnum)
 
@@ -183,7 +186,9 @@ def _mode(c: Children[Child], modes: Mapping[str, _Mode]) -> _Mode:
     if mode is None:
         known = ", ".join(dict.fromkeys(m.value for m in modes.values()))
         message = f"`{word}` is no kind of `{keyword}`"
-        reject("E109", message, token_span(c[1]), f"write one of: {known}")
+        meant = habits.SEMANTICS.get(word.lower().replace("_", "-")) if modes is SEMANTICS else None
+        told = f"did you mean `{meant}`? " if meant else ""
+        reject("E109", message, token_span(c[1]), f"{told}write one of: {known}")
     return mode
 
 

@@ -16,6 +16,7 @@ from lark.lexer import Lexer, LexerState, Token
 from cepheid.errors import Diagnostic, Span
 from cepheid.events.temporal import UNIT_MICROSECONDS
 from cepheid.expressions.format import KEYWORDS
+from cepheid.language.habits import other_mark
 
 PUNCTUATION = {
     "(": ("LPAR",),
@@ -72,7 +73,7 @@ TERMINALS |= {"NAME", "NUMBER", "STRING", "MODE", "UNIT", "RELATION", "LASTING"}
 
 _TOKEN = re.compile(
     r"""
-      (?P<SKIP>     \s+ | --[^\n]* | /\*.*?\*/ )
+      (?P<SKIP>     \s+ | --[^\n]* | //[^\n]* | \#[^\n]* | /\*.*?\*/ )
     | (?P<NUMBER>   \d+ (?:\.\d+)? (?:[eE][+-]?\d+ (?!\w))? )
     | (?P<WORD>     (?!\d)\w+ )
     | (?P<QUOTED>   `(?:[^`\n]|``)+` )
@@ -87,6 +88,12 @@ _TWO_WORDS = re.compile(
 )
 _RELATION = re.compile(r"[^\W\d]\w*(?:(?:\s+|\s*-\s*)by\b)?", re.IGNORECASE)
 _LENGTH = re.compile(r"\s*\d+(?:\.\d+)?\s*([^\W\d]\w*)")
+_INTERVAL = re.compile(
+    r"interval(?:\s+|\s*'\s*)(\d+(?:\.\d+)?)\s*(?:'\s*)?([^\W\d]\w*)(?:\s*')?", re.IGNORECASE
+)
+"""`INTERVAL '10' MINUTE` of SQL, `INTERVAL '10 minutes'` and `INTERVAL 10 MINUTE`: a duration."""
+_TIME_WORD = re.compile(r"(?:timestamp|date)\s*(?=')", re.IGNORECASE)
+"""`TIMESTAMP '2026-01-31'` of SQL; no name can stand before a text."""
 _CALL = re.compile(r"\s*\(")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -123,8 +130,16 @@ class QueryLexer(Lexer):
             if match is None:
                 raise MistakeFoundError(_unreadable(text, offset))
             end = match.end()
-            if match.lastgroup != "SKIP":
-                accepted = states[parser_state.position]
+            accepted = states[parser_state.position]
+            length = _INTERVAL.match(text, offset) if "NUMBER" in accepted else None
+            if length is not None:
+                number, unit = length.span(1), length.span(2)
+                yield Token("NUMBER", length.group(1), number[0], end_pos=number[1])
+                yield Token("UNIT", length.group(2), unit[0], end_pos=unit[1])
+                end = length.end()
+            elif "STRING" in accepted and _TIME_WORD.match(text, offset):
+                pass  # The text that follows is a time where it is compared with one.
+            elif match.lastgroup != "SKIP":
                 kind, value, end = _classify(match, accepted)
                 if kind == "BETWEEN" and defining and not depth and _is_length(text, end):
                     # `A AS fast BETWEEN 4 s AND 30 s` bounds the situation, not the attribute.
@@ -146,7 +161,10 @@ def is_about_situations(text: str) -> bool:
     """
     tokens = [m for m in _TOKEN.finditer(text) if m.lastgroup != "SKIP"]
     words = [m.group().upper() for m in tokens]
-    if words[:1] and words[0] in ("FROM", "DEFINE", "PARTITION", "SITUATIONS", "DETECTED"):
+    if words[:1] and words[0] in ("DEFINE", "SITUATIONS", "DETECTED"):
+        return True
+    defining = {"DEFINE", "SITUATIONS", "DETECTED"} & set(words) or "PATTERN" not in words
+    if words[:1] and words[0] in ("FROM", "PARTITION") and defining:
         return True
     return any(
         word == "DEFINE" and words[i + 2 : i + 3] == ["AS"] and tokens[i + 1].lastgroup != "MARK"
@@ -240,11 +258,12 @@ def _unreadable(text: str, offset: int) -> Diagnostic:
             "E102", "the comment that starts here has no end", rest, helps=("end it with */",)
         )
     name = here if here.isprintable() else f"U+{ord(here):04X}"
+    usual = "remove it, or put a name that contains it between backquotes"
     return Diagnostic(
         "E103",
         f"the character `{name}` has no meaning in a query",
         Span(offset, offset + 1),
-        helps=("remove it, or put a name that contains it between backquotes",),
+        helps=(other_mark(text, offset) or usual,),
     )
 
 
@@ -274,8 +293,8 @@ def comments_of(text: str) -> list[Comment]:
             found += [comment._replace(next_start=match.start()) for comment in waiting]
             waiting = []
             previous_end = offset
-        elif value.startswith(("--", "/*")):
-            inner = value[2:] if value.startswith("--") else value[2:-2]
+        elif not value.isspace():
+            inner = value[2:-2] if value.startswith("/*") else value[1 if value[0] == "#" else 2 :]
             span = Span(match.start(), offset)
             waiting.append(Comment(inner.strip(), span, previous_end, len(text)))
     return found + waiting

@@ -9,7 +9,8 @@ from lark.lexer import Token
 
 from cepheid.errors import Diagnostic, Span, suggest_names
 from cepheid.expressions.format import KEYWORDS
-from cepheid.language.lexer import PUNCTUATION, words_before
+from cepheid.language.habits import other_mark, other_words
+from cepheid.language.lexer import PUNCTUATION, is_select, words_before
 
 CLAUSES = {
     "RETURN": "RETURN",
@@ -51,6 +52,7 @@ _GROUPS = {
 EXPECTED_SHOWN_MAX = 4
 NO_UNIT = "say what is counted: `10 minutes`, `10 EVENTS`"
 NO_ORDER = "no clause orders the results: remove `ORDER BY`, and order them where you read them"
+IN_SEQUENCE = "put events that follow each other into SEQ: `SEQ(A+, B)`"
 
 SQL_HELP = "`cepheid.sql` runs SQL with MATCH_RECOGNIZE"
 
@@ -95,6 +97,8 @@ def describe_expected(accepted: set[str]) -> str:
     'another clause or the end'
     """
     rest = set(accepted)
+    if "$END" in rest:
+        rest.discard("SEMICOLON")
     parts = []
     if {"NAME", "NUMBER", "STRING"} <= rest:
         parts.append("a value")
@@ -178,9 +182,17 @@ def _helps(token: Token, accepted: set[str], text: str) -> list[str]:
     if re.search(r"\bmatch_recognize\b", text, re.IGNORECASE):
         return [SQL_HELP]
     start = len(text) if token.type == "$END" else token.start_pos or 0
-    phrase = _explain_phrase(words_before(text, start, 2), text[start:], accepted)
+    before = words_before(text, start, 2)
+    phrase = _explain_phrase(before, text[start:], accepted)
+    phrase = phrase or other_words(before, text[start:]) or other_mark(text, start)
     if phrase:
         return [phrase]
+    if token.type == "PATTERN" and is_select(text):
+        return ["`SELECT` reads single events: a query with a pattern begins with `RETURN`"]
+    if before[-1:] == [";"]:
+        return ["a text is one query: run the others on their own, or together as a workload"]
+    if token.type == "COMMA" and re.search(r"\bpattern\b[^()]*$", text[:start], re.IGNORECASE):
+        return [IN_SEQUENCE]
     if token.type == "NAME" and text[start : start + 1] != "`":
         clauses = accepted & set(CLAUSES)
         keywords = {CLAUSES.get(k, k) for k in (accepted & KEYWORDS) | clauses}
@@ -192,8 +204,8 @@ def _helps(token: Token, accepted: set[str], text: str) -> list[str]:
             return ["join two conditions with AND"]
     if {"COMMA", "RPAR"} <= accepted and token.type in {"NAME", "NOT", "SEQ"}:
         helps.append("separate the parts of `SEQ` with commas: `SEQ(A, NOT B, C)`")
-    elif "COMMA" not in accepted and token.type in {"NAME", "COMMA"} and "QMARK" in accepted:
-        helps.append("put events that follow each other into SEQ: `SEQ(A+, B)`")
+    elif "COMMA" not in accepted and token.type == "NAME" and "QMARK" in accepted:
+        helps.append(IN_SEQUENCE)
     if accepted == {"UNIT", "EVENTS"}:
         helps.append(NO_UNIT)
     if token.type in KEYWORDS and "NAME" in accepted:

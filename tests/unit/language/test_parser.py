@@ -8,7 +8,9 @@ import pytest
 from tests.queries import PAPER_QUERIES, VALID_QUERIES
 
 from cepheid.errors import QuerySyntaxError, Span
+from cepheid.expressions.format import format_expression
 from cepheid.language import tree
+from cepheid.language.lexer import comments_of
 from cepheid.language.parser import NESTING_MAX, TEXT_LENGTH_MAX, parse
 
 
@@ -117,6 +119,41 @@ def test_spans_cover_the_whole_construct() -> None:
 
 def test_comments_are_skipped() -> None:
     assert parse("PATTERN A -- B\n/* C\n */ WITHIN 5 s") == parse("PATTERN A WITHIN 5 s")
+
+
+@pytest.mark.parametrize("mark", ["#", "//", "--"])
+def test_comments_may_start_as_in_other_languages(mark: str) -> None:
+    text = f"{mark} it's first\nPATTERN A {mark}second {mark} and more"
+    assert parse(text) == parse("PATTERN A")
+    assert [c.text for c in comments_of(text)] == ["it's first", f"second {mark} and more"]
+
+
+@pytest.mark.parametrize("end", [";", " ; ", ";\n-- last\n", "; /* last */"])
+def test_a_mark_may_end_the_query(end: str) -> None:
+    assert parse(f"PATTERN A WITHIN 1 min{end}") == parse("PATTERN A WITHIN 1 min")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["INTERVAL '10' MINUTE", "interval '10 minutes'", "INTERVAL 10 min", "interval' 10 'Minutes"],
+)
+def test_an_interval_of_sql_is_a_duration(text: str) -> None:
+    assert parse(f"PATTERN A WITHIN {text} SLIDE {text}") == parse(
+        "PATTERN A WITHIN 10 minutes SLIDE 10 minutes"
+    )
+    assert where(f"B.ts - A.ts > {text}") == where("B.ts - A.ts > 10 minutes")
+
+
+def test_a_time_of_sql_is_a_text() -> None:
+    assert where("A.ts > TIMESTAMP '2026-01-31'") == where("A.ts > '2026-01-31'")
+    assert where("A.ts IN (date '2026-01-31')") == where("A.ts IN ('2026-01-31')")
+
+
+def test_names_of_times_and_durations_stay_names() -> None:
+    for name in ("interval", "timestamp", "date", "interval5min"):
+        assert format_expression(where(f"A.{name} > 5 AND {name} = A.x")) == (
+            f"A.{name} > 5 AND {name} = A.x"
+        )
 
 
 def test_a_quote_in_a_comment_and_a_dash_in_a_text_are_what_they_are() -> None:

@@ -7,6 +7,7 @@ import msgspec
 from cepheid.errors import Span, suggest_names
 from cepheid.events.schema import NUMERIC, ValueKind
 from cepheid.expressions.format import format_expression
+from cepheid.expressions.functions import LANGUAGE_FUNCTIONS, nearest_function
 from cepheid.expressions.value_types import Typing
 from cepheid.kinds.trend.planning.adjacency import Adjacency
 from cepheid.language import tree
@@ -89,10 +90,13 @@ class OutputPlanner:
             case tree.Attribute(anchor=tree.Anchor.EACH) as attribute:
                 self._plan_attribute(item, attribute, kind)
             case _:
+                name = item.expression.function if isinstance(item.expression, tree.Call) else ""
+                near = nearest_function(name) if name and name not in LANGUAGE_FUNCTIONS else ""
                 self._findings.add(
                     "E317",
                     f"`RETURN` cannot compute `{format_expression(item.expression)}`",
                     item.expression.span,
+                    near,
                     "return attributes, aggregates and LOG2 of aggregates; compute with them after",
                 )
 

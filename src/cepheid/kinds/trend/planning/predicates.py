@@ -186,7 +186,16 @@ def _never_adjacent(
         help_ = (
             f"to compare events farther apart, list the matches: `RETURN MATCHES ... WHERE {text}`"
         )
-    findings.add("E310", message, conjunct.span, help_, label=label)
+    findings.add("E310", message, conjunct.span, _shared(conjunct), help_, label=label)
+
+
+def _shared(conjunct: tree.Expression) -> str:
+    """Offer `[session]` where one attribute of two variables is compared: all events share it."""
+    match conjunct:
+        case tree.Binary(operator="=", left=tree.Attribute() as a, right=tree.Attribute() as b):
+            if a.attribute.text == b.attribute.text:
+                return f"if all events of a match share it, write `[{a.attribute.text}]`"
+    return ""
 
 
 def _warn_if_partial(
