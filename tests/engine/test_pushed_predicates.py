@@ -76,6 +76,7 @@ def test_random_conditions(
     assert same_rows(totals, evaluate(counted.tree, events)), rest
 
 
+@pytest.mark.filterwarnings("ignore:no event has the type")
 def test_dead_ends_take_no_exponential_time() -> None:
     # 2^200 choices of b, and no c that fits the first of any of them.
     count = 202

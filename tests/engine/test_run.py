@@ -77,6 +77,7 @@ def test_times_that_are_null_are_an_error() -> None:
         query("RETURN COUNT(*) PATTERN A").run(events)
 
 
+@pytest.mark.filterwarnings("ignore:no event has the type")
 def test_windows_that_would_need_too_much_memory_are_refused() -> None:
     events = pa.table(
         {"ts": np.arange(1000).tolist(), "type": ["A"] * 1000, "k": list(range(1000))}

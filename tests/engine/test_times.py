@@ -49,6 +49,7 @@ def streams(draw: st.DrawFn) -> list[dict[str, object]]:
     ]
 
 
+@pytest.mark.filterwarnings("ignore:the times of", "ignore:no event has the type")
 @given(st.sampled_from(PATTERNS), st.sampled_from(WINDOWS), streams())
 def test_windows_are_right_far_from_1970(
     pattern: str, window: str, events: list[dict[str, object]]

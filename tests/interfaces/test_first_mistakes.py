@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import csv, parquet
 from tests.interfaces.program import run
 
 import cepheid
@@ -68,6 +68,87 @@ def test_the_command_line_speaks_of_its_options(clicks: Path) -> None:
     assert every.stdout.splitlines()[1:] == ["4"], every.stderr
 
 
+def test_the_command_line_names_the_option_that_is_wrong(clicks: Path) -> None:
+    done = run("run", "-", "--input", clicks, "--time-unit", "weeks", stdin=FUNNEL)
+    assert done.stderr == "cepheid: --time-unit is one of ns, us, ms, s, not 'weeks'\n"
+
+
 def test_the_command_line_names_the_time_option(clicks: Path) -> None:
     done = run("check", "-", "--schema", clicks, "--time", "when", stdin="PATTERN product+")
     assert "name it: `--time TIME`" in done.stderr
+
+
+CALLED = "no event has the type `Product`: did you mean `product`?"
+CASED = "RETURN COUNT(*) PATTERN SEQ(Product, addcart, purchase)"
+
+
+def test_a_type_that_no_event_has_is_told(clicks: Path, tmp_path: Path) -> None:
+    store = cepheid.EventStore(tmp_path / "store")
+    store.append(CLICKS)
+    reader = pa.RecordBatchReader.from_batches(CLICKS.schema, CLICKS.to_batches(2))
+    cased = cepheid.query(CASED, type="event_type")
+    for events in (CLICKS, CLICKS.to_pandas(), reader, str(clicks), store):
+        with pytest.warns(UserWarning, match=CALLED.replace("?", r"\?")):
+            cased.run(events)
+    with pytest.warns(UserWarning, match="no event has the type `Product`"):
+        cased.run(store, strategy="index")
+    with pytest.warns(UserWarning, match="no event has the type `Product`"):
+        cepheid.workload({"cased": cased}).run(CLICKS)
+    listing = cepheid.query("RETURN MATCHES PATTERN SEQ(Product, addcart)", type="event_type")
+    with pytest.warns(UserWarning, match="no event has the type `Product`"):
+        listing.matches(CLICKS).read_all()
+
+
+def test_types_that_may_be_missing_are_told_if_another_is_near() -> None:
+    quiet = "RETURN COUNT(*) PATTERN SEQ(product, NOT refund, addcart OR wish, purchase)"
+    assert cepheid.query(quiet, type="event_type").run(CLICKS)["count"].to_pylist() == [1]
+    near = "RETURN COUNT(*) PATTERN SEQ(product, NOT adcart, purchase)"
+    with pytest.warns(UserWarning, match="type `adcart`: did you mean `addcart`"):
+        cepheid.query(near, type="event_type").run(CLICKS)
+
+
+def test_a_limit_that_was_reached_leaves_events_unread() -> None:
+    text = "RETURN MATCHES PATTERN product OR Purchases LIMIT 1"
+    assert len(cepheid.query(text, type="event_type").run(CLICKS)) == 1
+
+
+def test_a_variable_that_is_a_type_is_told() -> None:
+    with pytest.warns(UserWarning, match=r"write `SEQ\(product, addcart\)` \(W207\)"):
+        cepheid.query("RETURN COUNT(*) PATTERN (product addcart)", type="event_type").run(CLICKS)
+
+
+@pytest.mark.parametrize(
+    ("factor", "unit"), [(1, "s"), (1000, "ms"), (10**9, "ns")], ids=["s", "ms", "ns"]
+)
+def test_times_that_look_like_another_unit_are_told(factor: int, unit: str) -> None:
+    events = pa.table({"ts": [1_700_000_000 * factor, 1_700_000_600 * factor], "type": ["A", "B"]})
+    text = "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 1 hour"
+    with pytest.warns(UserWarning, match=f"time_unit='{unit}'.*W208") as caught:
+        cepheid.query(text).run(events)
+    assert len(caught) == 1
+    assert "2023-11-14 22:13:20" in str(caught[0].message)
+    assert cepheid.query(text, time_unit=unit).run(events)["count"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [[1, 2], [0, 1_700_000_000], [1_700_000_000], [1_700_000_000_000_000, 1_700_000_001_000_000]],
+    ids=["counters", "from zero", "one", "microseconds"],
+)
+def test_other_whole_numbers_are_as_they_are(times: list[int]) -> None:
+    events = pa.table({"ts": times, "type": ["A"] * len(times)})
+    assert len(cepheid.query("RETURN COUNT(*) PATTERN A+").run(events)) == 1
+
+
+def test_the_command_line_tells_what_is_odd(tmp_path: Path) -> None:
+    path = tmp_path / "clicks.csv"
+    seconds = pa.array([1_700_000_000, 1_700_000_001, 1_700_000_002, 1_700_000_003])
+    csv.write_csv(CLICKS.set_column(0, "ts", seconds), path)
+    for command in (("run", "-", "--format", "csv"), ("check", "-")):
+        options = ("--input", path, "--type", "event_type")
+        done = run(*command, *options, stdin=CASED)
+        assert done.returncode == 0, done.stderr
+        assert f"notice: {CALLED}" in done.stderr
+        assert "`--time-unit s`" in done.stderr
+        right = run(*command, *options, "--time-unit", "s", stdin=FUNNEL)
+        assert right.stderr == ""

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.key_values import KeyValues, join, take_apart
+from cepheid.arrays.noticing import current
 from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.nanoseconds import is_nanoseconds
 from cepheid.events.schema import ValueKind
@@ -135,7 +136,13 @@ def read_times(columns: Columns, name: str) -> NDArray[np.int64]:
         helps = ("leave out events without a time",)
         raise DataError([Diagnostic("E506", message, helps=helps)])
     times = np.asarray(vector.data, np.int64)
-    if len(times) and not (times.min() >= -TIME_MAX and times.max() <= TIME_MAX):
+    if not len(times):
+        return times
+    least, largest = int(times.min()), int(times.max())
+    noticed = current()
+    if noticed is not None and vector.kind is ValueKind.INTEGER:
+        noticed.add_times(least, largest, len(times))
+    if not (least >= -TIME_MAX and largest <= TIME_MAX):
         row = int(np.flatnonzero((times < -TIME_MAX) | (times > TIME_MAX))[0])
         message = f"the time {times[row]} in row {row} of `{name}` is too far from 1970"
         helps = ("use a coarser unit of time, or leave such events out",)
@@ -180,8 +187,11 @@ def type_bits(
 def look_up_types(column: Any, number: Callable[[str], int], out: NDArray[Any]) -> None:
     """Give every event the number of its type, 0 where it has none."""
     offset = 0
+    noticed = current()
     for chunk in column.chunks:
         names = chunk.dictionary.to_pylist()
+        if noticed is not None:
+            noticed.add_types(map(str, names))
         table = np.array([*(number(str(name)) for name in names), 0], out.dtype)
         indices = chunk.indices
         if indices.null_count:

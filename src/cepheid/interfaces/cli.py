@@ -84,19 +84,35 @@ RulesOption = Annotated[
 def check(
     files: Annotated[list[str], typer.Argument(help="Query files, or - for standard input.")],
     schema: SchemaOption = None,
+    input_: Annotated[
+        str | None,
+        typer.Option("--input", help="Files of events that are read, to tell what is odd there."),
+    ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
+    time_unit: UnitOption = "us",
 ) -> None:
-    """Check queries and print every mistake."""
+    """Check queries and print every mistake; with --input also what is odd about the events."""
+    if input_ is not None:
+        refuse_options("--input has the columns, too", schema=schema)
     columns = read_columns(schema)
     code = 0
     for file in files:
         try:
-            compiled = compile_file(file, time, type_, columns)
+            compiled = compile_file(file, time, type_, columns, time_unit)
+            odd: list[str] = []
+            if input_ is not None:
+                from cepheid.interfaces.run_command import look_at_files
+
+                compiled, odd = look_at_files(compiled, input_)
         except (CepheidError, WrongUseError) as error:
+            if isinstance(error, CepheidError):
+                error.file = name_of(file)
             code = max(code, _report(error))
             continue
         name = name_of(file)
+        for message in odd:
+            complain(f"notice: {message}")
         if compiled.warnings:
             complain(render_diagnostics(compiled.warnings, compiled.text, file=name))
         say(f"{name}: ok")
@@ -420,7 +436,11 @@ def _starts_spark(arguments: list[str]) -> bool:
 def _report(error: CepheidError | WrongUseError) -> int:
     """Print what went wrong and return the exit code for it."""
     if isinstance(error, OptionError):
-        error = WrongUseError(error.diagnostics[0].message)
+        # Arguments of Python are options here: time_unit is --time-unit.
+        message = error.diagnostics[0].message
+        named = re.match(r"(time_unit|time|type|watermark) is ", message)
+        option = f"--{named[1].replace('_', '-')}" if named else ""
+        error = WrongUseError(option + message[named.end(1) :] if named else message)
     if isinstance(error, CepheidError):
         complain(str(error))
         return EXIT_FAULT

@@ -95,7 +95,9 @@ def show(text: str) -> None:
     _print(visible(text, keep=KEPT), stderr=False)
 
 
-_ARGUMENT = re.compile(r"`cepheid\.query\(\.\.\., (time|type|time_unit)=(\.\.\.|None|\"\w+\")\)`")
+_ARGUMENT = re.compile(
+    r"`cepheid\.query\(\.\.\., (time|type|time_unit)=(\.\.\.|None|\"\w+\"|'\w+')\)`"
+)
 
 
 def complain(text: str) -> None:
@@ -106,7 +108,7 @@ def complain(text: str) -> None:
 def _option(argument: re.Match[str]) -> str:
     """Write an argument of Python as the option of the command line that stands for it."""
     name, value = argument.groups()
-    shown = {"...": name.upper(), "None": "''"}.get(value, value.strip('"'))
+    shown = {"...": name.upper(), "None": "''"}.get(value, value.strip("\"'"))
     return f"`--{name.replace('_', '-')} {shown}`"
 
 

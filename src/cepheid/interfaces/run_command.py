@@ -19,10 +19,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from cepheid.api import CompiledQuery
-from cepheid.events.files import find_files
+from cepheid.events.files import find_files, read_all
 from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.interfaces.console import StandardOutput, cell, notify, say_data, show
 from cepheid.runtimes.files import list_files, run_files
+from cepheid.runtimes.notices import look_at
 from cepheid.workloads import Workload
 
 if TYPE_CHECKING:
@@ -77,6 +78,16 @@ def run_query(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Tabl
         result = run_files(compiled, files, lambda count: bar.update(task, completed=count))
     notify(notices)
     return result
+
+
+def look_at_files(compiled: CompiledQuery, pattern: str) -> tuple[CompiledQuery, list[str]]:
+    """Plan a query for the columns of files, and tell what is odd about their events."""
+    files = find_files(pattern)
+    planned = compiled.with_schema(next(read_all(files[:1])).schema)
+    if planned.plan.streams:
+        return planned, []
+    names = [name for name in (planned.plan.time, planned.plan.type) if name is not None]
+    return planned, look_at(planned.plan, read_all(files, names))
 
 
 def run_rules(rules: Workload, pattern: str, master: str | None, *, engine: str) -> pa.Table:

@@ -37,7 +37,7 @@ def required_chain(template: Template, costs: Mapping[str, float]) -> list[Requi
         single variables are not required, the cheapest set is tried.
     """
     usable = [name for name in template.variables() if name in costs]
-    single = [name for name in usable if _is_required(template, {name})]
+    single = [name for name in usable if is_required(template, {name})]
     if single:
         # If a variable is unreachable without another, the other comes first.
         ordered = sorted(single, key=lambda n: sum(_before(template, o, n) for o in single))
@@ -49,10 +49,10 @@ def required_chain(template: Template, costs: Mapping[str, float]) -> list[Requi
                 chain = [name]
         return [_describe(template, [name]) for name in chain]
     chosen = set(usable)
-    if not _is_required(template, chosen):
+    if not is_required(template, chosen):
         return []
     for name in sorted(usable, key=lambda n: -costs[n]):
-        if _is_required(template, chosen - {name}):
+        if is_required(template, chosen - {name}):
             chosen.remove(name)
     return [_describe(template, sorted(chosen))]
 
@@ -69,7 +69,8 @@ def _describe(template: Template, names: Collection[str]) -> Required:
     )
 
 
-def _is_required(template: Template, names: Collection[str]) -> bool:
+def is_required(template: Template, names: Collection[str]) -> bool:
+    """Check that every match binds one of some variables."""
     reached = _reached(template, names)
     return not any(final.state in reached for final in template.finals)
 

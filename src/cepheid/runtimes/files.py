@@ -28,6 +28,7 @@ from cepheid.runtimes.local import (
     reader_of,
     run_table,
 )
+from cepheid.runtimes.notices import watched, watched_tables
 
 Progress = Callable[[int], None]
 """Told how many events were read, again and again."""
@@ -48,6 +49,11 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
     """
     schema = next(read_all(files[:1])).schema
     plan = compiled.with_schema(schema).plan
+    return watched(plan, lambda: _run_plan(plan, files, schema, progress))
+
+
+def _run_plan(plan: Plan, files: list[Path], schema: pa.Schema, progress: Progress) -> pa.Table:
+    """Run a plan over files, as a stream if they are in order."""
     job, names = local_job(plan), names_read(plan.columns, schema)
     batches = _counted(read_all(files, names), progress)
     if not job.in_order:
@@ -105,7 +111,7 @@ def list_files(
             raise DataError([Diagnostic("E509", message, helps=helps)])
         table = pa.concat_tables(list(batches), promote_options="permissive")
         batches = iter([sort_events(table, plan)])
-    return empty_matches(job, schema).schema, list_batches(job, batches)
+    return empty_matches(job, schema).schema, watched_tables(plan, list_batches(job, batches))
 
 
 def list_path(compiled: CompiledQueryLike, pattern: str) -> pa.RecordBatchReader:

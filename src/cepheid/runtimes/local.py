@@ -15,6 +15,7 @@ from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.windows.list_step import empty_matches
 from cepheid.options import refuse
 from cepheid.plans.plan import Plan, TrendPlan
+from cepheid.runtimes.notices import watched, watched_tables
 
 
 class CompiledQueryLike(Protocol):
@@ -43,10 +44,10 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
         batches: Iterable[pa.Table] = put_together(reader, job.batch_rows)
         if job.in_order:
             batches = with_ties_ordered(batches, plan)
-        return job.answer(batches, reader.schema)
+        return watched(plan, lambda: job.answer(batches, reader.schema))
     table = as_table(events)
-    result = run_table(compiled.with_schema(table.schema).plan, table)
-    return like(events, result)
+    plan = compiled.with_schema(table.schema).plan
+    return like(events, watched(plan, lambda: run_table(plan, table)))
 
 
 def like(events: Any, result: pa.Table) -> Any:
@@ -86,7 +87,7 @@ def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReade
     else:
         batches = with_ties_ordered(put_together(events, job.batch_rows), plan)
     schema = empty_matches(job.job, events.schema).schema
-    return reader_of(schema, list_batches(job.job, batches))
+    return reader_of(schema, watched_tables(plan, list_batches(job.job, batches)))
 
 
 def check_lists(plan: Plan) -> TrendPlan:

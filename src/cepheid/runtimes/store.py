@@ -25,6 +25,7 @@ from cepheid.options import METHODS, one_of
 from cepheid.plans.plan import Plan
 from cepheid.runtimes.explain_replay import explain_replay
 from cepheid.runtimes.local import CompiledQueryLike, check_lists, reader_of
+from cepheid.runtimes.notices import watched_store, watched_tables
 from cepheid.runtimes.workload import WorkloadLike, batch_rows, run_workload_batches
 from cepheid.runtimes.workload import run_workload as run_local
 from cepheid.store.event_store import EventStore
@@ -44,7 +45,15 @@ def run_store(
     compiled: CompiledQueryLike, store: EventStore, method: str | None = None
 ) -> pa.Table:
     """Run a query over a store; ``method`` is "auto", "index" or "replay"."""
-    return measure_store(compiled, store, method or "auto").table
+    one_of("strategy", method or "auto", METHODS)
+    snapshot = store.snapshot()
+    plan = compiled.with_schema(snapshot.manifest.schema).plan
+
+    def answer() -> tuple[pa.Table, bool]:
+        run = run_snapshot(plan, snapshot, method or "auto")
+        return run.table, run.replay.cover is None and run.replay.keys is None
+
+    return watched_store(plan, snapshot, answer)
 
 
 def measure_store(compiled: CompiledQueryLike, store: EventStore, method: str = "auto") -> StoreRun:
@@ -81,7 +90,10 @@ def list_store(compiled: CompiledQueryLike, store: EventStore) -> pa.RecordBatch
     snapshot = store.snapshot()
     plan = check_lists(compiled.with_schema(snapshot.manifest.schema).plan)
     job = lower(plan)
-    tables = list_batches(job, events_of(snapshot, plan, plan_replay(snapshot, plan)))
+    replay = plan_replay(snapshot, plan)
+    tables = list_batches(job, events_of(snapshot, plan, replay))
+    if replay.cover is None and replay.keys is None:
+        tables = watched_tables(plan, tables)
     return reader_of(empty_matches(job, snapshot.manifest.schema).schema, tables)
 
 

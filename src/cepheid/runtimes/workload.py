@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from cepheid.arrays.noticing import Noticed, noticing
 from cepheid.errors import DataError
 from cepheid.events.arriving import as_table, plain_reader
 from cepheid.events.files import count_events, find_files, read_all
@@ -25,6 +26,7 @@ from cepheid.kinds.workload.step import (
     feed,
     finish_workload,
 )
+from cepheid.runtimes.notices import names_of, oddities, warn_of
 
 Tables = dict[str, pa.Table]
 
@@ -70,9 +72,11 @@ def run_workload_batches(
     job = WorkloadJob(shared)
     state = WorkloadState(job)
     found = Found.nothing(job)
-    for batch in batches:
-        found.add(feed(job, state, batch))
-    found.add(finish_workload(job, state))
+    with noticing(Noticed(names_of(shared.plans))) as noticed:
+        for batch in batches:
+            found.add(feed(job, state, batch))
+        found.add(finish_workload(job, state))
+    warn_of(oddities(shared.plans, noticed))
     tables: dict[int, Any] = build_tables(job, state, found, schema)
     for n in job.listing:
         tables[n] = pa.concat_tables([empty_matches(job.jobs[n], schema), *found.matches[n]])

@@ -1,0 +1,54 @@
+"""Notice what passes by while events are read: the types that there are, and the range of times.
+
+Whoever runs a query says that it wants to know (``noticing``); reading then adds what it has in
+hand anyway: the names of a batch's types, which it numbers, and its least and largest time, which
+it checks. Nothing is read for this alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+TYPES_MAX = 1000
+"""So many types are remembered, to offer the nearest; those of the query are always."""
+
+
+class Noticed:
+    """The types among the events so far, and the range of times that are whole numbers."""
+
+    def __init__(self, wanted: Iterable[str] = ()) -> None:
+        self._wanted = frozenset(wanted)
+        self.types: set[str] = set()
+        self.times: tuple[int, int] | None = None
+        self.events = 0
+
+    def add_types(self, names: Iterable[str]) -> None:
+        """Add the types of a batch."""
+        found = set(names)
+        self.types |= found if len(self.types) < TYPES_MAX else found & self._wanted
+
+    def add_times(self, least: int, largest: int, events: int) -> None:
+        """Add the times of a batch, which may be read more than once."""
+        low, high = self.times or (least, largest)
+        self.times = min(low, least), max(high, largest)
+        self.events = max(self.events, events)
+
+
+_CURRENT: ContextVar[Noticed | None] = ContextVar("noticed", default=None)
+
+
+def current() -> Noticed | None:
+    """Return who wants to know, if somebody does."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def noticing(noticed: Noticed) -> Iterator[Noticed]:
+    """Notice what is read inside this block; work in other threads is not noticed."""
+    token = _CURRENT.set(noticed)
+    try:
+        yield noticed
+    finally:
+        _CURRENT.reset(token)

@@ -1,0 +1,214 @@
+"""What is odd about the events of a run, in one sentence each: Python's warnings.
+
+A warning changes no answer. It says what was most likely meant: W206 to W208 in ``docs/errors.md``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from cepheid.arrays.columns import Columns, read_times, type_bits
+from cepheid.arrays.noticing import Noticed, noticing
+from cepheid.errors import NAMES_LISTED_MAX
+from cepheid.patterns.required import is_required
+from cepheid.patterns.thresholds import Threshold
+from cepheid.plans.plan import Plan, TrendPlan, WindowKind
+from cepheid.plans.template import Template
+from cepheid.store.candidates import SymbolSource
+from cepheid.store.snapshot import Interval, Snapshot
+
+TICK_OF_MICROSECONDS = 1000
+EVENTS_MIN = 2
+"""One event says too little about the unit of its time."""
+
+YEARS = (946_684_800, 4_102_444_800)
+"""2000-01-01 and 2100-01-01 in seconds: events of people happen between them."""
+
+UNITS = (("s", 1, "seconds"), ("ms", 1000, "milliseconds"), ("ns", 10**9, "nanoseconds"))
+STACK = 7
+"""How far the caller's own line is from here."""
+
+
+class Named(NamedTuple):
+    """A type of a pattern, and whether every match has an event of it."""
+
+    name: str
+    required: bool
+
+
+def watched(plan: Plan, answer: Callable[[], pa.Table]) -> pa.Table:
+    """Run a query in process, and warn of what is odd about its events."""
+    with noticing(Noticed(names_of([plan]))) as noticed:
+        result = answer()
+    # With LIMIT, events may be left that nobody has read.
+    if plan.limit is None or len(result) < plan.limit:
+        warn_of(oddities([plan], noticed))
+    return result
+
+
+def watched_tables(plan: Plan, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield tables of matches, and warn of what is odd after the last event."""
+    noticed, waiting, rows = Noticed(names_of([plan])), iter(tables), 0
+    while True:
+        with noticing(noticed):
+            table = next(waiting, None)
+        if table is None:
+            break
+        rows += len(table)
+        yield table
+    if plan.limit is None or rows < plan.limit:
+        warn_of(oddities([plan], noticed))
+
+
+def look_at(plan: Plan, batches: Iterable[pa.Table]) -> list[str]:
+    """Tell what is odd about events without running a query over them."""
+    with noticing(Noticed(names_of([plan]))) as noticed:
+        for batch in batches:
+            columns = Columns(batch)
+            read_times(columns, plan.time)
+            type_bits(columns, plan.type, [], len(batch))
+    return oddities([plan], noticed)
+
+
+def watched_store(
+    plan: Plan, snapshot: Snapshot, answer: Callable[[], tuple[pa.Table, bool]]
+) -> pa.Table:
+    """Run a query over a store; where its indexes leave events out, they tell which types are not.
+
+    ``answer`` gives the result, and whether all events were read.
+    """
+    with noticing(Noticed(names_of([plan]))) as noticed:
+        result, whole = answer()
+        if not whole and isinstance(plan, TrendPlan) and plan.type is not None:
+            types = {name for name, _ in _types_of(plan)} - noticed.types
+            lacking = {name for name in types if _is_lacking(snapshot, plan.type, name)}
+            if lacking and not noticed.types:
+                # Nothing was read: the first events offer types that there are.
+                names = list(dict.fromkeys([snapshot.manifest.time, plan.type]))
+                first = next(snapshot.scan(Interval(), names), None)
+                if first is not None:
+                    type_bits(Columns(first), plan.type, [], len(first))
+            if noticed.types:
+                noticed.types |= types - lacking
+    if plan.limit is None or len(result) < plan.limit:
+        warn_of(oddities([plan], noticed))
+    return result
+
+
+def _is_lacking(snapshot: Snapshot, column: str, name: str) -> bool:
+    """Check whether an index tells that no event has a type."""
+    source = SymbolSource(snapshot, [Threshold(column, "=", (name,))])
+    return source.usable and source.counts()[-1].candidates == 0
+
+
+def warn_of(messages: Iterable[str]) -> None:
+    """Issue warnings of Python."""
+    for message in messages:
+        warnings.warn(message, stacklevel=STACK)
+
+
+def oddities(plans: Iterable[Plan], noticed: Noticed) -> list[str]:
+    """Tell what is odd about events, each thing once."""
+    found: dict[str, None] = {}
+    for plan in plans:
+        if isinstance(plan, TrendPlan) and plan.type is not None and noticed.types:
+            found |= dict.fromkeys(_odd_types(plan, noticed.types))
+        found |= dict.fromkeys(_odd_times(plan, noticed))
+    return list(found)
+
+
+def _told(code: str, message: str) -> str:
+    return f"{message} ({code})"
+
+
+# ---------------------------------------------------------------------------------------
+# Types
+
+
+def names_of(plans: Iterable[Plan]) -> set[str]:
+    """Collect the types and variables of patterns."""
+    templates = [t for plan in plans if isinstance(plan, TrendPlan) for t in plan.patterns]
+    return {name for template in templates for pair in _bound(template) for name in pair}
+
+
+def _bound(template: Template) -> Iterator[tuple[str, str]]:
+    """Yield the variables of a pattern with their types, also of negated patterns."""
+    yield from template.variables().items()
+    for guard in template.guards:
+        yield from _bound(guard.template)
+
+
+def _types_of(plan: TrendPlan) -> list[Named]:
+    named: dict[str, bool] = {}
+    for template in plan.patterns:
+        variables = template.variables()
+        for _, name in _bound(template):
+            own = {variable for variable, known in variables.items() if known == name}
+            needed = bool(own) and is_required(template, own)
+            named[name] = named.get(name, False) or needed
+    return [Named(*pair) for pair in named.items()]
+
+
+def _odd_types(plan: TrendPlan, seen: set[str]) -> Iterator[str]:
+    """Tell of types that no event has, and of variables that are types of the data."""
+    types = _types_of(plan)
+    own = {t.name for t in types}
+    others = {name.lower(): name for name in sorted(seen - own)}
+    # A type of the pattern that differs by its case alone was meant twice.
+    cases = {name.lower(): name for name in sorted(seen)}
+    # The last events of windows counted in events may not have been read.
+    whole = plan.window.kind is not WindowKind.COUNT
+    for name, required in types:
+        if name in seen or not whole:
+            continue
+        close = difflib.get_close_matches(name.lower(), others, n=1, cutoff=0.6)
+        near = cases.get(name.lower()) or (others[close[0]] if close else "")
+        if near or required:
+            meant = f": did you mean `{near}`?" if near else ";"
+            shown = ", ".join(sorted(seen)[:NAMES_LISTED_MAX])
+            more = f" and {len(seen) - NAMES_LISTED_MAX} more" * (len(seen) > NAMES_LISTED_MAX)
+            yield _told("W206", f"no event has the type `{name}`{meant} types are: {shown}{more}")
+    for template in plan.patterns:
+        for variable, name in _bound(template):
+            if variable != name and variable in seen:
+                yield _told(
+                    "W207",
+                    f"`{variable}` is a type of the data, and here a variable for events of the "
+                    f"type `{name}`: for one after the other write `SEQ({name}, {variable})`",
+                )
+
+
+# ---------------------------------------------------------------------------------------
+# Times
+
+
+def _odd_times(plan: Plan, noticed: Noticed) -> Iterator[str]:
+    """Tell of whole numbers that are dates of our time in another unit than the query's."""
+    if noticed.times is None or noticed.events < EVENTS_MIN:
+        return
+    if plan.tick_ns != TICK_OF_MICROSECONDS:
+        return
+    least, largest = noticed.times
+    for unit, ticks, name in UNITS:
+        if YEARS[0] * ticks <= least and largest < YEARS[1] * ticks:
+            scales = {"microseconds": 10**6, "milliseconds": 1000, "seconds": 1, name: ticks}
+            dates = ", ".join(f"{_date(least, scale)} in {u}" for u, scale in scales.items())
+            yield _told(
+                "W208",
+                f"the times of `{plan.time}` look like {name} and are read as microseconds: {least}"
+                f" is {dates}; name the unit: `cepheid.query(..., time_unit='{unit}')`",
+            )
+
+
+def _date(time: int, ticks: int) -> str:
+    """Write a time as a date, or as a year where dates end."""
+    try:
+        return f"{datetime.fromtimestamp(time // ticks, UTC):%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return f"the year {1970 + time // ticks // 31_556_952:,}"
