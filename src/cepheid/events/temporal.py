@@ -1,4 +1,4 @@
-"""Time as whole microseconds: ``10 min`` to a number and back."""
+"""Durations as integer microseconds: parse ``10 min`` and format it again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FULL_NAMES = ("microsecond", "millisecond", "second", "minute", "hour", "day")
 
 
 def duration_us(amount: str, unit: str) -> int | None:
-    """Return a duration in microseconds, or None if it is no whole number of them.
+    """Convert a duration to microseconds; None if it is not a whole number of them.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def duration_us(amount: str, unit: str) -> int | None:
 
 
 def format_duration(microseconds: int) -> str:
-    """Return a duration in the largest unit that divides it.
+    """Format a duration in the largest unit that divides it.
 
     Examples
     --------
