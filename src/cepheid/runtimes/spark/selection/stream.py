@@ -54,7 +54,7 @@ def stream_select(
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
     planned = with_schemas(compiled, [frame.schema for frame in frames])
-    delay_of(frames[0].sparkSession, watermark)  # Reports a bad delay in one line; Spark needs a page.
+    delay_of(frames[0].sparkSession, watermark)  # Reports a bad delay in one line.
     return _stream(planned, frames, watermark, late)
 
 
