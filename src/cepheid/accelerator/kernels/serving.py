@@ -1,13 +1,13 @@
-"""A kernel that stays and waits for small batches: no launch, no table to load again.
+"""A persistent kernel that waits for small batches: no launch, no table to load again.
 
-Host and device share a mailbox in memory that both see:
+Host and device share a mailbox in mapped memory:
 
-    mailbox[0]   the number of the batch that the host asks for, -1 to stop
+    mailbox[0]   the number of the batch that the host requests, -1 to stop
     mailbox[1]   the number of the batch that is done
     mailbox[2]   1 while the kernel runs
 
-The kernel gives up after so many looks without a new batch, so that it never stays for ever; the
-host starts it again when it needs it.
+The kernel ends after a number of polls without a new batch, so that it never runs forever; the host
+starts it again on demand.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cepheid.accelerator.kernels.count import SYMBOLS, counting
 
 @functools.cache
 def serve_kernel(dimension: int, starts: int, per_symbol: int, threads: int) -> Any:
-    """Return the kernel of one block; a thread has a chunk. Parameters as of ``count_kernel``."""
+    """Build the one-block kernel; one thread per chunk. Parameters as of ``count_kernel``."""
     room = SYMBOLS * dimension * dimension
     count = counting(dimension, starts, per_symbol)
 
