@@ -24,7 +24,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 DIAGNOSTICS_MAX = 10
-"""How many mistakes one run reports."""
+"""The maximum number of mistakes that one run reports."""
 
 NAMES_LISTED_MAX = 8
 """A help lists all names when there are at most this many."""

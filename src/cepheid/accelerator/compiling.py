@@ -11,7 +11,7 @@ from cepheid.accelerator.systems import System
 DIMENSION_MAX = 4
 CODES_MAX = 6
 PARTS_MAX = 5
-"""Larger systems need more registers than a thread has, and long to compile."""
+"""Larger systems need more registers than a thread has, and take long to compile."""
 
 
 def spec_of(system: System) -> Spec | None:

@@ -20,7 +20,7 @@ from cepheid.accelerator.launches import ITEMS, scan_threads
 
 BATCH = 1 << 23
 SLOTS = 3
-"""Batches under way: one is copied in, one is compacted, the rows of one are copied back."""
+"""Batches in flight: one is copied in, one is compacted, the rows of one are copied back."""
 
 
 def pinned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:

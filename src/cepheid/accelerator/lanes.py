@@ -44,7 +44,7 @@ class Lane:
         size = int(np.prod(shape))
         place = (name, np.dtype(dtype).str)
         if place not in self._rooms or len(self._rooms[place]) < size:
-            # A little more, as batches are not of one size.
+            # A little more, because batches differ in size.
             self._rooms[place] = cuda.device_array(max(size + size // 8, 1), dtype)
         return self._rooms[place][:size].reshape(shape)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cepheid.accelerator.operators import Bounds
 
 ITEMS = 16
-"""Events that a thread of a filter looks at."""
+"""Events per thread of a filter."""
 
 STRIPE = 4096
 SCAN_THREADS = 1024

@@ -29,7 +29,7 @@ TABLE_DIMENSION_MAX = 4
 
 
 COLUMNS_MAX = 3
-"""Up to here a thread has all columns of a matrix in registers; else a thread has one."""
+"""Up to this size a thread holds all columns of a matrix in registers; beyond it, one."""
 
 
 ALIGNED = 32
@@ -157,7 +157,7 @@ class DeviceSystem:
         while len(counts) and counts.max() > 1:
             after = -(-counts // FANOUT)
             rows = int(after.sum())
-            # One segment needs no pointers, and its rooms are the same again for streams.
+            # One segment needs no pointers, and streams reuse its buffers.
             one = len(counts) == 1
             if one:
                 ptr, out = self._length(int(counts[0])), self._room(rows)

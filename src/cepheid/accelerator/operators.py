@@ -18,7 +18,7 @@ Predicate = Callable[..., Any]
 Rows = NDArray[np.int64]
 
 STRETCH = 1024
-"""Events that a thread of a filter looks at."""
+"""Events per thread of a filter."""
 
 THREADS = 128
 FUNCTIONS = {"sum": 0, "min": 1, "max": 2}

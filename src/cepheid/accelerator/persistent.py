@@ -21,10 +21,10 @@ from cepheid.accelerator.streams import host_of
 from cepheid.kernels.products import chain
 
 LOOKS_MAX = 1 << 20
-"""Looks into the mailbox, about a microsecond each, after which the kernel gives up."""
+"""Polls of the mailbox, about a microsecond each, after which the kernel ends."""
 
 PATIENCE_S = 5.0
-"""What the host waits for an answer."""
+"""The time that the host waits for an answer."""
 
 
 class PersistentCounter:

@@ -7,11 +7,11 @@ from enum import StrEnum
 import msgspec
 
 MEMORY = 0.3
-"""How much a new measurement counts against the earlier ones."""
+"""The weight of a new measurement against the earlier ones."""
 
 
 WHILE = 0.05
-"""Seconds for which a lane takes events at once, where it works side by side with others."""
+"""The time slice of a lane in seconds, if several lanes work concurrently."""
 
 MOST_ROWS = 1 << 22
 

@@ -40,7 +40,7 @@ def count_from_host(
     streams = [cuda.stream(), cuda.stream()]
     buffers = [cuda.device_array(min(batch, len(words)), np.uint64) for _ in streams]
     flags = cuda.to_device(np.zeros(1, np.int32))
-    # All room is made before: to make some stops the device.
+    # All buffers are allocated first, because an allocation stops the device.
     room = device.empty(-(-len(words) // batch) * chunks)
     used = 0
     for number, begin in enumerate(range(0, len(words), batch)):

@@ -32,7 +32,7 @@ CODES_MAX = 64
 
 
 SHARED_BYTES_MAX = 48 << 10
-"""Shared memory that a block of threads may have without asking for more."""
+"""Shared memory of a block of threads without opting in to more."""
 
 
 class System(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 DIGITS_MAX = 38
-"""More digits before or behind the point than decimals of data have."""
+"""More digits before or after the point than decimal columns have."""
 
 
 def loses_digits(text: str) -> bool:

@@ -25,9 +25,9 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 DIGITS_MAX = 76
 """Digits of the widest decimals of Arrow."""
 SAFE_DIGITS = 15
-"""Every decimal with so many digits has a double of its own, which has the same digits."""
+"""Every decimal with at most this many digits has its own double with the same digits."""
 EXACT_MAX = 2.0**53
-"""Up to here doubles lie closer than whole numbers."""
+"""Up to this value doubles are denser than integers."""
 _WHOLE_DIGITS = 18
 
 _ORDER: dict[str, Callable[[Any, Any], Any]] = {

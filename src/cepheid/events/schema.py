@@ -75,7 +75,7 @@ _KINDS = {
     "null": ValueKind.UNKNOWN,
     "void": ValueKind.UNKNOWN,
 }
-"""How Arrow, Spark, pandas and people call their types, without width and parameters.
+"""Names of types in Arrow, Spark, pandas and queries, without width and parameters.
 
 An interval of months or years has no fixed length, so it is no duration.
 """

@@ -18,10 +18,10 @@ DURATION_US_MAX = 2**61
 """The longest duration, 73,000 years; in other units windows are as many ticks."""
 
 TIME_MAX = 2**62 - 1
-"""Times are at most so many ticks from 1970, so that sums with a duration fit 64 bits."""
+"""The maximum distance of a time from 1970 in ticks: sums with a duration fit 64 bits."""
 
 LONG_AGO, FOREVER = -(2**62 + 2**61), 2**62 + 2**61 + 2**60
-"""Before all windows that hold a time, and after them."""
+"""Bounds before and after all windows that hold a time."""
 
 DIGITS_MAX = 20
 """Digits on either side of the point that a duration may have."""

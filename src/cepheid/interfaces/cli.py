@@ -429,7 +429,7 @@ def _report(error: CepheidError | WrongUseError) -> int:
 
 
 _WRONG_WORDS: Any = typer.BadParameter.__mro__[2]
-"""What Typer raises for words that it cannot read; it has no name that all versions share.
+"""The exception that Typer raises for usage errors; its name differs between versions.
 
 Typer would print it itself, and what was typed with it: names of files, which may steer a terminal.
 """

@@ -22,7 +22,7 @@ from rich.theme import Theme
 from cepheid.errors import visible
 
 KEPT = "\n\t"
-"""Texts of several lines have these themselves; what is put into them has none."""
+"""Characters that texts of several lines keep; values inserted into them have none."""
 
 
 class _DiagnosticHighlighter(RegexHighlighter):

@@ -14,7 +14,7 @@ from pyarrow import csv, dataset, feather, ipc, json, parquet
 from cepheid.errors import DataError, Diagnostic
 
 SAMPLE_BYTES = 1 << 20
-"""How much of a JSON lines file is read to learn its columns."""
+"""The bytes of a JSON lines file that are read to find its columns."""
 
 
 class _UnreadableError(Exception):

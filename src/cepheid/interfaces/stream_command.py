@@ -34,7 +34,7 @@ KAFKA = "kafka://"
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 STANDARD_OUTPUT = "-"
 EVERY = "1 second"
-"""How often a micro-batch starts."""
+"""The interval between micro-batches."""
 
 
 class Options(msgspec.Struct, frozen=True):

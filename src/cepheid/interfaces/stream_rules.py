@@ -23,7 +23,7 @@ Read = Callable[[], Workload]
 Complain = Callable[[str], None]
 
 SECONDS = 1.0
-"""How often the rules are looked at."""
+"""The interval between checks of the rules."""
 
 
 class Rulebook:

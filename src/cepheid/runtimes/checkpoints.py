@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 _LEFTOVER = re.compile(r"\.{1,2}0\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp(\.crc)?")
-"""How Spark and Hadoop call a file that is being written, and its checksum."""
+"""Names that Spark and Hadoop give to a file that is being written, and to its checksum."""
 
 
 def clear_unplanned(checkpoint: Path) -> bool:

@@ -27,7 +27,7 @@ BATCH_ROWS = 1 << 24
 """Events of one step on the device: enough for all of its lanes."""
 
 SMALL_ROWS = 1 << 20
-"""Tables up to here stay on the CPU unless the device is asked for."""
+"""Tables up to this size stay on the CPU unless the device is requested."""
 
 
 def explain_device(plan: Plan) -> str:

@@ -33,7 +33,7 @@ WARM_ROWS = 1024
 
 
 BACKLOG = 64
-"""Batches that may wait for an earlier one before they are put together: they take memory."""
+"""The maximum number of batches that wait for an earlier one; they take memory."""
 
 
 class Made(NamedTuple):

@@ -23,13 +23,13 @@ from cepheid.events.nanoseconds import is_nanoseconds
 from cepheid.expressions.columns import Columns, read_times
 
 UNIT_ROWS_MAX = 8_000_000
-"""Events that overlap in time and are sorted in memory by one task."""
+"""The maximum number of overlapping events that one task sorts in memory."""
 
 SLICE_ROWS_MIN = 500_000
 """Fewer events are not worth a task."""
 
 SLICE_REACHES = 4
-"""A slice is so many times as long as what its task reads beyond it."""
+"""The minimum ratio of a slice to the margin that its task also reads."""
 
 FOOTER_THREADS = 8
 

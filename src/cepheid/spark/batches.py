@@ -21,7 +21,7 @@ REPORT_ROWS = 100_000
 """Rows of complete windows that wait before they leave a task."""
 
 BUCKET = "__bucket"
-"""The column that tells the task of an event."""
+"""The column with the task of an event."""
 
 
 def in_task(task: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from cepheid.errors import DataError, Diagnostic
 
 FAILURES = (PySparkException, Py4JError)
-"""What Spark raises, with its own words and without."""
+"""Exceptions of Spark, with a message of its own and without."""
 
 _OURS = re.compile(r"error\[(E\d{3})\]: (.*)")
 _HELP = re.compile(r"= help: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)

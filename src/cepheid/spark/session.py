@@ -57,7 +57,7 @@ STATE_SETTINGS = {
     # A put would read the old value, megabytes, to know whether it is the first.
     f"{_ROCKSDB}.trackTotalNumberOfRows": ("true", "false"),
 }
-"""Where the state of live queries lies: what Spark would take, and what is better."""
+"""Settings of the state store of live queries: Spark's default, and a better value."""
 
 LOCAL_CHECKPOINTS = (
     "spark.sql.streaming.checkpointFileManagerClass",

@@ -90,7 +90,7 @@ class WindowSpec(NamedTuple):
 
 
 LENGTH_MAX = 2**60
-"""With a longer one, windows of the first and the last times would leave 64 bits."""
+"""With a longer window, the edges of the first and the last windows would overflow 64 bits."""
 
 
 def read_windows(within: Any, slide: Any) -> WindowSpec:

@@ -25,10 +25,10 @@ from cepheid.store.snapshot import RUN_GROUPS, Interval, Snapshot
 from cepheid.store.times import read_ticks
 
 INDEX_SHARE_MAX = 0.6
-"""The index serves as long as it leaves no larger share of the row groups to be read,"""
+"""The index is used if at most this share of the row groups must be read,"""
 
 SLICE_EVENTS_MIN = 32
-"""or as there are so many events in a slice: what is read is then cut faster than by a replay."""
+"""or if a slice has this many events: cutting the events is then faster than a replay."""
 
 
 class Reading(NamedTuple):

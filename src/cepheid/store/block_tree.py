@@ -121,7 +121,7 @@ def pack_blocks(blocks: Blocks, events: bytes) -> pa.Buffer:
             events,
         )
     )
-    header = header.ljust(-(-len(header) // 8) * 8)  # Numbers lie where processors like them.
+    header = header.ljust(-(-len(header) // 8) * 8)  # Aligns the numbers.
     return pa.py_buffer(frame(NAME, VERSION, header) + data)
 
 

@@ -21,7 +21,7 @@ BLOCK_ROWS = 8_192
 """Events of a block, at most."""
 
 ALIGNED_ROWS_MIN = 512
-"""Blocks are cut at round times as long as this leaves so many events in each."""
+"""Blocks are cut at round times if each keeps at least this many events."""
 
 _SECOND = 1_000_000
 ROUND_TIMES = tuple(

@@ -24,10 +24,10 @@ from cepheid.store.snapshot import Snapshot
 from cepheid.store.times import Times
 
 SAMPLED_NODES = 4
-"""So many nodes of a segment tell whether it is worth while to look at all blocks,"""
+"""Nodes of a segment that are sampled to decide whether all its blocks are read,"""
 
 SAMPLED_SHARE_MAX = 0.9
-"""which it is if no larger share of their blocks may hold a candidate."""
+"""which they are if at most this share of the sampled blocks may hold a candidate."""
 
 INT64_MAX = np.iinfo(np.int64).max
 
@@ -222,7 +222,7 @@ class SymbolSource:
         if not depth:
             return Found(int(self._possible(segment)[1].sum()), 0)
         options = self._options(segment)[:depth]
-        # Attributes are taken for independent.
+        # Attributes are assumed to be independent.
         expected = float(segment.rows)
         for option in options:
             expected *= option.entries / max(segment.rows, 1)

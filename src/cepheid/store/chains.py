@@ -40,7 +40,7 @@ def costs_of(symbol: Required, found: dict[str, list[Found]]) -> list[SymbolCost
     """Estimate the costs of a symbol with one index for each variable, with two, and so on."""
     depths = [len(found[name]) - 1 for name in symbol.variables]
     if not all(depths):
-        return []  # The blocks alone know something of one of them.
+        return []  # Only the blocks can narrow one of them.
     costs = []
     for depth in range(1, max(depths, default=0) + 1):
         mine = [found[n][min(depth, own)] for n, own in zip(symbol.variables, depths, strict=True)]

@@ -17,7 +17,7 @@ from cepheid.store.segments import DATA_FOLDER, INDEX_FOLDER
 from cepheid.store.snapshot import Snapshot
 
 MANIFESTS_KEPT = 10
-"""Older versions that can be looked at."""
+"""The number of older manifests that are kept."""
 
 
 class Report(msgspec.Struct, frozen=True):

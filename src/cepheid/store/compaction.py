@@ -14,7 +14,7 @@ from cepheid.store.snapshot import Interval, Snapshot
 from cepheid.store.times import read_ticks
 
 Changes = list[tuple[list[Segment], list[Segment]]]
-"""Segments that go, and those that take their place."""
+"""Segments to remove, and their replacements."""
 
 
 def clusters_of(segments: Sequence[Segment]) -> list[list[Segment]]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cepheid.store.rates import Rates
 
 FOOTER_US = 1.5
-"""Reading an entry of a segment's footer."""
+"""The cost of reading an entry of a segment's footer."""
 
 
 class SymbolCost(NamedTuple):

@@ -43,7 +43,7 @@ from cepheid.store.snapshot import Snapshot
 from cepheid.store.times import tick_of
 
 TRIES = 10
-"""How often a writer takes over what others have committed before it gives up."""
+"""The maximum number of retries after another writer's commit."""
 
 
 class EventStore(StoreReader):

@@ -25,7 +25,7 @@ NAME, FORMAT = "manifest", 4
 
 _NAME = re.compile(r"manifest-(\d{10})\.json")
 _OLD = re.compile(rb"[0-9a-f]{8}\n")
-"""How manifests began before they had a frame."""
+"""The first bytes of manifests before they had a frame."""
 _BACK = "remove it to go back to the version before"
 
 
@@ -108,7 +108,7 @@ def list_versions(folder: Path) -> list[int]:
     with told(folder):
         if not folder.exists():
             return []
-        # A file in the place of the folder is told by the system.
+        # If the folder is a file, the system reports it.
         found = [_NAME.fullmatch(path.name) for path in folder.iterdir()]
     return sorted(int(match[1]) for match in found if match)
 

@@ -55,7 +55,7 @@ def map_file(path: Path, file: StoredFile) -> pa.Buffer:
     if size != file.size:
         raise damaged(path, "its length is wrong")
     with told(path):
-        # What is mapped stays as it is when the file is removed.
+        # Mapped pages stay valid when the file is removed.
         return pa.memory_map(str(path)).read_buffer()
 
 

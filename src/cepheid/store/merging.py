@@ -11,7 +11,7 @@ import pyarrow as pa
 from cepheid.store.times import Times
 
 STEP_ROWS = 1 << 18
-"""Events that are handed on together."""
+"""The maximum number of events in one output table."""
 
 
 class Piece(NamedTuple):

@@ -20,13 +20,13 @@ from cepheid.store.secondary import can_join
 from cepheid.store.snapshot import Cover, Snapshot
 
 KEYS_MAX = 5_000
-"""More partitions are not looked up one by one."""
+"""The maximum number of partitions that are looked up one by one."""
 
 CANDIDATES_SHARE_MAX = 0.01
-"""Of more candidates the partitions are likely to be all there are."""
+"""More candidates are likely to cover all partitions."""
 
 GROUPS_SHARE_MAX = 0.8
-"""Partitions must leave no larger share of the row groups to be read."""
+"""The maximum share of row groups that the partitions may leave to read."""
 
 
 def plan_partitions(snapshot: Snapshot, chain: Chain, key: str) -> ReplayPlan | None:

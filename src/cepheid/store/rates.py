@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 FILE_VARIABLE = "CEPHEID_RATES"
-"""Names another file than the user's."""
+"""The environment variable that overrides the user's file."""
 
 
 class Rates(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ SAVED_MIN = 0.95
 
 
 Chosen = Sequence[tuple[int, int]]
-"""Symbols by their places, each with how many secondary indexes are read for it."""
+"""Symbols by their positions, each with the number of secondary indexes to read."""
 
 
 class Keys(NamedTuple):
@@ -95,7 +95,7 @@ def choose_replay(
     """
     whole = full_replay(snapshot, "")
     places = light_places(chain)
-    # What the blocks leave is a coarse map of the pattern (Körber, section 3.4.3).
+    # The remaining blocks are a coarse map of the pattern (Körber, section 3.4.3).
     light = cover_of([(place, 0) for place in places]) if places else None
     stream = _stream(snapshot, light, whole.total, window)
     rates = read_rates()

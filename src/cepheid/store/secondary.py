@@ -25,14 +25,14 @@ from cepheid.store.mapped import Pages, map_frame, page_sums
 from cepheid.store.times import Times, one_array
 
 FENCE_ENTRIES = 4_096
-"""The value of every so many entries is in the header: a look-up goes straight to its place."""
+"""Distance of the entries whose values (fences) are in the header: a look-up reads one gap."""
 
 NAME, VERSION = "index", 2
 NAME_MAX = 120
 """Letters of the name of an attribute in that of a file; file systems allow about 250 in all."""
 
 SPARSE_MIN = 64
-"""Fewer than one of so many entries are sorted."""
+"""If fewer than one in this many entries are hits, the rows are sorted."""
 
 
 class Hits(NamedTuple):
@@ -64,7 +64,7 @@ def can_index(kind: pa.DataType) -> bool:
 
 
 JOINT = "\x1f"
-"""Between the attributes of an index on several, and between their values."""
+"""The separator of the attributes of a composite index, and of their values."""
 
 
 def parts_of(name: str) -> list[str]:
@@ -147,7 +147,7 @@ def _pack(
     data = b"".join(parts)
     fences = keys[::FENCE_ENTRIES].tobytes()
     header = msgspec.json.encode(Header(len(keys), keys.dtype.str, fences, size, page_sums(data)))
-    header = header.ljust(-(-len(header) // 8) * 8)  # Numbers lie where processors like them.
+    header = header.ljust(-(-len(header) // 8) * 8)  # Aligns the numbers.
     return pa.py_buffer(frame(NAME, VERSION, header) + data)
 
 
@@ -229,7 +229,7 @@ class SecondaryIndex:
         if len(rows) * SPARSE_MIN < len(self._rows):
             order = np.argsort(rows)
             return Hits(rows[order].astype(np.int64), times[order])
-        # Many rows are put in order by their places.
+        # Many rows are sorted by a scatter to their positions.
         size = int(rows.max()) + 1 if len(rows) else 0
         placed, held = np.zeros(size, np.int64), np.zeros(size, np.bool_)
         placed[rows] = times

@@ -16,16 +16,16 @@ from cepheid.store.cost import StreamSize, SymbolCost, expected_groups, query_co
 from cepheid.store.rates import Rates
 
 ALL_MAX = 128
-"""So many choices are all compared."""
+"""Up to this number, all choices are compared."""
 
 WORTH_MAX = 0.8
-"""Look-ups must leave no larger share of the cost."""
+"""The maximum share of the cost that look-ups may leave."""
 
 FRONTIER_MAX = 8
-"""More choices of as many symbols are not kept."""
+"""The maximum number of choices kept for each number of symbols."""
 
 Picked = tuple[tuple[int, int], ...]
-"""Symbols by their places, each with its way to be looked up."""
+"""Symbols by their positions, each with its depth of look-up."""
 
 
 class Choice(NamedTuple):
@@ -54,7 +54,7 @@ def choose_symbols(
         return query_cost(costs_of(symbols, picked), stream, rates)
 
     best = min(found, key=cost)
-    # Estimates err: what is hardly better is not worth the risk.
+    # Estimates err: a small gain is not worth the risk.
     return best if cost(best) < WORTH_MAX * cost(()) else ()
 
 

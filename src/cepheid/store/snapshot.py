@@ -25,7 +25,7 @@ from cepheid.store.secondary import Hits, SecondaryIndex
 from cepheid.store.times import Times, one_array, read_ticks
 
 RUN_GROUPS = 64
-"""Row groups that are read at once where no other segment overlaps."""
+"""Row groups that are read together if no other segment overlaps."""
 
 
 class Effort(msgspec.Struct):
@@ -81,7 +81,7 @@ class Snapshot:
         self.effort = Effort()
         self._folder = folder
         self._cache = cache
-        self._lock = Lock()  # Threads count together.
+        self._lock = Lock()  # Threads share the counters.
         # Variables of one query often ask for the same entries.
         self._found: dict[tuple[str, tuple[tuple[int, int], ...]], Hits] = {}
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from cepheid.language import tree
 
 Rest = tuple[tree.Pattern, ...]
-"""What of a pattern is still to be matched, in order."""
+"""The rest of a pattern that is still to be matched, in order."""
 
 
 def conjuncts_of(where: tree.Expression | None) -> Iterator[tree.Expression]:

@@ -18,7 +18,7 @@ from cepheid.testing.oracle_matches import Event, key_of
 Row = dict[str, object]
 Time = int | Fraction
 FAR = 10**24
-"""Longer than everything that a window or a bound speaks of."""
+"""Longer than every window and every bound of a duration."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NUMBERS = ("price", "volume")
 KEYS = ("key", "zone")
 OTHER_KEYS = ("code", "level", "day")
-"""Partition attributes that are no texts; no schema has them unless it is asked for them."""
+"""Partition attributes that are not text; a schema has them only on request."""
 COMPARISONS = ("<", "<=", ">", ">=", "=", "<>")
 
 

@@ -23,7 +23,7 @@ Schema = dict[str, str]
 Event = dict[str, object]
 
 TYPES = ("A", "A", "B", "C")
-"""The types of events; what stands there twice is drawn twice as often."""
+"""The types of events; a duplicate is drawn twice as often."""
 
 VARIABLES = {"A": ("x",), "B": ("y",)}
 """The variables of each type beside the one that has the type's name."""
@@ -45,7 +45,7 @@ EXTREME_VALUES: Mapping[str, tuple[object, ...]] = {
     "string": ("", "it's", 'a"b', "ü", "日本", "a\\b", "%", "_", "p ", "\n", "P", "p\u0301", "👍"),
     "bool": (),
 }
-"""Values at the ends of what a column holds, and texts that are easily misread."""
+"""Extreme values of a column, and texts that are easily misread."""
 
 
 # ---------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from cepheid.accelerator.kernels.wide import add, mul, widen
 
 NO_VALUE = np.iinfo(np.int64).max
 PERIOD = 64
-"""Events after which numbers are brought below the limit: none grows by more than 2^7 in one."""
+"""Events after which numbers are rescaled: one event multiplies a number by at most 2^7."""
 
 
 @functools.cache
@@ -42,7 +42,7 @@ def stepping(dimension: int, starts: int, parts: int, mins: int) -> Any:
                 inc += keep[used + at + q * dimension + r] * v[0, r]
             m[0, q, c] = total + inc
             for a in range(1, parts):
-                # A weight that does not count here may be infinite or no number.
+                # A weight that does not count here may be infinite or NaN.
                 total = w[a] * inc if weighs[a, q] != 0.0 and inc != 0.0 else 0.0
                 for r in range(starts, dimension):
                     cell = at + q * dimension + r

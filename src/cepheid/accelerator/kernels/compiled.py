@@ -87,7 +87,7 @@ def weighted(places: tuple[int, ...], taken: tuple[int, ...], row: int) -> Any:
     @inlined
     def total(s, v, w, x):
         inc = count(s, v, w, x)
-        # A weight that does not count here may be infinite or no number.
+        # A weight that does not count here may be infinite or NaN.
         return rest(s, v, w, x) + (w[row] * inc if inc != 0.0 else 0.0)
 
     return total

@@ -27,7 +27,7 @@ from cepheid.accelerator.kernels.inlining import inlined
 from cepheid.accelerator.kernels.settling import shrinking, storing
 
 PERIOD = 64
-"""Events after which numbers are brought below the limit, as in ``chunks.py``."""
+"""Events after which numbers are rescaled, as in ``chunks.py``."""
 
 
 class Pieces(NamedTuple):

@@ -41,7 +41,7 @@ def serve_kernel(dimension: int, starts: int, per_symbol: int, threads: int) -> 
                 looks = 0
                 asked = mailbox[0]
                 while asked == done and looks < looks_max:
-                    # Nothing is known of the host's memory after this.
+                    # Without the fence, the next read could miss a write of the host.
                     cuda.threadfence_system()
                     asked = mailbox[0]
                     looks += 1
@@ -55,7 +55,7 @@ def serve_kernel(dimension: int, starts: int, per_symbol: int, threads: int) -> 
                 shared, words, begin, last, period, opening, steady, me, numbers
             ):
                 flags[0] = 1
-            # What was written is there before the answer is.
+            # The result must be visible before the answer is.
             cuda.threadfence_system()
             cuda.syncthreads()
             done = asked

@@ -38,7 +38,7 @@ def add(a, ax, b, bx):
         return b, bx
     if ax == bx:
         return widen(a + b, ax)
-    # Two steps apart, the smaller number is beyond the last digit of the larger one.
+    # Two steps apart, the smaller number is below the last digit of the larger one.
     if ax > bx:
         if ax - bx > STEP:
             return a, ax

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 SHUFFLE_PARTITIONS_DEFAULT = "200"
 
 REACHES_MIN = 2
-"""A range of time is so many times as long as what its task reads beyond it."""
+"""The minimum ratio of a range of time to the margin that its task also reads."""
 
 
 def run_frame(

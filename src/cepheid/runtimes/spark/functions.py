@@ -43,7 +43,7 @@ SLICES_MAX = 16
 
 
 STREAM_PROPERTY = "sql.streaming.queryId"
-"""What Spark tells the tasks of a micro-batch."""
+"""The local property that Spark sets for the tasks of a micro-batch."""
 
 
 def register(spark: Any) -> None:

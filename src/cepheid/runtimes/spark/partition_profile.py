@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 BLOCK_BITS = 18
 BLOCK_ROWS = 1 << BLOCK_BITS
-"""Rows of a block: as many as one step of the engine likes."""
+"""Rows of a block: one step of the engine."""
 
 ROWS_BITS = 33
-"""Spark numbers the rows of a partition in so many bits, and the partition above them."""
+"""Low bits of Spark's row ids that number the rows of a partition; the partition is above."""
 
 SKEW_MAX = 2.0
-"""A bucket with more than so many times its share makes its task the last one to end."""
+"""A bucket with more than this multiple of its share is skewed: its task ends last."""
 
 
 UNSTABLE = ("Exchange", "LocalTableScan")

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CLASS_BITS, BUCKET_BITS = 16, 15
-"""How a number of a bucket is made up: of its class, and of its place in it."""
+"""A bucket number is composed of its class, and of its position in the class."""
 
 Attributes = tuple[str, ...]
 

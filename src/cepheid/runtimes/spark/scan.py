@@ -49,7 +49,7 @@ SLICES_PER_TASK = 4
 """Slices for each core: enough to even out, few enough to hide the cost of a task."""
 
 SMALL_SLICES_PER_TASK = 8
-"""The same where a slice gives one small summary and reads nothing that others read too."""
+"""The same if a slice produces one small summary and reads no margin."""
 
 
 def run_path(

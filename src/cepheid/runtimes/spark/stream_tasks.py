@@ -45,7 +45,7 @@ SIDE_BITS = 60
 SUMS = ("events", "late", "buffered", "partitions", "state_bytes")
 MAXIMA = ("open_windows", "lag_ms")
 COUNTS = (*SUMS, *MAXIMA)
-"""What a turn counts; sums, or the largest of all buckets, are in the progress of the query."""
+"""Counters of a turn; the progress of the query shows their sums or maxima over all buckets."""
 
 STAMP_MAX = ((1 << 63) - 1) // 1000
 """Microseconds from 1970 to 2262, where pandas ends; so does the watermark that Spark shows.
@@ -58,7 +58,7 @@ TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", payload binary"
 Frames = Iterator[pd.DataFrame]
 Turns = Callable[[Any, Iterable[pd.DataFrame], "GroupState"], Frames]
 Turn = Callable[[int, bytes | None, list[pa.Table], int | None, int], tuple[bytes, Outcome]]
-"""A bucket, its state, what arrived with the latest time, and Spark's watermark in microseconds."""
+"""A bucket, its state, the new events, the latest time, and Spark's watermark in microseconds."""
 TurnOfTwo = Callable[
     [int, bytes | None, list[list[pa.Table]], list[int | None], int], tuple[bytes, Outcome]
 ]

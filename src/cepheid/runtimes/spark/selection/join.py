@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BUCKET = "cepheid bucket"
 DAY_US = 86_400_000_000
 SHIFT_US = 14_400_000_000
-"""More than clocks are ever put forward or back."""
+"""Longer than any clock change, such as daylight saving time."""
 
 
 class Sides:
