@@ -14,7 +14,7 @@ BAR_COLUMNS = 40
 TIME_COLUMNS = 60
 ROWS_SHOWN_MAX = 40
 LOGARITHMIC_FROM = 1000.0
-"""If the maximum is at least this multiple of the minimum, bars are logarithmic."""
+"""If the maximum is more than this multiple of the minimum, bars are logarithmic."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
