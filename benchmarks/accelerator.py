@@ -27,8 +27,8 @@ from cepheid.accelerator.filtering import HostFilter, pinned
 from cepheid.accelerator.operators import Bounds, Work
 from cepheid.accelerator.persistent import PersistentCounter
 from cepheid.accelerator.systems import system_of
+from cepheid.arrays.columns import value_keys
 from cepheid.events.schema import ValueKind
-from cepheid.expressions.columns import value_keys
 from cepheid.expressions.vectors import Vector
 from cepheid.kinds.trend.device.columns import count_table
 from cepheid.kinds.trend.program.job import lower

@@ -10,7 +10,7 @@ from numba import cuda
 import cepheid
 from cepheid.accelerator.kernels.trends import trend_kernel
 from cepheid.accelerator.schedule import Pace, Place
-from cepheid.expressions.columns import KeyTable
+from cepheid.arrays.columns import KeyTable
 from cepheid.kinds.trend.device import trends as device_trends
 from cepheid.kinds.trend.program.job import lower
 from cepheid.runtimes.device_split import run_split

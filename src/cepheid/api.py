@@ -340,14 +340,16 @@ def sql(
     analyze: bool = False,
     search_steps: int | None = None,
     search_states: int | None = None,
+    watermark: str | None = None,
 ) -> Any:
     """Run SQL with MATCH_RECOGNIZE clauses, on Spark or in process.
 
     ``sql(spark, text)`` runs on Spark and returns a DataFrame; a clause may stand wherever a table
-    may, and the rest of the text is Spark SQL. ``sql(text, tables={...})`` runs in process over
-    Arrow tables, pandas DataFrames or event stores, of which it reads only the row groups that the
-    clauses need. If the query around the clauses is more than a SELECT over one table, it runs on a
-    local Spark session. ``docs/sql.md`` describes the clause.
+    may, and the rest of the text is Spark SQL. If a clause reads a stream, the DataFrame is
+    streaming too, and emits a match when no later row can change it. ``sql(text, tables={...})``
+    runs in process over Arrow tables, pandas DataFrames, files or event stores, of which it reads
+    only what the clauses need. If the query around the clauses is more than a SELECT over one
+    table, it runs on a local Spark session. ``docs/sql.md`` describes the clause.
 
     Parameters
     ----------
@@ -361,11 +363,14 @@ def sql(
         For event stores in process: ``"index"`` uses all indexes, ``"replay"`` reads everything. By
         default the cost decides.
     explain, analyze
-        In process: explain which part of event stores the clauses read, and why; ``analyze`` also
-        runs the clauses, and reports their reads.
+        Explain how the clauses run: which part of event stores they read, and why; for a stream,
+        the state they keep, or why they cannot read one. ``analyze``, in process, also runs the
+        clauses, and reports their reads.
     search_steps, search_states
-        Limits of the search in a partition, if conditions read other rows of the match: the number
-        of rows tried, and of partial matches remembered (E612, E616).
+        Limits of the search in a partition, if conditions read other rows of the match: the
+        number of rows tried, and of partial matches remembered (E612, E616).
+    watermark
+        The allowed lateness of a stream, such as ``"10 seconds"``; a stream needs it.
 
     Returns
     -------
@@ -383,7 +388,7 @@ def sql(
     BindError
         If names or types do not fit (E603 to E606, E608, E609, E613).
     UnsupportedError
-        If the pattern is too large (E607), or a clause would read a stream (E405).
+        If the pattern is too large (E607), or a clause reads a stream and cannot be live (E405).
     DataError
         If the data is at fault (E610 to E612, E614, E616).
 
@@ -405,14 +410,17 @@ def sql(
             options.refuse("E592", message)
         spark, text = None, spark
     options.texts(text=text)
-    options.check_sql(spark, tables, strategy=strategy, explain=explain, analyze=analyze)
+    options.check_sql(
+        spark, tables, strategy=strategy, explain=explain, analyze=analyze, watermark=watermark
+    )
     asked = runtimes.SqlRequest(
         text,
         tables,
         strategy,
         options.whole("search_steps", search_steps),
         options.whole("search_states", search_states),
+        watermark,
     )
-    if spark is None and (explain or analyze):
-        return runtimes.explain_sql(asked, analyze=analyze)
+    if explain or analyze:
+        return runtimes.explain_sql(spark, asked, analyze=analyze)
     return runtimes.run_sql(spark, asked)

@@ -173,7 +173,13 @@ def check_run(
 
 
 def check_sql(
-    spark: object, tables: object, *, strategy: object, explain: object, analyze: object
+    spark: object,
+    tables: object,
+    *,
+    strategy: object,
+    explain: object,
+    analyze: object,
+    watermark: object,
 ) -> None:
     """Refuse options of SQL without effect.
 
@@ -186,14 +192,18 @@ def check_sql(
     if tables is not None and not isinstance(tables, Mapping):
         refuse("E592", f"tables are a dict of tables by name, not {_kind(tables)}")
     held = {holder_of(table) for table in (tables or {}).values()}
-    if spark is None and held - {Held.TABLE, Held.STORE}:
-        message = "tables in process are of Arrow or pandas, or event stores"
-        refuse("E592", f"{message}, not {', '.join(sorted(held - {Held.TABLE, Held.STORE}))}")
+    if spark is None and Held.FRAME in held:
+        message = "tables in process are of Arrow or pandas, files or event stores"
+        refuse("E592", f"{message}, not {Held.FRAME}")
     if strategy is not None:
         one_of("strategy", strategy, METHODS)
+    if watermark is not None:
+        texts(watermark=watermark)
+        if spark is None:
+            unused("watermark", "streams are Spark's", "use `sql(spark, text, watermark=...)`")
     if spark is not None:
         session(spark)
-        for name, given in (("strategy", strategy), ("explain", explain), ("analyze", analyze)):
+        for name, given in (("strategy", strategy), ("analyze", analyze)):
             if given:
                 unused(name, "Spark runs the text", f"leave it out, or use `sql(text, {name}=...)`")
     elif Held.STORE not in held:

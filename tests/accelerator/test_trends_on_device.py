@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.engine.comparison import same_rows, table_of
 
 from cepheid.api import query
+from cepheid.arrays.columns import KeyTable
 from cepheid.errors import UnsupportedError
-from cepheid.expressions.columns import KeyTable
 from cepheid.kinds.trend.device import trends
 from cepheid.kinds.trend.program.job import lower
 from cepheid.plans.plan import TrendPlan

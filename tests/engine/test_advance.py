@@ -13,7 +13,7 @@ from tests.engine.comparison import same_rows, supported, table_of
 from tests.engine.test_linear import SCHEMA, linear_queries
 
 from cepheid.api import CompiledQuery, query
-from cepheid.expressions.columns import Columns, read_times
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.results import build_table
 from cepheid.kinds.trend.windows.key_expiry import forget_idle_keys

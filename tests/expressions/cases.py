@@ -96,6 +96,8 @@ def _cases() -> Iterator[Case]:
             yield from (Case(f"{f}(a, b)", a, b) for f in ("GREATEST", "LEAST", "COALESCE"))
             yield from (Case(f"{f}(a, b)", a, b) for f in ("NULLIF",))
             yield Case("a BETWEEN b AND 7", a, b)
+            yield Case("IF(a > b, a, 0.5)", a, b)
+            yield Case("IF(a > b, b)", a, b)
             yield Case("a IN (b, 7)", a, b)
             yield Case("a * 2 + b - 1 > 0", a, b)
     for a in DECIMALS:
@@ -110,7 +112,12 @@ def _cases() -> Iterator[Case]:
 
 
 def _texts() -> Iterator[Case]:
-    yield from (Case(f"{f}(a)", "text") for f in ("LOWER", "UPPER", "TRIM", "LENGTH"))
+    yield from (Case(f"{f}(a)", "text") for f in ("LOWER", "UPPER", "LENGTH"))
+    yield from (Case(f"{f}(a)", "text") for f in ("TRIM", "LTRIM", "RTRIM"))
+    for text in ("REPLACE(a, b)", "REPLACE(a, 'a', b)", "REPLACE(a, b, '__')"):
+        yield Case(text, "text", "text")
+    yield Case("STARTS_WITH(a, b)", "text", "text")
+    yield Case("STARTS_WITH(a, 'a')", "text")
     yield from (
         Case(f"a LIKE '{p}'", "text") for p in ("", "a", "a%", "%b", "_", "%a%", "\\%", "a_b")
     )
@@ -125,9 +132,14 @@ def _texts() -> Iterator[Case]:
     yield Case("SUBSTRING(a, 1, b)", "text", "whole")
     for text in ("a AND b", "a OR b", "NOT a", "NOT (a AND b)", "a = b", "a IS NULL", "a AND NULL"):
         yield Case(text, "truth", "truth" if "b" in text else "")
+    yield Case("IF(a, 'yes', 'no')", "truth")
     for a, b in (("time", "time"), ("time", "date"), ("date", "date")):
         yield from (Case(f"a {o} b", a, b) for o in COMPARISONS)
         yield Case("GREATEST(a, b)", a, b)
+        yield Case("IF(a < b, a, b)", a, b)
+    for part in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"):
+        yield from (Case(f"{part}(a)", kind) for kind in ("time", "date"))
+        yield Case(f"{part}(COALESCE(a, b))", "time", "time")
     yield from (Case(f"a {o} '2026-01-31 13:30:15'", "time") for o in COMPARISONS)
     yield from (Case(f"a {o} '2026-01-31'", "date") for o in COMPARISONS)
     yield Case("a + 1 hour > '1970-01-01'", "time")
@@ -180,6 +192,8 @@ def _judged(expression: tree.Expression, row: tuple[Any, ...]) -> Any:
                 found = evaluate_expression(part, lookup)
                 if type(found) is int and not INT64_MIN <= found <= INT64_MAX:
                     return "E504"
+    except OverflowError:
+        return "E504"
     except ValueError:
         return "E570"
     return evaluate_expression(expression, lookup)

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 from tests.engine.comparison import table_of
+from tests.row_pattern.test_live_job import FALLS, ROWS
+from tests.row_pattern.test_live_job import work_of as row_pattern_of
 from tests.runtime.test_rules_turn import MORE
 from tests.runtime.test_rules_turn import Stream as RulesStream
 from tests.runtime.test_rules_turn import work_of as rules_of
@@ -170,7 +172,19 @@ def of_selects() -> dict[str, State]:
     }
 
 
+def of_row_patterns() -> dict[str, State]:
+    work = row_pattern_of(FALLS)
+    rows = pa.Table.from_pylist(ROWS).select(work.schema.names)
+    data, _ = turn(live_job(work), work, None, [rows], 4)
+    engine = engine_of(work, data, live_job(work).kind)
+    return {
+        "row pattern": State(engine, live_job(work).read),
+        "row pattern, live": State(data, lambda data: turn(live_job(work), work, data, [], None)),
+    }
+
+
 KINDS = (
+    "row pattern", "row pattern, live",
     "trends", "trends, live", "matches", "matches, live", "panes", "panes, live",
     "situations", "situations, live", "workload", "rules", "rules, live",
     "counted", "counted, live", "join, live",
@@ -181,6 +195,7 @@ KINDS = (
 def states() -> dict[str, State]:
     """Return a state of every kind; made once, and only where it is looked at."""
     found = of_trends() | of_panes() | of_situations() | of_workloads() | of_selects()
+    found |= of_row_patterns()
     assert set(found) == set(KINDS)
     return found
 

@@ -11,8 +11,9 @@ from tests.queries import PAPER_QUERIES, SELECT_QUERIES, SITUATION_QUERIES, VALI
 
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError
+from cepheid.expressions.format import KEYWORDS
 from cepheid.language.formatter import format_query, format_text
-from cepheid.language.lexer import KEYWORDS, comments_of
+from cepheid.language.lexer import comments_of
 from cepheid.language.parser import parse
 from cepheid.plans.plan import Plan
 from cepheid.testing.query_strategies import Case, cases

@@ -208,10 +208,15 @@ def _holds(
     taken: Sequence[Label],
     number: int,
 ) -> bool:
-    if isinstance(clause.within, tree.Literal):
+    if clause.within is not None:
         key = clause.order_by[0].column.name
         first, last = rows[start][key], rows[start + len(taken) - 1][key]
-        if not last - first < (clause.within.value or 0):
+        if isinstance(clause.within, tree.Duration):
+            # A whole number counts seconds.
+            length: Any = clause.within.microseconds / 1_000_000
+        else:
+            length = clause.within.value
+        if not last - first < length:
             return False
     condition = next((d.condition for d in clause.definitions if d.name == name), None)
     if condition is None:
@@ -248,16 +253,20 @@ def value(node: tree.Expression, scene: Scene) -> Any:
             return (value(operand, scene) is not None) == negated
         case tree.Binary(operator=operator, left=left, right=right):
             return _operated(operator, value(left, scene), value(right, scene))
+        case tree.Logical(operator=operator, operands=operands):
+            return _combined(operator, [value(operand, scene) for operand in operands])
     message = f"clauses are drawn without {type(node).__name__}"
     raise AssertionError(message)
 
 
+def _combined(operator: str, values: list[Any]) -> Any:
+    decisive = operator == "OR"
+    if decisive in values:
+        return decisive
+    return None if None in values else not decisive
+
+
 def _operated(operator: str, a: Any, b: Any) -> Any:
-    if operator in ("AND", "OR"):
-        decisive = operator == "OR"
-        if decisive in (a, b):
-            return decisive
-        return None if a is None or b is None else not decisive
     if a is None or b is None:
         return None
     return {
@@ -291,6 +300,8 @@ def _at(node: tree.Expression, scene: Scene, row: int | None) -> Any:
             return scene.labels[place] if 0 <= place < len(scene.labels) else None
         case tree.Binary(operator=operator, left=left, right=right):
             return _operated(operator, _at(left, scene, row), _at(right, scene, row))
+        case tree.Logical(operator=operator, operands=operands):
+            return _combined(operator, [_at(operand, scene, row) for operand in operands])
         case tree.Unary(operator="NOT", operand=operand):
             inner = _at(operand, scene, row)
             return None if inner is None else not inner
@@ -349,22 +360,22 @@ def _aggregated(call: tree.Call, scene: Scene) -> Any:
     if call.star:
         return len(places)
     rows = [tuple(_at(a, scene, scene.start + i) for a in call.arguments) for i in places]
-    if call.name == "ARRAY_AGG":
+    if call.function == "ARRAY_AGG":
         cells = [row[0] for row in rows]
         return (_unique(cells) if call.distinct else cells) or None
-    if call.name in ("MIN_BY", "MAX_BY"):
-        return _extreme_by(call.name, rows)
+    if call.function in ("MIN_BY", "MAX_BY"):
+        return _extreme_by(call.function, rows)
     present = [row for row in rows if row[0] is not None]
-    if call.name == "MAP_AGG":
+    if call.function == "MAP_AGG":
         return [*dict(present).items()] or None
-    if call.name in ("STRING_AGG", "LISTAGG"):
+    if call.function in ("STRING_AGG", "LISTAGG"):
         mark = str(present[0][1]) if present and len(call.arguments) == 2 else ""
         return mark.join(str(row[0]) for row in present) if present else None
-    if call.name in ("MIN", "MAX") and len(call.arguments) == 2:
-        ranked = sorted((row[0] for row in present), reverse=call.name == "MAX")
+    if call.function in ("MIN", "MAX") and len(call.arguments) == 2:
+        ranked = sorted((row[0] for row in present), reverse=call.function == "MAX")
         return ranked[: present[0][1]] if present else None
     cells = [row[0] for row in present]
-    return _folded(call.name, _unique(cells) if call.distinct else cells)
+    return _folded(call.function, _unique(cells) if call.distinct else cells)
 
 
 def _unique(cells: list[Any]) -> list[Any]:

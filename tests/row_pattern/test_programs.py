@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+from contextlib import nullcontext
 from typing import Any
 from unittest.mock import patch
 
@@ -83,3 +84,30 @@ def test_programs_change_nothing(condition: str) -> None:
         slow = cepheid.sql(text, tables={"t": table()})
     assert str(fast.to_pylist()) == str(slow.to_pylist())
     assert fast.num_rows > 0
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["program", "scalars"])
+def test_sums_that_leave_64_bits_are_refused(*, compiled: bool) -> None:
+    table = pa.table({"i": [1, 2], "v": [2**62, 2**62]})
+    text = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i ALL ROWS PER MATCH PATTERN (A B)
+        DEFINE B AS A.v + B.v > 0)"""
+    way = patch.object(find, "build_programs", side_effect=NoProgramError)
+    with nullcontext() if compiled else way, pytest.raises(cepheid.DataError, match="E614"):
+        cepheid.sql(text, tables={"t": table})
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("COALESCE(LENGTH(LAST(B.s, 1)), 7) > 6", [1]),
+        ("LENGTH(COALESCE(LAST(B.s, 1), 'far')) = 3", [1]),
+        ("UPPER(A.s) = 'A' AND LENGTH(B.s) + 1 > LENGTH(A.s)", [1, 2, 3]),
+        ("CASE WHEN LOWER(LAST(B.s, 1)) = 'b' THEN 1 ELSE 2 END = 2 OR B.i > 2", [1, 2, 3]),
+    ],
+)
+def test_functions_of_one_row_see_no_row_as_null(condition: str, expected: list[int]) -> None:
+    table = pa.table({"i": [0, 1, 2, 3], "s": ["a", "cc", "b", "d"]})
+    text = f"""SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES ARRAY_AGG(B.i) AS found
+        PATTERN (A B+) DEFINE A AS i = 0, B AS {condition})"""
+    found = cepheid.sql(text, tables={"t": table})
+    assert found["found"].to_pylist() == [expected]

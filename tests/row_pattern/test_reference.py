@@ -143,12 +143,15 @@ FILTERS = [
     "NOT CLASSIFIER() = 'B'",
 ]
 NUMBERS = frozenset({"COUNT", "SUM", "AVG", "STDDEV", "VAR"})
-QUANTIFIERS = ["", "*", "+", "?", "*?", "+?", "??", "{2}", "{,2}", "{1,3}?", "{2,}"]
+BOUNDED = ["", "?", "??", "{2}", "{,2}", "{1,3}?"]
+QUANTIFIERS = [*BOUNDED, "*", "+", "*?", "+?", "{2,}"]
 
 
-def patterns() -> st.SearchStrategy[str]:
-    leaf = st.sampled_from(["A", "B", "C", "A", "B", "()", "^", "$"])
-    quantifier = st.sampled_from(QUANTIFIERS)
+def patterns(
+    anchors: tuple[str, ...] = ("^", "$"), quantifiers: list[str] = QUANTIFIERS
+) -> st.SearchStrategy[str]:
+    leaf = st.sampled_from(["A", "B", "C", "A", "B", "()", *anchors])
+    quantifier = st.sampled_from(quantifiers)
 
     def extend(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         several = st.lists(inner, min_size=2, max_size=3)
@@ -208,13 +211,16 @@ def conditions(*pool: str, seeing: bool) -> st.SearchStrategy[str]:
 
 
 @st.composite
-def clauses(draw: st.DrawFn, drawn: st.SearchStrategy[str]) -> str:
-    pattern = draw(patterns())
+def clauses(draw: st.DrawFn, drawn: st.SearchStrategy[str], *, live: bool = False) -> str:
+    """Draw a clause; a live one is one that may read a stream."""
+    within = draw(st.sampled_from(["", "", "", "3", "2.5 seconds", "INTERVAL '3' SECOND"]))
+    within = within and f" WITHIN {within}"
+    pattern = draw(patterns((), QUANTIFIERS if within else BOUNDED) if live else patterns())
     used = [v for v in "ABC" if v in pattern.replace("PERMUTE", "")]
     rows = draw(
         st.sampled_from(
             ["ONE ROW PER MATCH", "ALL ROWS PER MATCH", "ALL ROWS PER MATCH OMIT EMPTY MATCHES"]
-            + ([] if "{-" in pattern else ["ALL ROWS PER MATCH WITH UNMATCHED ROWS"])
+            + ([] if "{-" in pattern or live else ["ALL ROWS PER MATCH WITH UNMATCHED ROWS"])
         )
     )
     skips = ["PAST LAST ROW", "TO NEXT ROW"] + [
@@ -226,9 +232,9 @@ def clauses(draw: st.DrawFn, drawn: st.SearchStrategy[str]) -> str:
     define = {
         v: draw(drawn).replace("{v}", v) for v in used if draw(st.sampled_from([True, True, False]))
     }
-    measured = st.sampled_from(MEASURES) | filtered() | filtered().map(lambda m: f"FINAL {m}")
+    simple = [m for m in MEASURES if not live or "MATCH_NUMBER" not in m]
+    measured = st.sampled_from(simple) | filtered() | filtered().map(lambda m: f"FINAL {m}")
     measures = draw(st.lists(measured, min_size=1, max_size=4))
-    within = draw(st.sampled_from(["", "", "", " WITHIN 3"]))
     partition = draw(st.sampled_from(["", "PARTITION BY g "]))
     text = (
         f"MATCH_RECOGNIZE ({partition}ORDER BY t MEASURES "

@@ -14,7 +14,7 @@ from tests.engine.comparison import NUMBER, numbered, supported
 from tests.runtime.cases import listed_cases, listing_cases, plain
 
 from cepheid.api import query
-from cepheid.expressions.columns import Columns, read_times
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.jobs.kind import needs_of
 from cepheid.jobs.owned import Owned
 from cepheid.jobs.task_jobs import task_job

@@ -17,8 +17,8 @@ from tests.runtime.cases import same
 from tests.runtime.test_stream_state import FOREVER, disorder, expected_of, parts, shuffled
 
 from cepheid.api import query
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, UnsupportedError
-from cepheid.expressions.columns import Columns, read_times
 from cepheid.jobs.bucket import read_bucket
 from cepheid.jobs.microbatch import turn
 from cepheid.jobs.ordering import ordered

@@ -82,7 +82,6 @@ def runs(i: Inputs) -> dict[str, Callable[[], Any]]:
         }
     asked: tuple[dict[str, Any], ...] = (
         {"strategy": "index"},
-        {"explain": True},
         {"analyze": True},
     )
     for one in asked:

@@ -17,8 +17,8 @@ from tests.engine.test_linear import SCHEMA, linear_queries
 from tests.runtime.cases import Case, golden_cases, listed_cases, same
 
 from cepheid.api import CompiledQuery, query
+from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.errors import BindError, DataError, QuerySyntaxError, UnsupportedError
-from cepheid.expressions.columns import Columns, KeyTable, read_times
 from cepheid.jobs import steps
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.microbatch import live_job, turn

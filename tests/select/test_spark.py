@@ -85,7 +85,7 @@ def test_joins_are_as_defined(
     "text",
     [
         "SELECT *, x * 2 AS twice FROM s WHERE x + g < 3 OR k LIKE 'p%'",
-        "SELECT x / g AS a, x % 2 AS b, ABS(-x) AS c, ROUND(y) AS d, FLOOR(y) AS e, "
+        "SELECT x / g AS a, x % 2 AS b, ABS(-x) AS c, ROUND(y) AS d, FLOOR(x / 2) AS e, "
         "COALESCE(g, x) AS f, NULLIF(x, 2) AS g, LENGTH(k) AS h, k IN ('p') AS i, "
         "GREATEST(x, g) AS j, CONCAT(k, 'z') AS k, NOT (x = 2) AS l, -y AS m FROM s",
         "SELECT k AS key, SUM(x), MIN(y), MAX(y), AVG(x) FROM s GROUP BY k WINDOW 5 us SLIDE 2 us",

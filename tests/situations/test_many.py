@@ -125,3 +125,14 @@ def test_joins_without_a_constraint_come_last() -> None:
     orders = order_joins(18, many, [100.0] * 18, [0.01] * 17)
     assert orders[0] == tuple(range(1, 18))
     assert all(sorted(order) == [n for n in range(18) if n != i] for i, order in enumerate(orders))
+
+
+def test_a_step_that_would_hold_too_much_is_cut() -> None:
+    table = random_table(400, (0.5, 0.5, 0.5), seed=4)
+    text = "DEFINE A AS a, B AS b PATTERN A before B WITHIN 60 s RETURN COUNT(A) AS n"
+    query = cepheid.query(text)
+    expected = query.run(table)
+    with cepheid.limits(state=1 << 13):
+        assert query.run(table).equals(expected)
+    with cepheid.limits(state=1 << 6), pytest.raises(cepheid.DataError, match="E519"):
+        query.run(table)

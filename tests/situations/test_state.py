@@ -13,8 +13,8 @@ from tests.situations.cases import SECOND_US, Case, cases
 from tests.situations.test_situations import SCHEMA, table_of
 
 import cepheid
+from cepheid.arrays.columns import KeyTable
 from cepheid.errors import DataError
-from cepheid.expressions.columns import KeyTable
 from cepheid.framing import frame, unframe
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.work import Work

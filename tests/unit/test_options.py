@@ -78,6 +78,7 @@ def made(text: str = COUNT) -> list[Case]:
         cases += [("sql", option, {"text": CLAUSE, option: v}) for v in (0, -1, True, "5", 2**60)]
     cases += [("sql", "text", {"text": value}) for value in NOT_TEXTS]
     cases += [("sql", "spark", {"spark": 5, "text": CLAUSE})]
+    cases += [("sql", "watermark", {"text": CLAUSE, "watermark": v}) for v in ("1 second", 5)]
     cases += [("sql", "tables", {"text": CLAUSE, "tables": v}) for v in (5, [EVENTS], {"t": 5})]
     return cases
 

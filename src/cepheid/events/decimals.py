@@ -7,8 +7,6 @@ refused (docs/semantics.md §4.10).
 
 from __future__ import annotations
 
-import operator as py
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -18,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.comparisons import COMPARE, MIRRORED
 from cepheid.events.constants import decimal_of
 from cepheid.events.schema import ValueKind
 
@@ -30,9 +29,6 @@ EXACT_MAX = 2.0**53
 """Up to this value doubles are denser than integers."""
 _WHOLE_DIGITS = 18
 
-_ORDER: dict[str, Callable[[Any, Any], Any]] = {
-    "=": py.eq, "<>": py.ne, "<": py.lt, "<=": py.le, ">": py.gt, ">=": py.ge,
-}  # fmt: skip
 _NAMES = {
     "=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
     ">=": "greater_equal",
@@ -73,11 +69,14 @@ class Decimals:
         return Decimals(self.array.take(rows), self.name, rounded)
 
     @property
-    def numbers(self) -> NDArray[np.float64]:
-        """Convert to doubles for arithmetic, or raise if this would round."""
-        if self.rounded is None:
+    def numbers(self) -> NDArray[Any]:
+        """Convert to numbers for arithmetic, or raise if this would round."""
+        if self.rounded is not None:
+            return self.rounded
+        found, _ = read_decimals(self.array, self.name)
+        if isinstance(found, Decimals):
             self.refuse()
-        return self.rounded
+        return found
 
     def refuse(self) -> NoReturn:
         """Raise an error: these decimals support only comparison."""
@@ -150,8 +149,7 @@ def compare_decimals(
     A double stands for a decimal (``constants.decimal_of``): 0.1 is 0.1.
     """
     if isinstance(left, np.ndarray):
-        mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(operator, operator)
-        return compare_decimals(mirrored, right, left)
+        return compare_decimals(MIRRORED[operator], right, left)
     if isinstance(right, np.ndarray) and right.dtype == np.float64:
         return _compare_doubles(operator, left, right)
     other = right if isinstance(right, Decimals) else _as_decimals(right)
@@ -193,7 +191,7 @@ def _compare_doubles(operator: str, left: Decimals, doubles: NDArray[Any]) -> ND
         cell = left.array[row if len(left) > 1 else 0].as_py()
         digits = decimal_of(float(other[row]))
         sign[row] = (cell > digits) - (cell < digits)
-    mask: NDArray[np.bool_] = _ORDER[operator](sign, 0)
+    mask: NDArray[np.bool_] = COMPARE[operator](sign, 0)
     return mask
 
 

@@ -1,1 +1,1 @@
-"""Expressions: one meaning, several ways to evaluate them."""
+"""Expressions: one tree, one table of functions, and what they mean."""

@@ -8,7 +8,6 @@ give NULL, and text that is compared with a time is one in UTC, whatever the set
 from __future__ import annotations
 
 import datetime as dt
-import math
 import re
 from collections.abc import Callable
 from functools import reduce
@@ -17,13 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import functions as sf
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.comparisons import COMPARE, MIRRORED
 from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
 from cepheid.expressions import spark_numbers as numbers
-from cepheid.expressions.spark_numbers import COMPARE
+from cepheid.expressions import tree
+from cepheid.expressions.format import as_written
+from cepheid.expressions.functions import FUNCTIONS
 from cepheid.expressions.value_types import Typing
-from cepheid.language import tree
-from cepheid.language.findings import Findings
-from cepheid.language.formatter import as_written
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -55,7 +54,7 @@ class Expressions:
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
-        self._typing = Typing(self._kind_of, Findings())
+        self._typing = Typing(self._kind_of)
 
     def _kind_of(self, node: Any) -> ValueKind:
         return self._lookup(node).kind
@@ -171,7 +170,7 @@ class Expressions:
     ) -> Column:
         """Compare numbers by value: neither side is rounded."""
         if isinstance(left, tree.Literal) and not isinstance(right, tree.Literal):
-            return self._compared_numbers(numbers.MIRRORED[operator], right, left)
+            return self._compared_numbers(MIRRORED[operator], right, left)
         kinds = [self._decimal_type(side) for side in (left, right)]
         whole = [self.is_whole(side) for side in (left, right)]
         if isinstance(right, tree.Literal) and (kinds[0] is not None or whole[0]):
@@ -191,7 +190,7 @@ class Expressions:
         if whole[0] and not whole[1]:
             return numbers.compare_mixed(operator, a, b)
         if whole[1] and not whole[0]:
-            return numbers.compare_mixed(numbers.MIRRORED[operator], b, a)
+            return numbers.compare_mixed(MIRRORED[operator], b, a)
         return COMPARE[operator](a, b)  # type: ignore[no-any-return]  # an operator
 
     def _decimal_type(self, expression: tree.Expression) -> numbers.DecimalType | None:
@@ -221,10 +220,7 @@ class Expressions:
         """
         if isinstance(expression, tree.Literal) and isinstance(expression.value, str):
             return instant_of(sf.lit(_micros(expression.value)))
-        column = self.column(expression)
-        if not isinstance(expression, tree.Attribute):
-            return column
-        type_name = self._lookup(expression).type_name
+        column, type_name = self.column(expression), self._type_of(expression)
         if type_name == "timestamp":
             return instant_of(sf.unix_micros(column))
         return column.cast("timestamp_ntz") if type_name == "date" else column
@@ -232,25 +228,30 @@ class Expressions:
     def _call(
         self, call: tree.Expression, function: str, arguments: tuple[tree.Expression, ...]
     ) -> Column:
-        columns = [self.column(argument) for argument in arguments]
-        if len({self._type_of(argument) for argument in arguments}) > 1 and all(
-            map(self._is_time, arguments)
+        values = arguments[FUNCTIONS[function].conditional :]
+        columns = [self.column(argument) for argument in values]
+        if len({self._type_of(argument) for argument in values}) > 1 and all(
+            map(self._is_time, values)
         ):
             # Spark would make one of the other in the zone of the session.
-            columns = [self._instant(argument) for argument in arguments]
+            columns = [self._instant(argument) for argument in values]
         whole = self.is_whole(arguments[0])
         match function:
             case "MOD":
                 return sf.try_mod(*columns)
+            case "IF":
+                chosen = sf.when(self._truth(arguments[0]), columns[0])
+                return chosen.otherwise(columns[1]) if len(columns) > 1 else chosen
+            case "STARTS_WITH":
+                return sf.startswith(*columns)
+            case "YEAR" | "MONTH" | "DAY" | "HOUR" | "MINUTE" | "SECOND":
+                return sf.call_function(function, self._instant(arguments[0])).cast("long")
             case "ABS" if whole:
                 return numbers.absolute(columns[0], as_written(call))
             case "ROUND":
                 return self._rounded(call, columns[0], arguments)
             case "POWER":
-                base, exponent = (column.cast("double") for column in columns)
-                # The sign of zero means nothing.
-                pole = (base == 0) & (exponent < 0)
-                return sf.when(pole, sf.lit(math.inf)).otherwise(sf.power(base, exponent))
+                return sf.power(*(column.cast("double") for column in columns))
             case "NULLIF":
                 same = self._compared("=", arguments[0], arguments[1])
                 return sf.when(same, sf.lit(None)).otherwise(columns[0])
@@ -259,15 +260,21 @@ class Expressions:
             case "FLOOR" | "CEIL" if whole:
                 return columns[0]
             case "FLOOR" | "CEIL":
-                # NaN and the infinities are no whole numbers, and large numbers are whole.
-                found = sf.call_function(function.lower(), columns[0]).cast("double")
-                return sf.when(sf.abs(columns[0]) < sf.lit(2.0**53), found).otherwise(columns[0])
+                found = sf.call_function(function.lower(), columns[0])
+                inside = (columns[0] >= sf.lit(-(2.0**63))) & (columns[0] < sf.lit(2.0**63))
+                none = numbers.left_range(as_written(call))
+                return sf.when(inside, found).when(columns[0].isNotNull(), none)
         found = sf.call_function(function.lower(), *columns)
         return found.cast("long") if function == "LENGTH" else found
 
     def _type_of(self, expression: tree.Expression) -> str:
+        """Return the type of a time in Spark's words."""
         if isinstance(expression, tree.Attribute):
             return self._lookup(expression).type_name
+        if isinstance(expression, tree.Call):
+            values = expression.arguments[FUNCTIONS[expression.function].conditional :]
+            types = {self._type_of(value) for value in values}
+            return types.pop() if len(types) == 1 else "timestamp_ntz"
         return "timestamp_ntz"
 
     def _rounded(

@@ -6,16 +6,16 @@ Spark raises from within an expression (docs/semantics.md §4.6, §4.10).
 
 from __future__ import annotations
 
-import operator as py
 import re
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as sf
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.comparisons import COMPARE
 from cepheid.events.constants import decimal_of
 
 if TYPE_CHECKING:
@@ -30,12 +30,6 @@ DIGITS_MAX = 38
 """Digits of Spark's decimals."""
 _LONG_DIGITS = 19
 
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "=": py.eq, "<>": py.ne, "<": py.lt, "<=": py.le, ">": py.gt, ">=": py.ge,
-}  # fmt: skip
-"""Comparisons of columns; Spark overloads the operators."""
-
-MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _TRY: dict[str, Callable[[Column, Column], Column]] = {
     "+": sf.try_add,
     "-": sf.try_subtract,

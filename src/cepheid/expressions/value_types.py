@@ -7,16 +7,32 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Protocol
 
-from cepheid.errors import suggest_names
+from cepheid.errors import Span, suggest_names
 from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
-from cepheid.language import tree
-from cepheid.language.findings import Findings
-from cepheid.language.formatter import format_expression
+from cepheid.expressions import tree
+from cepheid.expressions.format import format_expression
+from cepheid.expressions.functions import LANGUAGE_FUNCTIONS, Function
 
 KindOf = Callable[[tree.Attribute | tree.Aggregate | tree.Word], ValueKind]
 """Looks up the kind of a name."""
+
+
+class Report(Protocol):
+    """Takes what does not fit."""
+
+    def add(self, code: str, message: str, span: Span, *helps: str) -> None:
+        """Add a finding."""
+
+
+class _Nobody:
+    def add(self, code: str, message: str, span: Span, *helps: str) -> None:
+        pass
+
+
+NOBODY: Report = _Nobody()
+"""Takes findings and forgets them, for expressions that were checked before."""
 
 _B, _I, _D, _T = ValueKind.BOOLEAN, ValueKind.INTEGER, ValueKind.DOUBLE, ValueKind.TEXT
 _UNKNOWN = ValueKind.UNKNOWN
@@ -26,54 +42,10 @@ _WHOLE = frozenset({_I, _UNKNOWN})
 _NOT_COMPUTED = frozenset({_T, _B, ValueKind.OTHER})
 
 
-class Function(NamedTuple):
-    """A scalar function: its arguments and its result.
-
-    ``takes`` are the kinds of all arguments; None: any kinds of one family. ``whole`` is the number
-    of the first argument from which on whole numbers are needed. ``gives`` is the kind of the
-    result; None: the widest kind of the arguments.
-    """
-
-    least: int
-    most: int | None
-    takes: frozenset[ValueKind] | None
-    gives: ValueKind | None
-    usage: str
-    whole: int | None = None
-
-
-FUNCTIONS = {
-    "ABS": Function(1, 1, _NUMBER, None, "ABS(number)"),
-    "ROUND": Function(1, 2, _NUMBER, None, "ROUND(number, digits)", 1),
-    # Of a double they give a double: NaN and the infinities are no whole numbers.
-    "FLOOR": Function(1, 1, _NUMBER, None, "FLOOR(number)"),
-    "CEIL": Function(1, 1, _NUMBER, None, "CEIL(number)"),
-    "SQRT": Function(1, 1, _NUMBER, _D, "SQRT(number)"),
-    "POWER": Function(2, 2, _NUMBER, _D, "POWER(base, exponent)"),
-    "EXP": Function(1, 1, _NUMBER, _D, "EXP(number)"),
-    "LN": Function(1, 1, _NUMBER, _D, "LN(number)"),
-    "LOG2": Function(1, 1, _NUMBER, _D, "LOG2(number)"),
-    "LOG10": Function(1, 1, _NUMBER, _D, "LOG10(number)"),
-    "SIGN": Function(1, 1, _NUMBER, _D, "SIGN(number)"),
-    "MOD": Function(2, 2, _NUMBER, None, "MOD(number, divisor)"),
-    "GREATEST": Function(2, None, None, None, "GREATEST(a, b, ...)"),
-    "LEAST": Function(2, None, None, None, "LEAST(a, b, ...)"),
-    "COALESCE": Function(1, None, None, None, "COALESCE(a, b, ...)"),
-    "NULLIF": Function(2, 2, None, None, "NULLIF(a, b)"),
-    "LOWER": Function(1, 1, _TEXT, _T, "LOWER(text)"),
-    "UPPER": Function(1, 1, _TEXT, _T, "UPPER(text)"),
-    "TRIM": Function(1, 1, _TEXT, _T, "TRIM(text)"),
-    "LENGTH": Function(1, 1, _TEXT, _I, "LENGTH(text)"),
-    "CONCAT": Function(1, None, _TEXT, _T, "CONCAT(text, ...)"),
-    "SUBSTRING": Function(2, 3, _TEXT, _T, "SUBSTRING(text, from, length)", 1),
-}
-"""The scalar functions, by their upper-case names; they mean what they mean in Spark SQL."""
-
-
 class Typing:
     """Infers kinds and reports what does not fit."""
 
-    def __init__(self, kind_of: KindOf, findings: Findings) -> None:
+    def __init__(self, kind_of: KindOf, findings: Report = NOBODY) -> None:
         self._kind_of = kind_of
         self._findings = findings
         # Each node once, by identity: nested calls would take 2^depth otherwise. The node is kept,
@@ -82,7 +54,7 @@ class Typing:
 
     def quiet(self) -> Typing:
         """Return a typing of the same names that reports nothing, for rewritten expressions."""
-        return Typing(self._kind_of, Findings())
+        return Typing(self._kind_of)
 
     def check_condition(self, expression: tree.Expression, clause: str) -> None:
         """Report an expression that is neither true nor false."""
@@ -140,6 +112,8 @@ class Typing:
                 self._needs(operand, _TEXT, "text before LIKE")
                 self._needs(pattern, _TEXT, "text after LIKE")
                 return _B
+        message = f"{type(expression).__name__} is no expression of the language"
+        raise AssertionError(message)
 
     def _check_items(
         self, operand: tree.Expression, items: tuple[tree.Expression, ...], whole: tree.InList
@@ -219,9 +193,9 @@ class Typing:
 
     def _call(self, call: tree.Call) -> ValueKind:
         kinds = [self.infer(argument) for argument in call.arguments]
-        function = FUNCTIONS.get(call.function)
+        function = LANGUAGE_FUNCTIONS.get(call.function)
         if function is None:
-            helps = suggest_names(call.function, FUNCTIONS, owner="Cepheid")
+            helps = suggest_names(call.function, LANGUAGE_FUNCTIONS, owner="Cepheid")
             self._findings.add("E203", f"there is no function `{call.function}`", call.span, helps)
             return _UNKNOWN
         most = len(kinds) if function.most is None else function.most
@@ -231,24 +205,26 @@ class Typing:
             self._findings.add("E205", message, call.span, f"its form is `{function.usage}`")
             return function.gives or _UNKNOWN
         self._check_arguments(call, function)
-        if function.takes is None and not self._is_one_family(call):
+        if function.takes is None and not self._is_one_family(call, function):
             return _UNKNOWN
         if function.gives is not None:
             return function.gives
-        given = [argument for argument in call.arguments if not _is_null(argument)]
+        given = [a for a in call.arguments[function.conditional :] if not _is_null(a)]
         return widest_kind([self.infer(argument) for argument in given])
 
     def _check_arguments(self, call: tree.Call, function: Function) -> None:
         what = f"what `{function.usage}` takes"
         for idx, argument in enumerate(call.arguments):
             if function.whole is not None and idx >= function.whole:
-                if not _is_rounded(argument):
-                    self._needs(argument, _WHOLE, what)
+                self._needs(argument, _WHOLE, what)
+            elif function.conditional and idx == 0:
+                self._all_boolean((argument,))
             elif function.takes is not None:
                 self._needs(argument, function.takes, what)
 
-    def _is_one_family(self, call: tree.Call) -> bool:
-        known = [a for a in call.arguments if self.infer(a) is not _UNKNOWN]
+    def _is_one_family(self, call: tree.Call, function: Function) -> bool:
+        values = call.arguments[function.conditional :]
+        known = [a for a in values if self.infer(a) is not _UNKNOWN]
         families = {family_of(self.infer(argument)): argument for argument in reversed(known)}
         if len(families) > 1:
             first, second, *_ = reversed(families.values())
@@ -281,11 +257,6 @@ def _is_text(literal: tree.Literal) -> bool:
 
 def _is_null(expression: tree.Expression) -> bool:
     return isinstance(expression, tree.Literal) and expression.value is None
-
-
-def _is_rounded(expression: tree.Expression) -> bool:
-    """Return whether an expression is FLOOR or CEIL: a whole number wherever there is one."""
-    return isinstance(expression, tree.Call) and expression.function in ("FLOOR", "CEIL")
 
 
 def family_of(kind: ValueKind) -> str:

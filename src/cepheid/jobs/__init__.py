@@ -1,1 +1,1 @@
-"""What all kinds of query have in common."""
+"""Job interfaces and helpers that all kinds of query share."""

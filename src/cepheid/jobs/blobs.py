@@ -1,12 +1,12 @@
-"""What travels between Spark tasks: a bucket, a place in time, and bytes.
+"""Rows of a Spark shuffle: each holds a bucket, a time, and a payload of bytes.
 
-Rows of Spark would be taken apart and put together again event by event. A blob holds thousands of
-events, or the summaries of a stretch, as one value:
+Plain Spark rows would be converted event by event. A blob holds thousands of events, or the
+summaries of a stretch of events, as one value:
 
-    bucket     the task that gets it
-    begin      the first time in it
-    seq        orders blobs of equal beginning, and events of equal time, by their arrival
-    kind       what the payload is
+    bucket     the task that receives the blob
+    begin      the earliest time in the payload
+    seq        orders blobs of equal begin, and events of equal time, by their arrival
+    kind       the format of the payload
     payload    Arrow, or msgpack of arrays
 """
 
@@ -33,7 +33,7 @@ _FIELDS: dict[str, pa.DataType] = {
 }
 BLOB_SCHEMA = pa.schema(_FIELDS)
 BLOB_DDL = "bucket int, begin long, seq long, kind int, payload binary"
-"""The same for Spark."""
+"""The same schema for Spark."""
 
 
 class Blob(NamedTuple):
@@ -47,7 +47,7 @@ class Blob(NamedTuple):
 
 
 def blobs_to_batch(blobs: list[Blob]) -> pa.RecordBatch:
-    """Return blobs as a batch."""
+    """Convert blobs to one record batch."""
     columns = [
         pa.array([blob[n] for blob in blobs], field.type) for n, field in enumerate(BLOB_SCHEMA)
     ]
@@ -55,7 +55,7 @@ def blobs_to_batch(blobs: list[Blob]) -> pa.RecordBatch:
 
 
 def blobs_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Blob]:
-    """Yield the blobs of batches, one after the other."""
+    """Iterate over the blobs of record batches."""
     for batch in batches:
         columns: list[Any] = batch.columns
         for row in range(len(batch)):
@@ -63,12 +63,12 @@ def blobs_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Blob]:
 
 
 def split(table: pa.Table, bucket: NDArray[np.int64], count: int) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the rows of every bucket that has any, in their order."""
+    """Split a table by bucket; skip empty buckets and keep the order of rows."""
     if count == 1 or not len(table):
         if len(table):
             yield 0, table
         return
-    # Sorting small numbers takes a pass over them, not a comparison sort.
+    # A stable sort of small integers is a radix sort, which takes one pass, not a comparison sort.
     small = bucket.astype(np.uint16) if count < 1 << 16 else bucket
     order = np.argsort(small, kind="stable")
     together = table.take(order)

@@ -1,7 +1,7 @@
-"""A bucket of a live stream between two micro-batches, and what one of them brings and gives.
+"""The state of one bucket of a live stream, and the input and output of one micro-batch.
 
-Trends, situations and rules keep different things; around them are the same watermark, the same
-events that wait for it, and the same checks of a state that is read again.
+Trends, situations and rules keep different engine states. They share the watermark, the buffer of
+events that wait for it, and the checks of a state that is read back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.expressions.columns import Columns, read_times
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.state_format import Format, misfit, read_state, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
@@ -27,7 +27,7 @@ BUCKET_VERSION = 4
 
 
 class _Saved(msgspec.Struct, array_like=True):
-    """The state of a bucket, as it lies in the state store."""
+    """The state of a bucket as it is stored in the state store."""
 
     kind: str
     buckets: int
@@ -38,7 +38,7 @@ class _Saved(msgspec.Struct, array_like=True):
 
 
 class Bucket(NamedTuple):
-    """What a bucket knew after the micro-batches before; no engine before the first one."""
+    """The state of a bucket before a micro-batch; the engine is empty before the first one."""
 
     until: int | None
     engine: bytes | None
@@ -46,24 +46,24 @@ class Bucket(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """The events of a micro-batch, and those that waited."""
+    """The events of a micro-batch together with the buffered ones, split at the watermark."""
 
     events: int
     on_time: pa.Table
     until: int | None
     ready: pa.Table
-    """In the order of time, before the watermark."""
+    """In time order, before the watermark."""
     waiting: pa.Table
     lag: int
 
     @property
     def late(self) -> int:
-        """Return how many events came too late."""
+        """Count the late events."""
         return self.events - len(self.on_time)
 
 
 class Outcome(NamedTuple):
-    """What a turn gives: rows that are certain, and counts for the progress of the query."""
+    """The output of a micro-batch: final rows, and counts for the progress of the query."""
 
     results: pa.Table
     events: int
@@ -75,7 +75,7 @@ class Outcome(NamedTuple):
 
 
 def read_bucket(work: Work, data: bytes | None, kind: str, *, same_columns: bool = True) -> Bucket:
-    """Return what a bucket keeps.
+    """Read the state of a bucket.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def read_bucket(work: Work, data: bytes | None, kind: str, *, same_columns: bool
 
 
 def write_bucket(work: Work, kind: str, arrived: Arrived, engine: bytes) -> bytes:
-    """Return the state of a bucket as bytes."""
+    """Serialize the state of a bucket."""
     buffer = pack_table(arrived.waiting) if len(arrived.waiting) else b""
     saved = _Saved(kind, work.buckets, work.events, arrived.until, engine, buffer)
     return write_state(Format(BUCKET, BUCKET_VERSION, kind), saved)
@@ -102,7 +102,7 @@ def write_bucket(work: Work, kind: str, arrived: Arrived, engine: bytes) -> byte
 def take_in(
     work: Work, plan: Plan, bucket: Bucket, tables: list[pa.Table], latest: int | None
 ) -> Arrived:
-    """Return what arrived and waited, up to the watermark that follows from the latest time."""
+    """Advance the watermark to the latest time, and split new and buffered events at it."""
     fresh = pa.concat_tables(tables) if tables else work.schema.empty_table()
     on_time = fresh
     if bucket.until is not None and len(fresh):
@@ -118,12 +118,12 @@ def take_in(
 
 
 def is_late(work: Work, events: pa.Table, until: int) -> NDArray[np.bool_]:
-    """Return which events are before the watermark, so that their windows may be closed."""
+    """Mark the events before the watermark, whose windows may be closed."""
     return np.asarray(read_times(Columns(events), work.time) < until)
 
 
 def _difference(work: Work, saved: _Saved, kind: str, *, same_columns: bool) -> str:
-    """Return why a state cannot go on with this work, or nothing if it can."""
+    """Explain why a state cannot be continued with this work; empty if it can."""
     if saved.kind != kind:
         return f"it holds the state of {saved.kind}, not of {kind}"
     if saved.buckets != work.buckets:

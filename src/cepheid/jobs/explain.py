@@ -1,4 +1,4 @@
-"""Plan in, text or Mermaid out: a frame around the sections that every kind of plan gives."""
+"""Format a plan as text or Mermaid: a frame around the sections that each kind of plan supplies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cepheid.plans.plan import Plan
 
 
 def explain_plan(plan: Plan, *, spark: bool = False) -> str:
-    """Return the plan as a tree of lines, with ``spark`` also how it runs there."""
+    """Format the plan as a tree of lines; ``spark`` adds how Spark runs it."""
     title, sections = kind_of(plan).describe(plan, spark=spark)
     lines = [f"plan  {title}"]
     for idx, (name, texts) in enumerate(sections):
@@ -21,5 +21,5 @@ def explain_plan(plan: Plan, *, spark: bool = False) -> str:
 
 
 def explain_mermaid(plan: Plan) -> str:
-    """Return a plan as a Mermaid flowchart."""
+    """Format a plan as a Mermaid flowchart."""
     return kind_of(plan).mermaid(plan)

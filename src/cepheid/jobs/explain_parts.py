@@ -1,4 +1,4 @@
-"""What the texts of all plans have in common: partitions and the columns that are read."""
+"""Parts of the explain text that all plans share: partitions and columns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ Section = tuple[str, list[str]]
 
 
 def describe_partition(plan: Plan) -> list[str]:
-    """Return how the stream is cut by value, and why."""
+    """Describe how the stream is partitioned, and why."""
     names = ", ".join(plan.partition.attributes)
     return [names or "the whole stream", f"because of {plan.partition.reason}"]
 
 
 def describe_columns(plan: Plan) -> list[str]:
-    """Return the columns that are read."""
+    """List the columns that are read."""
     return ["all columns"] if plan.columns is None else [", ".join(plan.columns)]

@@ -1,4 +1,4 @@
-"""What a query needs in, how Spark runs it in words out."""
+"""Describe in words how Spark runs a query."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cepheid.plans.needs import Needs, Strategy
 
 
 def describe_strategies(needs: Needs) -> list[str]:
-    """Return how Spark cuts files, DataFrames and streams, and why."""
+    """Describe how Spark partitions files, DataFrames and streams, and why."""
     files, frames = needs.files, needs.frames
     lines = [f"files in order: {files.strategy.value}", f"  because {files.reason}"]
     lines += [f"DataFrames: {frames.strategy.value}", f"  because {frames.reason}"]

@@ -1,8 +1,8 @@
-"""A kind of query, as runtimes see it: they ask it for jobs, and never which kind it is.
+"""The interface of a kind of query: runtimes ask it for jobs, and never check which kind it is.
 
-A kind has a type of plan of its own, and a subclass of ``Kind`` that says how such a plan runs. Of
-one that is a ``SteppedKind``, the step function is enough to run everywhere. Methods import what
-they need, because reading and explaining a query needs neither Arrow nor numba.
+Each kind has its own type of plan, and a subclass of ``Kind`` that knows how to run such a plan. A
+``SteppedKind`` needs only a step function to run everywhere. Methods import their dependencies
+lazily, because parsing and explaining a query needs neither Arrow nor numba.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ PlanType = TypeVar("PlanType", bound=Plan)
 
 
 class Described(NamedTuple):
-    """A plan in words: what its rows are, and a title with lines for each of its parts."""
+    """A plan in words: what a result row is, and one titled section for each part of the plan."""
 
     title: str
     sections: list[Section]
 
 
 class Kind(ABC):
-    """A kind of query. It has no state, and travels to tasks with their work."""
+    """A kind of query. It is stateless, and is sent to tasks with their work."""
 
     plans: ClassVar[type[Plan]]
     """The type of its plans."""
@@ -45,12 +45,12 @@ class Kind(ABC):
     """The type of its parsed queries, if the language has any."""
 
     def compile(self, query: Any, text: str, source: Any) -> Plan:
-        """Plan a parsed query; all its mistakes are reported at once (E2xx, E3xx, E4xx)."""
+        """Plan a parsed query; report all its mistakes at once (E2xx, E3xx, E4xx)."""
         raise AssertionError(query, text, source)
 
     @abstractmethod
     def describe(self, plan: Any, *, spark: bool) -> Described:
-        """Describe a plan in words, with ``spark`` also how it runs there."""
+        """Describe a plan in words; ``spark`` adds how Spark runs it."""
 
     @abstractmethod
     def mermaid(self, plan: Any) -> str:
@@ -58,29 +58,29 @@ class Kind(ABC):
 
     @abstractmethod
     def local_job(self, plan: Any) -> LocalJob:
-        """Make the job of a query over events that are all there."""
+        """Create the job of a query over bounded input."""
 
     @abstractmethod
     def live_job(self, work: Work) -> LiveJob[Any]:
-        """Make what a bucket of a live stream does for a query."""
+        """Create the job that a bucket of a live stream runs for a query."""
 
     def with_evaluator(self, plan: Any, evaluator: str) -> Plan:
-        """Plan a query for another evaluator (E591 if the kind has one, ValueError if unfit)."""
+        """Replan a query for another evaluator (E591 if it has only one, ValueError if unfit)."""
         del evaluator
         unused("evaluator", f"{plan.what} has one evaluator")
 
     def why_not_on_device(self, plan: Any) -> str:
-        """Tell why a query cannot run on a GPU in this process, or nothing if it can."""
+        """Explain why a query cannot run on a GPU in this process; empty if it can."""
         del plan
         return "only aggregates of matches run on a GPU"
 
     def keeps(self, plan: Any) -> Callable[[Any], Any] | None:
-        """Give a function that marks the events of consequence in columns; None if all are."""
+        """Build a function that marks the relevant events of columns; None if all are relevant."""
         del plan
         return None
 
     def replay(self, plan: Any, snapshot: Any, method: str) -> Any:
-        """Find out which part of a store a query must read."""
+        """Plan which part of a store a query must read."""
         from cepheid.store.replay_plan import full_replay
 
         del plan, method
@@ -92,26 +92,26 @@ class Kind(ABC):
 
 
 class TaskKind(Kind):
-    """A kind whose jobs run inside tasks of Spark, which cuts their work as they need it.
+    """A kind whose jobs run inside Spark tasks, which Spark partitions as the jobs require.
 
-    Spark runs the others with operators of its own.
+    Other kinds run as Spark's own operators.
     """
 
     @abstractmethod
     def needs(self, plan: Any) -> Needs:
-        """Tell what a query asks of a runtime that cuts its work."""
+        """Describe the requirements of a query for a runtime that splits it into tasks."""
 
     @abstractmethod
     def task_job(self, work: Work) -> TaskJob:
-        """Make what tasks of Spark do for a query."""
+        """Create the job that Spark tasks run for a query."""
 
     def describe(self, plan: Any, *, spark: bool) -> Described:
-        """Describe a plan in words, with ``spark`` also how it runs there."""
+        """Describe a plan in words; ``spark`` adds how Spark runs it."""
         columns = [("columns", describe_columns(plan))]
         return Described(plan.what, columns + self.on_spark(plan, spark=spark))
 
     def on_spark(self, plan: Any, *, spark: bool) -> list[Section]:
-        """Describe how Spark cuts a query, if that is asked for."""
+        """Describe how Spark splits a query into tasks, if asked for."""
         return [("on Spark", describe_strategies(self.needs(plan)))] if spark else []
 
     def mermaid(self, plan: Any) -> str:
@@ -119,7 +119,7 @@ class TaskKind(Kind):
         return f'flowchart LR\n    events --> query["{plan.what}"] --> rows'
 
     def check(self, plan: Any) -> None:
-        """Refuse a plan that cannot be run, before any task starts (E404)."""
+        """Refuse a plan that cannot run, before any task starts (E404)."""
         self.needs(plan)
 
     def check_live(self, plan: Any) -> None:
@@ -127,7 +127,7 @@ class TaskKind(Kind):
         self.check(plan)
 
     def fits(self, plan: Any, columns: Mapping[str, Any]) -> Any:
-        """Give a condition of Spark that every event of consequence meets; None if all do."""
+        """Build a Spark condition that holds for every relevant event; None if all are relevant."""
         del plan, columns
 
 
@@ -135,7 +135,7 @@ _KINDS: dict[type[Plan], Kind] = {}
 
 
 def register(kind: Kind) -> None:
-    """Make a kind known, so that its plans can be run."""
+    """Register a kind, so that its plans can run."""
     _KINDS[kind.plans] = kind
 
 
@@ -159,12 +159,12 @@ def kind_of(plan: Plan) -> Kind:
 
 
 def task_kind(plan: Plan) -> TaskKind:
-    """Look up a kind whose jobs run in tasks; whoever calls this has asked before."""
+    """Look up a kind whose jobs run in tasks; the caller has checked that it is one."""
     kind = kind_of(plan)
     assert isinstance(kind, TaskKind), "Spark runs it with operators of its own"
     return kind
 
 
 def needs_of(plan: Plan) -> Needs:
-    """Tell what a query asks of a runtime that cuts its work."""
+    """Describe the requirements of a query for a runtime that splits it into tasks."""
     return task_kind(plan).needs(plan)

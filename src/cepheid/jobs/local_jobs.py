@@ -1,4 +1,4 @@
-"""Queries over events that are all there: batches in the order of time in, one table out."""
+"""Queries over bounded input: batches in time order in, one table out."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ SITUATION_ROWS = 1 << 20
 
 
 class LocalJob(Protocol):
-    """A query over events that are all there."""
+    """A query over bounded input."""
 
     @property
     def batch_rows(self) -> int:
-        """Give how many events one step takes."""
+        """Return the number of events in one step."""
 
     @property
     def in_order(self) -> bool:
-        """Tell whether events must come in the order of time."""
+        """Check whether events must come in time order."""
 
     def nothing(self, schema: pa.Schema) -> pa.Table:
-        """Give the result over no events of a schema."""
+        """Compute the result over no events of a schema."""
 
     def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
         """Run over batches, at least one."""
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
-        """Run over a table, in steps of about so many rows."""
+        """Run over a table, in steps of about ``rows`` rows."""
 
 
 def local_job(plan: Plan) -> LocalJob:
-    """Make the job of a query.
+    """Create the job of a query.
 
     Raises
     ------
@@ -53,6 +53,6 @@ def local_job(plan: Plan) -> LocalJob:
 
 
 def slices_of(table: pa.Table, rows: int) -> Iterator[pa.Table]:
-    """Yield a table in pieces of at most so many rows, at least one."""
+    """Slice a table into at least one piece of at most ``rows`` rows."""
     for offset in range(0, max(len(table), 1), rows):
         yield table.slice(offset, rows)

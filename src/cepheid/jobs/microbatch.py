@@ -1,14 +1,15 @@
-"""One micro-batch of one bucket of a live stream: its state and what arrived in, rows out.
+"""One micro-batch of one bucket of a live stream: state and new events in, state and rows out.
 
     turn(job, work, data, arrived, latest)  ->  (data, Outcome)
 
-The state is bytes: the watermark, the job's own state, and a buffer of the events that are not
-before the watermark. Events wait in the buffer until the watermark passes them; then they are put
-in order, and the job takes them and closes what ends by the watermark.
+The state is bytes: the watermark, the job's own state, and a buffer of the events at or after the
+watermark. Events wait in the buffer until the watermark passes them; then they are sorted, and the
+job processes them and closes the windows that end by the watermark.
 
-Every bucket is told the latest time of all events of a micro-batch, so all move their watermarks
-alike, and at once: Spark's own is one micro-batch behind, and all events would wait in the state.
-What comes before the watermark of the micro-batches before is late: counted, without effect.
+Every bucket receives the latest time of all events of a micro-batch, so that all buckets advance
+their watermarks alike and immediately: Spark's own watermark is one micro-batch behind, and all
+events would wait in the state. Events before the previous watermark are late: they are counted and
+dropped.
 """
 
 from __future__ import annotations
@@ -32,64 +33,64 @@ StateType = TypeVar("StateType")
 
 
 class Size(NamedTuple):
-    """How much a state holds, for the progress of a query."""
+    """The size of a state, for the progress of a query."""
 
     partitions: int
     open_windows: int
 
 
 class LiveJob(Protocol[StateType]):
-    """A query over a stream that does not end: what a bucket keeps of it, and how that goes on."""
+    """A query over an unbounded stream: the state of a bucket, and how a micro-batch updates it."""
 
     @property
     def kind(self) -> str:
-        """Return whose state this is, for messages."""
+        """Return the name of the kind of query, for messages."""
 
     @property
     def plan(self) -> Plan:
-        """Return the plan, or one of those that share the state."""
+        """Return the plan, or one of the plans that share the state."""
 
     def start(self) -> StateType:
-        """Return the state before the first event."""
+        """Create the state before the first event."""
 
     def read(self, data: bytes) -> StateType:
-        """Return the state that ``write`` wrote; E524 if it belongs to another query."""
+        """Deserialize a state that ``write`` wrote; E524 if it belongs to another query."""
 
     def write(self, state: StateType) -> bytes:
-        """Return a state as bytes."""
+        """Serialize a state."""
 
     def take(
         self, state: StateType, events: pa.Table, since: int | None, until: int
     ) -> tuple[StateType, list[pa.Table]]:
-        """Take events before a watermark, in order; return the rows that are certain by it.
+        """Process events before a watermark, in order; return the rows that it makes final.
 
-        ``since`` is the watermark before.
+        ``since`` is the previous watermark.
         """
 
     def nothing(self) -> pa.Table:
-        """Return a result without rows."""
+        """Create an empty result."""
 
     def forget(self, state: StateType, until: int) -> StateType:
-        """Drop what no later event can need."""
+        """Drop state that no later event can need."""
 
     def measure(self, state: StateType, came: Arrived) -> Size:
-        """Return how much a state holds."""
+        """Measure the size of a state."""
 
 
 @runtime_checkable
 class AdaptsBucket(Protocol):
-    """A job that goes on with buckets of other columns, or begins them anew."""
+    """A job that can continue buckets of other columns, or restart them."""
 
     def adapt(self, bucket: Bucket) -> Bucket:
-        """Return a bucket as the job reads it."""
+        """Convert a bucket to the form that the job reads."""
 
 
 @runtime_checkable
 class EmitsEarly(Protocol):
-    """A job that also tells of windows that are still open."""
+    """A job that also emits provisional rows of open windows."""
 
     def so_far(self, data: bytes, came: Arrived) -> list[pa.Table]:
-        """Return what is known of open windows, of a copy of the state."""
+        """Compute the provisional rows of open windows, from a copy of the state."""
 
 
 def turn(
@@ -99,13 +100,13 @@ def turn(
     arrived: list[pa.Table],
     latest: int | None,
 ) -> tuple[bytes, Outcome]:
-    """Take in what arrived, up to the watermark that follows from the latest time.
+    """Process a micro-batch up to the watermark that follows from the latest time.
 
     Raises
     ------
     DataError
-        E524 if the state was written by another query, or for other columns; E5xx for what is
-        wrong with the events.
+        E524 if the state was written by another query, or for other columns; E5xx for errors in the
+        events.
     """
     bucket = read_bucket(work, data, job.kind, same_columns=not isinstance(job, AdaptsBucket))
     if isinstance(job, AdaptsBucket):
@@ -127,5 +128,5 @@ def turn(
 
 
 def live_job(work: Work) -> LiveJob[Any]:
-    """Make the job of a query over a stream."""
+    """Create the job of a query over a stream."""
     return work.kind.live_job(work)

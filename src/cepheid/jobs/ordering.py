@@ -1,7 +1,7 @@
-"""Events of many places in the order of time: sorting a table, and merging sorted ones.
+"""Put events in time order: sort one table, or merge several sorted ones.
 
-Several sorted pieces of a stream are merged as they come: what is earlier than the beginning of
-the next piece can no longer change its place. So memory holds the overlap of the pieces only.
+Sorted pieces of a stream are merged as they come: events before the begin of the next piece can be
+released at once. So memory holds only the overlap of the pieces.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
-from cepheid.expressions.columns import Columns, read_times
 from cepheid.kernels.columns import scan_times
 from cepheid.plans.plan import Plan
 
@@ -25,11 +25,11 @@ STEP_ROWS = 1 << 18
 
 
 SORT_ROWS_MAX = 50_000_000
-"""Unordered tables up to here are sorted in memory, with a notice."""
+"""Unsorted tables up to this size are sorted in memory, with a notice."""
 
 
 def order_of(table: pa.Table, plan: Plan) -> NDArray[np.int64] | None:
-    """Return the rows in the order of time, tie-breakers and arrival; None if they are in it."""
+    """Compute the row order by time, tie-breakers and arrival; None if rows are sorted already."""
     columns = Columns(table)
     times = read_times(columns, plan.time)
     back, ties = scan_times(times)
@@ -43,13 +43,13 @@ def order_of(table: pa.Table, plan: Plan) -> NDArray[np.int64] | None:
 
 
 def ordered(table: pa.Table, plan: Plan) -> pa.Table:
-    """Return a table in the order of time; tie-breakers count, then the order of arrival."""
+    """Sort a table by time, then tie-breakers, then arrival."""
     rows = order_of(table, plan)
     return table if rows is None else table.take(rows)
 
 
 def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
-    """Return the events in the order of time; tie-breakers count, then the order of arrival."""
+    """Sort events by time, then tie-breakers, then arrival."""
     rows = order_of(table, plan)
     if rows is None:
         return table
@@ -66,7 +66,7 @@ def sort_events(table: pa.Table, plan: Plan) -> pa.Table:
 
 
 def with_ties_ordered(batches: Iterable[pa.Table], plan: Plan) -> Iterable[pa.Table]:
-    """Return batches in which tie-breakers order the events of equal time, across batches too."""
+    """Sort events of equal time by tie-breakers, also across batches."""
     return _with_ties_ordered(batches, plan) if plan.tiebreak else batches
 
 
@@ -77,7 +77,7 @@ def _with_ties_ordered(batches: Iterable[pa.Table], plan: Plan) -> Iterator[pa.T
         whole = batch if held is None else pa.concat_tables([held, batch])
         times = read_times(Columns(whole), plan.time)
         if scan_times(times)[0] >= 0:
-            # Whoever takes them says that they are not in the order of time.
+            # Pass unsorted events on: their consumer reports them.
             yield whole
             held = whole.slice(0, 0)
             continue
@@ -90,7 +90,7 @@ def _with_ties_ordered(batches: Iterable[pa.Table], plan: Plan) -> Iterator[pa.T
 
 
 def ranks(column: pa.ChunkedArray[Any]) -> Any:
-    """Return numbers in the order of a column's values."""
+    """Rank the values of a column."""
     return np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense"))
 
 
@@ -101,7 +101,7 @@ class _Piece(NamedTuple):
 
 
 class TimeMerge:
-    """Puts sorted pieces, which come in the order of their beginnings, into one order."""
+    """Merges sorted pieces that come in the order of their begin times."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -109,7 +109,7 @@ class TimeMerge:
         self._rows = 0
 
     def add(self, seq: int, begin: int, table: pa.Table) -> Iterator[pa.Table]:
-        """Add a piece; yield the events that come before it, once they are many.
+        """Add a piece; yield the events before it, once there are many.
 
         ``seq`` orders events of equal time: pieces with a lower number came first.
         """
@@ -119,7 +119,7 @@ class TimeMerge:
         self._rows += len(table)
 
     def rest(self) -> Iterator[pa.Table]:
-        """Yield all events that are left."""
+        """Release all remaining events."""
         yield from self._release(None)
 
     def _release(self, before: int | None) -> Iterator[pa.Table]:
@@ -139,7 +139,7 @@ class TimeMerge:
 
 
 def put_together(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """Yield batches as tables of at least so many rows; the last may have fewer."""
+    """Concatenate batches to tables of at least ``rows`` rows; the last may have fewer."""
     waiting: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
@@ -153,6 +153,6 @@ def put_together(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Ta
 
 
 def slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:
-    """Yield a table in pieces of at most so many rows."""
+    """Slice a table into pieces of at most ``rows`` rows."""
     for offset in range(0, len(table), rows):
         yield table.slice(offset, rows)

@@ -1,4 +1,4 @@
-"""Which part of the time a task answers for."""
+"""The time range that a task owns."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class Owned(NamedTuple):
-    """A range of time [begin, end); None has no end.
+    """A range of time [begin, end); None is unbounded.
 
-    Matches are listed whose windows start in it or, without SLIDE, end in it.
+    The task lists the matches whose windows start in it or, without SLIDE, end in it.
     """
 
     begin: int | None = None

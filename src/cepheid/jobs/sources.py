@@ -1,4 +1,4 @@
-"""What a SELECT reads, in process: tables, data frames, readers, files and stores."""
+"""Inputs of a SELECT in process: tables, data frames, readers, files and stores."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cepheid.store.snapshot import Cover, Interval, Snapshot
 
 
 class EventSource(NamedTuple):
-    """Events with known columns: a table, a reader, files, or times of a version of a store."""
+    """Events with known columns: a table, a reader, files, or time ranges of a store version."""
 
     schema: pa.Schema
     events: Any
     cover: Cover | None = None
 
     def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield tables of some columns, at least one; what comes from a store is in order."""
+        """Read the given columns as at least one table; events of a store are in time order."""
         events = self.events
         if isinstance(events, pa.Table):
             yield from slices_of(events, BATCH_ROWS)
@@ -37,12 +37,12 @@ class EventSource(NamedTuple):
             yield pa.schema([self.schema.field(name) for name in needed]).empty_table()
             yield from events.scan(self.cover or Interval(), needed)
         else:
-            # A query that reads no column counts events, of which some column is needed.
+            # A query that reads no column still counts events, so one column is read.
             names = present(self.schema.names, columns) or self.schema.names[:1]
             yield from read_all(events, names)
 
     def whole(self, columns: Sequence[str]) -> pa.Table:
-        """Return all events as one table."""
+        """Read all events as one table."""
         if isinstance(self.events, pa.Table):
             return self.events
         tables = [
@@ -52,12 +52,12 @@ class EventSource(NamedTuple):
 
 
 def source_of(events: Any) -> EventSource:
-    """Return events as a source.
+    """Convert events of any supported type to a source.
 
     Raises
     ------
     TypeError
-        If the events are of no known kind.
+        If the type of the events is not supported.
     """
     if isinstance(events, str | PathLike):
         files = find_files(fspath(events))

@@ -1,4 +1,4 @@
-"""States as bytes: framed, with a version and the queries that they belong to."""
+"""Serialized states: framed, with a version and the queries that they belong to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COPY = "start with a new checkpoint, or with a copy of this one from before the 
 
 
 class Format(NamedTuple):
-    """A kind of states: its name on disk, its version, and whose they are.
+    """A kind of state: its name on disk, its version, and its owner.
 
     The version goes up whenever old bytes can no longer be read.
     """
@@ -26,7 +26,7 @@ class Format(NamedTuple):
 
 
 class Meant(msgspec.Struct):
-    """What every state begins with: what the queries mean that it belongs to."""
+    """The header of every state: the meaning of the queries that it belongs to."""
 
     texts: tuple[str, ...]
 
@@ -36,22 +36,22 @@ Own = TypeVar("Own", bound=Meant)
 
 
 def meaning_of(plan: Plan) -> tuple[str, ...]:
-    """Return what makes a query another one, so that it cannot go on with a state."""
+    """Collect the properties that identify a query; a state of other properties is refused."""
     return plan.text, plan.time, str(plan.type), str(plan.tick_ns), *plan.tiebreak
 
 
 def write_state(form: Format, state: Any) -> bytes:
-    """Return a state as bytes."""
+    """Serialize a state."""
     return frame(form.name, form.version, msgspec.msgpack.encode(state))
 
 
 def read_state(form: Format, data: bytes, kind: type[Kind]) -> Kind:
-    """Return a state from its bytes.
+    """Deserialize a state.
 
     Raises
     ------
     DataError
-        E524 if they are no such state or of another version, E546 if they are damaged.
+        E524 if the bytes are another kind of state or version, E546 if they are damaged.
     """
     try:
         return msgspec.msgpack.decode(unframe(data, form.name, form.version), type=kind)
@@ -73,7 +73,7 @@ def read_state(form: Format, data: bytes, kind: type[Kind]) -> Kind:
 
 
 def read_own(form: Format, data: bytes, kind: type[Own], texts: tuple[str, ...]) -> Own:
-    """Return a state of queries that mean the same; raises as ``read_state``."""
+    """Deserialize a state and check that its queries mean the same; raises as ``read_state``."""
     found = read_state(form, data, kind)
     if found.texts != texts:
         why = f"the state belongs to another {form.owner.partition(' ')[2]}"
@@ -82,6 +82,6 @@ def read_own(form: Format, data: bytes, kind: type[Own], texts: tuple[str, ...])
 
 
 def misfit(why: str) -> DataError:
-    """Return the error of a checkpoint that another query has written."""
+    """Build the error for a checkpoint that another query has written."""
     message = f"the checkpoint does not fit the query: {why}"
     return DataError([Diagnostic("E524", message, helps=(NEW_CHECKPOINT,))])

@@ -1,4 +1,4 @@
-"""Kinds of query that run everywhere by their step function alone."""
+"""Kinds of query that need only a step function to run everywhere."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 
 class SteppedKind(TaskKind):
-    """A kind whose jobs follow from ``steps``; it overrides those that it can do better."""
+    """A kind whose jobs are derived from ``steps``; it overrides those that it can run faster."""
 
     @abstractmethod
     def steps(self, plan: Any, schema: pa.Schema) -> Steps[Any]:
-        """Make the step function of a query over events of a schema."""
+        """Create the step function of a query over events of a schema."""
 
     def local_job(self, plan: Any) -> LocalJob:
-        """Make the job of a query over events that are all there."""
+        """Create the job of a query over bounded input."""
         from cepheid.jobs.steps import LocalSteps
 
         return LocalSteps(lambda schema: self.steps(plan, schema))
 
     def task_job(self, work: Work) -> TaskJob:
-        """Make what tasks of Spark do for a query."""
+        """Create the job that Spark tasks run for a query."""
         from cepheid.jobs.steps import TaskSteps
 
         return TaskSteps(work, self.steps(work.planned(), work.schema))
 
     def live_job(self, work: Work) -> LiveJob[Any]:
-        """Make what a bucket of a live stream does for a query."""
+        """Create the job that a bucket of a live stream runs for a query."""
         from cepheid.jobs.steps import LiveSteps
 
         return LiveSteps(work, self.steps(work.planned(), work.schema))

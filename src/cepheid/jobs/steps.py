@@ -1,9 +1,9 @@
-"""A query as a step function, and how each runtime runs any of them.
+"""A query as a step function, and how each runtime runs it.
 
 start()                 ->  state
-step(state, events)     ->  (state, rows that are certain)
-advance(state, until)   ->  (state, rows): no event before ``until`` comes any more
-finish(state)           ->  (state, rows): no event comes any more
+step(state, events)     ->  (state, final rows)
+advance(state, until)   ->  (state, rows): no more events before ``until`` come
+finish(state)           ->  (state, rows): no more events come
 """
 
 from __future__ import annotations
@@ -29,72 +29,72 @@ REPORT_ROWS = 100_000
 """Rows of one batch that leaves a task."""
 
 ROWS_MAX = 5_000_000
-"""Rows of one bucket in one micro-batch: they travel as one value."""
+"""Rows of one bucket in one micro-batch: they are sent as one value."""
 
 
 class Steps(Protocol[StateType]):
-    """A query as a step function over events in the order of time.
+    """A query as a step function over events in time order.
 
-    Cutting a stream into other batches gives the same rows.
+    The rows do not depend on how the stream is cut into batches.
     """
 
     @property
     def plan(self) -> Plan:
-        """Give the plan."""
+        """Return the plan."""
 
     @property
     def batch_rows(self) -> int:
-        """Give how many events one step takes."""
+        """Return the number of events in one step."""
 
     def start(self) -> StateType:
-        """Make the state before the first event."""
+        """Create the state before the first event."""
 
     def step(self, state: StateType, events: pa.Table) -> tuple[StateType, pa.Table]:
-        """Take events; give the rows that are certain."""
+        """Process events; return the rows that are final."""
 
     def advance(self, state: StateType, until: int) -> tuple[StateType, pa.Table]:
-        """Close what ends by a time before which no event comes any more."""
+        """Close the windows that end by a time; no more events before it come."""
 
     def finish(self, state: StateType) -> tuple[StateType, pa.Table]:
-        """Close everything: no event comes any more."""
+        """Close all windows: no more events come."""
 
     def forget(self, state: StateType, until: int) -> StateType:
-        """Drop what no event from a time on can need."""
+        """Drop state that no event at or after a time can need."""
 
     def nothing(self) -> pa.Table:
-        """Give a result without rows."""
+        """Create an empty result."""
 
     def read(self, data: bytes) -> StateType:
-        """Read a state; E524 if it belongs to another query."""
+        """Deserialize a state; E524 if it belongs to another query."""
 
     def write(self, state: StateType) -> bytes:
-        """Write a state as bytes."""
+        """Serialize a state."""
 
     def size(self, state: StateType) -> Size:
-        """Measure how much a state holds."""
+        """Measure the size of a state."""
 
 
 class LocalSteps(NamedTuple):
-    """A step function over events that are all there."""
+    """A step function over bounded input."""
 
     of: Callable[[pa.Schema], Steps[Any]]
     in_order: bool = True
 
     @property
     def batch_rows(self) -> int:
-        """Give how many events one step takes."""
+        """Return the number of events in one step."""
         return SITUATION_ROWS
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
-        """Run over a table in order, in steps of so many rows."""
+        """Run over a sorted table, in steps of ``rows`` rows."""
         return self.answer(slices_of(table, rows), table.schema)
 
     def nothing(self, schema: pa.Schema) -> pa.Table:
-        """Give the result over no events of a schema."""
+        """Compute the result over no events of a schema."""
         return self.of(schema).nothing()
 
     def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
-        """Run over batches in the order of time, as far as limits allow."""
+        """Run over batches in time order, until LIMIT is reached."""
         job = self.of(schema)
         return pa.concat_tables([job.nothing(), *collect(run_steps(job, batches))])
 
@@ -108,58 +108,58 @@ class TaskSteps(NamedTuple):
     def rows(
         self, tables: Iterable[pa.Table], owned: Owned, number: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of events in order."""
+        """Compute the rows of events in time order."""
         del owned, number
         for rows in run_steps(self.job, tables):
             yield from self.work.shown(rows).combine_chunks().to_batches(REPORT_ROWS)
 
 
 class LiveSteps(NamedTuple):
-    """A step function over a stream that does not end."""
+    """A step function over an unbounded stream."""
 
     work: Work
     job: Steps[Any]
 
     @property
     def kind(self) -> str:
-        """Give whose state this is, for messages."""
+        """Return the name of the kind of query, for messages."""
         return self.job.plan.what
 
     @property
     def plan(self) -> Plan:
-        """Give the plan."""
+        """Return the plan."""
         return self.job.plan
 
     def start(self) -> Any:
-        """Make the state before the first event."""
+        """Create the state before the first event."""
         return self.job.start()
 
     def read(self, data: bytes) -> Any:
-        """Read a state; E524 if it belongs to another query."""
+        """Deserialize a state; E524 if it belongs to another query."""
         return self.job.read(data)
 
     def write(self, state: Any) -> bytes:
-        """Write a state as bytes."""
+        """Serialize a state."""
         return self.job.write(state)
 
     def take(
         self, state: Any, events: pa.Table, since: int | None, until: int
     ) -> tuple[Any, list[pa.Table]]:
-        """Take events before a watermark; give the rows that are certain by it."""
+        """Process events before a watermark; return the rows that it makes final."""
         del since
         state, found = take_until(self.job, state, events, until)
         return state, [self.work.shown(rows) for rows in found]
 
     def nothing(self) -> pa.Table:
-        """Give a result without rows."""
+        """Create an empty result."""
         return self.work.result_schema.empty_table()
 
     def forget(self, state: Any, until: int) -> Any:
-        """Drop what no event from the watermark on can need."""
+        """Drop state that no event at or after the watermark can need."""
         return self.job.forget(state, until)
 
     def measure(self, state: Any, came: Arrived) -> Size:
-        """Measure how much a state holds."""
+        """Measure the size of a state."""
         del came
         return self.job.size(state)
 
@@ -167,17 +167,17 @@ class LiveSteps(NamedTuple):
 def take_until(
     job: Steps[Any], state: Any, events: pa.Table, until: int
 ) -> tuple[Any, list[pa.Table]]:
-    """Take events before a time, and close what ends by it.
+    """Process events before a time, and close the windows that end by it.
 
     Raises
     ------
     DataError
-        E513 if these are too many rows for one micro-batch.
+        E513 if one micro-batch has too many rows.
     """
     found = []
     for part in slices(events, job.batch_rows):
-        state, rows = job.step(state, part)
-        found.append(rows)
+        state, tables = _step(job, state, part)
+        found += tables
         check_rows(sum(map(len, found)))
     state, rows = job.advance(state, until)
     found.append(rows)
@@ -203,9 +203,24 @@ def check_rows(count: int) -> None:
 
 
 def run_steps(job: Steps[Any], batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the rows of each batch, and what the end of the stream brings."""
+    """Compute the rows of each batch, then those of the end of the stream."""
     state = job.start()
     for batch in batches:
-        state, rows = job.step(state, batch)
-        yield rows
+        state, tables = _step(job, state, batch)
+        yield from tables
     yield job.finish(state)[1]
+
+
+def _step(job: Steps[Any], state: Any, events: pa.Table) -> tuple[Any, list[pa.Table]]:
+    """Process events in one step, or in two halves if one step needs too much memory (E519)."""
+    try:
+        state, rows = job.step(state, events)
+    except DataError as error:
+        if error.diagnostics[0].code != "E519" or len(events) < 2:
+            raise
+    else:
+        return state, [rows]
+    middle = len(events) // 2
+    state, first = _step(job, state, events.slice(0, middle))
+    state, second = _step(job, state, events.slice(middle))
+    return state, [*first, *second]

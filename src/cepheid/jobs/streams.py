@@ -1,4 +1,4 @@
-"""Events by the names of streams."""
+"""Look up events by the names of streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cepheid.plans.plan import Plan
 
 
 def named_streams(plan: Plan, events: Any) -> list[Any]:
-    """Find what each stream of a query reads: one for all, or from a dict by their names.
+    """Look up the input of each stream: one input for all streams, or a dict by name.
 
     Raises
     ------

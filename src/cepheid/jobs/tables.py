@@ -1,8 +1,8 @@
-"""Tables as bytes: plain, as they travel, and packed, as states keep them.
+"""Serialized tables: plain for transport, packed for states.
 
-A state is written and read with every micro-batch, so its length is what live queries wait for.
-Packed tables have narrower columns where nothing is lost: times as the steps from one to the next,
-integers as distances from the least, texts of few kinds as numbers.
+A state is written and read with every micro-batch, so its size bounds the latency of live queries.
+Packed tables have narrower columns, without loss: times are delta-encoded, integers are stored as
+offsets from the minimum, and text columns with few values are dictionary-encoded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 KINDS_MAX = 128
-"""Texts of more kinds stay as they are."""
+"""Text columns with more distinct values are not encoded."""
 
 _SHAPE, _FIRST, _WHOLE = b"shape", b"first", b"schema"
 _STEPS, _DISTANCES = b"steps", b"distances"
@@ -24,7 +24,7 @@ _NARROW: tuple[Width, ...] = (np.uint8, np.uint16, np.uint32)
 
 
 def table_to_bytes(table: pa.Table) -> bytes:
-    """Return a table as an Arrow stream."""
+    """Serialize a table as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -32,12 +32,12 @@ def table_to_bytes(table: pa.Table) -> bytes:
 
 
 def table_from_bytes(data: bytes) -> pa.Table:
-    """Return the table of an Arrow stream; its columns are views of the bytes."""
+    """Deserialize an Arrow stream; the columns are views of the bytes."""
     return pa.ipc.open_stream(data).read_all()
 
 
 def pack_table(table: pa.Table) -> bytes:
-    """Return a table as an Arrow stream of narrower columns; O(values)."""
+    """Serialize a table as an Arrow stream of narrower columns; O(values)."""
     names = table.column_names
     packed = [_pack_column(n, c) for n, c in zip(names, table.columns, strict=True)]
     schema = pa.schema([field for field, _ in packed])
@@ -46,7 +46,7 @@ def pack_table(table: pa.Table) -> bytes:
 
 
 def unpack_table(data: bytes) -> pa.Table:
-    """Return the table that ``pack_table`` packed."""
+    """Deserialize a table that ``pack_table`` packed."""
     packed = table_from_bytes(data)
     metadata = packed.schema.metadata or {}
     schema = pa.ipc.read_schema(pa.py_buffer(metadata[_WHOLE]))
@@ -79,7 +79,7 @@ def _pack_column(name: str, column: pa.ChunkedArray[Any]) -> tuple[pa.Field[Any]
 
 
 def _is_integer(kind: pa.DataType) -> bool:
-    """Return whether values are integers within 64 signed bits, perhaps by another name."""
+    """Check whether a type is stored as a signed integer of at most 64 bits."""
     if pt.is_uint64(kind):
         return False
     return pt.is_integer(kind) or pt.is_timestamp(kind) or pt.is_duration(kind)
@@ -94,10 +94,10 @@ def _integers(column: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
 def _narrowest(
     values: NDArray[np.int64],
 ) -> tuple[bytes, int, Width | None]:
-    """Return how integers are written shortest: the shape, where they begin, and the width."""
+    """Choose the shortest encoding of integers: the shape, the first value, and the width."""
     first = int(values[0])
     steps = np.diff(values)
-    # Differences of far values wrap, and are then negative or would not add up to the last one.
+    # Differences of distant values overflow: they are negative, or do not sum to the last value.
     if len(steps) and steps.min() >= 0 and values[-1] >= first:
         width = _width(int(steps.max()))
         if width is not None and width is not np.uint32:

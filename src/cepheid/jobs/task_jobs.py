@@ -1,4 +1,4 @@
-"""What tasks of Spark do for a query."""
+"""The jobs that Spark tasks run for a query."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class TaskJob(Protocol):
     """A query inside a task, which has some of the events."""
 
     def rows(self, tables: Iterable[pa.Table], owned: Owned, number: int) -> Batches:
-        """Yield the results of events in order, of what a task owns.
+        """Compute the results of sorted events in the range that the task owns.
 
-        ``number`` tells the tasks of one query apart.
+        ``number`` distinguishes the tasks of one query.
         """
 
 
 @runtime_checkable
 class Composes(Protocol):
-    """A query whose stretches of events can be summarised apart."""
+    """A query whose stretches of events can be summarised independently."""
 
     def summarise(self, tables: Iterable[pa.Table], seq: int) -> Batches:
-        """Yield summaries of events in order, as blobs for the tasks of their groups."""
+        """Summarise sorted events, as blobs for the tasks of their groups."""
 
     def compose(self, blobs: Iterable[Blob]) -> Batches:
-        """Yield the results of summaries, which come in the order of time."""
+        """Compute the results of summaries, which come in time order."""
 
 
 @runtime_checkable
@@ -40,36 +40,36 @@ class Merges(Protocol):
 
     @property
     def merges(self) -> bool:
-        """Return whether they have, in a key shuffle."""
+        """Check whether a key shuffle spreads a group over several tasks."""
 
     def partial_rows(self, tables: Iterable[pa.Table]) -> Batches:
-        """Yield rows of some partitions, as blobs for the tasks of their groups."""
+        """Compute partial rows of some partitions, as blobs for the tasks of their groups."""
 
     def merge(self, blobs: Iterable[Blob]) -> Batches:
-        """Yield the results of partial rows."""
+        """Merge partial rows to results."""
 
 
 def task_job(work: Work) -> TaskJob:
-    """Make what tasks do for a query."""
+    """Create the job that tasks run for a query."""
     assert isinstance(work.kind, TaskKind), "Spark runs it with operators of its own"
     return work.kind.task_job(work)
 
 
 def composing(work: Work) -> Composes:
-    """Return what tasks do for a query that was found to compose."""
+    """Create the job of a query that is known to compose."""
     job = task_job(work)
     assert isinstance(job, Composes), "the strategy asks before"
     return job
 
 
 def merging(work: Work) -> Merges:
-    """Return what tasks do for a query that was found to merge."""
+    """Create the job of a query that is known to merge."""
     job = task_job(work)
     assert isinstance(job, Merges), "the strategy asks before"
     return job
 
 
 def has_merge(work: Work) -> bool:
-    """Return whether a key shuffle leaves rows that are added up later."""
+    """Check whether a key shuffle leaves partial rows that a later stage merges."""
     job = task_job(work)
     return isinstance(job, Merges) and job.merges

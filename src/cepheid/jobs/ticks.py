@@ -1,4 +1,4 @@
-"""The unit of a time column: lengths of windows in microseconds in, whole ticks of it out."""
+"""The unit of a time column: converts lengths of windows from microseconds to whole ticks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from cepheid.patterns.scope import Source
 
 TICKS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-"""The units of times that are whole numbers, in nanoseconds."""
+"""The units of integer times, in nanoseconds."""
 
 
 def tick_of(source: Source, schemas: Sequence[EventSchema | None]) -> int:
-    """Return the nanoseconds of a tick: whole numbers have a unit, other times microseconds.
+    """Compute the nanoseconds of a tick: integers declare a unit, other times are microseconds.
 
-    Streams that are joined have one unit; nanoseconds of one of them make it theirs.
+    Joined streams share one unit: if one has nanoseconds, both do.
     """
     if any(schema.in_nanoseconds(source.time) for schema in schemas if schema is not None):
         return TICKS_NS["ns"]
@@ -31,7 +31,7 @@ def tick_of(source: Source, schemas: Sequence[EventSchema | None]) -> int:
 def in_ticks(
     lengths: Sequence[int], tick_ns: int, source: Source, span: Span, findings: Findings
 ) -> list[int] | None:
-    """Return lengths in ticks; report those that are no whole number or too many of them (E329)."""
+    """Convert lengths to ticks; report fractions and overflows (E329)."""
     exact = [divmod(length * TICKS_NS["us"], tick_ns) for length in lengths]
     if any(rest for _, rest in exact):
         message = f"this length is no whole number of the times of `{source.time}`"

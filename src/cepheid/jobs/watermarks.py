@@ -1,7 +1,7 @@
-"""How far a live stream is complete: the watermark of a bucket, kept with its state.
+"""The watermark of a bucket of a live stream, kept in the bucket's state.
 
-Times of events may be whole numbers of any unit. Spark's watermark counts milliseconds, and is
-compared with times in microseconds; a bucket keeps its own in the unit of its events.
+Event times may be integers of any unit. Spark's watermark is in milliseconds, and is compared with
+times in microseconds; a bucket keeps its watermark in the unit of its events.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ MILLISECOND = 1000
 
 
 def in_microseconds(work: Work, ticks: int) -> int:
-    """Return a time of events in whole microseconds, as Spark has it."""
+    """Convert an event time to whole microseconds, Spark's unit."""
     return ticks * work.tick_ns // 1000
 
 
 def in_ticks(work: Work, microseconds: int) -> int:
-    """Return the first time of events that is not before a time in microseconds."""
+    """Convert microseconds to the first event time that is not before them."""
     return -(-microseconds * 1000 // work.tick_ns)
 
 
 def watermark_after(work: Work, before: int | None, latest: int | None) -> int | None:
-    """Return the watermark after a micro-batch, in whole milliseconds as Spark has it."""
+    """Compute the watermark after a micro-batch, rounded to whole milliseconds as in Spark."""
     if latest is None:
         return before
     now = in_microseconds(work, latest) // MILLISECOND * MILLISECOND - work.delay

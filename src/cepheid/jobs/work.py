@@ -1,4 +1,4 @@
-"""What every task of a query knows; it travels to the workers as it is."""
+"""The parameters of a query that are sent to every task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cepheid.plans.plan import Plan
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What every task of a query knows."""
+    """The parameters of a query that are sent to every task."""
 
     kind: Kind
     plan: bytes
@@ -19,15 +19,15 @@ class Work(msgspec.Struct, frozen=True):
     results: bytes
     buckets: int
     delay: int = 0
-    """How far the watermark of a stream is behind its latest event, in microseconds."""
+    """The delay of the watermark behind the latest event, in microseconds."""
     tick_ns: int = 1000
-    """What one of the times of events is, in nanoseconds."""
+    """The unit of event times, in nanoseconds."""
 
     @staticmethod
     def of(
         plan: Plan, schema: pa.Schema, results: pa.Schema, buckets: int, *, delay: int = 0
     ) -> Work:
-        """Return the work of a plan over events of a schema."""
+        """Build the work of a plan over events of a schema."""
         return Work(
             kind_of(plan),
             plan.to_json(),
@@ -39,7 +39,7 @@ class Work(msgspec.Struct, frozen=True):
         )
 
     def planned(self) -> Plan:
-        """Read the plan."""
+        """Deserialize the plan."""
         return self.kind.plans.from_json(self.plan)
 
     @property
@@ -49,14 +49,14 @@ class Work(msgspec.Struct, frozen=True):
 
     @property
     def schema(self) -> pa.Schema:
-        """Return the columns of the events."""
+        """Deserialize the schema of the events."""
         return pa.ipc.read_schema(pa.py_buffer(self.events))
 
     def shown(self, rows: pa.Table) -> pa.Table:
-        """Return rows in the types of the result; E514 if a time is no whole microsecond."""
+        """Cast rows to the types of the result; E514 if a time is no whole microsecond."""
         return in_microseconds(rows, self.result_schema)
 
     @property
     def result_schema(self) -> pa.Schema:
-        """Return the columns of the result."""
+        """Deserialize the schema of the result."""
         return pa.ipc.read_schema(pa.py_buffer(self.results))

@@ -3,6 +3,10 @@
 A depth-first search from a start row tries matches in the order of preference. Whether a match can
 be completed from a row and a state does not depend on the path to them, so one bit for every row
 and state records a failure, for all later starts too.
+
+The end of a partition may be *open*, as on a stream: more rows will arrive. The search of a
+partition then stops at the first start whose match depends on them, so no failure at an open end is
+ever recorded for a later start.
 """
 
 from __future__ import annotations
@@ -18,10 +22,41 @@ DONE, FULL, SKIP_TO_FIRST_ROW, SKIP_TARGET_ABSENT = 0, 1, 2, 3
 PAST_LAST_ROW, TO_NEXT_ROW, TO_FIRST, TO_LAST = 0, 1, 2, 3
 
 
-@kernel(inline="code")
-def _search(start, begin, stop, limit, conditions, condition_of, first, moves, memo, path, cursor):
-    """Find the preferred match from a row; return its length (-1: none) and the last row read.
+FIRST_START, EDGE, LAST_END, UNDECIDED_START = 0, 1, 2, 3
+"""Columns of ``opened``: where a partition with an open end is searched, and up to where.
 
+FIRST_START is the first row that may begin a match, EDGE the first row whose conditions are not
+known yet, LAST_END the row up to which matches may end, since measures look beyond their end, and
+UNDECIDED_START, which the search sets, the first row of which it is not known what begins there.
+"""
+
+UNDECIDED = -3
+"""The length of a match that depends on rows which have not come yet."""
+
+
+@kernel(inline="code")
+def edges_of(opened, p, begin, stop):
+    """Find the first row that may begin a match, and the first with unknown conditions."""
+    if opened.shape[0] > 0:
+        return opened[p, FIRST_START], opened[p, EDGE]
+    return begin, stop
+
+
+@kernel(inline="code")
+def is_undecided(length, start, opened, p):
+    """Check whether the match from a row depends on rows that have not arrived yet."""
+    if length < 0:
+        return length == UNDECIDED
+    return opened.shape[0] > 0 and start + length > opened[p, LAST_END]
+
+
+@kernel(inline="code")
+def _search(
+    start, begin, stop, limit, edge, conditions, condition_of, first, moves, memo, path, cursor
+):
+    """Find the preferred match from a row; return its length and the last row read.
+
+    The length is -1 if there is none, and UNDECIDED if that depends on a row from edge on.
     path[1:length + 1] holds the states of its rows. limit: the first row that is too late.
     """
     state_count = condition_of.shape[0]
@@ -54,6 +89,8 @@ def _search(start, begin, stop, limit, conditions, condition_of, first, moves, m
             return depth, furthest
         if row >= limit:
             continue
+        if row >= edge:
+            return UNDECIDED, furthest
         which = condition_of[target]
         if which >= 0 and not conditions[which, row]:
             continue
@@ -99,6 +136,7 @@ def find_matches(
     first,
     moves,
     limits,
+    opened,
     mode,
     is_target,
     unmatched,
@@ -115,29 +153,36 @@ def find_matches(
     bounds[p], bounds[p + 1]: the rows of partition p. resume: partition, row, matches before, last
     row that a match took, matches found, states written; the last two start at 0, and all are
     updated. limits[i]: the first row that is too late for a match from row i; without WITHIN it
-    has no entry. starts, lengths, numbers: one entry a match, in order; a length of -1 is a row
-    that no match took, if unmatched asks for them. states: those of the rows of all matches.
+    has no entry. opened: of each partition what FIRST_START and the columns after it say, or no
+    entry if all ends are closed. starts, lengths, numbers: one entry a match, in order; a length
+    of -1 is a row that no match took, if unmatched asks for them. states: those of the rows of all
+    matches.
     """
     p, row, number, taken = resume[0], resume[1], resume[2], resume[3]
     count, used = 0, 0
     state_count = condition_of.shape[0]
-    within = limits.shape[0] > 0
+    within, is_open = limits.shape[0] > 0, opened.shape[0] > 0
     result = DONE
     while p + 1 < bounds.shape[0]:
         begin, stop = bounds[p], bounds[p + 1]
+        first_start, edge = edges_of(opened, p, begin, stop)
         if row < begin:
-            row, number, taken = begin, 0, begin - 1
-        if row == begin or within:
+            row, number, taken = first_start, 0, begin - 1
+        if row == first_start or within:
             memo[: ((stop - begin + 1) * state_count >> 6) + 1] = 0
         while row < stop:
             let_signals_in(row)
             if count == starts.shape[0] or used + (stop - row) > states.shape[0]:
                 result = FULL
                 break
-            limit = limits[row] if within else stop
+            # A row behind an open end is not too late: what asks for it is undecided.
+            limit = limits[row] if within else stop + is_open
             length, furthest = _search(
-                row, begin, stop, limit, conditions, condition_of, first, moves, memo, path, cursor
-            )
+                row, begin, stop, limit, edge, conditions, condition_of, first, moves, memo, path,
+                cursor,
+            )  # fmt: skip
+            if is_undecided(length, row, opened, p):
+                break
             if within:
                 # A row that is too late for this start may be in time for the next.
                 low = (row - begin) * state_count >> 6
@@ -168,6 +213,8 @@ def find_matches(
             row = following
         if result != DONE:
             break
+        if is_open:
+            opened[p, UNDECIDED_START] = row
         p += 1
         row = stop if p + 1 == bounds.shape[0] else bounds[p] - 1
     resume[0], resume[1], resume[2], resume[3] = p, row, number, taken

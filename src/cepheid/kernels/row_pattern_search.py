@@ -11,7 +11,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from cepheid.kernels.row_pattern import DONE, FULL, next_start
+from cepheid.kernels.row_pattern import (
+    DONE,
+    FULL,
+    UNDECIDED,
+    UNDECIDED_START,
+    edges_of,
+    is_undecided,
+    next_start,
+)
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
@@ -287,13 +295,13 @@ def _keep(keys, generations, generation, kept, key):
 
 @kernel(inline="code")
 def _search(
-    start, begin, stop, limit, number, generation, kept, limits, pattern, programs, seen, room
+    start, begin, stop, limit, edge, number, generation, kept, limits, pattern, programs, seen, room
 ):
     """Search the preferred match from a row; return its length or -1, and the number of steps.
 
-    The length is -2 if the table of failures would exceed its limit. The arguments are those of
-    ``find_seeing_matches`` in groups, and its buffers. The table of failures is returned, since it
-    may have grown.
+    The length is -2 if the table of failures would exceed its limit, and UNDECIDED if it depends on
+    a row from edge on. The arguments are those of ``find_seeing_matches`` in groups, and its
+    buffers. The table of failures is returned, since it may have grown.
     """
     steps_before_memory, steps_max, kept_max = limits
     masks, mask_of, variable_of, first, moves = pattern
@@ -331,7 +339,12 @@ def _search(
             length = depth
             break
         variable = variable_of[target]
-        if row >= limit or (mask_of[variable] >= 0 and not masks[mask_of[variable], row]):
+        if row >= limit:
+            continue
+        if row >= edge:
+            length = UNDECIDED
+            break
+        if mask_of[variable] >= 0 and not masks[mask_of[variable], row]:
             continue
         steps += 1
         path[depth + 1] = target
@@ -377,10 +390,10 @@ def _work(bounds, *rest):
 
 @kernel(work=_work)
 def find_seeing_matches(
-    bounds, resume, masks, mask_of, variable_of, first, moves, limits, mode, is_target, unmatched,
-    code, code_first, constants, cells, columns, valid, in_set, tally_set, kinds, tally_column,
-    label_values, views, label_views, shared, steps_before_memory, steps_max, kept_max, patience,
-    longest, path, cursor, starts, lengths, numbers, states,
+    bounds, resume, masks, mask_of, variable_of, first, moves, limits, opened, mode, is_target,
+    unmatched, code, code_first, constants, cells, columns, valid, in_set, tally_set, kinds,
+    tally_column, label_values, views, label_views, shared, steps_before_memory, steps_max,
+    kept_max, patience, longest, path, cursor, starts, lengths, numbers, states,
 ):  # fmt: skip
     """Find all matches of all partitions; parameters and result are those of ``find_matches``.
 
@@ -404,10 +417,12 @@ def find_seeing_matches(
     pattern = (masks, mask_of, variable_of, first, moves)
     programs = (code, code_first, constants, cells, columns, valid, label_values)
     seen = (in_set, tally_set, kinds, tally_column, views, label_views)
+    is_open = opened.shape[0] > 0
     while p + 1 < bounds.shape[0] and result == DONE:
         begin, stop = bounds[p], bounds[p + 1]
+        first_start, edge = edges_of(opened, p, begin, stop)
         if start < begin:
-            start, number, taken = begin, 0, begin - 1
+            start, number, taken = first_start, 0, begin - 1
         left = steps_max
         generation, kept = generation + 1, 0
         while start < stop and result == DONE:
@@ -415,7 +430,7 @@ def find_seeing_matches(
             if count == starts.shape[0] or used + (stop - start) > states.shape[0]:
                 result = FULL
                 break
-            limit = limits[start] if limits.shape[0] > 0 else stop
+            limit = limits[start] if limits.shape[0] > 0 else stop + is_open
             if not shared or 2 * kept > kept_max:
                 generation, kept = generation + 1, 0
             room = (
@@ -423,7 +438,7 @@ def find_seeing_matches(
             )  # fmt: skip
             bounds_of_search = (steps_before_memory, min(left, patience - spent), kept_max)
             length, steps, keys, generations, kept = _search(
-                start, begin, stop, limit, number + 1, generation, kept,
+                start, begin, stop, limit, edge, number + 1, generation, kept,
                 bounds_of_search, pattern, programs, seen, room,
             )  # fmt: skip
             left -= steps
@@ -433,6 +448,8 @@ def find_seeing_matches(
                 break
             if spent > patience:
                 result = FULL
+                break
+            if is_undecided(length, start, opened, p):
                 break
             if length < 0:
                 if unmatched and start > taken:
@@ -451,6 +468,8 @@ def find_seeing_matches(
             result = -following if following < 0 else DONE
             start = max(start, following)
         if result == DONE:
+            if is_open:
+                opened[p, UNDECIDED_START] = start
             p += 1
             start = stop if p + 1 == bounds.shape[0] else bounds[p] - 1
     resume[0], resume[1], resume[2], resume[3] = p, start, number, taken

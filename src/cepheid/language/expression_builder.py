@@ -14,6 +14,7 @@ from lark.lexer import Token
 from cepheid.errors import Diagnostic, Span, suggest_names
 from cepheid.events.constants import loses_digits
 from cepheid.events.temporal import UNIT_MICROSECONDS, duration_us
+from cepheid.expressions.functions import ALIASES
 from cepheid.language import tree
 from cepheid.language.lexer import MistakeFoundError
 
@@ -311,7 +312,7 @@ def _call(c: Children[Child], arguments: tuple[Any, ...]) -> Any:
             variable=first.variable,
             attribute=first.attribute,
         )
-    return tree.Call(span=span, function=function, arguments=arguments)
+    return tree.Call(span=span, function=ALIASES.get(function, function), arguments=arguments)
 
 
 def _aggregate_of(c: Children[Child], arguments: tuple[Any, ...]) -> tree.Call:

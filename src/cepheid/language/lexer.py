@@ -15,51 +15,7 @@ from lark.lexer import Lexer, LexerState, Token
 
 from cepheid.errors import Diagnostic, Span
 from cepheid.events.temporal import UNIT_MICROSECONDS
-
-KEYWORDS = frozenset(
-    [
-        "RETURN",
-        "MATCHES",
-        "AS",
-        "PATTERN",
-        "SEQ",
-        "SEMANTICS",
-        "WHERE",
-        "AND",
-        "OR",
-        "NOT",
-        "IN",
-        "BETWEEN",
-        "IS",
-        "NULL",
-        "LIKE",
-        "TRUE",
-        "FALSE",
-        "GROUP_BY",
-        "HAVING",
-        "WITHIN",
-        "SLIDE",
-        "EVENTS",
-        "EMIT",
-        "ON",
-        "EXPIRY",
-        "EARLY",
-        "TIES",
-        "NUMBERS",
-        "MIN_LENGTH",
-        "LIMIT",
-        "FROM",
-        "PARTITION_BY",
-        "DEFINE",
-        "AT_LEAST",
-        "AT_MOST",
-        "SITUATIONS",
-        "DETECTED",
-        "SELECT",
-        "JOIN",
-        "WINDOW",
-    ]
-)
+from cepheid.expressions.format import KEYWORDS
 
 PUNCTUATION = {
     "(": ("LPAR",),

@@ -8,7 +8,8 @@ from lark.exceptions import UnexpectedToken
 from lark.lexer import Token
 
 from cepheid.errors import Diagnostic, Span, suggest_names
-from cepheid.language.lexer import KEYWORDS, PUNCTUATION, words_before
+from cepheid.expressions.format import KEYWORDS
+from cepheid.language.lexer import PUNCTUATION, words_before
 
 CLAUSES = {
     "RETURN": "RETURN",

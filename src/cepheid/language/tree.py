@@ -1,206 +1,40 @@
 """The tree of a query: frozen values, one class a construct, each with its place in the text.
 
-Two trees are equal if they say the same thing; where it stands in the text (``span``) is not
-compared. Text and tree are inverse to each other: ``parse(format_query(tree)) == tree``.
+Expressions are those of ``cepheid.expressions.tree``, which stand under the same names here. Text
+and tree are inverse to each other: ``parse(format_query(tree)) == tree``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import Any, TypeVar
-
-import msgspec
 
 from cepheid.errors import Span
-
-
-class Node(msgspec.Struct, frozen=True, eq=False, tag=True, kw_only=True):
-    """A construct of the language; comparison leaves the span out."""
-
-    span: Span
-
-    def __eq__(self, other: object) -> bool:
-        """Compare class and all fields but the span."""
-        return type(self) is type(other) and all(
-            # A literal 1 is not the literal 1.0 or TRUE, although Python says so.
-            type(mine) is type(theirs) and mine == theirs
-            for mine, theirs in zip(self._content(), _content_of(other), strict=True)
-        )
-
-    def __hash__(self) -> int:
-        """Hash what ``__eq__`` compares."""
-        return hash((type(self).__name__, *self._content()))
-
-    def _content(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, f) for f in self.__struct_fields__ if f != "span")
-
-
-_AnyNode = TypeVar("_AnyNode", bound=Node)
-
-
-def _content_of(node: object) -> tuple[Any, ...]:
-    assert isinstance(node, Node), "only nodes of one class are compared"
-    return node._content()
-
-
-# ---------------------------------------------------------------------------------------
-# Names and expressions
-
-
-class Name(Node, frozen=True, eq=False):
-    """A name as the user wrote it; a dotted attribute (``address.city``) is one name."""
-
-    text: str
-
-
-class Literal(Node, frozen=True, eq=False, omit_defaults=True):
-    """A constant: TRUE, 5, 1.05, 'text' or NULL.
-
-    ``digits`` is a number with a point as it was written, where a double has not all its digits.
-    """
-
-    value: bool | int | float | str | None
-    digits: str = ""
-
-
-class Duration(Node, frozen=True, eq=False):
-    """A length of time such as ``10 minutes``."""
-
-    microseconds: int
-
-
-class Word(Node, frozen=True, eq=False):
-    """A name without a variable inside an expression: a GROUP-BY attribute, or bare text (§4.7)."""
-
-    text: str
-
-
-class Anchor(StrEnum):
-    """Which event of a variable a reference means."""
-
-    EACH = "each"
-    NEXT = "NEXT"
-    PREV = "PREV"
-    FIRST = "FIRST"
-    LAST = "LAST"
-
-
-class Attribute(Node, frozen=True, eq=False):
-    """An attribute of a variable: ``S.price``, ``NEXT(S).price``, ``FIRST(b).price``."""
-
-    variable: Name
-    attribute: Name
-    anchor: Anchor = Anchor.EACH
-
-
-class AggregateFunction(StrEnum):
-    """The aggregates of the language."""
-
-    COUNT = "COUNT"
-    SUM = "SUM"
-    AVG = "AVG"
-    MIN = "MIN"
-    MAX = "MAX"
-
-
-class Aggregate(Node, frozen=True, eq=False):
-    """``COUNT(*)`` (no variable), ``COUNT(S)`` (no attribute) or ``SUM(S.price)``."""
-
-    function: AggregateFunction
-    variable: Name | None = None
-    attribute: Name | None = None
-
-
-class Call(Node, frozen=True, eq=False):
-    """A scalar function of values: ``ABS(S.price)``."""
-
-    function: str
-    arguments: tuple[Expression, ...]
-
-
-class Unary(Node, frozen=True, eq=False):
-    """``-x`` or ``NOT x``."""
-
-    operator: str
-    operand: Expression
-
-
-class Binary(Node, frozen=True, eq=False):
-    """Arithmetic (``+ - * / %``) or comparison (``= <> < <= > >=``) of two values."""
-
-    operator: str
-    left: Expression
-    right: Expression
-
-
-class Logical(Node, frozen=True, eq=False):
-    """``x AND y AND ...`` or ``x OR y OR ...``, always two or more operands."""
-
-    operator: str
-    operands: tuple[Expression, ...]
-
-
-class IsNull(Node, frozen=True, eq=False):
-    """``x IS NULL`` or ``x IS NOT NULL``."""
-
-    operand: Expression
-    negated: bool
-
-
-class InList(Node, frozen=True, eq=False):
-    """``x IN (a, b)`` or ``x NOT IN (a, b)``."""
-
-    operand: Expression
-    items: tuple[Expression, ...]
-    negated: bool
-
-
-class Between(Node, frozen=True, eq=False):
-    """``x BETWEEN low AND high`` or its negation; both ends included."""
-
-    operand: Expression
-    low: Expression
-    high: Expression
-    negated: bool
-
-
-class Like(Node, frozen=True, eq=False):
-    """``x LIKE 'a%_'`` or its negation; a backslash escapes."""
-
-    operand: Expression
-    pattern: Expression
-    negated: bool
-
-
-class EquivalenceItem(Node, frozen=True, eq=False):
-    """One entry of ``[P.vehicle, segment]``; without a variable it speaks of all events."""
-
-    attribute: Name
-    variable: Name | None = None
-
-
-class Equivalence(Node, frozen=True, eq=False):
-    """``[a, b]``: all events of a match agree on these attributes (§4.2, §4.3)."""
-
-    items: tuple[EquivalenceItem, ...]
-
-
-Expression = (
-    Literal
-    | Duration
-    | Word
-    | Attribute
-    | Aggregate
-    | Call
-    | Unary
-    | Binary
-    | Logical
-    | IsNull
-    | InList
-    | Between
-    | Like
-    | Equivalence
+from cepheid.expressions.tree import (
+    Aggregate,
+    AggregateFunction,
+    Anchor,
+    Attribute,
+    Between,
+    Binary,
+    Call,
+    Duration,
+    Equivalence,
+    EquivalenceItem,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    Name,
+    Node,
+    Unary,
+    Word,
+    children_of,
+    replace_span,
+    transform,
+    transform_node,
+    walk,
 )
 
 # ---------------------------------------------------------------------------------------
@@ -418,42 +252,7 @@ class SelectQuery(Query, frozen=True, eq=False):
 
 
 # ---------------------------------------------------------------------------------------
-# Traversal
-
-
-def replace_span(node: _AnyNode, span: Span) -> _AnyNode:
-    """Return the same node at another place."""
-    return msgspec.structs.replace(node, span=span)
-
-
-def children_of(node: Node) -> Iterator[Node]:
-    """Yield the nodes directly below a node, in the order of the text."""
-    for field in node.__struct_fields__:
-        value = getattr(node, field)
-        if isinstance(value, Node):
-            yield value
-        elif isinstance(value, tuple):
-            yield from (item for item in value if isinstance(item, Node))
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """Yield a node and everything below it, parents first, in the order of the text."""
-    stack = [node]
-    while stack:
-        here = stack.pop()
-        yield here
-        stack.extend(reversed(list(children_of(here))))
-
-
-Change = Callable[[Node], Node]
-
-
-def transform(expression: Expression, change: Change) -> Expression:
-    """Return an expression with ``change`` applied to every node, innermost first."""
-    changed = _transform(expression, change)
-    assert isinstance(changed, Expression), "an expression stays an expression"
-    return changed
-
+# Texts
 
 TEXT_QUOTED_MAX = 200
 """A longer expression is not quoted, so that trees stay small."""
@@ -468,19 +267,6 @@ def with_texts(query: Query, text: str) -> Query:
             return node
         return replace_span(node, Span(start, end, " ".join(text[start:end].split())))
 
-    placed = _transform(query, place)
+    placed = transform_node(query, place)
     assert isinstance(placed, Query), "a query stays a query"
     return placed
-
-
-def _transform(node: Node, change: Change) -> Node:
-    values: dict[str, Any] = {}
-    for field in node.__struct_fields__:
-        value = getattr(node, field)
-        if isinstance(value, Node):
-            values[field] = _transform(value, change)
-        elif isinstance(value, tuple):
-            values[field] = tuple(
-                _transform(item, change) if isinstance(item, Node) else item for item in value
-            )
-    return change(msgspec.structs.replace(node, **values) if values else node)

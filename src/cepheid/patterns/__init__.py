@@ -1,1 +1,1 @@
-"""What kinds with patterns share: names, symbols, and events that every match needs."""
+"""Names, symbols and required events: shared by all kinds that have patterns."""

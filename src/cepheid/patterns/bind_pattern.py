@@ -1,4 +1,4 @@
-"""Pattern in, its variables out, with a diagnostic for every construct that means nothing (§2)."""
+"""Bind a pattern: collect its variables, and report every meaningless construct (§2)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cepheid.language.findings import Findings
 from cepheid.language.formatter import format_pattern
 
 VARIABLES_MAX = 63
-"""Variables of a pattern, negated ones too: those that an event may take are bits of a word."""
+"""Variables of a pattern, including negated ones: sets of them are bits of a 64-bit word."""
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """A variable of the pattern: its type, whether matches bind it, and where it stands first."""
+    """A variable of the pattern: its type, whether matches bind it, and where it first appears."""
 
     name: str
     event_type: str
@@ -25,7 +25,7 @@ class Variable(msgspec.Struct, frozen=True):
 
 
 def bind_pattern(pattern: tree.Pattern, findings: Findings) -> dict[str, Variable]:
-    """Return the variables of a pattern in the order of the text."""
+    """Collect the variables of a pattern in the order of the text."""
     alternatives = pattern.patterns if isinstance(pattern, tree.Conjunction) else (pattern,)
     if len(alternatives) > 2:
         findings.add(
@@ -42,7 +42,7 @@ def bind_pattern(pattern: tree.Pattern, findings: Findings) -> dict[str, Variabl
 
 
 def _check_negation_place(pattern: tree.Pattern, findings: Findings) -> None:
-    """Report every NOT that is no part of a SEQ, and every SEQ without another part."""
+    """Report every NOT outside a SEQ, and every SEQ that has only NOT parts."""
     for parent, child in _parents(pattern):
         if isinstance(child, tree.Negation) and not isinstance(parent, tree.Sequence):
             inner = format_pattern(child.pattern)

@@ -1,8 +1,8 @@
-"""How far apart the symbols of a pattern over adjacent rows are: at least, and at most.
+"""Minimum and maximum distances between the symbols of a pattern over adjacent rows.
 
-A shape lists symbols that every match has, in their order, and between them how many other rows
-there may be. Shapes follow each other, repeat, and stand for alternatives; what Körber's rewrite
-rules (table 3.2) turn into any number of any rows becomes a gap with its bounds.
+A shape lists the symbols that every match has, in order, and the number of other rows that may lie
+between them. Shapes can be concatenated, repeated, and combined as alternatives; where Körber's
+rewrite rules (table 3.2) produce any number of any rows, a shape has a gap with bounds.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 BEYOND = 1 << 60
-"""More rows than there are."""
+"""More rows than any stream has."""
 
 SYMBOLS_MAX = 16
-"""More symbols of one pattern are not told apart: their rows are a gap."""
+"""With more symbols, the rows of further ones become a gap."""
 
 
 class Gap(NamedTuple):
-    """So many rows, at least and at most."""
+    """A minimum and a maximum number of rows."""
 
     least: int
     most: int
 
     def plus(self, other: Gap) -> Gap:
-        """Return one gap after the other."""
+        """Concatenate two gaps."""
         return Gap(self.least + other.least, min(self.most + other.most, BEYOND))
 
     def times(self, least: int, most: int | None) -> Gap:
-        """Return a gap that is repeated."""
+        """Repeat a gap."""
         longest = BEYOND if most is None and self.most else self.most * (most or 0)
         return Gap(self.least * least, min(longest, BEYOND))
 
     def hull(self, other: Gap) -> Gap:
-        """Return what is either."""
+        """Compute the smallest gap that covers both."""
         return Gap(min(self.least, other.least), max(self.most, other.most))
 
 
@@ -44,7 +44,7 @@ ONE_ROW = Gap(1, 1)
 class Shape(NamedTuple):
     """Symbols, and the rows before, between and after them: one gap more than symbols.
 
-    A symbol is the set of variables to one of which its row is bound.
+    A symbol is a set of variables; its row is bound to one of them.
     """
 
     symbols: tuple[frozenset[str], ...]
@@ -52,12 +52,12 @@ class Shape(NamedTuple):
 
     @property
     def length(self) -> Gap:
-        """Return how many rows a match has."""
+        """Compute the number of rows of a match."""
         return between(self, 0, len(self.gaps) - 1)
 
 
 def between(shape: Shape, first: int, last: int) -> Gap:
-    """Return the rows from one gap to another, with both and the symbols between them."""
+    """Sum the rows from one gap to another, including both and the symbols between them."""
     found = NO_ROWS
     for gap in shape.gaps[first : last + 1]:
         found = found.plus(gap)
@@ -65,17 +65,17 @@ def between(shape: Shape, first: int, last: int) -> Gap:
 
 
 def rows(gap: Gap) -> Shape:
-    """Return a shape of any rows."""
+    """Build a shape of arbitrary rows."""
     return Shape((), (gap,))
 
 
 def symbol(name: str) -> Shape:
-    """Return the shape of one variable."""
+    """Build the shape of one variable."""
     return Shape((frozenset([name]),), (NO_ROWS, NO_ROWS))
 
 
 def follow(parts: Sequence[Shape]) -> Shape:
-    """Return shapes one after the other."""
+    """Concatenate shapes."""
     found = rows(NO_ROWS)
     for part in parts:
         middle = found.gaps[-1].plus(part.gaps[0])
@@ -86,14 +86,14 @@ def follow(parts: Sequence[Shape]) -> Shape:
 
 
 def repeat(part: Shape, least: int, most: int | None) -> Shape:
-    """Return a shape that is repeated: the least number of copies, then any rows."""
+    """Repeat a shape: the minimum number of copies, then arbitrary rows."""
     copies = min(least, SYMBOLS_MAX)
     rest = part.length.times(least - copies, None if most is None else most - copies)
     return follow([*([part] * copies), rows(rest)])
 
 
 def either(parts: Sequence[Shape]) -> Shape:
-    """Return alternatives: one symbol for all, if each of them has one."""
+    """Combine alternatives: into one common symbol, if each of them has one."""
     if not all(part.symbols for part in parts):
         length = parts[0].length
         for part in parts[1:]:
@@ -108,7 +108,7 @@ def either(parts: Sequence[Shape]) -> Shape:
 
 
 def in_any_order(parts: Sequence[Shape]) -> Shape:
-    """Return shapes in any order: the symbols of one of them, and the rest before or after."""
+    """Combine shapes in any order: the symbols of one of them, and the others before or after."""
     most = sum(part.length.most for part in parts)
     whole = follow(parts).length
     for part in parts:
@@ -121,7 +121,7 @@ def in_any_order(parts: Sequence[Shape]) -> Shape:
 
 
 def only(shape: Shape, kept: Collection[int]) -> Shape:
-    """Return a shape in which some symbols are rows like all others."""
+    """Keep some symbols of a shape; the others become arbitrary rows."""
     symbols: list[frozenset[str]] = []
     gaps = [shape.gaps[0]]
     for place, names in enumerate(shape.symbols):

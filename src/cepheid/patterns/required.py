@@ -1,8 +1,8 @@
-"""Template in, what no match can do without out: variables that every path passes.
+"""Find the variables that every match must bind: every path of the template passes them.
 
-A set of variables is *required* if every path through the automaton passes one of its states: so
-every match binds one of them. A single such variable is a basic symbol in Körber's words (section
-3.4.1); sets serve alternatives, and repeated parts need no rule of their own.
+A set of variables is *required* if every path through the automaton passes one of its states, so
+that every match binds one of them. A single such variable is a basic symbol in Körber's terms
+(section 3.4.1); sets handle alternatives, and repeated parts need no rule of their own.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from cepheid.plans.template import START, Place, Template
 
 
 class Required(NamedTuple):
-    """Variables of which every match binds one.
+    """A set of variables; every match binds one of them.
 
-    ``first`` and ``last`` say that the first or the last event of every match is one of theirs, and
-    that nothing before or after it matters, since no NOT looks there.
+    ``first`` and ``last`` say that the first or the last event of every match is bound to one of
+    them, and that no event before or after it matters, since no NOT looks there.
     """
 
     variables: tuple[str, ...]
@@ -26,20 +26,20 @@ class Required(NamedTuple):
 
 
 def required_chain(template: Template, costs: Mapping[str, float]) -> list[Required]:
-    """Return required variables, each of which comes before the next in every match.
+    """Find required variables in an order that every match follows.
 
     Parameters
     ----------
     template
         The pattern.
     costs
-        The variables that can be looked up, and how many events each finds: where single variables
-        are not required, the cheapest set is tried.
+        The variables that can be looked up, and the number of events that each lookup finds: where
+        single variables are not required, the cheapest set is tried.
     """
     usable = [name for name in template.variables() if name in costs]
     single = [name for name in usable if _is_required(template, {name})]
     if single:
-        # A variable without which another cannot be reached comes first.
+        # If a variable is unreachable without another, the other comes first.
         ordered = sorted(single, key=lambda n: sum(_before(template, o, n) for o in single))
         chain = [ordered[0]]
         for name in ordered[1:]:
@@ -75,7 +75,7 @@ def _is_required(template: Template, names: Collection[str]) -> bool:
 
 
 def _before(template: Template, name: str, other: str) -> bool:
-    """Return whether no path comes to a variable without the other one."""
+    """Check that no path reaches a variable without passing the other one."""
     if name == other:
         return False
     reached = _reached(template, {name})
@@ -83,7 +83,7 @@ def _before(template: Template, name: str, other: str) -> bool:
 
 
 def _reached(template: Template, without: Collection[str]) -> set[int]:
-    """Return the states that a match can come to without some variables."""
+    """Collect the states that a match can reach without some variables."""
     reached: set[int] = set()
     waiting = [START]
     while waiting:

@@ -1,4 +1,4 @@
-"""Names in, meanings out: every variable and attribute is looked up, every mistake collected."""
+"""Resolve names: look up every variable and attribute, and collect every mistake."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import msgspec
 
 from cepheid.errors import Span, suggest_names
 from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
+from cepheid.expressions.format import format_expression, format_literal
 from cepheid.expressions.value_types import Typing
 from cepheid.language import tree
 from cepheid.language.findings import Findings
-from cepheid.language.formatter import format_expression, format_literal
 from cepheid.patterns.bind_pattern import Variable
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where events come from, as far as the planner cares: column names and, perhaps, a schema.
+    """The source of events as the planner sees it: column names and, if known, a schema.
 
     ``schemas`` are those of named streams, for queries that read several.
     """
@@ -37,7 +37,7 @@ class Scope:
         self.typing = Typing(self.kind_of, findings)
 
     def kind_of(self, node: tree.Attribute | tree.Aggregate | tree.Word) -> ValueKind:
-        """Return the kind of a name in WHERE; unknown names are reported."""
+        """Look up the kind of a name in WHERE; report unknown names."""
         match node:
             case tree.Attribute(variable=variable, attribute=attribute):
                 self.variable(variable)
@@ -48,7 +48,7 @@ class Scope:
                 return ValueKind.UNKNOWN
 
     def variable(self, name: tree.Name) -> Variable | None:
-        """Return a variable, or report that the pattern has none of this name."""
+        """Look up a variable, or report that the pattern has none of this name."""
         found = self.variables.get(name.text)
         if found is None:
             by_type = [v.name for v in self.variables.values() if v.event_type == name.text]
@@ -62,7 +62,7 @@ class Scope:
         return found
 
     def positive(self, name: tree.Name) -> None:
-        """Report a variable that is only negated: no match has an event of it."""
+        """Report a variable that only occurs under NOT: no match has an event of it."""
         found = self.variable(name)
         if found is not None and not found.positive:
             self.findings.add(
@@ -73,7 +73,7 @@ class Scope:
             )
 
     def attribute_kind(self, name: tree.Name, variable: str | None = None) -> ValueKind:
-        """Return the kind of an attribute, or report that the events have none of this name."""
+        """Look up the kind of an attribute, or report that the events have none of this name."""
         schema = self.source.schema
         if schema is None:
             return ValueKind.UNKNOWN
@@ -93,7 +93,7 @@ class Scope:
         return kind
 
     def check_equated(self, attribute: tree.Name, variable: tree.Name | None = None) -> None:
-        """Report an attribute whose values cannot be told to be equal, such as a list."""
+        """Report an attribute whose values cannot be compared for equality, such as a list."""
         kind = self.attribute_kind(attribute, variable.text if variable else None)
         if kind is ValueKind.OTHER:
             self.findings.add(
@@ -104,7 +104,7 @@ class Scope:
             )
 
     def aggregate_kind(self, aggregate: tree.Aggregate) -> ValueKind:
-        """Return the kind of an aggregate's value; report arguments that it cannot take."""
+        """Compute the kind of an aggregate's value; report invalid arguments."""
         function = aggregate.function
         if aggregate.variable is not None:
             self.variable(aggregate.variable)
@@ -141,7 +141,7 @@ _TIMES = NUMERIC | TEMPORAL | {ValueKind.UNKNOWN}
 
 
 def bind_source(scope: Scope, pattern: Span) -> bool:
-    """Check the time and type columns; return whether events have types."""
+    """Check the time and type columns, and whether events have types."""
     source, findings = scope.source, scope.findings
     if source.schema is None:
         return True
@@ -178,7 +178,7 @@ def bind_source(scope: Scope, pattern: Span) -> bool:
 
 
 def bind_where(where: tree.Expression | None, scope: Scope) -> tree.Expression | None:
-    """Return WHERE with bare words read as text (§4.7), all names looked up and kinds checked."""
+    """Bind WHERE: read bare words as text (§4.7), look up all names and check kinds."""
     if where is None:
         return None
     bound = tree.transform(where, lambda node: _words_to_text(node, scope))
@@ -197,7 +197,7 @@ def bind_where(where: tree.Expression | None, scope: Scope) -> tree.Expression |
 
 
 def _check_spanning(node: tree.Attribute | tree.Aggregate, scope: Scope) -> None:
-    """Report what can have no value in a match: COUNT(*), and FIRST, LAST or aggregates of NOT."""
+    """Report terms without a value in a match: COUNT(*), and FIRST, LAST or aggregates of NOT."""
     if node.variable is None:
         scope.findings.add(
             "E322",
@@ -218,20 +218,20 @@ def _words_to_text(node: tree.Node, scope: Scope) -> tree.Node:
             if _has_attribute(other):
                 return msgspec.structs.replace(node, right=_text(word, scope))
         case tree.InList(operand=operand, items=items):
-            # A word before IN is reported itself; then its list is not worth more messages.
+            # A word before IN is reported itself; reporting its list too would only repeat that.
             if isinstance(operand, tree.Word) or _has_attribute(operand):
                 return msgspec.structs.replace(node, items=tuple(_text(i, scope) for i in items))
     return node
 
 
 def _has_attribute(expression: tree.Expression) -> bool:
-    """Return whether an expression speaks of events: only beside such a one is a word text."""
+    """Check whether an expression refers to events: only then is a word beside it text."""
     nodes = tree.walk(expression)
     return any(isinstance(node, tree.Attribute | tree.Aggregate) for node in nodes)
 
 
 def _text(node: tree.Expression, scope: Scope) -> tree.Expression:
-    """Return a bare word as text, with a warning; an attribute's name is reported later."""
+    """Convert a bare word to text, with a warning; an attribute's name is reported later."""
     if not isinstance(node, tree.Word):
         return node
     schema = scope.source.schema

@@ -1,7 +1,7 @@
-"""Events in, segments out: the events of one partition in one window, side by side.
+"""Group events into segments: the events of one partition in one window, stored contiguously.
 
-A segment is all that a match can be made of, so segments are evaluated one by one. Overlapping
-windows repeat events; at most EXPANDED_ROWS are made at a time.
+A match lies within one segment, so segments are evaluated independently. Overlapping windows repeat
+events; at most EXPANDED_ROWS rows are expanded at a time.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ EXPANDED_ROWS = 1 << 21
 
 
 class Segments(NamedTuple):
-    """Segments: their keys and windows, and the rows of each, one after the other.
+    """Segments: their keys and windows, and the rows of each, one segment after the other.
 
-    ``bits`` are the variables that a row may take in its segment, ``blocked`` those that it only
-    keeps from others, ``chosen`` the attributes of which a segment stands for one value (§4.3), and
+    ``bits`` are the variables that a row may bind in its segment, ``blocked`` those that it only
+    denies to others, ``chosen`` the attributes for which a segment stands for one value (§4.3), and
     ``base`` the number of the segment that it is a part of.
     """
 
@@ -37,11 +37,11 @@ class Segments(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Return the number of rows of the longest segment."""
+        """Compute the number of rows of the longest segment."""
         return int(np.diff(self.ptr).max()) if len(self.key) else 0
 
     def take(self, wanted: NDArray[np.int64]) -> Segments:
-        """Return some of the segments."""
+        """Select some of the segments."""
         lengths = np.diff(self.ptr)[wanted]
         ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         at = np.repeat(self.ptr[wanted] - ptr[:-1], lengths) + np.arange(ptr[-1])
@@ -52,9 +52,9 @@ class Segments(NamedTuple):
 
 
 def take(array: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the rows of an array, without a copy where they are all rows in order.
+    """Select rows of an array, without a copy if they are all rows in order.
 
-    Attributes lie one after another: kernels are compiled for that, and indexing would change it.
+    Attributes are contiguous: kernels are compiled for that layout, and indexing would change it.
     """
     count = len(rows)
     whole = count == array.shape[-1] and is_counting(rows)
@@ -67,10 +67,10 @@ def gather_segments(
     rows: NDArray[np.int64],
     bits: NDArray[np.int64],
 ) -> Segments:
-    """Return the segments of rows that know their keys and windows; rows keep their order."""
+    """Group rows by key and window; rows keep their order."""
     back = (key[1:] < key[:-1]) | ((key[1:] == key[:-1]) & (window[1:] < window[:-1]))
     if back.any():
-        # Sorting is stable, so rows stay in the order of time.
+        # The sort is stable, so rows stay in time order.
         order = _by_key(key) if len(key) and (window == window[0]).all() else None
         order = np.lexsort((window, key)) if order is None else order
         key, window, rows = key[order], window[order], rows[order]
@@ -84,7 +84,7 @@ def gather_segments(
 
 
 def _by_key(key: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Return rows by key, counted instead of sorted; None where keys are no small numbers."""
+    """Order rows by key with a counting sort; None if keys are no small integers."""
     least, most = int(key.min()), int(key.max())
     if least < 0 or most > len(key):
         return None
@@ -98,10 +98,10 @@ def _by_key(key: NDArray[np.int64]) -> NDArray[np.int64] | None:
 def tumbling_segments(
     key: NDArray[np.int64], ts: NDArray[np.int64], bits: NDArray[np.int64], width: int
 ) -> Segments:
-    """Return one segment for each key and window that does not overlap; width 0: one for all."""
+    """Build one segment for each key and tumbling window; width 0 is one window for all."""
     window = ts // width * width if width else np.zeros(len(ts), np.int64)
     if len(key) and not width and (key[0] == key).all():
-        # Already side by side; sorting would cost more than the rest.
+        # The rows are contiguous already; sorting would cost more than the rest.
         rows = np.arange(len(key))
         none = np.zeros(len(key), np.int64)
         ptr = np.array([0, len(key)], np.int64)
@@ -118,7 +118,7 @@ def sliding_segments(
     first: int,
     last: int,
 ) -> Iterator[Segments]:
-    """Yield the segments of the windows with numbers [first, last), a share of them at a time."""
+    """Build the segments of the windows with numbers [first, last), a share of them at a time."""
     for begin, end in share_windows(ts, within, slide, first, last):
         yield window_segments(key, ts, bits, within, slide, begin, end)
 
@@ -126,9 +126,9 @@ def sliding_segments(
 def share_windows(
     ts: NDArray[np.int64], within: int, slide: int, first: int, last: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield stretches of the windows [first, last) that hold events; time without events is free.
+    """Split the windows [first, last) into shares that hold events; time without events is free.
 
-    Each stretch has EXPANDED_ROWS rows or less, or is one window.
+    Each share has at most EXPANDED_ROWS rows, or is one window.
     """
     while first < last:
         at = int(np.searchsorted(ts, first * slide))
@@ -140,7 +140,7 @@ def share_windows(
         first = int(low[0])
         if first >= last:
             return
-        # A window in which nobody lies ends the stretch, as does one row too many.
+        # An empty window ends the share, as does one row too many.
         gaps = np.flatnonzero(low[1:] > high[:-1])
         many = np.flatnonzero(np.cumsum(high - low) > EXPANDED_ROWS)
         ends = [int(high[gaps[0] if len(gaps) else -1])]
@@ -161,7 +161,7 @@ def window_segments(
     first: int,
     last: int,
 ) -> Segments:
-    """Return the segments of the windows with numbers [first, last), all at once."""
+    """Build the segments of the windows with numbers [first, last), all at once."""
     begin, end = np.searchsorted(ts, [first * slide, (last - 1) * slide + within])
     if end - begin < len(ts):
         part = slice(begin, end)
@@ -187,7 +187,7 @@ def _windows_of_one_key(
     first: int,
     last: int,
 ) -> Segments:
-    """Return windows as slices of rows that are in the order of time."""
+    """Build windows as slices of rows in time order."""
     window = np.arange(first, last)
     begins = np.searchsorted(ts, window * slide)
     lengths = np.searchsorted(ts, window * slide + within) - begins
@@ -203,7 +203,7 @@ def _windows_of_one_key(
 
 
 class DistinctWindows(NamedTuple):
-    """Windows that differ from the one before: their numbers, and the events [begin, end) of each.
+    """Windows that differ from the previous one: their numbers, and their events [begin, end).
 
     ``repeats`` windows from this number on hold the same events.
     """
@@ -214,12 +214,12 @@ class DistinctWindows(NamedTuple):
     end: NDArray[np.int64]
 
     def take(self, wanted: Any) -> DistinctWindows:
-        """Return some of the windows."""
+        """Select some of the windows."""
         return DistinctWindows(*(column[wanted] for column in self))
 
 
 def distinct_windows(ts: NDArray[np.int64], within: int, slide: int) -> DistinctWindows:
-    """Return the different windows that hold an event, of events in the order of time.
+    """Compute the distinct windows that hold an event; events are in time order.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def distinct_windows(ts: NDArray[np.int64], within: int, slide: int) -> Distinct
 
 
 def rows_of_windows(windows: DistinctWindows) -> NDArray[np.int64]:
-    """Return the rows of windows, one after the other."""
+    """Concatenate the row numbers of windows."""
     lengths = windows.end - windows.begin
     offsets = np.cumsum(lengths) - lengths
     return np.repeat(windows.begin - offsets, lengths) + np.arange(int(lengths.sum()))
@@ -246,7 +246,7 @@ def rows_of_windows(windows: DistinctWindows) -> NDArray[np.int64]:
 def repeated_rows(
     first: NDArray[np.int64], sizes: NDArray[np.int64], laps: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of groups, each so many times, and the number of the time.
+    """Repeat the rows of groups, with the number of the repetition.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def repeated_rows(
     ([0, 1, 0, 1, 2, 2, 2], [0, 0, 1, 1, 0, 1, 2])
     """
     totals = sizes * laps
-    # There can be so many rows that every array of them counts.
+    # There can be so many rows that each array of them costs much memory.
     rows = np.arange(int(totals.sum()))
     rows -= np.repeat(np.cumsum(totals) - totals, totals)
     group = np.repeat(sizes, totals)
@@ -269,7 +269,7 @@ def repeated_rows(
 def distinct_segments(
     key: NDArray[np.int64], bits: NDArray[np.int64], windows: DistinctWindows
 ) -> Segments:
-    """Return the segments of windows, which have the numbers of the windows."""
+    """Build the segments of windows, numbered as the windows."""
     rows = rows_of_windows(windows)
     number = np.repeat(windows.number, windows.end - windows.begin)
     return gather_segments(key[rows], number, rows, bits)
@@ -283,9 +283,9 @@ def trailing_segments(
     low: NDArray[np.int64],
     high: NDArray[np.int64],
 ) -> Iterator[tuple[NDArray[np.int64], Segments]]:
-    """Yield the segments (low, high] of some keys, a share of them at a time, with their numbers.
+    """Build the segments (low, high] of some keys with their numbers, a share of them at a time.
 
-    ``key`` and ``ts`` are sorted by key, then time. Segments without rows are left out.
+    ``key`` and ``ts`` are sorted by key, then time. Empty segments are skipped.
     """
     starts = np.searchsorted(key, asked, side="left")
     stops = np.searchsorted(key, asked, side="right")
@@ -315,7 +315,7 @@ def search_within(
     stops: NDArray[np.int64],
     bounds: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return the first place in each slice with a time above a bound; vectorised bisection."""
+    """Find the first position in each slice with a time above a bound, by vectorised bisection."""
     low, high = starts.copy(), stops.copy()
     while True:
         open_ = low < high

@@ -1,6 +1,6 @@
-"""Plans in, symbols out: what an event must be to be bound, whatever a query calls it.
+"""Compute the symbols of plans: the conditions on an event, independent of variable names.
 
-Variables of different queries with the same type and the same local predicates stand for the same
+Variables of different queries with the same type and the same local predicates match the same
 events. They get one symbol, so that queries with other names can share work.
 """
 
@@ -15,14 +15,14 @@ from cepheid.plans.template import Template
 
 
 class Symbol(NamedTuple):
-    """A type (None where events have none) and the conditions that an event meets."""
+    """A type (None where events have no types) and the conditions on an event."""
 
     event_type: str | None
     conditions: frozenset[tree.Expression]
 
 
 def symbols_of(plan: TrendPlan) -> dict[str, Symbol]:
-    """Return the symbol of every variable, those of negated patterns too."""
+    """Compute the symbol of every variable, including those of negated patterns."""
     local: dict[str | None, set[tree.Expression]] = {}
     for predicate in plan.local:
         local.setdefault(predicate.variable, set()).add(without_variable(predicate.expression))
@@ -37,7 +37,7 @@ def symbols_of(plan: TrendPlan) -> dict[str, Symbol]:
 
 
 def types_of(patterns: tuple[Template, ...]) -> dict[str, str]:
-    """Return the type of every variable of templates and of their negated patterns."""
+    """Collect the type of every variable of templates and of their negated patterns."""
     types: dict[str, str] = {}
     waiting = list(patterns)
     while waiting:

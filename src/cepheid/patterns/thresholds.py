@@ -1,24 +1,23 @@
-"""TrendPlan in, what an event must be to be bound to a variable out: comparisons with constants.
+"""Extract comparisons with constants that an event must meet to be bound to a variable.
 
-An index can look these up. What it cannot is left out, so that more events may be found than fit,
-and never fewer (Körber, section 3.4: threshold predicates).
+An index can look these up. Other conditions are ignored, so that a lookup may find more events than
+match, and never fewer (Körber, section 3.4: threshold predicates).
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from cepheid.events.comparisons import MIRRORED
 from cepheid.language import tree
 from cepheid.patterns.symbols import symbols_of
 from cepheid.plans.plan import TrendPlan
 
 Constant = int | float | str
 
-_TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
 
 class Threshold(NamedTuple):
-    """``attribute operator value`` for one of the values; several only for ``=``."""
+    """``attribute operator value`` for any one of the values; only ``=`` has several."""
 
     attribute: str
     operator: str
@@ -32,7 +31,7 @@ class Threshold(NamedTuple):
 
 
 def thresholds_of(plan: TrendPlan) -> dict[str, tuple[Threshold, ...]]:
-    """Return for every variable the comparisons that hold for all of its events."""
+    """Collect for every variable the comparisons that hold for all of its events."""
     found = {}
     for variable, symbol in symbols_of(plan).items():
         own = [read_threshold(condition) for condition in symbol.conditions]
@@ -43,11 +42,11 @@ def thresholds_of(plan: TrendPlan) -> dict[str, tuple[Threshold, ...]]:
 
 
 def read_threshold(condition: tree.Expression) -> Threshold | None:
-    """Return a condition as a comparison of an attribute with constants, if it is one."""
+    """Parse a condition as a comparison of an attribute with constants, else None."""
     match condition:
-        case tree.Binary(operator=operator, left=left, right=right) if operator in _TURNED:
+        case tree.Binary(operator=operator, left=left, right=right) if operator in MIRRORED:
             turned = _compare(left, operator, right)
-            return turned or _compare(right, _TURNED[operator], left)
+            return turned or _compare(right, MIRRORED[operator], left)
         case tree.InList(operand=tree.Attribute() as attribute, items=items, negated=False):
             values = [_constant(item) for item in items]
             if attribute.anchor is not tree.Anchor.EACH or None in values:

@@ -1,1 +1,1 @@
-"""Plans of queries: frozen values that hold every decision."""
+"""Plans of queries: immutable values that hold every planning decision."""

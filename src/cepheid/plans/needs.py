@@ -1,11 +1,11 @@
-"""How Spark cuts a query into tasks, and what a query asks of whoever cuts it.
+"""Strategies by which Spark splits a query into tasks, and the requirements of a query.
 
-scan slices   files in the order of time: tasks read time ranges and own the windows in them
-combine       stretches of events become matrices where they lie; only these are shuffled.
-              Of situations, stretches in which no condition turns become one row each
+scan slices   files in time order: tasks read time ranges and own the windows in them
+combine       stretches of events become matrices in place; only these are shuffled.
+              For situations, a stretch without a change of any condition becomes one row
 key shuffle   events are shuffled by the partition attributes
 time shuffle  events are shuffled by time, and tasks own the windows in their ranges
-one task      nothing cuts the query: one task does everything
+one task      nothing splits the query: one task runs all of it
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 
 class Strategy(StrEnum):
-    """How work is cut into tasks."""
+    """A strategy to split a query into tasks."""
 
     SCAN_SLICES = "scan slices"
     COMBINE = "combine"
@@ -26,36 +26,36 @@ class Strategy(StrEnum):
 
 
 class StrategyChoice(msgspec.Struct, frozen=True):
-    """A strategy and why."""
+    """A strategy and its reason."""
 
     strategy: Strategy
     reason: str
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a query asks of a runtime that cuts its work; a reason that is empty is none.
+    """The requirements of a query for a runtime that splits it; an empty reason means no obstacle.
 
     Attributes
     ----------
     files, frames
-        How files in the order of time are cut, and DataFrames of which nothing is known.
+        How files in time order are split, and DataFrames whose order is unknown.
     one_window
         Whether the whole stream is one window.
     from_start
-        Whether windows begin where the stream begins, not at a time.
+        Whether windows are counted from the first event of the stream, not aligned to time.
     reach
-        How far a task reads before and after its range of time, to own windows as a whole.
+        How far a task reads before and after its time range, to see the windows it owns completely.
     leads_in
-        Whether a task reads one event more, before all others.
+        Whether a task reads one extra event before all others.
     keys, buckets
         The attributes by which events are shuffled, and those of a live query.
     live
-        How the state of a live query is cut, and why.
+        How the state of a live query is partitioned, and why.
     not_composed, not_by_time, no_panes, not_on_device
-        Why stretches of events cannot be summarised, no range of time has windows of its own, the
-        panes of a live query cannot be summarised apart, no GPU can run the query.
+        Why stretches of events cannot be summarised, why the query cannot be split by time, why the
+        panes of a live query cannot be summarised independently, why no GPU can run the query.
     pane
-        The length of panes that tasks of a live query summarise, in the time of events.
+        The length of the panes that tasks of a live query summarise, in ticks of the events.
     """
 
     files: StrategyChoice
@@ -75,7 +75,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def needs_by_key(keys: tuple[str, ...], why: str) -> Needs:
-    """Tell that all events of a key must be in one task, without keys all events."""
+    """Require all events of a key in one task; without keys, all events."""
     strategy = Strategy.KEY_SHUFFLE if keys else Strategy.ONE_TASK
     choice = StrategyChoice(strategy, why)
     live = f"buckets by {', '.join(keys)}" if keys else "one bucket"

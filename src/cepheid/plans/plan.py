@@ -1,7 +1,7 @@
-"""The plan of a query: a frozen value that holds every decision and its reason.
+"""The plan of a query: an immutable value that holds every decision and its reason.
 
-A plan is hashable, compares by value and travels as JSON; nothing in it is executable. It is the
-only thing that leaves the planner.
+A plan is hashable, compares by value and is sent as JSON; it contains no executable code. It is the
+only output of the planner.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PLAN_VERSION = 2
 
 
 class PredicateKind(StrEnum):
-    """What a predicate speaks of (§4); equivalence predicates become partitions."""
+    """The events that a predicate refers to (§4); equivalence predicates become partitions."""
 
     LOCAL = "local"
     EDGE = "edge"
@@ -33,7 +33,7 @@ class PredicateKind(StrEnum):
 
 
 class Granularity(StrEnum):
-    """What an aggregate is kept per, in COGRA's words."""
+    """The granularity at which an aggregate is kept, in COGRA's terms."""
 
     TYPE = "type"
     MIXED = "mixed"
@@ -42,7 +42,7 @@ class Granularity(StrEnum):
 
 
 class Evaluator(StrEnum):
-    """The algorithm that answers the query."""
+    """The algorithm that evaluates the query."""
 
     LINEAR = "linear"
     INDEXED = "indexed"
@@ -51,10 +51,11 @@ class Evaluator(StrEnum):
     ENUMERATE = "enumerate"
     SITUATIONS = "situations"
     SELECT = "select"
+    ROW_PATTERN = "row pattern"
 
 
 class WindowKind(StrEnum):
-    """How the stream is cut into windows (§6)."""
+    """How the stream is split into windows (§6)."""
 
     NONE = "none"
     TUMBLING = "tumbling"
@@ -64,7 +65,7 @@ class WindowKind(StrEnum):
 
 
 class OutputKind(StrEnum):
-    """What a result row is."""
+    """The kind of a result row."""
 
     AGGREGATES = "aggregates"
     MATCHES = "matches"
@@ -80,14 +81,14 @@ class Separation(msgspec.Struct, frozen=True):
 
 
 class LocalPredicate(msgspec.Struct, frozen=True):
-    """Must be true for every event of a variable; without one, for every event."""
+    """A condition on every event of a variable; without a variable, on every event."""
 
     expression: tree.Expression
     variable: str | None
 
 
 class EdgePredicate(msgspec.Struct, frozen=True):
-    """Must be true wherever ``next_variable`` directly follows ``prev_variable`` (§4.4).
+    """A condition on ``next_variable`` wherever it directly follows ``prev_variable`` (§4.4).
 
     In the expression, attributes of the earlier event have the anchor EACH and those of the later
     one the anchor NEXT, however the user wrote it.
@@ -110,9 +111,9 @@ class PlacedEvent(msgspec.Struct, frozen=True):
 class GlobalPredicate(msgspec.Struct, frozen=True):
     """A condition on a whole match (§4.5).
 
-    ``events`` are the one or two events that it speaks of, if it speaks of single events alone and,
-    for two, separates: then f in ``separation`` is of the first and g of the second, whichever of
-    them is earlier. Such a condition is asked while matches are built.
+    ``events`` are the one or two events that the condition refers to, if it refers only to single
+    events and, for two, separates: then f in ``separation`` is of the first and g of the second,
+    whichever of them is earlier. Such a condition is evaluated while matches are built.
     """
 
     expression: tree.Expression
@@ -122,7 +123,7 @@ class GlobalPredicate(msgspec.Struct, frozen=True):
 
 
 class PartialEquivalence(msgspec.Struct, frozen=True):
-    """An attribute that is equal among the events of some variables only (§4.3)."""
+    """An attribute that is equal only among the events of some variables (§4.3)."""
 
     attribute: str
     variables: tuple[str, ...]
@@ -130,7 +131,7 @@ class PartialEquivalence(msgspec.Struct, frozen=True):
 
 
 class Partition(msgspec.Struct, frozen=True):
-    """How the stream is cut by value: attributes of all events, and of some variables only."""
+    """Partition attributes: those of all events, and those of some variables only."""
 
     attributes: tuple[str, ...]
     partial: tuple[PartialEquivalence, ...]
@@ -152,7 +153,7 @@ class WindowPlan(msgspec.Struct, frozen=True):
 
 
 class AggregateColumn(msgspec.Struct, frozen=True):
-    """One aggregate: what is computed, once, however often RETURN and HAVING name it."""
+    """One aggregate, computed once, however often RETURN and HAVING name it."""
 
     name: str
     function: tree.AggregateFunction
@@ -173,7 +174,7 @@ class ResultColumn(msgspec.Struct, frozen=True):
 
 
 class Output(msgspec.Struct, frozen=True):
-    """What leaves: aggregates to compute, columns to show, rows to keep."""
+    """The output of a query: aggregates to compute, columns to show, rows to keep."""
 
     kind: OutputKind
     aggregates: tuple[AggregateColumn, ...]
@@ -183,7 +184,7 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """The evaluator, what it keeps and what it costs, with the reason."""
+    """The evaluator, the state it keeps and its cost, with the reason."""
 
     evaluator: Evaluator
     granularity: Granularity
@@ -194,9 +195,9 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """What the plans of all kinds of query have, so that no kind can forget it.
+    """The fields that the plans of all kinds of query share.
 
-    ``columns`` are those to be read; None means all, where matches are listed without a schema.
+    ``columns`` are those to read; None means all, where matches are listed without a schema.
     ``tick_ns`` is the unit of times: a microsecond, unless they are nanoseconds or whole numbers.
     """
 
@@ -213,57 +214,57 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     @property
     def what(self) -> str:
-        """Return what kind of query this is, for messages."""
+        """Name the kind of query, for messages."""
         return "a query"
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """Return the names of streams that events may come by; none, if there is one stream."""
+        """Return the names of the input streams; empty if there is one unnamed stream."""
         return ()
 
     @property
     def limit(self) -> int | None:
-        """Return how many rows are wanted; None is all of them."""
+        """Return the maximum number of result rows; None is unlimited."""
         return None
 
     @property
     def lists_matches(self) -> bool:
-        """Return whether rows are matches of events, one by one."""
+        """Check whether each result row is a match of events."""
         return False
 
     @property
     def emits_early(self) -> bool:
-        """Return whether rows of open windows leave too, and are replaced later."""
+        """Check whether rows of open windows are emitted early, and replaced later."""
         return False
 
     @property
     def shares_passes(self) -> bool:
-        """Return whether several such queries can run in one pass, as a workload."""
+        """Check whether several such queries can share one pass, as a workload."""
         return False
 
     @property
     def orders_ties(self) -> bool:
-        """Return whether events of equal time come one after the other (§1.3)."""
+        """Check whether events of equal time are ordered (§1.3)."""
         return True
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
-        """Narrow a plan to a kind; whoever calls this knows the kind."""
+        """Narrow the type of a plan; the caller knows the kind."""
         assert isinstance(plan, cls), f"{plan.what} goes another way"
         return plan
 
     def to_json(self) -> bytes:
-        """Return the plan as JSON."""
+        """Serialize the plan as JSON."""
         return msgspec.json.encode(self)
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
-        """Return the plan that ``to_json`` wrote.
+        """Deserialize a plan that ``to_json`` wrote.
 
         Raises
         ------
         ValueError
-            If the bytes are no plan of this kind, or one of another version.
+            If the bytes are no plan of this kind, or a plan of another version.
         """
         try:
             plan = msgspec.json.decode(data, type=_union(cls))
@@ -292,27 +293,27 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
 
     @property
     def shares_passes(self) -> bool:
-        """Return whether several such queries can run in one pass, as a workload."""
+        """Check whether several such queries can share one pass, as a workload."""
         return True
 
     @property
     def limit(self) -> int | None:
-        """Return how many rows are wanted; None is all of them."""
+        """Return the maximum number of result rows; None is unlimited."""
         return self.output.limit
 
     @property
     def lists_matches(self) -> bool:
-        """Return whether rows are matches of events, one by one."""
+        """Check whether each result row is a match of events."""
         return self.output.kind is not OutputKind.AGGREGATES
 
     @property
     def emits_early(self) -> bool:
-        """Return whether rows of open windows leave too, and are replaced later."""
+        """Check whether rows of open windows are emitted early, and replaced later."""
         return self.window.emit_early
 
     @property
     def orders_ties(self) -> bool:
-        """Return whether events of equal time come one after the other (§1.3)."""
+        """Check whether events of equal time are ordered (§1.3)."""
         return self.ties is tree.Ties.ARRIVAL
 
 
@@ -323,7 +324,7 @@ class SituationPlan(Plan, frozen=True, kw_only=True, tag="situations"):
 
     @property
     def what(self) -> str:
-        """Return what kind of query this is, for messages."""
+        """Name the kind of query, for messages."""
         return "a query about situations"
 
 
@@ -334,16 +335,35 @@ class SelectPlan(Plan, frozen=True, kw_only=True, tag="select"):
 
     @property
     def what(self) -> str:
-        """Return what kind of query this is, for messages."""
+        """Name the kind of query, for messages."""
         return "a SELECT"
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """Return the names of streams that events may come by."""
+        """Return the names of the input streams."""
         return tuple(stream.name for stream in self.select.streams)
 
 
+class RowPatternPlan(Plan, frozen=True, kw_only=True, tag="row pattern"):
+    """The plan of a MATCH_RECOGNIZE clause over a stream.
+
+    The clause is sent as text, ``SELECT * FROM table MATCH_RECOGNIZE (...)``, and is bound again
+    to the columns of its table where it runs. ``steps`` and ``states`` bound its search; ``zone``
+    is the time zone of the session.
+    """
+
+    table_columns: tuple[str, ...]
+    zone: str
+    steps: int | None
+    states: int | None
+
+    @property
+    def what(self) -> str:
+        """Name the kind of query, for messages."""
+        return "a row pattern"
+
+
 def _union(kind: type[PlanType]) -> type[PlanType]:
-    """Return what bytes may be: a plan of a kind or, for the header of all, of any kind."""
+    """Build the type to decode: a plan of one kind or, for the common header, of any kind."""
     kinds = kind.__subclasses__()
     return Union[tuple(kinds)] if kinds else kind  # type: ignore[return-value]  # noqa: UP007  # a type made of types

@@ -1,4 +1,4 @@
-"""The plan of a SELECT: which operator, over which streams, and what it reads (§10)."""
+"""The plan of a SELECT: its operator, its streams, and the columns it reads (§10)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SelectKind(StrEnum):
 
 
 class Extent(StrEnum):
-    """What the windows of a SELECT are measured in; NONE is the whole stream."""
+    """The unit of the windows of a SELECT; NONE is one window over the whole stream."""
 
     NONE = "none"
     TIME = "time"
@@ -27,7 +27,7 @@ class Extent(StrEnum):
 
 
 class SelectWindow(msgspec.Struct, frozen=True):
-    """Windows of ``within`` ticks of time, or events, one every ``slide``."""
+    """Windows of ``within`` ticks or events, one every ``slide``."""
 
     extent: Extent = Extent.NONE
     within: int = 0
@@ -36,7 +36,7 @@ class SelectWindow(msgspec.Struct, frozen=True):
 
 
 class SelectStream(msgspec.Struct, frozen=True):
-    """A stream, what the query calls it, and the columns that are read; None is all of them."""
+    """A stream, its alias in the query, and the columns that are read; None is all of them."""
 
     name: str
     alias: str
@@ -51,14 +51,14 @@ class SelectColumn(msgspec.Struct, frozen=True):
 
 
 class SelectKey(msgspec.Struct, frozen=True):
-    """A GROUP BY attribute and what the result calls it."""
+    """A GROUP BY attribute and its name in the result."""
 
     attribute: str
     name: str
 
 
 class SelectAggregate(msgspec.Struct, frozen=True):
-    """An aggregate of a value of every event; COUNT(*) has none."""
+    """An aggregate of an expression over events; COUNT(*) has no expression."""
 
     name: str
     function: tree.AggregateFunction
@@ -66,7 +66,7 @@ class SelectAggregate(msgspec.Struct, frozen=True):
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Everything that runs a SELECT; in bound expressions every attribute has its alias.
+    """All decisions about a SELECT; in bound expressions every attribute has its alias.
 
     ``equal`` are pairs of attributes, of the first and of the second stream, that a join compares
     by ``=``.
@@ -84,13 +84,13 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def condition(self) -> tuple[tree.Expression, ...]:
-        """Return the conjuncts of WHERE and ON."""
+        """Collect the conjuncts of WHERE and ON."""
         parts = [part for part in (self.on, self.where) if part is not None]
         return tuple(c for part in parts for c in conjuncts_of(part))
 
 
 def conjuncts_of(condition: tree.Expression) -> Iterator[tree.Expression]:
-    """Yield the conditions that AND joins."""
+    """Split a condition at AND."""
     if isinstance(condition, tree.Logical) and condition.operator == "AND":
         for operand in condition.operands:
             yield from conjuncts_of(operand)
@@ -99,11 +99,11 @@ def conjuncts_of(condition: tree.Expression) -> Iterator[tree.Expression]:
 
 
 def aliases_in(expression: tree.Expression) -> set[str]:
-    """Return the streams that a bound expression speaks of."""
+    """Collect the streams that a bound expression refers to."""
     nodes = tree.walk(expression)
     return {node.variable.text for node in nodes if isinstance(node, tree.Attribute)}
 
 
 def plain_attribute(expression: tree.Expression | None) -> str | None:
-    """Return the attribute that an expression is, if it is nothing but one."""
+    """Return the name of the attribute if the expression is a plain attribute."""
     return expression.attribute.text if isinstance(expression, tree.Attribute) else None

@@ -1,7 +1,7 @@
-"""The plan of a query about situations: what is derived, how it is related, when it is certain.
+"""The plan of a query about situations: definitions, their relations, and when a match is final.
 
 Relations are numbered as situations A stand in time to one situation B: 0 is ``before``, 12 is
-``after``, and the inverse of relation i is 12 - i. A set of relations is a mask of bits.
+``after``, and the inverse of relation i is 12 - i. A set of relations is a bit mask.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ NUMBERS = {
 
 RELATION_COUNT = len(NUMBERS)
 PREFIX_GROUPS = (0b111 << 2, 0b111 << 5, 0b111 << 8)
-"""What two situations that both go on can become: A began first, both at once, B began first."""
+"""The possible relations of two open situations: A began first, both at once, B began first."""
 
 
 def mask_of(relations: Iterable[tree.Relation]) -> int:
-    """Return a set of relations as bits."""
+    """Encode a set of relations as a bit mask."""
     return sum({1 << NUMBERS[relation] for relation in relations})
 
 
 def relations_of(mask: int) -> tuple[tree.Relation, ...]:
-    """Return the relations of a mask, in their order in time."""
+    """Decode the relations of a mask, in time order."""
     return tuple(relation for relation, number in NUMBERS.items() if mask >> number & 1)
 
 
 def inverse_of(mask: int) -> int:
-    """Return the relations of B to A, given those of A to B.
+    """Invert a mask: compute the relations of B to A from those of A to B.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def inverse_of(mask: int) -> int:
 
 
 class SituationDefinition(msgspec.Struct, frozen=True):
-    """One kind of situations; its condition's attributes have the situation's name as variable."""
+    """One kind of situation; the attributes of its condition have its name as variable."""
 
     name: str
     condition: tree.Expression
@@ -71,7 +71,7 @@ class SituationDefinition(msgspec.Struct, frozen=True):
 
 
 class SituationConstraint(msgspec.Struct, frozen=True):
-    """Which relations may hold between the situations of two definitions, left before right."""
+    """The relations that may hold between the situations of two definitions, left before right."""
 
     left: int
     right: int
@@ -91,7 +91,7 @@ class SituationColumn(msgspec.Struct, frozen=True):
 
 
 class Triggers(msgspec.Struct, frozen=True):
-    """Which points of a definition's situations can make a match certain."""
+    """The endpoints of a definition's situations that can make a match final."""
 
     start: bool
     lasted: bool
@@ -99,11 +99,11 @@ class Triggers(msgspec.Struct, frozen=True):
 
 
 class Situations(msgspec.Struct, frozen=True):
-    """Everything that is decided about situations.
+    """All decisions about situations.
 
     ``within`` bounds a match from its first start to its last end or, if ``early``, to the moment
-    at which it is certain. ``orders`` has for each definition the others, as a match that one of
-    its situations triggers is looked for.
+    at which it is final. ``orders`` lists for each definition the join order of the others, for a
+    match that one of its situations triggers.
     """
 
     definitions: tuple[SituationDefinition, ...]

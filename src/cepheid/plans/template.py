@@ -1,12 +1,12 @@
 """The template of a pattern: an automaton over variables, as data.
 
-A state says which variable the last event of a partial match is bound to and what may follow. Edges
-lead from state to state; START stands before the first event. A guard is a negated pattern; edges
-and finals say which guards must be clear (§2.5).
+A state holds the variable that the last event of a partial match is bound to, and the variables
+that may follow. Edges lead from state to state; START stands before the first event. A guard is a
+negated pattern; edges and finals list the guards that must be clear (§2.5).
 
-Where a pattern allows several derivations of one match, its positions are gathered into sets, so
-that every match has one path (§2.2). Which derivations are still alive then depends on guards: an
-edge may also ask that a guard was *hit*, so that all edges of a state and variable exclude each
+Where a pattern allows several derivations of one match, its positions are merged into sets, so
+that every match has one path (§2.2). The derivations that are still alive then depend on guards: an
+edge may also require that a guard was *hit*, so that all edges of a state and variable exclude each
 other.
 """
 
@@ -23,7 +23,7 @@ START = -1
 
 
 class Place(StrEnum):
-    """Where a guard looks for its negated pattern (§2.5)."""
+    """The place in a match where a guard looks for its negated pattern (§2.5)."""
 
     LEADING = "leading"
     BETWEEN = "between"
@@ -33,8 +33,8 @@ class Place(StrEnum):
 class State(msgspec.Struct, frozen=True):
     """A set of positions of the pattern, all of one variable.
 
-    ``allowed`` are the variables that may follow when negation is left out: what
-    skip-till-next-match calls an event that can extend the match (§3.2).
+    ``allowed`` are the variables that may follow if negation is ignored: skip-till-next-match uses
+    them to decide whether an event can extend the match (§3.2).
     """
 
     variable: str
@@ -43,7 +43,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Edge(msgspec.Struct, frozen=True):
-    """``target`` may directly follow ``source`` if guards are as it asks."""
+    """A transition from ``source`` to ``target``, which is taken if its guards are as required."""
 
     source: int
     target: int
@@ -52,14 +52,14 @@ class Edge(msgspec.Struct, frozen=True):
 
 
 class Final(msgspec.Struct, frozen=True):
-    """A match may end in ``state`` if, in one of the alternatives, all guards are clear."""
+    """A state in which a match may end if, in one of the alternatives, all guards are clear."""
 
     state: int
     alternatives: tuple[tuple[int, ...], ...] = ((),)
 
 
 class Guard(msgspec.Struct, frozen=True):
-    """A negated pattern and where it is looked for."""
+    """A negated pattern and the place where it is looked for."""
 
     place: Place
     template: Template
@@ -81,12 +81,12 @@ class Template(msgspec.Struct, frozen=True):
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """Return the states that a match may begin in."""
+        """Collect the states that a match may begin in."""
         return tuple(sorted({edge.target for edge in self.edges if edge.source == START}))
 
     @property
     def recursive(self) -> bool:
-        """Return whether matches can be of any length."""
+        """Check whether matches have unbounded length."""
         reach: dict[int, set[int]] = {}
         for edge in self.edges:
             reach.setdefault(edge.source, set()).add(edge.target)
@@ -109,7 +109,7 @@ class Template(msgspec.Struct, frozen=True):
         return False
 
     def adjacent(self) -> frozenset[tuple[str, str]]:
-        """Return the pairs of variables that can be neighbours, negated patterns included."""
+        """Collect the pairs of variables that can be adjacent, also in negated patterns."""
         pairs = {
             (self.states[e.source].variable, self.states[e.target].variable)
             for e in self.edges
@@ -120,5 +120,5 @@ class Template(msgspec.Struct, frozen=True):
         return frozenset(pairs)
 
     def variables(self) -> dict[str, str]:
-        """Return the variables that a match binds, with their types; negated ones left out."""
+        """Collect the variables that a match binds, with their types; skip negated ones."""
         return {state.variable: state.event_type for state in self.states}

@@ -277,6 +277,7 @@ class SqlRequest(NamedTuple):
     strategy: str | None
     steps: int | None
     states: int | None
+    watermark: str | None = None
 
 
 def run_sql(spark: Any, asked: SqlRequest) -> Any:
@@ -290,14 +291,19 @@ def run_sql(spark: Any, asked: SqlRequest) -> Any:
         return run_local_sql(asked.text, asked.tables or {}, asked.strategy, bounds)
     from cepheid.runtimes.spark.row_pattern import run_spark_sql
 
-    return run_spark_sql(spark, asked.text, asked.tables, bounds)
+    return run_spark_sql(spark, asked.text, asked.tables, bounds, asked.watermark)
 
 
-def explain_sql(asked: SqlRequest, *, analyze: bool) -> str:
-    """Explain which part of event stores the clauses of a text read, and why."""
+def explain_sql(spark: Any, asked: SqlRequest, *, analyze: bool) -> str:
+    """Explain how the clauses of a text run: reads of event stores, and state of streams."""
     from cepheid.kinds.row_pattern.plan import SearchBounds
-    from cepheid.runtimes.sql import explain_local_sql
 
     bounds = SearchBounds(asked.steps, asked.states)
+    if spark is not None:
+        from cepheid.runtimes.spark.row_pattern import explain_spark_sql
+
+        return explain_spark_sql(spark, asked.text, asked.tables, bounds)
+    from cepheid.runtimes.sql import explain_local_sql
+
     tables = asked.tables or {}
     return explain_local_sql(asked.text, tables, asked.strategy, bounds, analyze=analyze)

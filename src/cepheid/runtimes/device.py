@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from cepheid.accelerator.device import Device, Found, find_device, parse_device, require_device
 from cepheid.accelerator.schedule import MOST_ROWS, Pace, Place, Scheduler
+from cepheid.arrays.columns import KeyTable
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.events.arriving import as_table, plain_reader
-from cepheid.expressions.columns import KeyTable
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.ordering import put_together, sort_events
 from cepheid.kinds.trend.ordered_input import Gate

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.files import count_events, find_files, names_read, read_all
-from cepheid.expressions.columns import Columns, read_times
 from cepheid.jobs.local_jobs import local_job
 from cepheid.jobs.ordering import SORT_ROWS_MAX, sort_events, with_ties_ordered
 from cepheid.kernels.columns import scan_times

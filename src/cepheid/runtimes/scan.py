@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs, parquet
 
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import CepheidError, DataError, Diagnostic
 from cepheid.events.files import find_files
 from cepheid.events.nanoseconds import is_nanoseconds
-from cepheid.expressions.columns import Columns, read_times
 
 UNIT_ROWS_MAX = 8_000_000
 """The maximum number of overlapping events that one task sorts in memory."""

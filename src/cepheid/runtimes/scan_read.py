@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
-from cepheid.expressions.columns import Columns, read_times
 from cepheid.jobs.ordering import STEP_ROWS, ordered, slices
 from cepheid.plans.plan import Plan
 from cepheid.runtimes.scan import RowGroup, Slice, Unit, open_file

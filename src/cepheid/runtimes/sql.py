@@ -5,13 +5,14 @@ Anything beyond a simple SELECT needs Spark.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping
+from os import PathLike, fspath
 from typing import Any
 
 import pyarrow as pa
 
 from cepheid.events.arriving import as_table, is_pandas
+from cepheid.events.files import find_files, read_all
 from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.bind_expressions import find_column
 from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
@@ -50,9 +51,10 @@ def run_local_sql(
         if strategy not in (None, "auto"):
             why = "Spark runs what is more than a SELECT over one table, and reads stores whole"
             unused("strategy", why, "leave it out")
-        spark_sql = importlib.import_module("cepheid.runtimes.spark.row_pattern")
+        from cepheid.runtimes.spark.row_pattern import run_tables
+
         arrow = {name: known.table(name) for name in tables}
-        result = spark_sql.run_tables(text, arrow, bounds)
+        result = run_tables(text, arrow, bounds)
     else:
         result = _run(statement, sources, outer, known, strategy, bounds)
     return result.to_pandas() if all_pandas else result
@@ -107,7 +109,7 @@ class Known:
     def __init__(self, tables: Mapping[str, Any]) -> None:
         self._stores = {n: table for n, table in tables.items() if isinstance(table, StoreReader)}
         self.arrow = {
-            name: as_table(table) for name, table in tables.items() if name not in self._stores
+            name: _read_table(table) for name, table in tables.items() if name not in self._stores
         }
 
     def snapshot(self, source: Select) -> Snapshot | None:
@@ -130,6 +132,13 @@ class Known:
             found = find_column(source, [*self.arrow, *self._stores])
             if found in self._stores:
                 self.table(str(found))
+
+
+def _read_table(table: Any) -> pa.Table:
+    """Read a table that is in memory, or in the files of a path."""
+    if isinstance(table, str | PathLike):
+        return pa.concat_tables(read_all(find_files(fspath(table))), promote_options="permissive")
+    return as_table(table)
 
 
 def _sources(select: Select) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from cepheid.expressions.columns import Columns, read_times
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.local_jobs import local_job, slices_of
 from cepheid.jobs.ordering import ordered

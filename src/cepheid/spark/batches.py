@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 from pyspark import TaskContext
 
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import CepheidError
-from cepheid.expressions.columns import Columns, read_times
 from cepheid.jobs.blobs import Batches, Blob
 from cepheid.jobs.ordering import STEP_ROWS, TimeMerge, put_together
 from cepheid.jobs.tables import table_from_bytes

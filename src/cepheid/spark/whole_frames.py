@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from cepheid.errors import Span
 
 STREAM_WAY_OUT = "use `stream`: `q.stream(events, watermark='10 seconds')`"
-TABLE_WAY_OUT = "run it over a table; `cepheid.query(...).stream(...)` is for live patterns"
 
 
 def refuse_stream(

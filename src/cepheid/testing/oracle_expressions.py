@@ -231,6 +231,9 @@ def call_function(name: str, arguments: Sequence[Value]) -> Value:
             return max(present, key=order) if present else None
         case "LEAST":
             return min(present, key=order) if present else None
+        case "IF":
+            chosen = arguments[1:2] if arguments[0] is True else arguments[2:]
+            return as_number(chosen[0]) if chosen else None
     if len(present) < len(arguments):
         return None
     return FUNCTIONS[name.upper()](*map(as_number, arguments))
@@ -263,7 +266,8 @@ def power(base: float, exponent: float) -> float:
     except OverflowError:
         return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
     except ValueError:
-        return math.inf if base == 0 else math.nan
+        odd = exponent % 2 == 1
+        return math.nan if base else math.copysign(math.inf, base) if odd else math.inf
 
 
 def exponential(x: float) -> float:
@@ -282,8 +286,21 @@ def substring(text: str, start: int, length: int | None = None) -> str:
 
 
 def _whole(function: Callable[[float], int]) -> Callable[[float], Value]:
-    """Compute FLOOR or CEIL; a double stays a double."""
-    return lambda x: x if isinstance(x, int) or not math.isfinite(x) else float(function(x))
+    """Return FLOOR or CEIL, which are whole numbers; NaN and the infinities have none."""
+
+    def whole(x: float) -> Value:
+        if not math.isfinite(x):
+            message = f"{x} is no whole number"
+            raise OverflowError(message)
+        return function(x)
+
+    return whole
+
+
+def _part(name: str) -> Callable[[int], Value]:
+    """Return a part of a time in UTC."""
+    start = dt.datetime(1970, 1, 1)  # in UTC throughout
+    return lambda micros: int(getattr(start + dt.timedelta(microseconds=micros), name))
 
 
 FUNCTIONS: dict[str, Callable[..., Value]] = {
@@ -302,8 +319,13 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "LOWER": str.lower,
     "UPPER": str.upper,
     "TRIM": lambda text: text.strip(" "),
+    "LTRIM": lambda text: text.lstrip(" "),
+    "RTRIM": lambda text: text.rstrip(" "),
+    "REPLACE": lambda text, old, new="": text.replace(old, new) if old else text,
+    "STARTS_WITH": str.startswith,
     "LENGTH": len,
     "CONCAT": lambda *texts: "".join(texts),
     "SUBSTRING": substring,
+    **{name: _part(name.lower()) for name in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")},
 }
 """The functions that are NULL if any argument is NULL."""

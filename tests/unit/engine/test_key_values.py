@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cepheid.arrays.columns import Columns, KeyTable
+from cepheid.arrays.key_values import KeyValues
 from cepheid.errors import DataError
-from cepheid.expressions.columns import Columns, KeyTable
-from cepheid.expressions.key_values import KeyValues
 from cepheid.jobs.tables import table_from_bytes, table_to_bytes
 
 BIG = 2**40

@@ -6,9 +6,10 @@ import pytest
 from tests.queries import PAPER_QUERIES, VALID_QUERIES
 
 from cepheid.api import query
+from cepheid.expressions.format import format_expression
 from cepheid.jobs.explain import explain_mermaid
 from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
-from cepheid.language.formatter import format_expression, format_pattern
+from cepheid.language.formatter import format_pattern
 from cepheid.language.parser import parse
 from cepheid.plans.plan import (
     Evaluator,

@@ -263,6 +263,7 @@ def test_whole_numbers_do_not_wrap() -> None:
         (pa.timestamp("ms"), "INTERVAL '10' SECOND", [2, 2]),
         (pa.timestamp("ns", "UTC"), "INTERVAL '10' SECOND", [2, 2]),
         (pa.timestamp("s"), "INTERVAL '11' SECOND", [3, 1]),
+        (pa.timestamp("s"), "0.2 minutes", [3, 1]),
         (pa.date32(), "INTERVAL '10' DAY", [2, 2]),
     ],
 )
@@ -411,6 +412,7 @@ def test_many_matches_that_overlap_come_in_parts(monkeypatch: pytest.MonkeyPatch
         ("MEASURES 1 AS x PATTERN (A{})", "E601"),
         ("ORDER BY seq NULLS MEASURES 1 AS x PATTERN (A)", "E601"),
         ("MEASURES 1 AS x PATTERN (A) WITHIN long", "E601"),
+        ("ORDER BY seq MEASURES 1 AS x PATTERN (A) WITHIN 0.5 us", "E601"),
         ("MEASURES 1 AS x PATTERN (A) DEFINE A AS nothing > 1", "E603"),
     ],
 )

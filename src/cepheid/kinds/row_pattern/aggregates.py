@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.decimals import DIGITS_MAX
+from cepheid.expressions.arrow import Value, is_text, pa, pc
+from cepheid.expressions.room import Room, byte_size
 from cepheid.kernels.segments import running_count, running_extreme, running_sum
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.arrange import Rows, as_whole
-from cepheid.kinds.row_pattern.arrow import Value, pa, pc
-from cepheid.kinds.row_pattern.texts import Room, byte_size, is_text
 
 Mask = NDArray[np.bool_]
 VALUE_BYTES = 8

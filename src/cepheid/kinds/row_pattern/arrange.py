@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pyarrow import Table
 
 from cepheid.errors import BindError, Diagnostic
+from cepheid.expressions.arrow import Value, pa, pc
 from cepheid.kernels.columns import scan_times
 from cepheid.kernels.segments import (
     first_of_codes,
@@ -19,7 +20,6 @@ from cepheid.kernels.segments import (
     scatter,
     scatter_rows,
 )
-from cepheid.kinds.row_pattern.arrow import Value, pa, pc
 from cepheid.kinds.row_pattern.plan import OrderKey
 
 Rows = NDArray[np.int64]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from cepheid.errors import Diagnostic, Span, suggest_names
+from cepheid.expressions.functions import FUNCTIONS
 from cepheid.kinds.row_pattern import tree
 
 AGGREGATES = {
@@ -37,56 +38,6 @@ AGGREGATES = {
     "VAR_POP": (1, 1),
 }
 """Aggregates and how many arguments they take."""
-
-FUNCTIONS = {
-    "ABS": (1, 1),
-    "ROUND": (1, 2),
-    "FLOOR": (1, 1),
-    "CEIL": (1, 1),
-    "CEILING": (1, 1),
-    "SIGN": (1, 1),
-    "SQRT": (1, 1),
-    "EXP": (1, 1),
-    "LN": (1, 1),
-    "LOG2": (1, 1),
-    "LOG10": (1, 1),
-    "POWER": (2, 2),
-    "POW": (2, 2),
-    "MOD": (2, 2),
-    "GREATEST": (1, None),
-    "LEAST": (1, None),
-    "COALESCE": (1, None),
-    "NULLIF": (2, 2),
-    "IF": (2, 3),
-    "UPPER": (1, 1),
-    "LOWER": (1, 1),
-    "TRIM": (1, 1),
-    "LTRIM": (1, 1),
-    "RTRIM": (1, 1),
-    "LENGTH": (1, 1),
-    "CHAR_LENGTH": (1, 1),
-    "SUBSTRING": (2, 3),
-    "SUBSTR": (2, 3),
-    "REPLACE": (2, 3),
-    "STARTS_WITH": (2, 2),
-    "CONCAT": (1, None),
-    "CONCAT_WS": (1, None),
-    "ARRAY_JOIN": (2, 3),
-    "ARRAY_SORT": (1, 1),
-    "ARRAY_MIN": (1, 1),
-    "ARRAY_MAX": (1, 1),
-    "CONTAINS": (2, 2),
-    "ELEMENT_AT": (2, 2),
-    "CARDINALITY": (1, 1),
-    "SIZE": (1, 1),
-    "YEAR": (1, 1),
-    "MONTH": (1, 1),
-    "DAY": (1, 1),
-    "HOUR": (1, 1),
-    "MINUTE": (1, 1),
-    "SECOND": (1, 1),
-}
-"""Functions and how many arguments they take; None is any number."""
 
 
 def find_column(name: str, columns: Sequence[str]) -> str | None:
@@ -169,7 +120,7 @@ class Binder:
                 return tree.Cell(tree.Navigation(variables.pop()), body, span=node.span)
             case tree.Navigate():
                 return self._navigate(node)
-            case tree.Call() if node.name in AGGREGATES:
+            case tree.Call() if node.function in AGGREGATES:
                 return self._aggregate(node)
             case tree.Call():
                 self._check_call(node)
@@ -177,17 +128,18 @@ class Binder:
         return tree.with_children(node, inner)
 
     def _check_call(self, call: tree.Call) -> None:
-        if call.name not in FUNCTIONS:
-            near = suggest_names(call.name, [*FUNCTIONS, *AGGREGATES])
+        if call.function not in FUNCTIONS:
+            near = suggest_names(call.function, [*FUNCTIONS, *AGGREGATES])
             help_ = near if near.startswith("did") else "docs/sql.md lists the functions"
-            self._report("E608", f"there is no function `{call.name}`", call.span, help_)
+            self._report("E608", f"there is no function `{call.function}`", call.span, help_)
             return
         if call.semantics is not None:
-            message = f"{call.semantics} does not go with `{call.name}`"
+            message = f"{call.semantics} does not go with `{call.function}`"
             self._report("E605", message, call.span, "it goes with FIRST, LAST and aggregates")
         if call.distinct or call.star or call.condition is not None:
-            self._report("E605", f"`{call.name}` is no aggregate", call.span)
-        self._check_count(call, *FUNCTIONS[call.name])
+            self._report("E605", f"`{call.function}` is no aggregate", call.span)
+        known = FUNCTIONS[call.function]
+        self._check_count(call, known.least, known.most)
 
     def _check_count(self, call: tree.Call, least: int, most: int | None) -> None:
         count = len(call.arguments)
@@ -199,7 +151,9 @@ class Binder:
                 if most
                 else f"{least} or more"
             )
-            self._report("E608", f"`{call.name}` takes {wanted} arguments, not {count}", call.span)
+            self._report(
+                "E608", f"`{call.function}` takes {wanted} arguments, not {count}", call.span
+            )
 
     def _row(self, node: tree.Expression, variables: set[frozenset[str] | None]) -> tree.Expression:
         """Return an expression over one row, and collect the variables that it names."""
@@ -217,8 +171,8 @@ class Binder:
                 )
                 self._report("E605", message, node.span, help_)
                 return tree.Literal(None, span=node.span)
-            case tree.Call() if node.name in AGGREGATES:
-                message = f"the aggregate `{node.name}` stands inside another function of rows"
+            case tree.Call() if node.function in AGGREGATES:
+                message = f"the aggregate `{node.function}` stands inside another function of rows"
                 self._report("E605", message, node.span)
                 return tree.Literal(None, span=node.span)
             case tree.Call():
@@ -275,7 +229,7 @@ class Binder:
         return tree.Cell(navigation, body, span=node.span)
 
     def _check_named(self, node: tree.Navigate, variables: set[frozenset[str] | None]) -> None:
-        if not variables and not any(isinstance(n, tree.Navigate) for n in _walk(node.argument)):
+        if not variables and not tree.contains(node.argument, tree.Navigate):
             message = f"`{node.function}` needs a column or CLASSIFIER() to know its row"
             self._report("E605", message, node.span)
 
@@ -283,13 +237,13 @@ class Binder:
         final = self._final(call)
         variables: set[frozenset[str] | None] = set()
         if call.star:
-            if call.name != "COUNT" or call.distinct:
-                written = f"{call.name}({'DISTINCT ' if call.distinct else ''}*)"
+            if call.function != "COUNT" or call.distinct:
+                written = f"{call.function}({'DISTINCT ' if call.distinct else ''}*)"
                 self._report("E605", f"`{written}` has no meaning", call.span, "write `COUNT(*)`")
             variables.add(self._primary(call.star_of, call.span))
             arguments: tuple[tree.Expression, ...] = (tree.Literal(1, span=call.span),)
         else:
-            self._check_count(call, *AGGREGATES[call.name])
+            self._check_count(call, *AGGREGATES[call.function])
             arguments = tuple(self._row(argument, variables) for argument in call.arguments)
         condition = None
         if call.condition is not None:
@@ -299,11 +253,5 @@ class Binder:
             variables |= named - {None} if variables else named
         over = self._one_variable(call, variables)
         return tree.Aggregate(
-            call.name, arguments, over, final, call.distinct, condition, span=call.span
+            call.function, arguments, over, final, call.distinct, condition, span=call.span
         )
-
-
-def _walk(node: tree.Expression) -> Iterator[tree.Expression]:
-    yield node
-    for child in tree.children(node):
-        yield from _walk(child)

@@ -8,18 +8,18 @@ its conjunction are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.expressions.arrow import Value, pa
+from cepheid.expressions.functions import FUNCTIONS
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.arrange import ArrangedRows
-from cepheid.kinds.row_pattern.arrow import Value, pa
 from cepheid.kinds.row_pattern.plan import MatchPlan
-from cepheid.kinds.row_pattern.values import evaluate, evaluate_condition
+from cepheid.kinds.row_pattern.values import evaluate, true_rows
 
 Mask = NDArray[np.bool_]
 
@@ -42,14 +42,14 @@ def _prepare(plan: MatchPlan, rows: ArrangedRows, variable: str) -> Condition:
     condition = plan.conditions.get(variable)
     for part in conjuncts(condition) if condition is not None else ():
         if not is_local(part, variable):
-            rest.append(_of_own_row(part, variable))
+            rest.append(_lifted(_of_own_row(part, variable)))
             continue
         holds = _holds(part, rows, variable, plan.text)
         if holds is not None:
             mask = holds if mask is None else mask & holds
-    joined = reduce(
-        lambda a, b: tree.Binary("AND", a, b, span=a.span.to(b.span)), rest[1:], rest[0]
-    ) if rest else None  # fmt: skip
+    joined = rest[0] if rest else None
+    if len(rest) > 1:
+        joined = tree.Logical("AND", tuple(rest), span=rest[0].span.to(rest[-1].span))
     return Condition(mask, joined)
 
 
@@ -70,11 +70,40 @@ def _of_own_row(node: tree.Expression, variable: str) -> tree.Expression:
     return tree.with_children(node, inner)
 
 
+def _lifted(node: tree.Expression) -> tree.Expression:
+    """Return a condition in which functions of values of one row are columns of that row.
+
+    They are then computed for all rows at once, and not for every partial match.
+    """
+    if isinstance(node, tree.Leaf):
+        return node
+    inner = tuple(map(_lifted, tree.children(node)))
+    node = tree.with_children(node, inner)
+    cells = [child for child in inner if isinstance(child, tree.Cell)]
+    values = (tree.Cell, tree.Literal, tree.Duration, tree.Moment)
+    one_row = len({cell.navigation for cell in cells}) == 1
+    if not (one_row and _is_strict(node) and all(isinstance(child, values) for child in inner)):
+        return node
+    body = tuple(child.body if isinstance(child, tree.Cell) else child for child in inner)
+    if any(tree.contains(part, tree.RowLabel | tree.MatchNumber) for part in body):
+        return node
+    return tree.Cell(cells[0].navigation, tree.with_children(node, body), span=node.span)
+
+
+def _is_strict(node: tree.Expression) -> bool:
+    """Return whether an expression is NULL if a value is, as where there is no row."""
+    if isinstance(node, tree.Call):
+        return FUNCTIONS[node.function].takes is not None
+    if isinstance(node, tree.Binary):
+        return node.operator != "DISTINCT"
+    return isinstance(node, tree.Unary | tree.Like)
+
+
 def conjuncts(node: tree.Expression) -> Iterator[tree.Expression]:
     """Yield the parts of a conjunction."""
-    if isinstance(node, tree.Binary) and node.operator == "AND":
-        yield from conjuncts(node.left)
-        yield from conjuncts(node.right)
+    if isinstance(node, tree.Logical) and node.operator == "AND":
+        for operand in node.operands:
+            yield from conjuncts(operand)
     else:
         yield node
 
@@ -92,14 +121,10 @@ def is_local(node: tree.Expression, variable: str) -> bool:
                 return False
             if navigation.variables is not None and variable not in navigation.variables:
                 return False
-            return not _has(body, tree.MatchNumber) and not (
-                navigation.shift and _has(body, tree.RowLabel)
+            return not tree.contains(body, tree.MatchNumber) and not (
+                navigation.shift and tree.contains(body, tree.RowLabel)
             )
     return all(is_local(child, variable) for child in tree.children(node))
-
-
-def _has(node: tree.Expression, kind: type) -> bool:
-    return isinstance(node, kind) or any(_has(child, kind) for child in tree.children(node))
 
 
 def _holds(node: tree.Expression, rows: ArrangedRows, variable: str, text: str) -> Mask | None:
@@ -120,14 +145,5 @@ def _holds(node: tree.Expression, rows: ArrangedRows, variable: str, text: str) 
         array = value if isinstance(value, pa.Array) else pa.repeat(value, rows.row_count)
         return rows.shifted(array, cell.navigation.shift)
 
-    value = evaluate_condition(node, leaf, text)
-    if isinstance(value, pa.Scalar):
-        return None if value.as_py() is True else np.zeros(rows.row_count, np.bool_)
-    return truth(value)
-
-
-def truth(value: Value) -> Mask:
-    """Return where a condition is true, and neither false nor NULL."""
-    known = value.fill_null(False) if value.null_count else value
-    found: Mask = known.to_numpy(zero_copy_only=False)
-    return found
+    mask = true_rows(node, leaf, rows.row_count, text)
+    return None if mask.all() else mask

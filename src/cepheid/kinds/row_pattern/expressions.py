@@ -5,6 +5,7 @@ from __future__ import annotations
 from cepheid.errors import Diagnostic, QuerySyntaxError, Span
 from cepheid.events.constants import loses_digits
 from cepheid.events.temporal import UNIT_MICROSECONDS, duration_us
+from cepheid.expressions.functions import ALIASES
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.lexer import Token, TokenKind
 from cepheid.kinds.row_pattern.reader import Reader, folded
@@ -49,27 +50,25 @@ def parse_expression(reader: Reader) -> tree.Expression:
     while reader.take_words("OR"):
         operands.append(_parse_and(reader))
     reader.leave()
-    return _balanced("OR", operands)
+    return _logical("OR", operands)
 
 
 def _binary(operator: str, left: tree.Expression, right: tree.Expression) -> tree.Binary:
     return tree.Binary(operator, left, right, span=left.span.to(right.span))
 
 
-def _balanced(operator: str, operands: list[tree.Expression]) -> tree.Expression:
-    """Return AND or OR of many operands as a tree that is not deep."""
+def _logical(operator: str, operands: list[tree.Expression]) -> tree.Expression:
     if len(operands) == 1:
         return operands[0]
-    middle = len(operands) // 2
-    left, right = operands[:middle], operands[middle:]
-    return _binary(operator, _balanced(operator, left), _balanced(operator, right))
+    span = operands[0].span.to(operands[-1].span)
+    return tree.Logical(operator, tuple(operands), span=span)
 
 
 def _parse_and(reader: Reader) -> tree.Expression:
     operands = [_parse_not(reader)]
     while reader.take_words("AND"):
         operands.append(_parse_not(reader))
-    return _balanced("AND", operands)
+    return _logical("AND", operands)
 
 
 def _parse_not(reader: Reader) -> tree.Expression:
@@ -124,18 +123,18 @@ def _parse_membership(reader: Reader, left: tree.Expression, *, negated: bool) -
         reader.expect_mark(")")
         return tree.InList(left, items, negated, span=reader.span_from(start))
     if word == "LIKE":
-        pattern, escape = _parse_sum(reader), None
+        pattern, escape = _parse_sum(reader), ""
         if reader.take_words("ESCAPE"):
             if reader.token.kind is not TokenKind.TEXT or len(reader.token.value) != 1:
                 reader.fail("a text of one character")
             escape = reader.take().value
-        return tree.Like(left, pattern, escape, negated, span=reader.span_from(start))
+        return tree.Like(left, pattern, negated, escape, span=reader.span_from(start))
     low = _parse_sum(reader)
     reader.expect_words("AND")
     high = _parse_sum(reader)
     span = reader.span_from(start)
     above = tree.Binary(">=", left, low, span=span)
-    inside = tree.Binary("AND", above, tree.Binary("<=", left, high, span=span), span=span)
+    inside = tree.Logical("AND", (above, tree.Binary("<=", left, high, span=span)), span=span)
     return tree.Unary("NOT", inside, span=span) if negated else inside
 
 
@@ -176,7 +175,16 @@ def _parse_unary(reader: Reader) -> tree.Expression:
     reader.leave()
     if sign == "+":
         return operand
-    return tree.Unary("-", operand, span=Span(start, operand.span.end))
+    span = Span(start, operand.span.end)
+    if isinstance(operand, tree.Literal) and type(operand.value) in (int, float):
+        # A sign is part of a constant, which keeps all its digits so.
+        assert isinstance(operand.value, int | float), "a number"
+        return tree.Literal(-operand.value, _turned(operand.digits), span=span)
+    return tree.Unary("-", operand, span=span)
+
+
+def _turned(digits: str) -> str:
+    return digits[1:] if digits.startswith("-") else digits and f"-{digits}"
 
 
 def _parse_subscripts(reader: Reader) -> tree.Expression:
@@ -243,7 +251,7 @@ def _parse_special(reader: Reader, token: Token) -> tree.Expression | None:
         reader.place += 2
         items = () if reader.token.is_mark("]") else _parse_list(reader)
         reader.expect_mark("]")
-        return tree.ArrayOf(items, span=reader.span_from(token.span.start))
+        return tree.Array(items, span=reader.span_from(token.span.start))
     if word in _SEMANTICS and following.kind is TokenKind.WORD and reader.ahead(2).is_mark("("):
         reader.take()
         return _parse_call(reader, word, token.span.start)
@@ -252,7 +260,7 @@ def _parse_special(reader: Reader, token: Token) -> tree.Expression | None:
     return None
 
 
-def parse_interval(reader: Reader) -> tree.Interval:
+def parse_interval(reader: Reader) -> tree.Duration:
     """Return the interval at the reader's place, ``INTERVAL '10' SECOND``."""
     start = reader.token.span.start
     reader.expect_words("INTERVAL")
@@ -272,26 +280,28 @@ def parse_interval(reader: Reader) -> tree.Interval:
         message = "this is no interval of fixed length"
         helps = ("write `INTERVAL '10' SECOND`; units are MICROSECOND to DAY",)
         raise QuerySyntaxError([Diagnostic("E601", message, span, helps=helps)], reader.text)
-    return tree.Interval(-length if negative else length, span=span)
+    return tree.Duration(-length if negative else length, span=span)
 
 
 def _parse_case(reader: Reader) -> tree.Expression:
     start = reader.take().span.start
     subject = None if reader.at_words("WHEN") else parse_expression(reader)
-    branches = []
+    conditions, results = [], []
     while reader.take_words("WHEN"):
         condition = parse_expression(reader)
         if subject is not None:
             condition = tree.Binary("=", subject, condition, span=condition.span)
         reader.expect_words("THEN")
-        branches.append((condition, parse_expression(reader)))
-    if not branches:
+        conditions.append(condition)
+        results.append(parse_expression(reader))
+    if not conditions:
         reader.fail("`WHEN`")
     default: tree.Expression = tree.Literal(None, span=reader.token.span)
     if reader.take_words("ELSE"):
         default = parse_expression(reader)
     reader.expect_words("END")
-    return tree.Case(tuple(branches), default, span=reader.span_from(start))
+    span = reader.span_from(start)
+    return tree.Case(tuple(conditions), tuple(results), default, span=span)
 
 
 def _parse_name(reader: Reader) -> tree.Expression:
@@ -336,6 +346,7 @@ def _parse_call(reader: Reader, semantics: str | None, start: int) -> tree.Expre
         condition = parse_expression(reader)
         reader.expect_mark(")")
     span = reader.span_from(start)
+    name = ALIASES.get(name, name)
     return tree.Call(name, arguments, semantics, distinct, star, star_of, condition, span=span)
 
 

@@ -46,12 +46,16 @@ STATES_MAX = 4_000_000
 STEPS_BEFORE_MEMORY = 32
 """The kernel remembers what failed once a search has taken so many steps."""
 
+CLOSED: Rows = np.zeros((0, 4), np.int64)
+"""No partition to which rows may be added."""
+
 
 class Quest(NamedTuple):
     """What is to be found, and where.
 
     ``bounds`` are those of the partitions to be searched. ``limits`` has the first row that is too
-    late for a match from each row; it is empty without WITHIN.
+    late for a match from each row; it is empty without WITHIN. ``opened`` has a row for each
+    partition if more rows may come, with the columns of ``kernels/row_pattern.py``.
     """
 
     plan: MatchPlan
@@ -60,6 +64,7 @@ class Quest(NamedTuple):
     automaton: Automaton
     conditions: Sequence[Condition]
     limits: Rows
+    opened: Rows = CLOSED
 
     @property
     def longest(self) -> int:
@@ -133,7 +138,7 @@ def _find_local(quest: Quest) -> Iterator[MatchSet]:
         path, cursor, *output = room
         result: int = kernel.find_matches(
             quest.bounds, resume, masks, condition_of, automaton.variable_of, automaton.first,
-            automaton.moves, quest.limits, _MODES[plan.skip.mode], _targets(plan),
+            automaton.moves, quest.limits, quest.opened, _MODES[plan.skip.mode], _targets(plan),
             plan.rows == "all unmatched", memo, path, cursor, *output,
         )  # fmt: skip
         return result
@@ -155,7 +160,7 @@ def _find_seeing(quest: Quest, programs: Programs) -> Iterator[MatchSet]:
     def find(resume: Rows, *room: NDArray[Any]) -> int:
         result: int = search_kernel.find_seeing_matches(
             quest.bounds, resume, masks, mask_of, automaton.variable_of, automaton.first,
-            automaton.moves, quest.limits, _MODES[plan.skip.mode], _targets(plan),
+            automaton.moves, quest.limits, quest.opened, _MODES[plan.skip.mode], _targets(plan),
             plan.rows == "all unmatched", *programs[:-1], shared, STEPS_BEFORE_MEMORY,
             steps_max, states_max, patience.pop() if patience else search_kernel.ENDLESS,
             quest.longest, *room,
@@ -222,8 +227,9 @@ def _find_slowly(quest: Quest) -> Iterator[MatchSet]:
             part.clear()
         return found
 
-    for begin, stop in pairwise(quest.bounds.tolist()):
-        for found in search.run(begin, stop, mode, targets):
+    for number, (begin, stop) in enumerate(pairwise(quest.bounds.tolist())):
+        opened = quest.opened[number] if len(quest.opened) else None
+        for found in search.run(begin, stop, mode, targets, opened):
             if isinstance(found, int):
                 _raise_skip(plan, -found)
                 continue

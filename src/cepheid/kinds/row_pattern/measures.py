@@ -7,15 +7,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.expressions.arrow import Value, is_text, pa, pc
+from cepheid.expressions.room import Room
 from cepheid.kernels.segments import locate
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.aggregates import aggregate
 from cepheid.kinds.row_pattern.arrange import ArrangedRows, Rows
-from cepheid.kinds.row_pattern.arrow import Value, pa, pc
-from cepheid.kinds.row_pattern.conditions import truth
 from cepheid.kinds.row_pattern.matches import MatchSet
-from cepheid.kinds.row_pattern.texts import check_repeated
-from cepheid.kinds.row_pattern.values import evaluate, evaluate_condition
+from cepheid.kinds.row_pattern.values import evaluate, true_rows
 
 Mask = NDArray[np.bool_]
 
@@ -31,7 +30,8 @@ def full_length(value: Value, length: int) -> Value:
     """Return a value as an array; a scalar is repeated."""
     if isinstance(value, pa.Array):
         return value
-    check_repeated([value], length)
+    if is_text(value.type) and value.is_valid:
+        Room().take(length * value.as_buffer().size)
     return pa.repeat(value, length)
 
 
@@ -204,6 +204,5 @@ class MeasureFrame:
         ]
         use = matches.of_variables(node.variables)
         if node.condition is not None:
-            condition = evaluate_condition(node.condition, leaf, self._text)
-            use = use & truth(full_length(condition, length))
+            use = use & true_rows(node.condition, leaf, length, self._text)
         return aggregate(node, arguments, use, matches.offsets, self._offsets, current, self._text)

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cepheid.events.comparisons import MIRRORED
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.conditions import conjuncts
 from cepheid.kinds.row_pattern.plan import MatchPlan
 from cepheid.patterns import distances
 from cepheid.patterns.distances import Shape
 from cepheid.patterns.thresholds import Constant, Threshold
-
-_TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 EXACT_MAX = 1 << 52
 """Whole numbers up to here are doubles, and compare alike as both."""
@@ -60,7 +59,7 @@ def needs_of(plan: MatchPlan) -> Needs:
         thresholds,
         max((abs(shift) for e in expressions for shift in _shifts(e)), default=0),
         _why_whole(plan, shape),
-        any(_counts(e) for e in expressions),
+        any(tree.contains(e, tree.MatchNumber) for e in expressions),
     )
 
 
@@ -107,14 +106,7 @@ def _anchored(pattern: tree.Pattern) -> bool:
 
 
 def _shifts(node: tree.Expression) -> Iterator[int]:
-    if isinstance(node, tree.Cell):
-        yield node.navigation.shift
-    for child in tree.children(node):
-        yield from _shifts(child)
-
-
-def _counts(node: tree.Expression) -> bool:
-    return isinstance(node, tree.MatchNumber) or any(map(_counts, tree.children(node)))
+    return (part.navigation.shift for part in tree.walk(node) if isinstance(part, tree.Cell))
 
 
 def _misses_less(node: tree.Expression) -> bool:
@@ -125,7 +117,7 @@ def _misses_less(node: tree.Expression) -> bool:
     """
     if not any(_shifts(node)) or isinstance(node, tree.Cell):
         return True
-    strict = isinstance(node, tree.Unary | tree.InList | tree.Like)
+    strict = isinstance(node, tree.Unary | tree.Logical | tree.InList | tree.Like)
     strict |= isinstance(node, tree.Binary) and node.operator != "DISTINCT"
     return strict and all(_misses_less(child) for child in tree.children(node))
 
@@ -139,9 +131,9 @@ def read_thresholds(condition: tree.Expression | None, variable: str) -> Iterato
     for part in conjuncts(condition) if condition is not None else ():
         found = None
         match part:
-            case tree.Binary(operator=operator, left=left, right=right) if operator in _TURNED:
+            case tree.Binary(operator=operator, left=left, right=right) if operator in MIRRORED:
                 found = _compared(left, operator, [right], variable)
-                found = found or _compared(right, _TURNED[operator], [left], variable)
+                found = found or _compared(right, MIRRORED[operator], [left], variable)
             case tree.InList(operand=operand, items=items, negated=False):
                 found = _compared(operand, "=", items, variable)
         if found is not None:
@@ -166,13 +158,10 @@ def _compared(
 
 
 def _constant(node: tree.Expression) -> Constant | None:
-    sign = 1
-    if isinstance(node, tree.Unary) and node.operator == "-":
-        sign, node = -1, node.operand
     if not isinstance(node, tree.Literal) or isinstance(node.value, bool) or node.value is None:
         return None
     if isinstance(node.value, str):
-        return node.value if sign > 0 else None
+        return node.value
     if isinstance(node.value, float) and not abs(node.value) < EXACT_MAX:
         return None
-    return sign * node.value
+    return node.value

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from pyarrow import Table
 
+from cepheid.expressions.arrow import Value, pa
 from cepheid.kinds.row_pattern.arrange import ArrangedRows, Rows
-from cepheid.kinds.row_pattern.arrow import Value, pa
 from cepheid.kinds.row_pattern.matches import MatchSet
 from cepheid.kinds.row_pattern.measures import MeasureFrame
 from cepheid.kinds.row_pattern.plan import MatchPlan

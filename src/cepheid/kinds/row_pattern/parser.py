@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cepheid.errors import Diagnostic, QuerySyntaxError, Span
+from cepheid.events.temporal import UNIT_MICROSECONDS, duration_us
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.expressions import parse_expression, parse_interval
 from cepheid.kinds.row_pattern.lexer import TokenKind, tokenize
@@ -152,7 +153,7 @@ def _parse_skip(reader: Reader) -> tree.Skip:
     return tree.Skip(mode, variable, span=reader.span_from(start))
 
 
-def _parse_within(reader: Reader) -> tree.Interval | tree.Literal | None:
+def _parse_within(reader: Reader) -> tree.Duration | tree.Literal | None:
     if not reader.take_words("WITHIN"):
         return None
     if reader.at_words("INTERVAL"):
@@ -160,6 +161,17 @@ def _parse_within(reader: Reader) -> tree.Interval | tree.Literal | None:
     if reader.token.kind is not TokenKind.NUMBER:
         reader.fail("`INTERVAL` or a number")
     token = reader.take()
+    if reader.token.upper.lower() in UNIT_MICROSECONDS:
+        # `WITHIN 10 minutes`, as the other queries have it.
+        unit = reader.take()
+        plain = token.value.replace(".", "", 1).isdigit()
+        length = duration_us(token.value, unit.value) if plain else None
+        span = token.span.to(unit.span)
+        if length is None:
+            message = "this is no whole number of microseconds"
+            helps = ("write `WITHIN 10 minutes`, without an exponent",)
+            raise QuerySyntaxError([Diagnostic("E601", message, span, helps=helps)], reader.text)
+        return tree.Duration(length, span=span)
     return tree.Literal(reader.number(token), span=token.span)
 
 

@@ -70,7 +70,7 @@ class MatchPlan(msgspec.Struct, frozen=True):
     pattern: tree.Pattern
     variables: tuple[str, ...]
     conditions: dict[str, tree.Expression]
-    within: tree.Interval | tree.Literal | None
+    within: tree.Duration | tree.Literal | None
     bounds: SearchBounds = SearchBounds()
 
     @property

@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.expressions.arrow import Value, is_text, pa, pc
 from cepheid.kernels import row_pattern_search as kernel
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.arrange import ArrangedRows
-from cepheid.kinds.row_pattern.arrow import Value, pa, pc
-from cepheid.kinds.row_pattern.texts import is_text
 from cepheid.kinds.row_pattern.values import evaluate
 
 EXACT_MAX = 2.0**53
@@ -95,12 +94,6 @@ def build_programs(
         If one of them has none.
     """
     return _Writer(rows, variables, conditions, text).finished()
-
-
-def _walk(node: tree.Expression) -> Iterator[tree.Expression]:
-    yield node
-    for child in tree.children(node):
-        yield from _walk(child)
 
 
 class _Writer:
@@ -191,7 +184,7 @@ class _Writer:
                 raise NoProgramError  # A double would not do.
             case tree.Literal(value=value):
                 return self._write_constant(value)
-            case tree.Interval(microseconds=microseconds):
+            case tree.Duration(microseconds=microseconds):
                 self._constant(float(microseconds))
                 return Kind("span", abs(microseconds))
             case tree.Unary(operator="NOT", operand=operand):
@@ -204,31 +197,34 @@ class _Writer:
                 if negated:
                     self._code.append((kernel.NOT, 0))
                 return Kind("truth")
-            case tree.Binary(operator="AND" | "OR"):
+            case tree.Logical():
                 return self._write_logical(node)
             case tree.Binary(operator=operator, left=left, right=right) if operator in _BINARY:
                 kind = self._combined(operator, self._write(left), self._write(right))
                 return self._write_simple(_BINARY[operator], kind)
-            case tree.Case(branches=((condition, then),), default=default):
+            case tree.Case(conditions=(condition,), results=(then,), default=default):
                 self._expect(condition, "truth")
                 kind = self._same(self._write(then), self._write(default))
                 return self._write_simple(kernel.CHOOSE, kind)
-            case tree.Call(name="ABS", arguments=(operand,)):
+            case tree.Call(function="ABS", arguments=(operand,)):
                 return self._write_simple(kernel.ABSOLUTE, self._expect(operand, "number"))
-            case tree.Call(name="COALESCE", arguments=(first, second)):
+            case tree.Call(function="COALESCE", arguments=(first, second)):
                 kind = self._same(self._write(first), self._write(second))
                 return self._write_simple(kernel.COALESCE, kind)
         raise NoProgramError
 
-    def _write_logical(self, node: tree.Binary) -> Kind:
-        """Append AND or OR; what the left side decides, the right side need not."""
-        left = self._write(node.left)
+    def _write_logical(self, node: tree.Logical) -> Kind:
+        """Append AND or OR; what an operand decides, those after it need not."""
         jump = kernel.JUMP_IF_FALSE if node.operator == "AND" else kernel.JUMP_IF_TRUE
-        place = len(self._code)
-        self._code.append((jump, 0))
-        kind = self._combined(node.operator, left, self._write(node.right))
-        self._code.append((_BINARY[node.operator], 0))
-        self._code[place] = (jump, len(self._code))
+        jumps = []
+        kind = self._write(node.operands[0])
+        for operand in node.operands[1:]:
+            jumps.append(len(self._code))
+            self._code.append((jump, 0))
+            kind = self._combined(node.operator, kind, self._write(operand))
+            self._code.append((_BINARY[node.operator], 0))
+        for place in jumps:
+            self._code[place] = (jump, len(self._code))
         return kind
 
     def _write_simple(self, operator: int, kind: Kind) -> Kind:
@@ -359,7 +355,7 @@ class _Writer:
         return self._column_of[body]
 
     def _evaluated(self, body: tree.Expression) -> Value:
-        if any(isinstance(part, tree.RowLabel | tree.MatchNumber) for part in _walk(body)):
+        if tree.contains(body, tree.RowLabel | tree.MatchNumber):
             raise NoProgramError
 
         def leaf(node: tree.Expression) -> Value:
@@ -395,7 +391,7 @@ class _Writer:
     def _ranked_texts(self, conditions: Sequence[tree.Expression]) -> dict[str, int]:
         """Return the rank of every text that conditions can compare."""
         found = set(self._variables)
-        for node in (part for condition in conditions for part in _walk(condition)):
+        for node in (part for condition in conditions for part in tree.walk(condition)):
             if isinstance(node, tree.Literal) and isinstance(node.value, str):
                 found.add(node.value)
             bodies: tuple[tree.Expression, ...] = ()

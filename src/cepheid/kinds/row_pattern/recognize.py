@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,9 @@ from cepheid.kinds.row_pattern.measures import MeasureFrame
 from cepheid.kinds.row_pattern.output import build_output
 from cepheid.kinds.row_pattern.plan import MatchPlan
 
-_UNIT_US = {"s": 1e-6, "ms": 1e-3, "us": 1, "ns": 1_000}
+_PER_US = {"s": (1, 10**6), "ms": (1, 1000), "us": (1, 1), "ns": (1000, 1)}
+"""How many of a unit are in a microsecond, as a fraction."""
+_DAYS_PER_US = 1, 86_400_000_000
 
 
 ROWS_OF_A_THREAD = 100_000
@@ -50,12 +52,12 @@ def recognize(plan: MatchPlan, table: pa.Table, *, threads: int = 1) -> pa.Table
     UnsupportedError
         E607 if the pattern is too large.
     """
-    quest = _quest(plan, table)
+    quest = quest_of(plan, table)
     shares = quest.shares(max(min(threads, len(table) // ROWS_OF_A_THREAD), 1))
     if len(shares) <= 1:
-        return pa.concat_tables(_parts(quest))
+        return pa.concat_tables(parts_of(quest))
     with ThreadPoolExecutor(len(shares)) as pool:
-        found = list(pool.map(lambda share: list(_parts(share)), shares))
+        found = list(pool.map(lambda share: list(parts_of(share)), shares))
     return pa.concat_tables([part for parts in found for part in parts])
 
 
@@ -66,15 +68,17 @@ def result_schema(plan: MatchPlan, schema: pa.Schema) -> pa.Schema:
 
 def recognize_parts(plan: MatchPlan, table: pa.Table) -> Iterator[pa.Table]:
     """Yield the result in parts, so that matches which overlap are never all in memory."""
-    return _parts(_quest(plan, table))
+    return parts_of(quest_of(plan, table))
 
 
-def _parts(quest: Quest) -> Iterator[pa.Table]:
+def parts_of(quest: Quest) -> Iterator[pa.Table]:
+    """Yield the result of a search in parts."""
     for matches in find_all(quest):
         yield build_output(quest.plan, quest.rows, matches)
 
 
-def _quest(plan: MatchPlan, table: pa.Table) -> Quest:
+def quest_of(plan: MatchPlan, table: pa.Table) -> Quest:
+    """Prepare the search of a clause over a table."""
     rows = ArrangedRows(table, plan.partition_by, plan.order_by)
     automaton = build_automaton(plan.pattern, plan.variables, plan.text)
     conditions = prepare_conditions(plan, rows)
@@ -100,26 +104,53 @@ def _limits(plan: MatchPlan, rows: ArrangedRows) -> Rows:
     """Return the first row that is too late for a match from each row; empty without WITHIN."""
     if plan.within is None:
         return np.zeros(0, np.int64)
+    times, length, _ = within_of(plan, rows)
+    limits = np.empty(rows.row_count, np.int64)
+    first_rows_too_late(rows.bounds, times, length, limits)
+    return limits
+
+
+class Within(NamedTuple):
+    """The times of rows and the length of WITHIN, in the unit of ORDER BY's first key.
+
+    ``per_tick`` is how many of that unit are in a tick of a stream, as a fraction: ticks are
+    microseconds, or whole numbers and nanoseconds as the column has them.
+    """
+
+    times: NDArray[Any]
+    length: float
+    per_tick: tuple[int, int]
+
+
+def within_of(plan: MatchPlan, rows: ArrangedRows) -> Within:
+    """Return the times of rows and the length of WITHIN.
+
+    Raises
+    ------
+    DataError
+        E614 if a time is NULL.
+    BindError
+        E609 if the first key of ORDER BY is neither a time nor a number.
+    """
+    assert plan.within is not None, "whoever calls this has asked before"
     column = rows.column(plan.order_by[0].column)
     bound = plan.within
     if column.null_count:
         message = "the first key of ORDER BY is NULL somewhere, which WITHIN cannot measure"
         raise DataError([Diagnostic("E614", message, bound.span)], plan.text)
     times: NDArray[Any] | None = as_whole(column)
+    # A whole number counts seconds, as Spark's CAST to TIMESTAMP has it.
+    unit = "ms" if pa.types.is_date64(column.type) else getattr(column.type, "unit", "s")
+    some, of = _DAYS_PER_US if pa.types.is_date32(column.type) else _PER_US[unit]
     if isinstance(bound, tree.Literal):
         assert isinstance(bound.value, int | float), "WITHIN takes an interval or a number"
         amount = float(bound.value)
     else:
-        # A whole number counts seconds, as Spark's CAST to TIMESTAMP has it.
-        unit = getattr(column.type, "unit", "s")
-        amount = bound.microseconds * _UNIT_US[unit]
-        if pa.types.is_date32(column.type):
-            amount = bound.microseconds / 86_400_000_000
+        amount = bound.microseconds * some / of
     if times is None and pa.types.is_floating(column.type):
         times = column.to_numpy().astype(np.float64)
     if times is None:
         message = f"WITHIN needs times or numbers, and ORDER BY has {column.type}"
         raise BindError([Diagnostic("E609", message, bound.span)], plan.text)
-    limits = np.empty(rows.row_count, np.int64)
-    first_rows_too_late(rows.bounds, times, amount, limits)
-    return limits
+    as_it_is = unit == "ns" or pa.types.is_integer(column.type)
+    return Within(times, amount, (1, 1) if as_it_is else (some, of))

@@ -12,24 +12,17 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
+from cepheid.events.comparisons import COMPARE
+from cepheid.expressions.arrow import Value, pa
+from cepheid.expressions.vectors import INT64_MAX, INT64_MIN
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.aggregates import collector, exact_sum
 from cepheid.kinds.row_pattern.arrange import ArrangedRows
-from cepheid.kinds.row_pattern.arrow import Value, pa
-from cepheid.kinds.row_pattern.operators import binary
-from cepheid.kinds.row_pattern.values import as_written, evaluate
+from cepheid.kinds.row_pattern.values import evaluate, evaluate_one
 
 Scalar = Callable[["PartialMatch"], Any]
 RowScalar = Callable[["PartialMatch", int], Any]
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -270,7 +263,7 @@ class ScalarCompiler:
         body = self._row(node.body)
         shift, offset = navigation.shift, navigation.offset
         place = -1 if navigation.variables is None else self._track(navigation.variables)
-        labelled = _reads_labels(node.body)
+        labelled = tree.contains(node.body, tree.RowLabel)
         self.dependencies.add((navigation, place, labelled))
         if place < 0:
             self.needs_start |= navigation.from_first or offset > 0 or labelled
@@ -296,7 +289,7 @@ class ScalarCompiler:
             if node.variables is not None:
                 labels = self.tracked[self._track(node.variables)]
             arguments = [self._row(argument) for argument in tree.children(node)]
-            self.needs_start |= any(_has_number(child) for child in tree.children(node))
+            self.needs_start |= tree.contains(node, tree.MatchNumber)
             tally = Tally(node, labels, arguments)
             self._tally_of[node] = tally
             self.tallies.append(tally)
@@ -304,7 +297,7 @@ class ScalarCompiler:
 
     def _row(self, node: tree.Expression) -> RowScalar:
         """Return an expression over one row as a function of the row."""
-        if not _reads_labels(node) and not _has_number(node):
+        if not tree.contains(node, tree.RowLabel | tree.MatchNumber):
             values = self._column(node)
             return lambda _, row: values[row]
         match node:
@@ -337,92 +330,59 @@ class ScalarCompiler:
         match node:
             case tree.Literal(value=constant):
                 return lambda: constant
-            case tree.Binary(operator="AND"):
-                return _and
-            case tree.Binary(operator="OR"):
-                return _or
+            case tree.Logical(operator=operator):
+                return _all if operator == "AND" else _any
             case tree.Unary(operator="NOT"):
                 return lambda x: None if x is None else not x
             case tree.Unary(operator="-"):
                 return lambda x: None if x is None else -x
             case tree.IsNull(negated=negated):
                 return lambda x: (x is not None) == negated
-            case tree.Binary(operator=sign, left=left, right=right) if sign in _COMPARE:
-                return _comparison(sign, left, right, self._slow(node))
+            case tree.Binary(operator=sign, left=left, right=right) if sign in COMPARE:
+                if any(isinstance(side, tree.Literal) and side.digits for side in (left, right)):
+                    # A constant with more digits than a double has goes the slow way.
+                    return self._slow(node)
+                return _comparison(sign, self._slow(node))
             case tree.Binary(operator=sign) if sign in _ARITHMETIC:
                 return _sum(sign, self._slow(node))
         return self._slow(node)
 
     def _slow(self, node: tree.Expression) -> Callable[..., Any]:
-        """Return what a node does, by way of Arrow, one value at a time."""
+        """Return what a node does, by way of vectors of one value."""
         slots = tree.children(node)
-        names = tuple(tree.RowColumn(str(i), span=child.span) for i, child in enumerate(slots))
+        # A constant stays where it is, with all its digits.
+        names = tuple(
+            child if isinstance(child, tree.Literal) else tree.RowColumn(str(i), span=child.span)
+            for i, child in enumerate(slots)
+        )
         template = tree.with_children(node, names)
         if not slots:
-            constant = evaluate(template, _no_leaf, self._text).as_py()
+            constant = evaluate_one(template, (), self._text)
             return lambda: constant
-
-        def combine(*values: Any) -> Any:
-            def leaf(inner: tree.Expression) -> Value:
-                assert isinstance(inner, tree.RowColumn), "every child was replaced"
-                return pa.scalar(values[int(inner.name)])
-
-            return evaluate(template, leaf, self._text).as_py()
-
-        return combine
+        return lambda *values: evaluate_one(template, values, self._text)
 
 
-def _no_leaf(node: tree.Expression) -> Value:
-    message = f"{type(node).__name__} has no value here"
-    raise AssertionError(message)
+def _all(*values: Any) -> Any:
+    return False if False in values else None if None in values else True
 
 
-def _reads_labels(node: tree.Expression) -> bool:
-    return isinstance(node, tree.RowLabel) or any(map(_reads_labels, tree.children(node)))
+def _any(*values: Any) -> Any:
+    return True if True in values else None if None in values else False
 
 
-def _has_number(node: tree.Expression) -> bool:
-    return isinstance(node, tree.MatchNumber) or any(map(_has_number, tree.children(node)))
-
-
-def _and(a: Any, b: Any) -> Any:
-    if a is False or b is False:
-        return False
-    return None if a is None or b is None else True
-
-
-def _or(a: Any, b: Any) -> Any:
-    if a is True or b is True:
-        return True
-    return None if a is None or b is None else False
-
-
-def _parts(sides: Sequence[tree.Expression]) -> list[tree.Expression]:
-    """Return expressions, and what stands behind a sign."""
-    return [side.operand if isinstance(side, tree.Unary) else side for side in sides]
-
-
-def _comparison(
-    sign: str, left: tree.Expression, right: tree.Expression, slow: Callable[..., Any]
-) -> Callable[[Any, Any], Any]:
-    compare = _COMPARE[sign]
-
-    # A constant with more digits than a double has goes the slow way.
-    long = any(isinstance(part, tree.Literal) and part.digits for part in _parts((left, right)))
+def _comparison(sign: str, slow: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    compare = COMPARE[sign]
 
     def compared(a: Any, b: Any) -> Any:
         if a is None or b is None:
             return None
-        if not long and isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
+        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
             if a == a and b == b:  # NaN alone differs from itself.
                 return compare(a, b)
             return compare(a != a, b != b)
         if isinstance(a, str) and isinstance(b, str):
             return compare(a, b)
-        if not long:
-            return slow(a, b)
-        one, two = pa.scalar(a), pa.scalar(b)
-        return binary(sign, as_written(left, one, two), as_written(right, two, one)).as_py()
+        return slow(a, b)
 
     return compared
 
@@ -434,7 +394,10 @@ def _sum(sign: str, slow: Callable[..., Any]) -> Callable[[Any, Any], Any]:
         if a is None or b is None:
             return None
         if type(a) in _NUMBERS and type(b) in _NUMBERS:
-            return compute(a, b)
+            found = compute(a, b)
+            # What leaves 64 bits is refused the slow way.
+            if type(found) is float or INT64_MIN <= found <= INT64_MAX:
+                return found
         return slow(a, b)
 
     return computed

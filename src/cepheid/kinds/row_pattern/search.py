@@ -14,7 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cepheid.errors import DataError, Diagnostic
-from cepheid.kernels.row_pattern import next_start
+from cepheid.kernels.row_pattern import (
+    EDGE,
+    FIRST_START,
+    LAST_END,
+    UNDECIDED_START,
+    next_start,
+)
 from cepheid.kinds.row_pattern.arrange import ArrangedRows, Rows
 from cepheid.kinds.row_pattern.automaton import ACCEPT, Automaton
 from cepheid.kinds.row_pattern.conditions import Condition
@@ -29,6 +35,10 @@ STATES_MAX = 500_000
 
 VALUES_A_STEP = 16
 """Values that aggregates may look through in the time of a step."""
+
+
+class _UndecidedError(Exception):
+    """What begins at a row depends on rows that have not come yet."""
 
 
 class Found(NamedTuple):
@@ -85,20 +95,35 @@ class Search:
             for first in automaton.first
         ]
         self._failed: set[Any] = set()
-        self._steps = self._states_max = 0
+        self._steps = self._states_max = self._edge = self._end = 0
 
-    def run(self, begin: int, stop: int, mode: int, is_target: Any) -> Iterator[Found | int]:
-        """Yield the matches of one partition; a negative number says what is wrong with SKIP."""
+    def run(
+        self, begin: int, stop: int, mode: int, is_target: Any, opened: Rows | None = None
+    ) -> Iterator[Found | int]:
+        """Yield the matches of one partition; a negative number says what is wrong with SKIP.
+
+        ``opened`` are the numbers of a partition to which rows may be added.
+        """
         path = self._path
         path.begin, path.stop = begin, stop
         self._failed.clear()
         self._steps = self._plan.bounds.steps_max(STEPS_MAX, stop - begin)
         self._states_max = self._plan.bounds.states_max(STATES_MAX, stop - begin)
-        row, number, taken = begin, 0, begin - 1
+        numbers = np.array([begin, stop, stop, begin]) if opened is None else opened
+        row, number, taken = int(numbers[FIRST_START]), 0, begin - 1
+        self._edge, last_end = int(numbers[EDGE]), int(numbers[LAST_END])
+        # A row behind an open end is not too late: what asks for it is undecided.
+        self._end = stop + (opened is not None)
         variable_of = np.array(self._variable_of, np.int32)
         while row < stop:
+            numbers[UNDECIDED_START] = row
             path.begin_at(row, number + 1)
-            states = self._search(row)
+            try:
+                states = self._search(row)
+            except _UndecidedError:
+                return
+            if states is not None and row + len(states) > last_end:
+                return
             if states is None:
                 if row > taken:
                     yield Found(row, 0, None)
@@ -114,6 +139,7 @@ class Search:
                 yield int(following)
                 return
             row = int(following)
+        numbers[UNDECIDED_START] = row
 
     def _place(self, row: int) -> list[list[int]]:
         if len(self._moves) == 1:
@@ -121,11 +147,17 @@ class Search:
         return self._moves[(row == self._path.begin) + 2 * (row == self._path.stop)]
 
     def _search(self, start: int) -> list[int] | None:
-        """Return the states of the preferred match from a row, or None if there is none."""
+        """Return the states of the preferred match from a row, or None if there is none.
+
+        Raises
+        ------
+        _UndecidedError
+            If that depends on a row from the edge on.
+        """
         path, failed = self._path, self._failed
         if not self._shared or 2 * len(failed) > self._states_max:
             failed.clear()
-        limit = int(self._limits[start]) if len(self._limits) else path.stop
+        limit = int(self._limits[start]) if len(self._limits) else self._end
         # With a state goes what each variable makes of the next row, as its places are alike:
         # None if it does not take it, else what later conditions see then.
         stack: list[tuple[int, Any, Any, dict[int, Any]]]
@@ -137,7 +169,11 @@ class Search:
                 if target == ACCEPT:
                     return [entry[0] for entry in stack[1:]]
                 variable = self._variable_of[target]
-                if row >= limit or (variable in seen and seen[variable] is None):
+                if row >= limit:
+                    continue
+                if row >= self._edge:
+                    raise _UndecidedError
+                if variable in seen and seen[variable] is None:
                     continue
                 if (row, target, seen.get(variable)) in failed:
                     continue

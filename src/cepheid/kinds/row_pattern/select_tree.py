@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from cepheid.errors import CepheidError
+from cepheid.expressions.functions import FUNCTIONS
 from cepheid.kinds.row_pattern import tree
-from cepheid.kinds.row_pattern.bind_expressions import AGGREGATES, FUNCTIONS
+from cepheid.kinds.row_pattern.bind_expressions import AGGREGATES
 from cepheid.kinds.row_pattern.expressions import parse_expression
 from cepheid.kinds.row_pattern.lexer import Token, TokenKind, tokenize
 from cepheid.kinds.row_pattern.parser import parse_column, parse_sort_key
@@ -46,9 +47,8 @@ class Select(msgspec.Struct, frozen=True):
 
 
 def _has_aggregate(node: tree.Expression) -> bool:
-    if isinstance(node, tree.Call) and node.name in AGGREGATES:
-        return True
-    return any(_has_aggregate(child) for child in tree.children(node))
+    calls = (part for part in tree.walk(node) if isinstance(part, tree.Call))
+    return any(call.function in AGGREGATES for call in calls)
 
 
 def parse_select(text: str) -> Select:
@@ -142,17 +142,18 @@ def _check_known(node: tree.Expression) -> None:
     if isinstance(node, tree.Navigate | tree.Classifier | tree.MatchNumber):
         raise NotSimpleError(type(node).__name__)
     if isinstance(node, tree.Call):
-        least, most = {**FUNCTIONS, **AGGREGATES}.get(node.name, (0, -1))
-        aggregates = node.name in AGGREGATES
+        known = FUNCTIONS.get(node.function)
+        least, most = AGGREGATES.get(node.function, (known.least, known.most) if known else (0, -1))
+        aggregates = node.function in AGGREGATES
         count = 1 if node.star else len(node.arguments)
         counted = count >= least and (most is None or count <= most)
-        starred = node.star and (node.name != "COUNT" or node.distinct)
+        starred = node.star and (node.function != "COUNT" or node.distinct)
         decorated = node.semantics is not None or (
             not aggregates and (node.distinct or node.star or node.condition is not None)
         )
         nested = aggregates and any(map(_has_aggregate, tree.children(node)))
         if not counted or starred or decorated or nested:
-            raise NotSimpleError(node.name)
+            raise NotSimpleError(node.function)
     for child in tree.children(node):
         _check_known(child)
 

@@ -12,16 +12,15 @@ import numpy as np
 from pyarrow import Table
 
 from cepheid.errors import BindError, Diagnostic, suggest_names
+from cepheid.expressions.arrow import Value, pa
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.aggregates import aggregate
 from cepheid.kinds.row_pattern.arrange import ArrangedRows
-from cepheid.kinds.row_pattern.arrow import Value, pa
 from cepheid.kinds.row_pattern.bind_expressions import AGGREGATES, find_column
-from cepheid.kinds.row_pattern.conditions import truth
 from cepheid.kinds.row_pattern.measures import full_length
 from cepheid.kinds.row_pattern.plan import OrderKey
 from cepheid.kinds.row_pattern.select_tree import Item, Select
-from cepheid.kinds.row_pattern.values import evaluate, evaluate_condition
+from cepheid.kinds.row_pattern.values import evaluate, true_rows
 
 
 def run_select(select: Select, tables: Mapping[str, Table], text: str) -> Table:
@@ -87,8 +86,7 @@ def _column(node: tree.Expression, table: Table, text: str) -> Value:
 
 
 def _holds(condition: tree.Expression, table: Table, text: str) -> Value:
-    value = evaluate_condition(condition, lambda node: _column(node, table, text))
-    return truth(full_length(value, len(table)))
+    return true_rows(condition, lambda node: _column(node, table, text), len(table))
 
 
 def _listed(items: tuple[Item, ...], table: Table, text: str) -> list[tuple[str, Value]]:
@@ -136,18 +134,18 @@ def _aggregated(select: Select, table: Table, text: str) -> Table:
         over: tuple[tree.Expression, ...] = call.arguments
         if call.star:
             over = (tree.Literal(1, span=call.span),)
-        node = tree.Aggregate(call.name, over, None, True, call.distinct, span=call.span)
+        node = tree.Aggregate(call.function, over, None, True, call.distinct, span=call.span)
         arguments = [full_length(evaluate(a, row_leaf), len(table)) for a in over]
         use = np.ones(len(table), np.bool_)
         if call.condition is not None:
-            use = truth(full_length(evaluate_condition(call.condition, row_leaf), len(table)))
+            use = true_rows(call.condition, row_leaf, len(table))
         return aggregate(node, arguments, use, bounds, begins, sizes - 1, "")
 
     def value(expression: tree.Expression) -> Value:
         found: dict[str, tree.Call] = {}
 
         def replaced(node: tree.Expression) -> tree.Expression:
-            if isinstance(node, tree.Call) and node.name in AGGREGATES:
+            if isinstance(node, tree.Call) and node.function in AGGREGATES:
                 name = f"aggregate {len(found)}"
                 found[name] = node
                 return tree.RowColumn(name, span=node.span)

@@ -84,12 +84,12 @@ def question_of(snapshot: Snapshot, plan: MatchPlan) -> RowQuestion:
     )
 
 
-def _ticks(within: tree.Interval | tree.Literal | None, kind: pa.DataType) -> int | None:
+def _ticks(within: tree.Duration | tree.Literal | None, kind: pa.DataType) -> int | None:
     """Return WITHIN in ticks of a store, rounded up."""
     if within is None:
         return None
     whole = pa.types.is_integer(kind)
-    if isinstance(within, tree.Interval):
+    if isinstance(within, tree.Duration):
         # A whole number counts seconds.
         unit = 1e-6 if whole else 1e3 if is_nanoseconds(kind) else 1.0
         ticks = within.microseconds * unit

@@ -1,35 +1,28 @@
-"""Expressions in, Arrow columns out: whole columns at once.
-
-A number with a point is a double. What operators do is said in ``operators``.
-"""
+"""Expressions of SQL in, Arrow columns or masks out: the one evaluator, with SQL's messages."""
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Callable
-from decimal import Decimal
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from types import NoneType
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from cepheid.errors import BindError, CepheidError, DataError, Diagnostic
+from cepheid.events.schema import ValueKind
+from cepheid.expressions.arrow import Value, arrow_of, pa, read_value
+from cepheid.expressions.evaluate import FAULTS, Context, mask_in, value_in
+from cepheid.expressions.vectors import LeftRangeError, MisfitError, Vector, constant, full_length
 from cepheid.kinds.row_pattern import tree
-from cepheid.kinds.row_pattern.arrow import Value, pa, pc
-from cepheid.kinds.row_pattern.functions import FUNCTIONS
-from cepheid.kinds.row_pattern.operators import (
-    COMPARISONS,
-    as_truth,
-    binary,
-    cast,
-    like_expression,
-    moment,
-    null_like,
-    unify,
-)
-from cepheid.kinds.row_pattern.texts import choose
+
+if TYPE_CHECKING:
+    from cepheid.expressions.vectors import Mask
 
 Leaf: TypeAlias = Callable[[tree.Expression], Value]
 """Gives the value of a cell, an aggregate, a column or MATCH_NUMBER()."""
 
-LEAVES = (tree.Cell, tree.Aggregate, tree.MatchNumber, tree.RowColumn, tree.RowLabel, tree.Column)
+_PLAIN = (bool, int, float, str, NoneType)
+_PLAIN_KINDS = (ValueKind.BOOLEAN, ValueKind.INTEGER, ValueKind.DOUBLE)
 
 
 def evaluate(node: tree.Expression, leaf: Leaf, text: str = "") -> Value:
@@ -51,121 +44,87 @@ def evaluate(node: tree.Expression, leaf: Leaf, text: str = "") -> Value:
     >>> evaluate(expression, lambda _: pa.array([1, None, 3])).to_pylist()
     [False, None, True]
     """
-    try:
-        return _evaluate(node, leaf, text)
-    except (pa.ArrowNotImplementedError, pa.ArrowTypeError, TypeError) as error:
-        raise _misfit(node, error, text) from error
-    except (pa.ArrowInvalid, ArithmeticError, ValueError) as error:
-        if isinstance(error, CepheidError):
-            raise
-        message = f"a value cannot be computed: {_reason(error)}"
-        raise DataError([Diagnostic("E614", message, node.span)], text) from error
+    reading = _Reading(leaf, text)
+    if isinstance(node, tree.Leaf):
+        return reading.guarded(node, lambda: leaf(node))
+    with np.errstate(all="ignore"):
+        vector = value_in(node, reading.context)
+    if reading.length is None:
+        return reading.guarded(node, lambda: arrow_of(vector)[0])
+    return reading.guarded(node, lambda: arrow_of(full_length(vector, reading.length or 0)))
 
 
-def evaluate_condition(node: tree.Expression, leaf: Leaf, text: str = "") -> Value:
-    """Return the value of a condition; an untyped NULL is one too.
+def evaluate_one(node: tree.Expression, values: Sequence[object], text: str) -> object:
+    """Return the value of an expression whose columns are called 0, 1, ... and have one row."""
+
+    def leaf(inner: tree.Expression) -> Vector:
+        assert isinstance(inner, tree.RowColumn), "there is no other leaf"
+        value = values[int(inner.name)]
+        return constant(value) if isinstance(value, _PLAIN) else read_value(pa.array([value]))
+
+    reading = _Reading(leaf, text)
+    with np.errstate(all="ignore"):
+        vector = value_in(node, Context(leaf, reading.explain, sql=True))
+    if vector.valid is not None and not vector.valid[0]:
+        return None
+    if vector.kind in _PLAIN_KINDS and isinstance(vector.data, np.ndarray):
+        found: object = vector.data[0].item()
+        return found
+    return reading.guarded(node, lambda: arrow_of(vector)[0].as_py())
+
+
+def true_rows(node: tree.Expression, leaf: Leaf, length: int, text: str = "") -> Mask:
+    """Return for which rows a condition is true, and neither false nor NULL.
 
     Raises
     ------
     BindError
         E609 if its value is no truth value.
     """
-    value = evaluate(node, leaf, text)
-    try:
-        return as_truth(value)
-    except TypeError as error:
-        raise _misfit(node, error, text) from error
+    reading = _Reading(leaf, text)
+    with np.errstate(all="ignore"):
+        mask = mask_in(node, reading.context)
+    return mask if len(mask) == length else np.full(length, mask[0])
 
 
-def _misfit(node: tree.Expression, error: Exception, text: str) -> BindError:
-    message = f"the types do not fit: {_reason(error)}"
-    return BindError([Diagnostic("E609", message, node.span)], text)
+class _Reading:
+    """The leaves of an expression as vectors, and how many rows they have."""
+
+    def __init__(self, leaf: Leaf, text: str) -> None:
+        self._leaf = leaf
+        self._text = text
+        self.length: int | None = None
+        self.context = Context(self._read, self.explain, sql=True)
+
+    def _read(self, node: tree.Expression) -> Vector:
+        value = self._leaf(node)
+        if isinstance(value, pa.Array):
+            self.length = len(value)
+        return read_value(value)
+
+    def guarded(self, node: tree.Expression, compute: Callable[[], Value]) -> Value:
+        """Return what a function computes for an expression, or say what is wrong with it."""
+        try:
+            return compute()
+        except CepheidError:
+            raise
+        except FAULTS as error:
+            raise self.explain(node, error) from error
+
+    def explain(self, node: tree.Expression, error: Exception) -> Exception:
+        """Return an error in the words of SQL."""
+        if isinstance(error, TypeError | pa.ArrowNotImplementedError | pa.ArrowTypeError):
+            reason = _reason(error)
+            if isinstance(error, MisfitError) and self._text:
+                reason = f"`{self._text[node.span.start : node.span.end]}` is {reason}"
+            message = f"the types do not fit: {reason}"
+            return BindError([Diagnostic("E609", message, node.span)], self._text)
+        left = isinstance(error, LeftRangeError)
+        reason = "a whole number left 64 bits" if left else _reason(error)
+        message = f"a value cannot be computed: {reason}"
+        return DataError([Diagnostic("E614", message, node.span)], self._text)
 
 
 def _reason(error: Exception) -> str:
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
-
-
-def _evaluate(node: tree.Expression, leaf: Leaf, text: str) -> Value:
-    if isinstance(node, LEAVES):
-        return leaf(node)
-    match node:
-        case tree.Literal(value=value):
-            return pa.scalar(value)
-        case tree.Interval(microseconds=microseconds):
-            return pa.scalar(dt.timedelta(microseconds=microseconds), pa.duration("us"))
-        case tree.Moment(kind=kind, text=written):
-            return moment(kind, written)
-        case tree.Binary(operator=operator, left=left, right=right):
-            a, b = evaluate(left, leaf, text), evaluate(right, leaf, text)
-            if operator in COMPARISONS:
-                a, b = as_written(left, a, b), as_written(right, b, a)
-            return binary(operator, a, b)
-        case tree.Unary(operator="NOT", operand=operand):
-            return pc.invert(as_truth(evaluate(operand, leaf, text)))
-        case tree.Unary(operand=operand):
-            return pc.call_function("negate_checked", [evaluate(operand, leaf, text)])
-        case tree.IsNull(operand=operand, negated=negated):
-            value = evaluate(operand, leaf, text)
-            return pc.is_valid(value) if negated else pc.is_null(value)
-        case tree.IsTruth(operand=operand, truth=truth, negated=negated):
-            value = as_truth(evaluate(operand, leaf, text))
-            found = pc.fill_null(value if truth else pc.invert(value), fill_value=False)
-            return pc.invert(found) if negated else found
-        case tree.InList(operand=operand, items=items, negated=negated):
-            one = evaluate(operand, leaf, text)
-            found = pa.scalar(value=False)
-            for item in items:
-                equal = binary("=", one, as_written(item, evaluate(item, leaf, text), one))
-                found = pc.or_kleene(found, as_truth(equal))
-            return pc.invert(found) if negated else found
-        case tree.Like():
-            found = _like(evaluate(node.operand, leaf, text), node, leaf, text)
-            return pc.invert(found) if node.negated else found
-        case tree.Case():
-            return _case(node, leaf, text)
-        case tree.Cast():
-            return cast(evaluate(node.operand, leaf, text), node)
-    return _call(node, leaf, text)
-
-
-def as_written(node: tree.Expression, value: Value, other: Value) -> Value:
-    """Return a constant with all its digits, if it is compared with decimals or whole numbers."""
-    sign = ""
-    if isinstance(node, tree.Unary) and node.operator == "-":
-        sign, node = "-", node.operand
-    if not isinstance(node, tree.Literal) or not node.digits:
-        return value
-    exact = pa.types.is_decimal(other.type) or pa.types.is_integer(other.type)
-    return pa.scalar(Decimal(sign + node.digits)) if exact else value
-
-
-def _call(node: tree.Expression, leaf: Leaf, text: str) -> Value:
-    inner = [evaluate(child, leaf, text) for child in tree.children(node)]
-    if isinstance(node, tree.ArrayOf):
-        return FUNCTIONS["ARRAY"](*inner)
-    assert isinstance(node, tree.Call), "every other node has its case"
-    return FUNCTIONS[node.name](*inner)
-
-
-def _like(value: Value, node: tree.Like, leaf: Leaf, text: str) -> Value:
-    """Return where a text is like a pattern of ``%`` and ``_``."""
-    pattern = evaluate(node.pattern, leaf, text)
-    if not isinstance(pattern, pa.Scalar):
-        message = "LIKE takes a constant pattern"
-        raise TypeError(message)
-    if pattern.as_py() is None or pa.types.is_null(value.type):
-        return null_like("=", value, pattern)
-    expression = like_expression(str(pattern.as_py()), node.escape)
-    return pc.match_substring_regex(value, expression)
-
-
-def _case(node: tree.Case, leaf: Leaf, text: str) -> Value:
-    result = evaluate(node.default, leaf, text)
-    for condition, value in reversed(node.branches):
-        when = as_truth(evaluate(condition, leaf, text))
-        then = evaluate(value, leaf, text)
-        then, result = unify(then, result)
-        result = choose(pc.fill_null(when, fill_value=False), then, result)
-    return result

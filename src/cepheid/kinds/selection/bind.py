@@ -1,4 +1,4 @@
-"""A SELECT in, its plan out, with every mistake collected (§10)."""
+"""Bind a SELECT and build its plan; collect every mistake (§10)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TIMES = NUMERIC | TEMPORAL | {ValueKind.UNKNOWN}
 
 
 def compile_select(query: tree.SelectQuery, text: str, source: Source) -> SelectPlan:
-    """Return the plan of a SELECT.
+    """Build the plan of a SELECT.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def compile_select(query: tree.SelectQuery, text: str, source: Source) -> Select
 
 
 def _schemas(query: tree.SelectQuery, source: Source) -> dict[str, EventSchema | None]:
-    """Return the schema of every alias, as far as they are known."""
+    """Look up the schema of every alias, if known."""
     named = dict(source.schemas)
     single = source.schema if len(query.streams) == 1 else None
     return {s.alias.text: named.get(s.name.text, single) for s in query.streams}
@@ -91,7 +91,7 @@ def _check_streams(query: tree.SelectQuery, findings: Findings) -> None:
 
 
 def _check_clauses(query: tree.SelectQuery, kind: SelectKind, findings: Findings) -> None:
-    """Report clauses that do not go with the operator."""
+    """Report clauses that do not apply to the operator."""
     window = query.window
     if kind is SelectKind.FILTER and window is not None:
         message = "`WINDOW` needs an aggregate or a `JOIN`"
@@ -142,7 +142,7 @@ def _length(extent: tree.Duration | tree.EventCount) -> int:
 
 
 def _check_times(query: tree.SelectQuery, source: Source, scope: SelectScope) -> None:
-    """Report streams without the time column, and two whose times do not compare."""
+    """Report streams without the time column, and two whose times are not comparable."""
     found = {}
     for stream in query.streams:
         schema = scope.schemas[stream.alias.text]
@@ -168,7 +168,7 @@ def _check_times(query: tree.SelectQuery, source: Source, scope: SelectScope) ->
 def _equal_pairs(
     query: tree.SelectQuery, on: tree.Expression, where: tree.Expression | None
 ) -> tuple[tuple[str, str], ...]:
-    """Return the attributes of both streams that a conjunct compares by ``=``."""
+    """Collect the pairs of attributes of both streams that a conjunct compares by ``=``."""
     first = query.streams[0].alias.text
     found = []
     for part in (*conjuncts_of(on), *(conjuncts_of(where) if where is not None else ())):
@@ -182,7 +182,7 @@ def _equal_pairs(
 
 
 def _reads(select: Selection, alias: str, source: Source) -> tuple[str, ...] | None:
-    """Return the columns of a stream that must be read."""
+    """Collect the columns of a stream that must be read."""
     if any(c.expression is None for c in select.columns):
         return None
     names = {key.attribute for key in select.keys}

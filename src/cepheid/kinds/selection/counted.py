@@ -1,11 +1,11 @@
-"""Windows of events on a stream: events in the order of time in, rows of full windows out (§10.7).
+"""Count-based windows on a stream: events in time order in, rows of full windows out (§10.7).
 
     step_counted(job, state, events)  ->  (state, rows)
 
-Every group numbers its events. What is kept of them is how many there were, and the stretches that
-lie in windows that are not full: added up, as in ``select_windows``. The windows of a stretch are
-numbered from the first one of its group that is not full, so numbers stay small for ever, and
-stretches that differ in full windows only become one.
+Every group numbers its events. The state holds the number of events of each group, and the
+aggregated stretches that lie in windows that are not full, as in ``windows.py``. The windows of
+a stretch are numbered from the first window of its group that is not full, so numbers stay small,
+and stretches that differ only in full windows are merged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from cepheid.expressions.columns import Columns
+from cepheid.arrays.columns import Columns
 from cepheid.expressions.evaluate import evaluate_vector
 from cepheid.kinds.selection.groups import Codes, group_codes, plain_array
 from cepheid.kinds.selection.moments import Moments, moments_of
@@ -37,7 +37,7 @@ from cepheid.plans.selection import Selection, SelectWindow
 
 
 class CountedJob(NamedTuple):
-    """What never changes: the query, the columns of its events, and what is aggregated."""
+    """The immutable part: the query, the columns of its events, and the aggregated expressions."""
 
     plan: SelectPlan
     select: Selection
@@ -46,14 +46,14 @@ class CountedJob(NamedTuple):
 
     @staticmethod
     def of(plan: SelectPlan, schema: pa.Schema) -> CountedJob:
-        """Return the job of a windowed aggregation."""
+        """Create the job of a windowed aggregation."""
         return CountedJob(plan, plan.select, schema, arguments_of(plan.select))
 
 
 class CountedState(NamedTuple):
-    """Groups, how many events each has had, and the stretches of windows that are not full.
+    """Groups, the number of events of each, and the stretches of windows that are not full.
 
-    ``groups`` are those of the stretches, which have no keys of their own.
+    ``groups`` are the groups of the stretches, which have no keys of their own.
     """
 
     keys: list[pa.Array[Any]]
@@ -63,7 +63,7 @@ class CountedState(NamedTuple):
 
     @staticmethod
     def start(job: CountedJob) -> CountedState:
-        """Return the state before the first event."""
+        """Create the state before the first event."""
         columns = Columns(job.schema.empty_table())
         keys = [plain_array(columns.arrow(key.attribute)) for key in job.select.keys]
         nothing = np.zeros(0, np.int64)
@@ -73,14 +73,14 @@ class CountedState(NamedTuple):
 def step_counted(
     job: CountedJob, state: CountedState, events: pa.Table
 ) -> tuple[CountedState, pa.Table]:
-    """Add events for which WHERE is true, in their order; return the rows of windows they fill.
+    """Add events for which WHERE is true, in order; return the rows of the windows they fill.
 
     O(events + groups + stretches that are kept), and a row for every window.
 
     Raises
     ------
     DataError
-        E504 if a sum leaves 64 bits, E511 if there are too many windows.
+        E504 if a sum overflows 64 bits, E511 if there are too many windows.
     """
     window = job.select.window
     columns, known = Columns(events), len(state.seen)
@@ -111,17 +111,17 @@ def step_counted(
 
 
 def empty_rows(job: CountedJob) -> pa.Table:
-    """Return a result without rows."""
+    """Create an empty result."""
     return step_counted(job, CountedState.start(job), job.schema.empty_table())[1]
 
 
 def full_windows(seen: Codes, window: SelectWindow) -> Codes:
-    """Return how many windows are full after so many events."""
+    """Count the windows that are full after ``seen`` events."""
     return np.maximum((seen - window.within) // window.slide + 1, 0)
 
 
 def count_open(job: CountedJob, state: CountedState) -> int:
-    """Return how many windows have an event and are not full."""
+    """Count the windows that have an event and are not full."""
     window = job.select.window
     begun = -(-state.seen // window.slide)
     return int((begun - full_windows(state.seen, window)).sum())
@@ -130,14 +130,14 @@ def count_open(job: CountedJob, state: CountedState) -> int:
 def _moments(
     arguments: dict[tree.Expression, frozenset[str]], columns: Columns
 ) -> dict[tree.Expression, Moments]:
-    """Return the moments of single events; the sums of a stream may leave 64 bits."""
+    """Compute the moments of single events; the sums of a stream may overflow 64 bits."""
     length = len(columns.batch)
     vectors = {e: evaluate_vector(e, lookup_in(columns), length) for e in arguments}
     return {e: moments_of(vectors[e], arguments[e]).widened() for e in arguments}
 
 
 def _measured(job: CountedJob, columns: Columns, places: Codes) -> Stretches:
-    """Return single events as stretches."""
+    """Convert single events to stretches."""
     moments = _moments(job.arguments, columns)
     first, last = windows_of_places(places, job.select.window)
     return Stretches([], first, last, np.ones_like(places), list(moments.values()))
@@ -146,7 +146,7 @@ def _measured(job: CountedJob, columns: Columns, places: Codes) -> Stretches:
 def _rows(
     job: CountedJob, stretches: Stretches, keys: list[pa.Array[Any]], found: Found, full: Codes
 ) -> pa.Table:
-    """Return the rows of windows; ``full`` are the windows of every group before them."""
+    """Build the rows of windows; ``full`` has each group's number of windows before them."""
     folded = [m.folded(found.low, found.high) for m in stretches.moments]
     rows = Moments.counts(stretches.rows).folded(found.low, found.high).known
     shown = [key.take(found.groups) for key in keys]

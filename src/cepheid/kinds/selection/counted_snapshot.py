@@ -1,4 +1,4 @@
-"""CountedState to bytes and back: versioned, without pickle, for restarts and state stores."""
+"""Serialize a CountedState: versioned, without pickle, for restarts and state stores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NUMBERS = ("first", "last", "rows")
 
 
 class _Snapshot(Meant):
-    """Everything that a state holds: a row for every group, and for every stretch."""
+    """The fields of a serialized state: a row for every group, and for every stretch."""
 
     groups: bytes
     stretches: bytes | None
@@ -29,7 +29,7 @@ class _Snapshot(Meant):
 
 
 def counted_to_bytes(job: CountedJob, state: CountedState) -> bytes:
-    """Return a state as bytes."""
+    """Serialize a state."""
     keys: dict[str, Any] = {f"k{n}": key for n, key in enumerate(state.keys)}
     groups = pa.table({"seen": pa.array(state.seen), **keys})
     stretches: bytes | None = None
@@ -42,7 +42,7 @@ def counted_to_bytes(job: CountedJob, state: CountedState) -> bytes:
 
 
 def counted_from_bytes(job: CountedJob, data: bytes) -> CountedState:
-    """Return the state that ``counted_to_bytes`` wrote.
+    """Deserialize a state that ``counted_to_bytes`` wrote.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def counted_from_bytes(job: CountedJob, data: bytes) -> CountedState:
     if snapshot.stretches is None:
         return state
     table = unpack_table(snapshot.stretches)
-    # Behind the moments of arguments, older states have bounds of their sums.
+    # Older states also store bounds of the sums, after the moments of arguments.
     kinds = snapshot.kinds[: len(job.arguments)]
     moments = [_moments_of(table, n, kind) for n, kind in enumerate(kinds)]
     first, last, rows = (np.array(table[name]) for name in _NUMBERS)

@@ -1,16 +1,16 @@
-"""The plan of a SELECT in, text or Mermaid out: which operator runs where, and why."""
+"""Format the plan of a SELECT as text or Mermaid: the operator, where it runs, and why."""
 
 from __future__ import annotations
 
 from cepheid.events.temporal import format_duration
+from cepheid.expressions.format import format_expression
 from cepheid.jobs.explain_parts import Section
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.plans.selection import Extent, Selection, SelectKind, SelectWindow
 
 
 def title_of_select(select: Selection) -> str:
-    """Return what the rows of the result are."""
+    """Describe the rows of the result."""
     columns = select.aggregates if select.kind is SelectKind.AGGREGATE else select.columns
     names = ", ".join(column.name for column in columns)
     by = f" by {', '.join(key.attribute for key in select.keys)}" if select.keys else ""
@@ -18,7 +18,7 @@ def title_of_select(select: Selection) -> str:
 
 
 def describe_select(select: Selection, *, spark: bool) -> list[Section]:
-    """Return the sections of the plan's text."""
+    """Build the sections of the plan's text."""
     streams = [
         s.name if s.alias == s.name else f"{s.name}, called {s.alias}" for s in select.streams
     ]
@@ -82,9 +82,9 @@ def _keys(select: Selection) -> str:
 
 
 def why_not_indexed(select: Selection, *, only_time: bool = False) -> str:
-    """Return why blocks of a store cannot answer windowed aggregates, or nothing if they can.
+    """Explain why blocks of a store cannot answer windowed aggregates; empty if they can.
 
-    ``only_time`` says that WHERE asks for a range of time and nothing else.
+    ``only_time`` says that WHERE restricts the time range and nothing else.
     """
     if select.where is not None and not only_time:
         return "WHERE asks every event"
@@ -106,7 +106,7 @@ def _store(select: Selection) -> str:
 
 
 def describe_batch(select: Selection) -> list[str]:
-    """Return what Spark does over DataFrames, with the reason."""
+    """Describe how Spark runs the query over DataFrames, with the reason."""
     counted = select.window.extent is Extent.EVENTS
     if select.kind is SelectKind.FILTER:
         return ["Spark's filter"]
@@ -133,7 +133,7 @@ def describe_batch(select: Selection) -> list[str]:
 
 
 def describe_live_select(select: Selection) -> list[str]:
-    """Return what Spark does on a stream, with the reason."""
+    """Describe how Spark runs the query on a stream, with the reason."""
     why = why_not_live(select)
     if why:
         return [f"no: {why}"]
@@ -147,7 +147,7 @@ def describe_live_select(select: Selection) -> list[str]:
 
 
 def _describe_counted(select: Selection) -> list[str]:
-    """Return where events are numbered, and what is kept of them."""
+    """Describe where events are numbered, and the state that is kept."""
     ours = "an operator of Cepheid, because Spark has no such windows"
     if select.kind is SelectKind.JOIN:
         within = _length(select.window, select.window.within)
@@ -163,7 +163,7 @@ def _describe_counted(select: Selection) -> list[str]:
 
 
 def why_not_live(select: Selection) -> str:
-    """Return why a SELECT cannot run on a live stream, or nothing if it can."""
+    """Explain why a SELECT cannot run on a live stream; empty if it can."""
     if select.kind is SelectKind.FILTER:
         return ""
     if select.window.extent is Extent.NONE:
@@ -172,7 +172,7 @@ def why_not_live(select: Selection) -> str:
 
 
 def mermaid_of_select(select: Selection) -> str:
-    """Return a flowchart: streams, operator, result."""
+    """Draw a flowchart: streams, operator, result."""
     lines = ["flowchart LR"]
     label = select.kind.value
     lines.append(

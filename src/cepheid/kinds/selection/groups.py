@@ -1,4 +1,4 @@
-"""Columns of keys in, a number for every different key out; NULL is a key like others (§10.5)."""
+"""Number the distinct keys of columns; NULL is a key like others (§10.5)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 Codes = NDArray[np.int64]
 
 DENSE_MAX = 4
-"""Numbers up to so many times the rows are counted in a table instead of sorted."""
+"""Codes up to this multiple of the rows are counted in a table instead of sorted."""
 
 
 def group_codes(arrays: Sequence[Any], length: int) -> tuple[Codes, Codes]:
-    """Return the number of every row's key, and a row that has each key.
+    """Assign a number to the key of every row, and find the first row of each key.
 
     Examples
     --------
@@ -33,13 +33,13 @@ def group_codes(arrays: Sequence[Any], length: int) -> tuple[Codes, Codes]:
         count = len(encoded.dictionary)
         codes, size = _dense(codes * count + own, size * count)
     rows = np.zeros(size, np.int64)
-    # Written backwards, so that the first row of each key is what stays.
+    # Written in reverse, so that the first row of each key remains.
     rows[codes[::-1]] = np.arange(length - 1, -1, -1)
     return codes, rows
 
 
 def plain_array(column: Any) -> pa.Array[Any]:
-    """Return a column as one array without a dictionary."""
+    """Convert a column to one array without a dictionary."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if not isinstance(column, pa.ChunkedArray):
@@ -49,7 +49,7 @@ def plain_array(column: Any) -> pa.Array[Any]:
 
 
 def _canonical(array: Any) -> Any:
-    """Return an array in which equal values have equal bits: one NaN, one zero."""
+    """Normalise an array so that equal values have equal bits: one NaN, one zero."""
     one = plain_array(array)
     if not pa.types.is_floating(one.type):
         return one
@@ -59,7 +59,7 @@ def _canonical(array: Any) -> Any:
 
 
 def _dense(codes: Codes, size: int) -> tuple[Codes, int]:
-    """Return codes without gaps, and how many there are."""
+    """Renumber codes without gaps, and count them."""
     if size <= DENSE_MAX * len(codes):
         present = np.zeros(size, np.bool_)
         present[codes] = True
@@ -70,6 +70,6 @@ def _dense(codes: Codes, size: int) -> tuple[Codes, int]:
 
 
 def stable_order(codes: Codes) -> Codes:
-    """Return rows by their codes, those of one code in their order; small codes sort in O(n)."""
+    """Sort rows by their codes, stably; small codes sort in O(n)."""
     narrow = len(codes) > 0 and int(codes.max()) < 1 << 16
     return np.argsort(codes.astype(np.uint16) if narrow else codes, kind="stable")

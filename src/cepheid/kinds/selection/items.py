@@ -1,12 +1,12 @@
-"""The list of SELECT in, result columns or keys and aggregates out."""
+"""Plan the list of SELECT: result columns, or keys and aggregates."""
 
 from __future__ import annotations
 
 from cepheid.errors import Note, Span
 from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
+from cepheid.expressions.format import format_expression
 from cepheid.kinds.selection.scope import SelectScope
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.plans.selection import (
     SelectAggregate,
     SelectColumn,
@@ -22,7 +22,7 @@ _ORDERED = _SUMMED | TEMPORAL
 
 
 def is_aggregate(node: tree.Node) -> bool:
-    """Return whether a node is an aggregate of events."""
+    """Check whether a node is an aggregate of events."""
     if isinstance(node, tree.Call):
         return node.function in _FUNCTIONS
     return isinstance(node, tree.Aggregate)
@@ -50,7 +50,7 @@ class SelectItems:
     # Filter and join
 
     def columns(self) -> tuple[SelectColumn, ...]:
-        """Return the columns of rows or pairs."""
+        """Plan the columns of rows or pairs."""
         found: list[SelectColumn] = []
         for item in self._query.items:
             if isinstance(item, tree.Star):
@@ -76,7 +76,7 @@ class SelectItems:
             message = f"no stream of the query is called `{star.stream.text}`"
             self._findings.add("E202", message, star.span)
         found = []
-        # Two streams may have columns of one name, so theirs begin with the alias.
+        # Two streams may have columns of the same name, so theirs are prefixed with the alias.
         joined = len(self._query.streams) > 1
         for stream in streams:
             alias = stream.alias.text
@@ -95,7 +95,7 @@ class SelectItems:
     # Aggregates
 
     def aggregates(self) -> tuple[tuple[SelectKey, ...], tuple[SelectAggregate, ...]]:
-        """Return the keys and the aggregates of windows."""
+        """Plan the keys and the aggregates of windows."""
         names = {name.text: name.text for name in self._query.group_by}
         for name in self._query.group_by:
             kind = self._scope.attribute_kind(self._query.streams[0].alias.text, name)
@@ -179,7 +179,7 @@ class SelectItems:
 
 
 def top_level(schema: EventSchema) -> list[str]:
-    """Return the columns that are no parts of another one."""
+    """List the columns that are not part of another one."""
     structures = {column.name for column in schema.columns if column.kind is ValueKind.OTHER}
     return [
         name

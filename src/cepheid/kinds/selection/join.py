@@ -1,8 +1,8 @@
-"""Windowed join: two tables in the order of time in, pairs of their events out (§10.6).
+"""Windowed join: two tables in time order in, pairs of their events out (§10.6).
 
-A window gives every event a range of the other stream. Conditions on one stream leave some events,
-columns that must be equal cut both streams by value, and what is left of the condition is asked of
-blocks of pairs.
+The window restricts each event to a range of the other stream. Conditions on one stream filter its
+events, equality conditions become hash keys, and the remaining conditions are evaluated on blocks
+of pairs.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.nanoseconds import PER_MICROSECOND, is_nanoseconds
 from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import TIME_MAX
-from cepheid.expressions.columns import Columns, read_times
 from cepheid.expressions.vectors import Vector
 from cepheid.kinds.selection.groups import Codes, group_codes, stable_order
 from cepheid.kinds.selection.rows import Rows, holds, lookup_in, project, take_vector
@@ -27,13 +27,13 @@ from cepheid.memory_limits import current, too_much_state
 from cepheid.plans.selection import Extent, Selection, aliases_in
 
 BLOCK_PAIRS = 1 << 20
-"""Pairs of which a condition is asked together."""
+"""Pairs on which a condition is evaluated at once."""
 
 _HASHED = (ValueKind.TEXT, ValueKind.INTEGER, ValueKind.BOOLEAN)
 
 
 class Side(NamedTuple):
-    """One stream of a join: its columns and times, what its own conditions leave, and keys.
+    """One stream of a join: its columns and times, the filter of its own conditions, and keys.
 
     ``codes`` are the numbers of the events' keys, -1 for NULL.
     """
@@ -46,11 +46,11 @@ class Side(NamedTuple):
 
 
 PAIR_BYTES = 64
-"""About what a pair takes: two numbers, their order, and a row of a few columns."""
+"""The approximate size of a pair: two row numbers, their order, and a row of a few columns."""
 
 
 class Pairs(NamedTuple):
-    """Rows of the first and of the second stream."""
+    """Row numbers of the first and of the second stream."""
 
     left: Rows
     right: Rows
@@ -63,10 +63,10 @@ def join_tables(
     begins: tuple[int, int] = (0, 0),
     most: int | None = None,
 ) -> pa.Table:
-    """Return the pairs of two streams, in the order in which their later events came.
+    """Join two streams; the pairs are in the order in which their later events came.
 
-    The later event is one of its stream's rows from ``begins`` on, for windows of events: those
-    before were there already.
+    The later event is one of its stream's rows from ``begins`` on, for windows of events: earlier
+    rows were joined already.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def join_tables(
 def _sides(
     select: Selection, time: str, tables: Sequence[pa.Table]
 ) -> tuple[tuple[Side, Side], list[tree.Expression]]:
-    """Return both streams, and the conditions that are left for pairs."""
+    """Build both streams, and the conditions that remain for pairs."""
     aliases = [stream.alias for stream in select.streams]
     own: list[list[tree.Expression]] = [[], []]
     rest = []
@@ -122,7 +122,7 @@ def _sides(
 def _in_one_unit(
     times: NDArray[np.int64], tables: Sequence[pa.Table], place: int, name: str
 ) -> NDArray[np.int64]:
-    """Return the times of a stream in nanoseconds if those of the other are."""
+    """Convert the times of a stream to nanoseconds if the other stream has nanoseconds."""
     exact = [is_nanoseconds(table.schema.field(name).type) for table in tables]
     if exact[place] or not any(exact):
         return times
@@ -137,7 +137,7 @@ def _in_one_unit(
 def _key_codes(
     select: Selection, columns: Sequence[Columns]
 ) -> tuple[list[Codes], set[tuple[str, str]]]:
-    """Return the number of every event's key in both streams, and the columns that are in it."""
+    """Assign numbers to the keys of both streams, and list the columns of the key."""
     used = set()
     arrays: list[Any] = []
     sizes = [len(c.batch) for c in columns]
@@ -180,14 +180,14 @@ def _is_key(condition: tree.Expression, aliases: list[str], used: set[tuple[str,
 def _candidates(
     select: Selection, left: Side, right: Side, begins: tuple[int, int]
 ) -> Iterator[Pairs]:
-    """Yield the pairs that windows and keys allow, in blocks."""
+    """Enumerate the pairs that windows and keys allow, in blocks."""
     window = select.window
     if window.extent is Extent.TIME:
         low = np.searchsorted(right.times, left.times - window.within, side="right")
         high = np.searchsorted(right.times, left.times + window.within, side="left")
         yield from _ranges(left, right, low, high)
         return
-    # Of events of one time, those of the first stream come first.
+    # If times are equal, events of the first stream come first.
     high = np.searchsorted(right.times, left.times, side="left")
     yield from _ranges(_from(left, begins[0]), right, np.maximum(high - window.within, 0), high)
     high = np.searchsorted(left.times, right.times, side="right")
@@ -197,12 +197,12 @@ def _candidates(
 
 
 def _from(side: Side, begin: int) -> Side:
-    """Return a stream of which only rows from one on count."""
+    """Keep only the rows of a stream from ``begin`` on."""
     return side._replace(kept=side.kept & (np.arange(len(side.kept)) >= begin))
 
 
 def _ranges(probe: Side, other: Side, low: Rows, high: Rows) -> Iterator[Pairs]:
-    """Yield the pairs of probes and the other stream's rows in [low, high) with their key."""
+    """Pair the probes with the other stream's rows in [low, high) that have the same key."""
     rows = np.flatnonzero(other.kept)
     rows = rows[stable_order(other.codes[rows])]
     span = len(other.times) + 1
@@ -226,7 +226,7 @@ def _ranges(probe: Side, other: Side, low: Rows, high: Rows) -> Iterator[Pairs]:
 
 
 def _asked(left: Side, right: Side, pairs: Pairs, rest: list[tree.Expression]) -> Pairs:
-    """Return the pairs for which all conditions are true."""
+    """Keep the pairs for which all conditions are true."""
     if not rest:
         return pairs
     mask = holds(rest, _lookup(left, right, pairs), len(pairs.left))
@@ -248,7 +248,7 @@ def _lookup(left: Side, right: Side, pairs: Pairs) -> Any:
 
 
 def _order(left: Rows, right: Rows, pairs: Pairs) -> Rows:
-    """Return pairs in the order of their later events, then of the earlier ones."""
+    """Sort pairs by their later events, then by the earlier ones."""
     first = pairs.left + np.searchsorted(right, left, side="left")[pairs.left]
     second = pairs.right + np.searchsorted(left, right, side="right")[pairs.right]
     return np.lexsort((np.minimum(first, second), np.maximum(first, second)))

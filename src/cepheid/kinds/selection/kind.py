@@ -18,37 +18,37 @@ if TYPE_CHECKING:
 
 
 class SelectKind(Kind):
-    """Queries without a pattern. Spark runs most of them with operators of its own."""
+    """Queries without a pattern. Spark runs most of them as its own operators."""
 
     plans = SelectPlan
     reads = tree.SelectQuery
 
     def compile(self, query: tree.SelectQuery, text: str, source: Source) -> SelectPlan:
-        """Plan a parsed query; all its mistakes are reported at once."""
+        """Plan a parsed query; report all its mistakes at once."""
         return compile_select(query, text, source)
 
     def describe(self, plan: SelectPlan, *, spark: bool) -> Described:
-        """Describe a plan in words, with ``spark`` also how it runs there."""
+        """Describe a plan in words; ``spark`` adds how Spark runs it."""
         return Described(title_of_select(plan.select), describe_select(plan.select, spark=spark))
 
     def mermaid(self, plan: SelectPlan) -> str:
-        """Draw what is read and made as a Mermaid flowchart."""
+        """Draw the inputs and the result as a Mermaid flowchart."""
         return mermaid_of_select(plan.select)
 
     def local_job(self, plan: SelectPlan) -> LocalJob:
-        """Make the job of a query over events that are all there."""
+        """Create the job of a query over bounded input."""
         from cepheid.kinds.selection.local import LocalSelect
 
         return LocalSelect(plan)
 
     def live_job(self, work: Work) -> LiveJob[Any]:
-        """Make what a bucket of a live stream does for windows of events."""
+        """Create the job that a bucket of a live stream runs for windows of events."""
         from cepheid.kinds.selection.live import LiveSelect
 
         return LiveSelect.of(work)
 
     def replay(self, plan: SelectPlan, snapshot: Any, method: str) -> Any:
-        """Find out which part of a store a query must read."""
+        """Plan which part of a store a query must read."""
         from cepheid.kinds.selection.store import plan_reading
 
         return plan_reading(plan, snapshot, method)

@@ -1,6 +1,6 @@
-"""A live SELECT over windows of events: an event has its number when the watermark passes (§10.7).
+"""A live SELECT over windows of events: the watermark fixes the number of an event (§10.7).
 
-Only events for which WHERE is true come here; the windows that they fill leave.
+The job receives the events for which WHERE is true, and emits the rows of the windows they fill.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LiveSelect(NamedTuple):
 
     @staticmethod
     def of(work: Work) -> LiveSelect:
-        """Return the job of a SELECT."""
+        """Create the job of a SELECT."""
         return LiveSelect(CountedJob.of(SelectPlan.from_json(work.plan), work.schema), work)
 
     @property
@@ -41,21 +41,21 @@ class LiveSelect(NamedTuple):
         return self.job.plan
 
     def start(self) -> CountedState:
-        """Return the state before the first event."""
+        """Create the state before the first event."""
         return CountedState.start(self.job)
 
     def read(self, data: bytes) -> CountedState:
-        """Return the state that ``write`` wrote."""
+        """Deserialize a state that ``write`` wrote."""
         return counted_from_bytes(self.job, data)
 
     def write(self, state: CountedState) -> bytes:
-        """Return a state as bytes."""
+        """Serialize a state."""
         return counted_to_bytes(self.job, state)
 
     def take(
         self, state: CountedState, events: pa.Table, since: int | None, until: int
     ) -> tuple[CountedState, list[pa.Table]]:
-        """Take events before a watermark; return the rows of windows that are full."""
+        """Process events before a watermark; return the rows of full windows."""
         del since, until
         found = []
         for part in slices(events, STEP_ROWS):
@@ -64,15 +64,15 @@ class LiveSelect(NamedTuple):
         return state, found
 
     def nothing(self) -> pa.Table:
-        """Return a result without rows."""
+        """Create an empty result."""
         return self.work.result_schema.empty_table()
 
     def forget(self, state: CountedState, until: int) -> CountedState:
-        """Keep everything: a group goes on counting where it was."""
+        """Keep everything: a group continues its count."""
         del until
         return state
 
     def measure(self, state: CountedState, came: Arrived) -> Size:
-        """Return how much a state holds."""
+        """Measure the size of a state."""
         del came
         return Size(len(state.seen), count_open(self.job, state))

@@ -1,8 +1,8 @@
 """The bucket of a live join over windows of events: two streams in, pairs out (§10.7).
 
-Events of both streams wait until the watermark of both passes them: that of the stream that is
-further behind. Then all are in one order, and an event meets the last ones of the other stream.
-Those are kept, whatever ON and WHERE say: they count.
+Events of both streams wait until the common watermark passes them: that of the stream that is
+further behind. Then all events are in one order, and an event is joined with the last ones of the
+other stream. Those are kept even if ON or WHERE reject them, because windows count them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ PAIR = Format("buckets", 2, KIND)
 
 
 class _Snapshot(Meant):
-    """What is kept of a stream besides the events that wait."""
+    """The state of a stream besides the events that wait."""
 
     latest: int | None
     last: bytes
 
 
 class _Side(NamedTuple):
-    """A stream: its latest time, and its last events before the watermark, as many as count."""
+    """A stream: its latest time, and the last events before the watermark that windows hold."""
 
     bucket: Bucket
     latest: int | None
@@ -52,22 +52,22 @@ def turn_joined(
     arrived: list[list[pa.Table]],
     latest: list[int | None],
 ) -> tuple[bytes, Outcome]:
-    """Take in what arrived of both streams, up to the watermark of both.
+    """Process a micro-batch of both streams, up to their common watermark.
 
-    O(events that arrive, wait or are kept, and pairs that ON is asked of).
+    O(events that arrive, wait or are kept, and pairs that ON is evaluated on).
 
     Raises
     ------
     DataError
         E524 if the state was written by another query, or for other columns; E513 if there are too
-        many pairs; E5xx for what is wrong with the events.
+        many pairs; E5xx for errors in the events.
     """
     plan = SelectPlan.from_json(works[0].plan)
     select = plan.select
     sides = [_read(work, plan, saved) for work, saved in zip(works, _apart(data), strict=True)]
     told = [_later(side.latest, last) for side, last in zip(sides, latest, strict=True)]
     known = [last for last in told if last is not None]
-    # Without a word of one stream, nothing is certain of the other.
+    # Until both streams have had an event, there is no common watermark and nothing is final.
     behind = min(known) if len(known) == len(told) else None
     came = [
         take_in(work, plan, side.bucket, tables, behind)
@@ -113,6 +113,6 @@ def _to_bytes(plan: SelectPlan, latest: int | None, last: pa.Table) -> bytes:
 
 
 def empty_pairs(plan: SelectPlan, schemas: list[pa.Schema]) -> pa.Table:
-    """Return a result without rows."""
+    """Create an empty result."""
     tables: list[Any] = [schema.empty_table() for schema in schemas]
     return join_tables(plan.select, plan.time, tables)

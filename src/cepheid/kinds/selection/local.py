@@ -1,4 +1,4 @@
-"""SELECT over events that are all there: rows, windowed aggregates, or pairs of two streams."""
+"""SELECT over bounded input: rows, windowed aggregates, or pairs of two streams."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from cepheid.plans.selection import Extent, SelectKind, SelectStream
 
 
 class LocalSelect(NamedTuple):
-    """A SELECT. Rows keep the order in which events arrive; only their numbers follow the time."""
+    """A SELECT. Rows keep the order of arrival; only the numbers of events follow time order."""
 
     plan: SelectPlan
 
     @property
     def batch_rows(self) -> int:
-        """Give how many events one step takes."""
+        """Return the number of events in one step."""
         return BATCH_ROWS
 
     @property
     def in_order(self) -> bool:
-        """Tell that events may come in any order."""
+        """Accept events in any order."""
         return False
 
     def nothing(self, schema: pa.Schema) -> pa.Table:
-        """Give the result over no events of a schema."""
+        """Compute the result over no events of a schema."""
         return self.answer([], schema).slice(0, 0)
 
     def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
@@ -52,7 +52,7 @@ class LocalSelect(NamedTuple):
         return aggregation.result()
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
-        """Run over a table, in steps of about so many rows."""
+        """Run over a table, in steps of about ``rows`` rows."""
         return self.answer(slices_of(table, rows), table.schema)
 
     def answer_streams(self, tables: Sequence[pa.Table]) -> pa.Table:
@@ -64,7 +64,7 @@ class LocalSelect(NamedTuple):
 
 
 def _at_least_one(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield batches; without any event, a table that tells the types of columns."""
+    """Pass batches on; without any event, pass an empty table that carries the types of columns."""
     some = False
     for batch in batches:
         some = True
@@ -74,7 +74,7 @@ def _at_least_one(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa
 
 
 def _read(table: pa.Table, stream: SelectStream) -> pa.Table:
-    """Leave out columns that are not read, so that they are not sorted."""
+    """Drop columns that are not read, so that they are not sorted."""
     if stream.reads is None:
         return table
     return table.select(present(table.column_names, stream.reads))

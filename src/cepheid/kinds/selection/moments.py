@@ -1,7 +1,7 @@
-"""What aggregates need to know of some events: how many values, their sum, least and largest.
+"""Moments of events: the count, sum, minimum and maximum that aggregates need.
 
-Sums of whole numbers that may leave 64 bits are kept as two: those of the upper and of the lower 32
-bits of the values. So a sum is right whatever the order in which it is added up, or refused.
+Integer sums that may overflow 64 bits are kept as two: those of the upper and of the lower 32 bits
+of the values. So a sum is exact whatever the order of addition, or refused.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from numpy.typing import NDArray
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.arrow import arrow_of
+from cepheid.expressions.format import as_written
 from cepheid.expressions.vectors import Vector
 from cepheid.kernels.window_folds import MAX, MIN, SUM, fold_into, fold_windows
 from cepheid.kinds.selection.groups import Codes
-from cepheid.kinds.selection.rows import arrow_of
 from cepheid.language import tree
-from cepheid.language.formatter import as_written
 
 Numbers = NDArray[Any]
 Parts = tuple[Numbers | None, Numbers | None, Numbers | None]
-"""Sums, least and largest values; None is not needed."""
+"""Sums, minima and maxima; None if not needed."""
 
 OPERATIONS = (SUM, MIN, MAX)
 SUM_MAX = 2.0**62
-"""As long as the sum of all absolute values is less, no sum of some can leave 64 bits."""
+"""While the sum of all absolute values is smaller, no partial sum can overflow 64 bits."""
 _HALF = 32
 _LOW = 2**_HALF - 1
 
@@ -36,7 +36,7 @@ _UFUNCS: dict[int, np.ufunc] = {SUM: np.add, MIN: np.fmin, MAX: np.maximum}
 
 
 class Moments(NamedTuple):
-    """Values that are known, and as far as aggregates ask: sums, least and largest values."""
+    """The number of known values and, as far as aggregates need them, sums, minima and maxima."""
 
     known: Codes
     parts: Parts
@@ -44,12 +44,12 @@ class Moments(NamedTuple):
 
     @staticmethod
     def counts(rows: Codes) -> Moments:
-        """Return moments that only count."""
+        """Build moments that only count."""
         return Moments(rows, NO_PARTS, ValueKind.INTEGER)
 
     @staticmethod
     def united(parts: Sequence[Moments]) -> Moments:
-        """Return moments one after the other; a column of NULLs alone has no kind of its own."""
+        """Concatenate moments; a column of only NULLs takes the kind of the others."""
         known = [part for part in parts if part.kind is not ValueKind.UNKNOWN]
         kind = known[0].kind if known else ValueKind.UNKNOWN
         if any(part.kind is not kind for part in known):
@@ -61,31 +61,31 @@ class Moments(NamedTuple):
         return Moments(known_all, (total, least, largest), kind)
 
     def take(self, rows: Codes) -> Moments:
-        """Return some of them."""
+        """Select some of the moments."""
         return self._mapped(lambda part, _: part[rows])
 
     def nothing(self) -> Moments:
-        """Return the moments of no event."""
+        """Build the moments of no event."""
         return self._mapped(lambda part, _: np.zeros((1, *part.shape[1:]), part.dtype))
 
     def reduced(self, begins: Codes) -> Moments:
-        """Return the moments of stretches of rows, which begin at some of them."""
+        """Reduce runs of consecutive rows, which begin at ``begins``."""
         if not len(begins):
             return self.take(begins)
         with np.errstate(invalid="ignore", over="ignore"):
             return self._mapped(lambda part, operation: _UFUNCS[operation].reduceat(part, begins))
 
     def gathered(self, slots: Codes, size: int) -> Moments:
-        """Return the moments of slots, into which rows go."""
+        """Add up the rows of each slot."""
         return self._mapped(lambda part, operation: _gathered(part, slots, size, operation))
 
     def widened(self) -> Moments:
-        """Return moments whose sums of whole numbers are kept in two halves."""
+        """Split integer sums into two halves."""
         total, least, largest = self.parts
         return self._replace(parts=(None if total is None else _halves(total), least, largest))
 
     def folded(self, low: Codes, high: Codes) -> Moments:
-        """Return the moments of windows, which are stretches low to high - 1."""
+        """Fold stretches low to high - 1 to the moments of each window."""
         return self._mapped(lambda part, operation: _folded(part, low, high, operation))
 
     def _mapped(self, function: Callable[[Numbers, int], Numbers]) -> Moments:
@@ -100,7 +100,7 @@ NO_PARTS: Parts = (None, None, None)
 
 
 def _halves(total: Numbers) -> Numbers:
-    """Return whole numbers as their upper and lower bits; doubles, and what is so, stay so."""
+    """Split integers into upper and lower 32 bits; doubles, and split values, stay as they are."""
     if total.dtype.kind != "i" or total.ndim == 2:
         return total
     return np.stack([total >> _HALF, total & _LOW], axis=1)
@@ -114,7 +114,7 @@ def _concatenated(parts: list[Numbers | None]) -> Numbers | None:
 
 
 def moments_of(vector: Vector, functions: frozenset[str]) -> Moments:
-    """Return the moments of single values, those that functions need."""
+    """Compute the moments of single values that the functions need."""
     length = len(vector.data)
     valid = vector.valid
     known = np.ones(length, np.int64) if valid is None else valid.astype(np.int64)
@@ -136,13 +136,13 @@ def moments_of(vector: Vector, functions: frozenset[str]) -> Moments:
 
 
 class SumBounds:
-    """Sees all values of whole numbers that are summed up, before they are."""
+    """Tracks the range of all integers that are summed, before they are added."""
 
     def __init__(self) -> None:
         self._bounds: dict[tree.Expression, float] = {}
 
     def added(self, expression: tree.Expression, moments: Moments) -> Moments:
-        """Return moments in which no sum can leave its type, alone or with those before."""
+        """Widen moments if their sum, alone or with the earlier ones, could overflow."""
         total = moments.parts[0]
         if total is None or total.dtype == np.float64:
             return moments
@@ -152,7 +152,7 @@ class SumBounds:
 
 
 def _whole_sums(halves: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-    """Return sums that were kept in halves, and which of them fit 64 bits."""
+    """Join sums that were kept in halves, and mark those that fit 64 bits."""
     high = halves[:, 0] + (halves[:, 1] >> _HALF)
     fits = (high >= -(2 ** (_HALF - 1))) & (high < 2 ** (_HALF - 1))
     return (high << _HALF) | (halves[:, 1] & _LOW), fits
@@ -170,7 +170,7 @@ def _sums(total: Numbers, valid: NDArray[np.bool_], written: str) -> Numbers:
 
 
 def _doubles(total: Numbers) -> Numbers:
-    """Return sums as doubles, for a mean."""
+    """Convert sums to doubles, for a mean."""
     if total.ndim == 1:
         return total
     sums, fits = _whole_sums(total)
@@ -199,7 +199,7 @@ def _folded(values: Numbers, low: Codes, high: Codes, operation: int) -> Numbers
 
 
 def _neutral(operation: int, numbers: Numbers) -> Any:
-    """Return the neutral element of a fold; NaN is nothing to a least value."""
+    """Look up the neutral element of a fold; minima and maxima ignore NaN."""
     if operation == SUM:
         return numbers.dtype.type(0)
     if numbers.dtype == np.float64:
@@ -211,12 +211,12 @@ def _neutral(operation: int, numbers: Numbers) -> Any:
 def aggregate_column(
     function: tree.AggregateFunction, moments: Moments, argument: tree.Expression
 ) -> pa.Array[Any]:
-    """Return an aggregate of every window; of no value it is NULL, but for COUNT.
+    """Compute an aggregate of every window; without a value it is NULL, except COUNT.
 
     Raises
     ------
     DataError
-        E504 if a sum leaves 64 bits.
+        E504 if a sum overflows 64 bits.
     """
     known = moments.known
     if function is tree.AggregateFunction.COUNT:
@@ -238,4 +238,5 @@ def aggregate_column(
         kind = ValueKind.INTEGER
     if kind is ValueKind.DECIMAL:
         kind = ValueKind.DOUBLE
-    return arrow_of(Vector(values, None if valid.all() else valid, kind))
+    found: pa.Array[Any] = arrow_of(Vector(values, None if valid.all() else valid, kind))
+    return found

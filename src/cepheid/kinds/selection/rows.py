@@ -1,4 +1,4 @@
-"""Rows of a SELECT: a table and bound expressions in, masks and result columns out."""
+"""Evaluate bound expressions on a table: masks and result columns of a SELECT."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cepheid.events.schema import ValueKind
-from cepheid.expressions.columns import Columns
+from cepheid.arrays.columns import Columns
+from cepheid.expressions.arrow import arrow_of
 from cepheid.expressions.evaluate import evaluate_vector, true_mask
-from cepheid.expressions.vectors import Vector, plain_texts
+from cepheid.expressions.vectors import Vector
 from cepheid.language import tree
 from cepheid.plans.selection import SelectColumn, Selection
 
@@ -22,14 +21,14 @@ Lookup = Callable[[tree.Attribute], Vector]
 
 
 def lookup_in(columns: Columns) -> Lookup:
-    """Return what finds the column of an attribute of one stream."""
+    """Build a function that looks up the column of an attribute of one stream."""
     return lambda attribute: columns.vector(attribute.attribute.text)
 
 
 def holds(
     conditions: Sequence[tree.Expression], lookup: Lookup, length: int
 ) -> NDArray[np.bool_] | None:
-    """Return where all conditions are true, None for everywhere."""
+    """Mark the rows where all conditions are true; None for all rows."""
     mask: NDArray[np.bool_] | None = None
     for condition in conditions:
         found = true_mask(condition, lookup, length)
@@ -38,7 +37,7 @@ def holds(
 
 
 def filter_rows(select: Selection, table: pa.Table) -> pa.Table:
-    """Return the result of a filter over a table: rows for which WHERE is true, in their order."""
+    """Filter a table by WHERE; rows keep their order."""
     mask = holds(select.condition, lookup_in(Columns(table)), len(table))
     kept = table if mask is None or mask.all() else table.filter(pa.array(mask))
     columns = Columns(kept)
@@ -56,7 +55,7 @@ def project(
     lookup: Lookup,
     length: int,
 ) -> pa.Table:
-    """Return result columns; a plain attribute keeps its type."""
+    """Build result columns; a plain attribute keeps its type."""
     arrays = []
     for column in columns:
         expression = column.expression
@@ -68,29 +67,8 @@ def project(
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
 
 
-def arrow_of(vector: Vector) -> pa.Array[Any]:
-    """Return a vector as an Arrow array."""
-    missing = None if vector.valid is None else ~vector.valid
-    kind = vector.kind
-    if kind is ValueKind.TEXT:
-        texts = plain_texts(vector.texts)
-        if missing is None:
-            return texts
-        found: pa.Array[Any] = pc.if_else(pa.array(missing), pa.scalar(None, texts.type), texts)
-        return found
-    if kind is ValueKind.UNKNOWN:
-        return pa.nulls(len(vector.numbers))
-    types: dict[ValueKind, pa.DataType] = {
-        ValueKind.TIMESTAMP: pa.timestamp("us"),
-        ValueKind.DURATION: pa.duration("us"),
-        ValueKind.DATE: pa.timestamp("us"),
-    }
-    array: pa.Array[Any] = pa.array(vector.numbers, types.get(kind), mask=missing)
-    return array.cast(pa.date32()) if kind is ValueKind.DATE else array
-
-
 def take_vector(vector: Vector, rows: Rows) -> Vector:
-    """Return some rows of a vector."""
+    """Select some rows of a vector."""
     valid = None if vector.valid is None else vector.valid[rows]
     if isinstance(vector.data, np.ndarray):
         return Vector(vector.data[rows], valid, vector.kind)

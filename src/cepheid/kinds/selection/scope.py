@@ -1,4 +1,4 @@
-"""The names of a SELECT in, their meanings out: which column of which stream a word means."""
+"""Resolve the names of a SELECT: the column and the stream that each word refers to."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from cepheid.errors import suggest_names
 from cepheid.events.schema import EventSchema, ValueKind
+from cepheid.expressions.format import format_expression
 from cepheid.expressions.value_types import Typing
 from cepheid.language import tree
 from cepheid.language.findings import Findings
-from cepheid.language.formatter import format_expression
 
 
 class SelectScope:
@@ -28,7 +28,7 @@ class SelectScope:
         self._only = streams[0].alias if len(streams) == 1 else None
 
     def condition(self, expression: tree.Expression | None, clause: str) -> tree.Expression | None:
-        """Return WHERE or ON with all names looked up and kinds checked."""
+        """Bind WHERE or ON: look up all names and check kinds."""
         if expression is None:
             return None
         bound = self.bind(expression, clause)
@@ -36,13 +36,13 @@ class SelectScope:
         return bound
 
     def value(self, expression: tree.Expression) -> tree.Expression:
-        """Return an expression of the list of SELECT, looked up and checked."""
+        """Bind and check an expression of the list of SELECT."""
         bound = self.bind(expression, "SELECT")
         self.typing.infer(bound)
         return bound
 
     def bind(self, expression: tree.Expression, clause: str) -> tree.Expression:
-        """Return an expression in which every attribute has the alias of its stream."""
+        """Bind an expression: give every attribute the alias of its stream."""
         for node in tree.walk(expression):
             if isinstance(node, tree.Aggregate) or (
                 isinstance(node, tree.Call) and node.function in _AGGREGATES
@@ -70,13 +70,13 @@ class SelectScope:
             near = suggest_names(node.variable.text, list(self.schemas), owner="FROM")
             self.findings.add("E202", message, node.variable.span, near)
             return node
-        # The part of a structure: `address.city`.
+        # A field of a structure: `address.city`.
         path = f"{node.variable.text}.{node.attribute.text}"
         name = tree.Name(span=node.span, text=path)
         return tree.Attribute(span=node.span, variable=self._only, attribute=name)
 
     def _owner(self, word: tree.Word) -> tree.Name:
-        """Return the alias of the one stream that has a column; report a name that has no one."""
+        """Find the only stream that has a column; report ambiguous and unknown names."""
         if None in self.schemas.values():
             return self.streams[0].alias  # Known when the streams are.
         having = [
@@ -101,7 +101,7 @@ class SelectScope:
         return self.attribute_kind(node.variable.text, node.attribute)
 
     def attribute_kind(self, alias: str, name: tree.Name) -> ValueKind:
-        """Return the kind of a column, or report that the stream has none of this name."""
+        """Look up the kind of a column, or report that the stream has none of this name."""
         schema = self.schemas.get(alias)
         if schema is None:
             return ValueKind.UNKNOWN

@@ -1,4 +1,4 @@
-"""SELECT over event stores: which part is read, and aggregates from the index."""
+"""SELECT over event stores: choose the part to read, and answer aggregates from the index."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from cepheid.expressions.columns import Columns, read_times
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.jobs.sources import EventSource
 from cepheid.kinds.selection.explain import why_not_indexed
 from cepheid.kinds.selection.rows import holds, lookup_in
@@ -30,7 +30,7 @@ from cepheid.store.snapshot import Cover, Interval, Snapshot
 
 
 class IndexPlan(NamedTuple):
-    """Aggregates that blocks can answer: what is asked, and how it is computed."""
+    """Aggregates that blocks can answer: the request, and how it is computed."""
 
     spec: WindowSpec
     aggregates: list[Aggregate]
@@ -39,7 +39,7 @@ class IndexPlan(NamedTuple):
 
 
 def conditions_of(plan: SelectPlan, place: int) -> list[tree.Expression]:
-    """Return the conditions that speak of one stream alone."""
+    """Collect the conditions that refer to one stream alone."""
     alias = plan.select.streams[place].alias
     return [part for part in plan.select.condition if aliases_in(part) == {alias}]
 
@@ -51,14 +51,14 @@ def conditions_of(plan: SelectPlan, place: int) -> list[tree.Expression]:
 def limit_sources(
     plan: SelectPlan, sources: list[EventSource], method: str
 ) -> tuple[list[EventSource], list[FilterPlan | None]]:
-    """Return sources that read only what a query needs of stores, and why."""
+    """Restrict sources to the part of stores that a query needs, with the reasons."""
     select = plan.select
     counted = select.kind is not SelectKind.FILTER and select.window.extent is Extent.EVENTS
     plans: list[FilterPlan | None] = []
     limited = []
     for place, source in enumerate(sources):
         found = None
-        # The events of a join are counted before conditions are asked.
+        # The events of a join are counted before conditions are evaluated.
         if isinstance(source.events, Snapshot):
             whole = counted and select.kind is SelectKind.JOIN
             conditions = [] if whole else conditions_of(plan, place)
@@ -71,7 +71,7 @@ def limit_sources(
 
 
 def limit_stores(plan: SelectPlan, inputs: list[Any], method: str) -> list[Any]:
-    """Return inputs of which stores read only what their own conditions leave."""
+    """Restrict stores to the events that meet the conditions on their own stream."""
     places = [place for place, one in enumerate(inputs) if isinstance(one, EventSource)]
     found = list(inputs)
     counted = plan.select.window.extent is Extent.EVENTS
@@ -84,7 +84,7 @@ def limit_stores(plan: SelectPlan, inputs: list[Any], method: str) -> list[Any]:
 
 
 def _near(plan: SelectPlan, sources: list[EventSource]) -> list[EventSource]:
-    """Leave out of each stream what is too far from the other one."""
+    """Drop events of each stream that are too far from the other one."""
     found = list(sources)
     for place in (0, 1):
         source = found[place]
@@ -102,7 +102,7 @@ def _near(plan: SelectPlan, sources: list[EventSource]) -> list[EventSource]:
 
 
 def _times(plan: SelectPlan, source: EventSource, place: int) -> Cover | None:
-    """Return the times of a stream's events that meet its own conditions; None for all times."""
+    """Find the times of a stream's events that meet its own conditions; None for all times."""
     if isinstance(source.events, Snapshot):
         manifest = source.events.manifest
         if manifest.time != plan.time or not manifest.segments:
@@ -125,7 +125,7 @@ def _times(plan: SelectPlan, source: EventSource, place: int) -> Cover | None:
 
 
 def plan_index(plan: SelectPlan, source: EventSource, method: str) -> IndexPlan | str:
-    """Return how blocks answer the aggregates of a query, or why they cannot."""
+    """Plan how blocks answer the aggregates of a query, or explain why they cannot."""
     select, snapshot = plan.select, source.events
     assert isinstance(snapshot, Snapshot), "a store"
     manifest = snapshot.manifest
@@ -146,7 +146,7 @@ def plan_index(plan: SelectPlan, source: EventSource, method: str) -> IndexPlan 
     if select.window.extent is Extent.NONE:
         if not manifest.rows:
             return "there are no events"
-        # One window of all events.
+        # One window over all events.
         windows = Windows(manifest.rows, manifest.rows)
     spec = WindowSpec(windows, select.window.extent is not Extent.TIME)
     wanted = [
@@ -168,7 +168,7 @@ def _is_known(schema: pa.Schema, name: str, function: tree.AggregateFunction) ->
 
 
 def answer_from_index(plan: SelectPlan, snapshot: Snapshot, method: str) -> pa.Table | None:
-    """Answer aggregates from blocks; None where events must be read."""
+    """Answer aggregates from blocks; None if events must be read."""
     if plan.select.kind is not SelectKind.AGGREGATE:
         return None
     source = EventSource(snapshot.manifest.schema, snapshot)
@@ -177,13 +177,13 @@ def answer_from_index(plan: SelectPlan, snapshot: Snapshot, method: str) -> pa.T
 
 
 def plan_reading(plan: SelectPlan, snapshot: Snapshot, method: str) -> ReplayPlan:
-    """Find out which part of a store the conditions of a query leave."""
+    """Plan which part of a store the conditions of a query select."""
     found = plan_filter(snapshot, conditions_of(plan, 0), plan.time, method)
     return ReplayPlan(found.cover, found.reason, groups=found.groups, total=found.total)
 
 
 def run_index(plan: SelectPlan, source: EventSource, found: IndexPlan) -> pa.Table:
-    """Return aggregates of windows, from the index or by a replay, as ``store.aggregate`` does."""
+    """Compute aggregates of windows, from the index or by a replay, as ``store.aggregate`` does."""
     select, snapshot = plan.select, source.events
     table = run_aggregate(snapshot, found.spec, found.interval, found.aggregates, found.plan)
     if select.window.extent is Extent.NONE:
@@ -194,7 +194,7 @@ def run_index(plan: SelectPlan, source: EventSource, found: IndexPlan) -> pa.Tab
 
 
 def _with_days(table: pa.Table, aggregate: Aggregate, schema: pa.Schema) -> pa.Table:
-    """Return days as days again: blocks keep ticks of time."""
+    """Convert ticks back to dates: blocks keep ticks of time."""
     place = table.column_names.index(aggregate.name)
     column: Any = table.column(place)
     kind = None if aggregate.attribute is None else schema.field(aggregate.attribute).type
@@ -213,7 +213,7 @@ def explain_sources(
     index: IndexPlan | str | None,
     limited: list[EventSource],
 ) -> list[str]:
-    """Return what is read of stores, and why."""
+    """Describe which part of stores is read, and why."""
     select = plan.select
     if isinstance(index, IndexPlan):
         how = "from the index" if index.plan.method == "index" else "by a replay"

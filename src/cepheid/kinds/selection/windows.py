@@ -1,8 +1,8 @@
 """Windowed aggregation: tables of events in, a row for every window and group out (§10.4, §10.5).
 
 The edges of all windows cut the stream into stretches. Events of one stretch and group are in the
-same windows, so they are added up once; what is kept is small, and the events may come in any
-order. Windows are then put together from stretches.
+same windows, so they are aggregated once; the state is small, and the events may come in any order.
+The aggregates of windows are then merged from those of stretches.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.nanoseconds import type_of_times
-from cepheid.expressions.columns import Columns, read_times
 from cepheid.expressions.evaluate import evaluate_vector
 from cepheid.kernels.window_folds import stretches_of_windows
 from cepheid.kinds.selection.groups import DENSE_MAX, Codes, group_codes, plain_array, stable_order
@@ -33,19 +33,19 @@ from cepheid.patterns.segments import repeated_rows
 from cepheid.plans.selection import Extent, Selection, SelectWindow, plain_attribute
 
 WINDOWS_MAX = 1 << 26
-"""Windows of one result."""
+"""Maximum number of windows of one result."""
 
 FEW_WINDOWS = 1 << 16
-"""That so many windows hold the same events is not looked for."""
+"""With at most this many windows, equal ones are not merged."""
 
 ROW_BYTES = 48
-"""What a row of the result takes at least: its edges, how many events it has, and its key."""
+"""The minimum size of a result row: its edges, its number of events, and its key."""
 
 
 class Stretches(NamedTuple):
-    """Events that are in the windows first to last: their keys, how many, and what they add up to.
+    """Events that share the windows first to last: their keys, number, and moments.
 
-    Of each key one stretch follows the other.
+    The stretches of each key are consecutive.
     """
 
     keys: list[pa.Array[Any]]
@@ -56,7 +56,7 @@ class Stretches(NamedTuple):
 
 
 class Aggregation:
-    """Adds up the events of tables, one after the other."""
+    """Aggregates the events of tables, one table after the other."""
 
     def __init__(self, select: Selection, time: str) -> None:
         self._select = select
@@ -67,7 +67,7 @@ class Aggregation:
         self._schema: pa.Schema | None = None
 
     def add(self, table: pa.Table) -> None:
-        """Add events; counted windows take all of them at once, in the order of time."""
+        """Add events; counted windows take all of them at once, in time order."""
         select = self._select
         columns = Columns(table)
         mask = holds(select.condition, lookup_in(columns), len(table))
@@ -96,7 +96,7 @@ class Aggregation:
             self._schema = table.schema
 
     def result(self) -> pa.Table:
-        """Return the rows of all windows, by window and key."""
+        """Build the rows of all windows, by window and key."""
         assert self._schema is not None, "there is a table, if only an empty one"
         select = self._select
         whole = united_stretches(self._parts)
@@ -108,7 +108,7 @@ class Aggregation:
         moments = [m.folded(found.low, found.high) for m in stretches.moments]
         windows = found.windows
         if not select.keys and select.window.extent is Extent.NONE and not len(rows):
-            # Aggregates of nothing are a row, as in SQL.
+            # Without events, aggregates are one row, as in SQL.
             rows, windows = np.zeros(1, np.int64), np.zeros(1, np.int64)
             moments = [m.nothing() for m in moments]
         chosen = at[found.groups]
@@ -120,7 +120,7 @@ class Aggregation:
         return table if edges is None else self._spread(table, windows, edges)
 
     def _spread(self, table: pa.Table, windows: Codes, edges: Codes) -> pa.Table:
-        """Return the rows of all windows, of rows for each different one."""
+        """Expand the rows of distinct windows to the rows of all windows."""
         assert self._schema is not None, "rows have a schema"
         repeats = np.diff(edges)
         first = np.flatnonzero(np.diff(windows, prepend=-1))
@@ -129,7 +129,7 @@ class Aggregation:
         rows, lap = repeated_rows(first, sizes, laps)
         lap += edges[windows[rows]]
         columns = _edges(self._select.window, self._schema, self._time, lap)
-        # What is written anew is not taken first: it can be most of a large result.
+        # Columns that are overwritten are not taken first: they can be most of a large result.
         taken = table.drop_columns(list(columns)).take(rows)
         columns |= zip(taken.column_names, taken.columns, strict=True)
         return pa.table({name: columns[name] for name in table.column_names})
@@ -153,7 +153,7 @@ def window_rows(
     rows: Codes,
     moments: Mapping[tree.Expression, Moments],
 ) -> pa.Table:
-    """Return result rows: the keys, edges and aggregates of windows, of events of a schema."""
+    """Build result rows: the keys, edges and aggregates of windows, for events of a schema."""
     columns: dict[str, Any] = {
         key.name: values for key, values in zip(select.keys, keys, strict=True)
     }
@@ -169,7 +169,7 @@ def window_rows(
 
 
 def _in_zone(column: pa.Array[Any], argument: tree.Expression, schema: pa.Schema) -> pa.Array[Any]:
-    """Return times in the zone of the attribute that they come from."""
+    """Convert times to the time zone of the attribute that they come from."""
     name = plain_attribute(argument)
     if name not in schema.names or not pa.types.is_timestamp(column.type):
         return column
@@ -191,7 +191,7 @@ def _edges(window: SelectWindow, schema: pa.Schema, time: str, windows: Codes) -
 
 
 def arguments_of(select: Selection) -> dict[tree.Expression, frozenset[str]]:
-    """Return what is aggregated, each once, and by which functions."""
+    """Collect the distinct aggregated expressions, and the functions of each."""
     found: dict[tree.Expression, frozenset[str]] = {}
     for aggregate in select.aggregates:
         if aggregate.argument is not None:
@@ -201,7 +201,7 @@ def arguments_of(select: Selection) -> dict[tree.Expression, frozenset[str]]:
 
 
 def windows_of_places(places: Codes, window: SelectWindow) -> tuple[Codes, Codes]:
-    """Return the first and the last window that each place is in; none if first is above last."""
+    """Compute the first and last window of each position; first > last if there is none."""
     if window.extent is Extent.NONE:
         return places, places
     first = (places - window.within) // window.slide + 1
@@ -211,7 +211,7 @@ def windows_of_places(places: Codes, window: SelectWindow) -> tuple[Codes, Codes
 
 
 def event_numbers(codes: Codes) -> Codes:
-    """Return the number of every event within its group, from 0 on."""
+    """Count off the events of each group, from 0 on."""
     order = stable_order(codes)
     ordered = codes[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=-1))
@@ -222,7 +222,7 @@ def event_numbers(codes: Codes) -> Codes:
 
 
 def united_stretches(parts: Sequence[Stretches]) -> Stretches:
-    """Return stretches one after the other."""
+    """Concatenate stretches."""
     if len(parts) == 1:
         return parts[0]
     keys = [pa.concat_arrays([part.keys[i] for part in parts]) for i in range(len(parts[0].keys))]
@@ -237,7 +237,7 @@ def united_stretches(parts: Sequence[Stretches]) -> Stretches:
 
 
 def reduce_stretches(part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
-    """Add up what is in the same windows and group; return the stretches in order, and groups."""
+    """Merge stretches of the same windows and group; return them sorted, with their groups."""
     first, last = part.first, part.last
     rows, moments = part.rows, part.moments
     inside = first <= last
@@ -245,7 +245,7 @@ def reduce_stretches(part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
         kept = np.flatnonzero(inside)
         first, last, codes, rows = first[kept], last[kept], codes[kept], rows[kept]
         moments = [m.take(kept) for m in moments]
-    # Both go up with time, so their sum tells stretches apart, in order.
+    # Both increase with time, so their sum distinguishes stretches and keeps their order.
     place = first + last
     inner = Stretches([], first, last, rows, moments)
     if len(codes):
@@ -257,7 +257,7 @@ def reduce_stretches(part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
 
 
 def _gather(part: Stretches, slots: Codes, codes: Codes, size: int) -> tuple[Stretches, Codes]:
-    """Add up what has the same slot; slots are in the order of groups and time."""
+    """Merge stretches of the same slot; slots are ordered by group and time."""
     counted = Moments.counts(part.rows).gathered(slots, size).known
     used = np.flatnonzero(counted)
     owner = np.zeros(size, np.int64)
@@ -268,7 +268,7 @@ def _gather(part: Stretches, slots: Codes, codes: Codes, size: int) -> tuple[Str
 
 
 def _sort(part: Stretches, codes: Codes, place: Codes) -> tuple[Stretches, Codes]:
-    """Add up what follows each other once it is in the order of groups and time."""
+    """Sort stretches by group and time, and merge equal neighbours."""
     _, first, last, rows, moments = part
     order = _order(codes, place)
     if order is not None:
@@ -284,7 +284,7 @@ def _sort(part: Stretches, codes: Codes, place: Codes) -> tuple[Stretches, Codes
 
 
 def _order(codes: Codes, place: Codes) -> Codes | None:
-    """Return the order by group and place, None if things are in it."""
+    """Compute the order by group and place; None if it is sorted already."""
     if len(codes) < 2:
         return None
     same = codes[1:] == codes[:-1]
@@ -305,7 +305,7 @@ class Found(NamedTuple):
 
 
 def _windows(stretches: Stretches, groups: Codes) -> Found:
-    """Return all windows that have an event, by group and number."""
+    """Find all windows that have an event, by group and number."""
     first, last = stretches.first, stretches.last
     begin = first.copy()
     follows = groups[1:] == groups[:-1]
@@ -314,9 +314,9 @@ def _windows(stretches: Stretches, groups: Codes) -> Found:
 
 
 def _distinct(stretches: Stretches) -> tuple[Stretches, Codes | None]:
-    """Return stretches that name different windows, and where each of those begins.
+    """Renumber windows so that equal ones share a number, and return where each begins.
 
-    Windows that hold the same events follow each other. None if there are few windows.
+    Windows that hold the same events are consecutive. None if there are few windows.
     """
     first, last = stretches.first, stretches.last
     if (last - first + 1).sum(dtype=np.float64) <= FEW_WINDOWS:
@@ -327,7 +327,7 @@ def _distinct(stretches: Stretches) -> tuple[Stretches, Codes | None]:
 
 
 def _check_count(counts: NDArray[Any], size: float) -> None:
-    """Refuse more windows than a result may have; a sum of whole numbers could leave 64 bits."""
+    """Refuse more windows than a result may have; an integer sum could overflow 64 bits."""
     most = float(counts.sum(dtype=np.float64))
     if most > WINDOWS_MAX:
         message = f"the result has about {most:.3g} windows, and {WINDOWS_MAX:,} are the most"
@@ -338,7 +338,7 @@ def _check_count(counts: NDArray[Any], size: float) -> None:
 def find_windows(
     stretches: Stretches, groups: Codes, owners: Codes, begin: Codes, counts: Codes
 ) -> Found:
-    """Return so many windows of owners, which are groups in their order, each from one on.
+    """Find ``counts`` windows of each owner, a group, from window ``begin`` on.
 
     Every one has an event.
     """

@@ -1,1 +1,1 @@
-"""Situations: how long conditions hold, and how such times relate."""
+"""Situations: intervals in which conditions hold, and the temporal relations between them."""

@@ -1,4 +1,4 @@
-"""A query about situations in, its plan out, with every mistake collected (§9)."""
+"""Bind a query about situations and build its plan; collect every mistake (§9)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import msgspec
 from cepheid.errors import Note, Span, place_of, suggest_names
 from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import format_duration
+from cepheid.expressions.format import format_expression
 from cepheid.jobs.ticks import in_ticks, tick_of
 from cepheid.kinds.situation.detection import find_triggers
 from cepheid.kinds.situation.feasible import FINISHED_BY, FINISHES, Patience, is_possible
 from cepheid.kinds.situation.join_order import INITIAL_SIZE, initial_selectivity, order_joins
 from cepheid.language import tree
 from cepheid.language.findings import Findings
-from cepheid.language.formatter import format_constraint, format_expression
+from cepheid.language.formatter import format_constraint
 from cepheid.patterns.bind_pattern import Variable
 from cepheid.patterns.scope import Scope, Source, bind_source
 from cepheid.plans.plan import Choice, Evaluator, Granularity, Partition, SituationPlan
@@ -28,7 +29,7 @@ from cepheid.plans.situations import (
 )
 
 TIME_COLUMN, END_COLUMN, NAME_COLUMN = "ts", "te", "situation"
-"""The columns of every result: when a match was certain; a situation's ends and its name."""
+"""The columns of every result: when a match became final; a situation's ends and its name."""
 
 DEFINITIONS_MAX = 64
 
@@ -41,7 +42,7 @@ class SituationScope(Scope):
         self.names = names
 
     def kind_of(self, node: tree.Attribute | tree.Aggregate | tree.Word) -> ValueKind:
-        """Return the kind of an attribute in a condition; unknown names are reported."""
+        """Look up the kind of an attribute in a condition; report unknown names."""
         if isinstance(node, tree.Attribute):
             return self.attribute_kind(node.attribute)
         return ValueKind.UNKNOWN
@@ -56,7 +57,7 @@ class SituationScope(Scope):
 
 
 def compile_situations(query: tree.SituationQuery, text: str, source: Source) -> SituationPlan:
-    """Return the plan of a query about situations.
+    """Build the plan of a query about situations.
 
     Raises
     ------
@@ -173,7 +174,7 @@ def _define(definition: tree.Definition, scope: SituationScope) -> SituationDefi
 
 
 def _ticks(length: tree.Duration | None, scope: SituationScope) -> int | None:
-    """Return a length in the unit of times."""
+    """Convert a length to ticks."""
     if length is None:
         return None
     source = scope.source
@@ -185,7 +186,7 @@ def _ticks(length: tree.Duration | None, scope: SituationScope) -> int | None:
 def _bind_condition(
     condition: tree.Expression, clause: str, scope: SituationScope
 ) -> tree.Expression:
-    """Return a condition in which every name is an attribute of the event, and check it."""
+    """Bind and check a condition: every name is an attribute of the event."""
     bound = tree.transform(condition, _attribute_of)
     for node in tree.walk(bound):
         anchored = isinstance(node, tree.Attribute) and node.anchor is not tree.Anchor.EACH
@@ -203,7 +204,7 @@ def _bind_condition(
 
 
 def _attribute_of(node: tree.Node) -> tree.Node:
-    """Return a word as an attribute; ``a.b`` without a situation is a part of a structure."""
+    """Convert a word to an attribute; ``a.b`` without a situation is a field of a structure."""
     nobody = tree.Name(span=node.span, text="")
     if isinstance(node, tree.Word):
         name = tree.Name(span=node.span, text=node.text)
@@ -219,7 +220,7 @@ def _attribute_of(node: tree.Node) -> tree.Node:
 
 
 def _relate(query: tree.SituationQuery, scope: SituationScope) -> tuple[SituationConstraint, ...]:
-    """Return one constraint for each pair of definitions; several between two of them all hold."""
+    """Build one constraint for each pair of definitions; several constraints of a pair all hold."""
     findings, masks = scope.findings, dict[tuple[int, int], int]()
     for constraint in query.constraints:
         left, right = constraint.left, constraint.right
@@ -257,7 +258,7 @@ def _warn_mirrored(
     within: int | None,
     scope: SituationScope,
 ) -> None:
-    """Warn of ``finishes`` that can never hold and, read the other way round, could (§9.3)."""
+    """Warn of a ``finishes`` that can never hold, but could with its sides swapped (§9.3)."""
     patience = Patience()
     for constraint in query.constraints:
         others = [one for one in query.constraints if one is not constraint]
@@ -287,7 +288,7 @@ def _warn_mirrored(
 def _masks(
     constraints: list[tree.TemporalConstraint], names: dict[str, int]
 ) -> dict[tuple[int, int], int]:
-    """Return the relations that constraints leave between two definitions."""
+    """Intersect the relations that constraints allow between two definitions."""
     masks: dict[tuple[int, int], int] = {}
     for constraint in constraints:
         pair, mask = _oriented(constraint, names)
@@ -298,7 +299,7 @@ def _masks(
 def _oriented(
     constraint: tree.TemporalConstraint, names: dict[str, int]
 ) -> tuple[tuple[int, int], int]:
-    """Return the two definitions of a constraint in order, and the relations of the first."""
+    """Sort the two definitions of a constraint, and orient its relations accordingly."""
     left, right = names[constraint.left.text], names[constraint.right.text]
     mask = mask_of(constraint.relations)
     return ((left, right), mask) if left < right else ((right, left), inverse_of(mask))
@@ -318,7 +319,7 @@ def _plan_partition(query: tree.SituationQuery, text: str, scope: SituationScope
 
 
 def _plan_window(query: tree.SituationQuery, scope: SituationScope) -> tuple[int | None, bool]:
-    """Return the length of the window, and whether it ends when the match is certain."""
+    """Compute the length of the window, and whether it ends when the match is final."""
     findings = scope.findings
     window, detected = query.window, query.detected_within
     whole = window.within if window is not None else None

@@ -1,4 +1,4 @@
-"""Stretches of successive ranges of time in, rows out: what is open where ranges meet goes on."""
+"""Compute rows from the stretches of successive time ranges; join situations across ranges."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from cepheid.expressions.columns import Columns, KeyTable, read_times
+from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.kinds.situation.job import SituationJob
 from cepheid.kinds.situation.step import SituationState, check_order, step_stretches
 from cepheid.kinds.situation.stretches import (
@@ -22,7 +22,7 @@ COMPOSE_ROWS = 1 << 18
 
 
 def summarise_events(job: SituationJob, batch: pa.Table) -> pa.Table:
-    """Return the stretches of a batch of events, which is in the order of time.
+    """Compute the stretches of a batch of events, which is in time order.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def summarise_events(job: SituationJob, batch: pa.Table) -> pa.Table:
 
 
 def compose(job: SituationJob, tables: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield the rows of stretches, which come in the order of time.
+    """Compute the rows of stretches, which come in time order.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def compose(job: SituationJob, tables: Iterable[pa.Table], schema: pa.Schema) ->
         waiting.append(table)
         rows += len(table)
         if rows >= COMPOSE_ROWS:
-            # Stretches of the latest time may go on in the next table.
+            # Stretches of the latest time may continue in the next table.
             whole = pa.concat_tables(waiting)
             times = np.asarray(whole[TIME])
             ready = int(np.searchsorted(times, times[-1], side="left"))

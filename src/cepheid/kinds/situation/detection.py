@@ -1,8 +1,8 @@
-"""Constraints in, the points at which matches can become certain out (§9.6).
+"""Find the earliest points at which matches become final, from the constraints (§9.6).
 
-Two situations of which one has ended stand in one relation, whatever the other's end will be.
-While both go on, three relations are open: the prefix group of their starts. A constraint that
-allows the whole group is certain at the later start, any other at the earlier end.
+Once one of two situations has ended, their relation is fixed, whatever the other's end will be.
+While both are open, three relations are possible: the prefix group of their starts. A constraint
+that allows the whole group is final at the later start, any other at the earlier end.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from cepheid.plans.situations import (
 )
 
 _AFTER = 0b11 << 11
-"""``met by`` and ``after``: certain when the later one starts."""
+"""``met by`` and ``after``: final when the later one starts."""
 _ENDS_FIRST = (1 << 2, 1 << 3, 1 << 5, 1 << 6, 1 << 8, 1 << 9)
-"""The relations in which A ends first or at the same time, while both go on before."""
+"""The relations in which A ends first or at the same time, of situations that overlap."""
 
 
 def find_triggers(
@@ -30,7 +30,7 @@ def find_triggers(
     *,
     waits: bool,
 ) -> tuple[Triggers, ...]:
-    """Return which points of which situations can make a match certain.
+    """Find the endpoints of situations that can make a match final.
 
     Parameters
     ----------
@@ -53,14 +53,14 @@ def find_triggers(
 
 
 def _certain_at_start(mask: int) -> bool:
-    """Return whether A's start can make a constraint certain."""
+    """Check whether A's start can make a constraint final."""
     return bool(mask & _AFTER) or any(
         mask & group == group for group in (PREFIX_GROUPS[1], PREFIX_GROUPS[2])
     )
 
 
 def _certain_at_end(mask: int) -> bool:
-    """Return whether A's end can make a constraint certain."""
+    """Check whether A's end can make a constraint final."""
     for group in PREFIX_GROUPS:
         if mask & group != group and any(mask & group & relation for relation in _ENDS_FIRST):
             return True
@@ -70,7 +70,7 @@ def _certain_at_end(mask: int) -> bool:
 def explain_detection(
     definitions: Sequence[SituationDefinition], constraint: SituationConstraint
 ) -> list[str]:
-    """Return when a constraint is certain, one line for each kind of case."""
+    """Describe when a constraint is final, one line for each case."""
     left, right = definitions[constraint.left].name, definitions[constraint.right].name
     mask = constraint.mask
     lines = []
@@ -97,7 +97,7 @@ def _names(mask: int) -> str:
 
 
 def _first_ends(mask: int, left: str, right: str) -> str:
-    """Return whose end comes first in some relations of one prefix group."""
+    """Name the situation that ends first in some relations of one prefix group."""
     ends = []
     if any(mask & 1 << n for n in (2, 5, 8)):
         ends.append(f"{left}.te")

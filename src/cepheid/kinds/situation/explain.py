@@ -1,14 +1,14 @@
-"""The plan of a query about situations in, text or Mermaid out, every choice with its reason."""
+"""Format the plan of a query about situations as text or Mermaid, every choice with its reason."""
 
 from __future__ import annotations
 
 import msgspec
 
 from cepheid.events.temporal import format_duration
+from cepheid.expressions.format import format_expression
 from cepheid.jobs.explain_parts import Section, describe_columns, describe_partition
 from cepheid.kinds.situation.detection import explain_detection
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.plans.plan import SituationPlan
 from cepheid.plans.situations import (
     SituationConstraint,
@@ -19,7 +19,7 @@ from cepheid.plans.situations import (
 
 
 def title_of(situations: Situations) -> str:
-    """Return what the rows of the result are."""
+    """Describe the rows of the result."""
     if situations.listed:
         names = ", ".join(situations.definitions[n].name for n in situations.listed)
         return f"the situations {names}"
@@ -27,7 +27,7 @@ def title_of(situations: Situations) -> str:
 
 
 def describe_situations(plan: SituationPlan) -> list[Section]:
-    """Return the sections of the plan's text."""
+    """Build the sections of the plan's text."""
     common = [("partition", describe_partition(plan)), ("reads", describe_columns(plan))]
     return _describe_own(plan) + common
 
@@ -49,7 +49,7 @@ def _describe_own(plan: SituationPlan) -> list[Section]:
 
 
 def _in_microseconds(situations: Situations, tick_ns: int) -> Situations:
-    """Return a plan whose lengths are in microseconds, as people read them."""
+    """Convert the lengths of a plan to microseconds, for display."""
 
     def microseconds(ticks: int | None) -> int | None:
         return None if ticks is None else ticks * tick_ns // 1000
@@ -79,7 +79,7 @@ def _definitions(situations: Situations) -> list[str]:
 
 
 def _text(condition: tree.Expression) -> str:
-    """Return a condition as the user wrote it, with the names of attributes alone."""
+    """Format a condition as the user wrote it, without the situation's name."""
 
     def plain(node: tree.Node) -> tree.Node:
         if isinstance(node, tree.Attribute):
@@ -135,7 +135,7 @@ def _orders(situations: Situations) -> list[str]:
 
 
 def mermaid_of(situations: Situations) -> str:
-    """Return the situations and their constraints as a flowchart."""
+    """Draw the situations and their constraints as a flowchart."""
     lines = ["flowchart LR"]
     for number, definition in enumerate(situations.definitions):
         condition = _text(definition.condition).replace('"', "#quot;")

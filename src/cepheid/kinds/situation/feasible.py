@@ -1,8 +1,7 @@
-"""Can relations between situations hold together? Bounds between their ends in, yes or no out.
+"""Check whether relations between situations are satisfiable together.
 
-A relation says which of four ends comes first, a duration how far two of them are apart. Together
-these are bounds on differences, which some times satisfy unless a cycle of them adds up to less
-than nothing.
+A relation orders four endpoints, a duration bounds the distance of two of them. Together these are
+difference constraints, which are satisfiable unless a cycle of them has a negative sum.
 """
 
 from __future__ import annotations
@@ -13,19 +12,19 @@ from itertools import pairwise
 from cepheid.plans.situations import NUMBERS, SituationDefinition, relations_of
 
 FINISHES, FINISHED_BY = 9, 3
-"""The numbers of the two relations that some books call by each other's name."""
+"""The numbers of the two relations whose names some books swap."""
 
 STEPS_MAX = 500_000
-"""Bounds that are looked at for one query; then everything is taken to be possible."""
+"""Bounds that are checked for one query; beyond, everything is assumed to be possible."""
 
 UNIT = 1000
-"""Times are counted in thousandths of a microsecond, so that less is at least one less."""
+"""Times are scaled by a thousand, so that "less" means at least one unit less."""
 
 Pair = tuple[int, int]
 Bound = tuple[int, int, int]
-"""The one end is at most so much later than the other: (later, earlier, distance)."""
+"""The maximum distance of two endpoints: (later, earlier, distance)."""
 
-# The ends of A and B in the order of time, those at the same time together.
+# The endpoints of A and B in time order; those of the same time are grouped.
 _ORDERS = (
     "a A b B", "a Ab B", "a b A B", "a b AB", "a b B A", "ab A B", "ab AB", "ab B A", "b a A B",
     "b a AB", "b a B A", "b Ba A", "b B a A",
@@ -33,7 +32,7 @@ _ORDERS = (
 
 
 class Patience:
-    """How much longer questions about one query may take."""
+    """The remaining effort for the checks of one query."""
 
     def __init__(self) -> None:
         self.left = STEPS_MAX
@@ -45,16 +44,16 @@ def is_possible(
     within: int | None,
     patience: Patience,
 ) -> bool:
-    """Return whether some situations satisfy all constraints; True if that takes too long to say.
+    """Check whether some situations satisfy all constraints; True if the check takes too long.
 
     Parameters
     ----------
     masks
         The relations that are allowed between two definitions, by their numbers.
     within
-        How far the last end may be from the first start, in microseconds.
+        The maximum distance from the first start to the last end, in microseconds.
     patience
-        Shared by all questions about one query.
+        Shared by all checks of one query.
     """
     bounds: list[Bound] = []
     for number, definition in enumerate(definitions):
@@ -65,7 +64,7 @@ def is_possible(
     if within is not None:
         ends = range(len(definitions))
         bounds += [(2 * b + 1, 2 * a, within * UNIT) for a in ends for b in ends]
-    # Pairs with few alternatives first: what they rule out is not tried again and again.
+    # Pairs with few alternatives first: this prunes the search early.
     pairs = sorted(masks, key=lambda pair: masks[pair].bit_count())
 
     def search(depth: int, known: list[Bound]) -> bool:
@@ -83,7 +82,7 @@ def is_possible(
 
 
 def _bounds_of(pair: Pair, relation: int) -> list[Bound]:
-    """Return what a relation says of the four ends."""
+    """Convert a relation to bounds on the four endpoints."""
     places = {"a": 2 * pair[0], "A": 2 * pair[0] + 1, "b": 2 * pair[1], "B": 2 * pair[1] + 1}
     bounds: list[Bound] = []
     moments = [[places[end] for end in moment] for moment in _ORDERS[relation].split()]
@@ -95,7 +94,7 @@ def _bounds_of(pair: Pair, relation: int) -> list[Bound]:
 
 
 def _holds(count: int, bounds: list[Bound], patience: Patience) -> bool:
-    """Return whether times satisfy all bounds (Bellman and Ford: no cycle is less than nothing)."""
+    """Check whether all bounds are satisfiable (Bellman-Ford: no cycle has a negative sum)."""
     times = [0] * count
     for _ in range(count + 1):
         moved = False

@@ -1,4 +1,4 @@
-"""Plan of a query about situations in, what the kernels need out: accumulators and join arrays."""
+"""Prepare the plan of a query about situations for the kernels: accumulators and join arrays."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _Item = TypeVar("_Item")
 
 
 class Accumulator(NamedTuple):
-    """A number that grows with the events of a situation.
+    """An aggregate that is updated with the events of a situation.
 
     ``what`` is ``events`` (their number), ``values`` (those that are not NULL), ``sum`` or
-    ``least``; the largest value is the least in the order turned round.
+    ``least``; the maximum is the minimum in reversed order.
     """
 
     what: str
@@ -35,7 +35,7 @@ class KeptValue(NamedTuple):
 
 
 class JoinArrays(NamedTuple):
-    """How matches are looked for that situations of one definition trigger."""
+    """The join steps for matches that situations of one definition trigger."""
 
     steps: NDArray[np.int64]
     ranges: NDArray[np.int64]
@@ -46,13 +46,13 @@ def _distinct(lists: list[list[_Item]]) -> list[_Item]:
 
 
 def _bits(numbers: Iterable[int]) -> int:
-    """Return a set of small numbers as the bits of a signed one."""
+    """Encode a set of small integers as the bits of a signed one."""
     bits = sum(1 << number for number in numbers)
     return bits - (1 << 64) if bits >> 63 else bits
 
 
 class SituationJob:
-    """A plan with everything that can be worked out before the data comes."""
+    """A plan with everything that can be precomputed before the data comes."""
 
     def __init__(self, plan: SituationPlan) -> None:
         self.plan = plan
@@ -81,13 +81,13 @@ class SituationJob:
         self._plan_stretches()
 
     def _plan_stretches(self) -> None:
-        """Find out what events of a batch must tell: ``situation_stretches`` cuts them so."""
+        """Find the values that stretches must carry; ``stretches.py`` computes them."""
         early = self.relates and not self.waits
         self.measures = _distinct(self.accumulators)
         self.ends = _distinct(self.values)
         wanted = [bool(a or v) for a, v in zip(self.accumulators, self.values, strict=True)]
         self.needed = _bits(number for number, is_wanted in enumerate(wanted) if is_wanted)
-        # Only while situations go on does somebody ask for their aggregates so far.
+        # Running aggregates are needed only if matches are emitted before situations end.
         self.splits = early and (bool(self.measures) or any(end.last for end in self.ends))
         lasting = [n for n, d in enumerate(self.definitions) if d.at_least and d.at_most is None]
         self.lasting = np.array(lasting if early else [], np.int64)
@@ -112,7 +112,7 @@ class SituationJob:
                 self.accumulators[situation].append(accumulator)
 
     def join_arrays(self, trigger: int, order: tuple[int, ...]) -> JoinArrays:
-        """Return the joins that follow a trigger, in an order."""
+        """Build the joins that follow a trigger, in an order."""
         masks: dict[tuple[int, int], int] = {}
         for constraint in self.situations.constraints:
             masks[constraint.left, constraint.right] = constraint.mask

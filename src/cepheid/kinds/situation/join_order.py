@@ -1,7 +1,7 @@
-"""Sizes and selectivities in, the order out in which situations are joined (§5.5.4 of the thesis).
+"""Choose the join order of situations from sizes and selectivities (§5.5.4 of the thesis).
 
-A match that one situation triggers takes one situation of every other definition. What it costs
-is the number of partial matches on the way, and a binary search for each relation.
+A match that one situation triggers takes one situation of every other definition. The cost is the
+number of intermediate partial matches, and a binary search for each relation.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ INITIAL_SELECTIVITIES = (
     *(0.445, 0.0049, 0.01, 0.0049, 0.03, 0.0049, 0.0006),
     *(0.0049, 0.03, 0.0049, 0.01, 0.0049, 0.445),
 )
-"""How many pairs stand in each relation, before anything is known (table 5.3 of the thesis)."""
+"""The assumed frequency of each relation, without statistics (table 5.3 of the thesis)."""
 
 LEAST = 1e-6
-"""No constraint is thought to keep less, so that products stay numbers."""
+"""The lower bound of selectivities, so that products do not vanish."""
 
 INITIAL_SIZE = 64.0
-"""Situations of a definition in a window, before anything is known."""
+"""The assumed number of situations of a definition in a window, without statistics."""
 
 EXHAUSTIVE_MAX = 6
-"""With more other definitions, the next best is taken one after the other."""
+"""With more other definitions, the order is chosen greedily."""
 
 
 def initial_selectivity(mask: int) -> float:
-    """Return the share of pairs that a constraint is thought to keep."""
+    """Estimate the share of pairs that a constraint keeps."""
     known = sum(INITIAL_SELECTIVITIES[n] for n in range(RELATION_COUNT) if mask >> n & 1)
     return min(1.0, max(known, LEAST))
 
@@ -39,12 +39,12 @@ def order_joins(
     sizes: Sequence[float],
     selectivities: Sequence[float],
 ) -> tuple[tuple[int, ...], ...]:
-    """Return for each definition the order in which the others are joined to its situations.
+    """Choose for each definition the order in which the others are joined to its situations.
 
     Parameters
     ----------
     sizes
-        Situations of each definition in a window.
+        The number of situations of each definition in a window.
     selectivities
         The share of pairs that each constraint keeps.
     """
@@ -66,7 +66,7 @@ def most_partial_matches(
     sizes: Sequence[float],
     selectivities: Sequence[float],
 ) -> float:
-    """Return how many partial matches a trigger has at most, before the last join."""
+    """Estimate the maximum number of partial matches of a trigger, before the last join."""
     share = _shares(constraints, selectivities)
     most = 0.0
     for first, order in enumerate(orders):
@@ -94,7 +94,7 @@ def _step(
     sizes: Sequence[float],
     share: dict[tuple[int, int], float],
 ) -> tuple[float, bool]:
-    """Return by how much a join multiplies partial matches, and whether a constraint applies."""
+    """Estimate the growth factor of partial matches by a join, and whether a constraint applies."""
     found = [share[next_, other] for other in bound if (next_, other) in share]
     return max(sizes[next_], 1.0) * math.prod(found), bool(found)
 
@@ -105,7 +105,7 @@ def _candidates(
     sizes: Sequence[float],
     share: dict[tuple[int, int], float],
 ) -> list[tuple[float, int]]:
-    """Return what may come next; without a constraint only if nothing else can (no products)."""
+    """List the possible next joins; cross products only if there is no other."""
     steps = [(*_step(bound, n, sizes, share), n) for n in rest]
     related = [(factor, n) for factor, connected, n in steps if connected]
     return related or [(factor, n) for factor, _, n in steps]
@@ -119,7 +119,7 @@ def _search(
     share: dict[tuple[int, int], float],
     known: dict[frozenset[int], tuple[float, tuple[int, ...]]],
 ) -> tuple[float, tuple[int, ...]]:
-    """Return the least cost and the order that has it; what is bound decides, not its order."""
+    """Find the cheapest order; the cost of the rest depends only on the set that is bound."""
     if not rest:
         return 0.0, ()
     name = frozenset(bound)

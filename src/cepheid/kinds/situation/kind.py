@@ -1,4 +1,4 @@
-"""Situations: how long conditions hold, and how such times lie to each other."""
+"""Situations: intervals in which conditions hold, and the temporal relations between them."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 
 
 class SituationKind(SteppedKind):
-    """Queries that define situations. Tasks of Spark may also summarise stretches of events."""
+    """Queries that define situations. Spark tasks may also summarise stretches of events."""
 
     plans = SituationPlan
     reads = tree.SituationQuery
 
     def compile(self, query: tree.SituationQuery, text: str, source: Source) -> SituationPlan:
-        """Plan a parsed query; all its mistakes are reported at once."""
+        """Plan a parsed query; report all its mistakes at once."""
         return compile_situations(query, text, source)
 
     def needs(self, plan: SituationPlan) -> Needs:
-        """Tell what a query asks of a runtime that cuts its work."""
+        """Describe the requirements of a query for a runtime that splits it into tasks."""
         return needs_of_situations(plan)
 
     def steps(self, plan: SituationPlan, schema: pa.Schema) -> Steps[Any]:
-        """Make the step function of a query over events of a schema."""
+        """Create the step function of a query over events of a schema."""
         from cepheid.kinds.situation.steps import SituationSteps
 
         return SituationSteps.of(plan, schema)
 
     def describe(self, plan: SituationPlan, *, spark: bool) -> Described:
-        """Describe a plan in words, with ``spark`` also how it runs there."""
+        """Describe a plan in words; ``spark`` adds how Spark runs it."""
         sections = describe_situations(plan) + self.on_spark(plan, spark=spark)
         return Described(title_of(plan.situations), sections)
 
@@ -52,13 +52,13 @@ class SituationKind(SteppedKind):
         return mermaid_of(plan.situations)
 
     def task_job(self, work: Work) -> TaskJob:
-        """Make what tasks of Spark do for a query."""
+        """Create the job that Spark tasks run for a query."""
         from cepheid.kinds.situation.tasks import SituationTasks
 
         return SituationTasks.of(work)
 
     def replay(self, plan: SituationPlan, snapshot: Any, method: str) -> Any:
-        """Find out which part of a store a query must read."""
+        """Plan which part of a store a query must read."""
         from cepheid.kinds.situation.replay import plan_situations
 
         return plan_situations(snapshot, plan, method)

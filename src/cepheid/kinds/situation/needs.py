@@ -1,4 +1,4 @@
-"""What a query about situations asks of a runtime that cuts it into tasks, with reasons."""
+"""Requirements of a query about situations for splitting it into tasks, with reasons."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from cepheid.plans.plan import SituationPlan
 
 
 def needs_of_situations(plan: SituationPlan) -> Needs:
-    """Return what situations ask of a runtime."""
+    """Describe the requirements of situations."""
     by_time = detects_by_time(plan)
     files = "a task reads a range of time and sends only where a condition turns"
     if by_time:
@@ -27,7 +27,7 @@ def needs_of_situations(plan: SituationPlan) -> Needs:
         keys=keys,
         buckets=keys,
         live=live if keys else ("one bucket", f"{panes}; tasks before it filter and sort"),
-        not_composed="",  # By stretches in which no condition turns.
+        not_composed="",  # By stretches without a change of any condition.
         not_by_time="the whole stream is one window",
         no_panes=panes,
         not_on_device="only aggregates of matches run on a GPU",
@@ -35,11 +35,11 @@ def needs_of_situations(plan: SituationPlan) -> Needs:
 
 
 def detects_by_time(plan: SituationPlan) -> bool:
-    """Return whether what is certain in a range of time follows from it and a window before it.
+    """Check whether the matches of a time range depend only on it and one window before it.
 
-    Situations that began before that window are in no match of the range, so it does not matter
-    when. Of several partitions, or with WHERE, the first event that is read need not be the first
-    one of a situation that began within the window.
+    Situations that began before that window are in no match of the range, so their exact start does
+    not matter. With several partitions, or with WHERE, the first event that is read need not be the
+    first one of a situation that began within the window.
     """
     situations = plan.situations
     bounded = situations.within is not None and situations.where is None

@@ -1,4 +1,4 @@
-"""A query about situations and a snapshot in, what of the history is replayed out."""
+"""Plan which part of the history a query about situations replays."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cepheid.store.snapshot import Cover, Snapshot
 
 
 def plan_situations(snapshot: Snapshot, plan: SituationPlan, method: str) -> ReplayPlan:
-    """Return nothing if a definition that every match needs has no event, else everything.
+    """Skip the replay if a definition that every match needs has no event, else read everything.
 
-    A match takes a situation of each definition (§9.4); listed ones are rows of their own (§9.9).
+    A match takes a situation of each definition (§9.4); a listed situation is a row (§9.9).
     """
     if method == "replay":
         return full_replay(snapshot, "a full replay is asked for")

@@ -1,4 +1,4 @@
-"""Matches of a step in, a table of rows out: one row a match, or one a situation (§9.7, §9.8)."""
+"""Build the result table of a step: one row per match, or one per situation (§9.7, §9.8)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import NO_VALUE, KeyTable, values_of_keys
 from cepheid.events.decimals import is_whole
 from cepheid.events.nanoseconds import type_of_times
-from cepheid.expressions.columns import NO_VALUE, KeyTable, values_of_keys
 from cepheid.kernels.derive import FOREVER, last_places
 from cepheid.kinds.situation.job import Accumulator, KeptValue, SituationJob
 from cepheid.kinds.situation.runs import Derived, Step
@@ -22,14 +22,14 @@ TIME, END, NAME = "ts", "te", "situation"
 
 
 class Matches(NamedTuple):
-    """For each match its situations, one column for each definition, and when it was certain."""
+    """The situations of each match, one column per definition, and when it became final."""
 
     rows: NDArray[np.int64]
     when: NDArray[np.int64]
 
 
 class Selected(NamedTuple):
-    """Situations of one definition as result rows see them: at a time, up to some event."""
+    """Situations of one definition as of a time: with the events up to that time."""
 
     derived: Derived
     step: Step
@@ -42,7 +42,7 @@ class Selected(NamedTuple):
     def at(
         derived: Derived, step: Step, rows: NDArray[np.int64], when: NDArray[np.int64]
     ) -> Selected:
-        """Return situations at times; what still goes on has its events so far."""
+        """Select situations as of given times; open ones have their events so far."""
         known = derived.te[rows] <= when
         places = np.zeros(len(rows), np.int64)
         open_ = np.flatnonzero(~known)
@@ -53,12 +53,12 @@ class Selected(NamedTuple):
 
 
 def empty_rows(job: SituationJob, schema: pa.Schema) -> pa.Table:
-    """Return a result without rows, with the columns that a result over such events has."""
+    """Create an empty result, with the columns that a result over such events has."""
     return result_schema(job, schema).empty_table()
 
 
 def result_schema(job: SituationJob, schema: pa.Schema) -> pa.Schema:
-    """Return the columns of a result over events of a schema."""
+    """Build the schema of a result over events of a schema."""
     time = type_of_times(kind_of(schema, job.plan.time))
     fields: list[tuple[str, pa.DataType]] = [
         (name, kind_of(schema, name)) for name in job.plan.partition.attributes
@@ -104,7 +104,7 @@ def match_rows(
     matches: Matches,
     schema: pa.Schema,
 ) -> pa.Table:
-    """Return the rows of matches, in the order of time, partitions and starts."""
+    """Build the rows of matches, sorted by time, partition and starts."""
     key = step.present[derived[0].key[matches.rows[:, 0]]]
     ranks = _ranks(keys, key)
     starts = [d.ts[matches.rows[:, n]] for n, d in enumerate(derived)]
@@ -123,7 +123,7 @@ def match_rows(
 def list_rows(
     job: SituationJob, keys: KeyTable, step: Step, derived: list[Derived], schema: pa.Schema
 ) -> pa.Table:
-    """Return the rows of situations that have ended, in the order of their ends."""
+    """Build the rows of situations that have ended, sorted by their ends."""
     kinds = result_schema(job, schema)
     tables = [kinds.empty_table()]
     places: list[NDArray[np.int64]] = [np.zeros((4, 0), np.int64)]
@@ -149,7 +149,7 @@ def list_rows(
 
 
 def _ranks(keys: KeyTable, key: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return numbers in the order of the partitions' values, whenever they were first seen."""
+    """Rank the partitions by their values, independent of when they were first seen."""
     if not keys.names:
         return np.zeros(len(key), np.int64)
     distinct, inverse = np.unique(key, return_inverse=True)
@@ -160,7 +160,7 @@ def _ranks(keys: KeyTable, key: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _places(values: pa.Array[Any]) -> NDArray[Any]:
-    """Return numbers in the order of values; equal values have one number."""
+    """Rank values; equal values share a rank."""
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     return np.asarray(pc.rank(values, sort_keys="ascending", tiebreaker="dense"))
@@ -207,7 +207,7 @@ def _column(job: SituationJob, column: SituationColumn, at: Selected, kind: pa.D
 def _total(
     job: SituationJob, column: SituationColumn, accumulator: Accumulator, at: Selected
 ) -> NDArray[Any]:
-    """Return a number over the events of situations, of those that go on over the ones so far."""
+    """Compute an aggregate over the events of situations; open ones use their events so far."""
     number = job.accumulators[column.situation].index(accumulator)
     total = at.derived.totals[number][at.rows]
     open_ = np.flatnonzero(~at.known)

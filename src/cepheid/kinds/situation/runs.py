@@ -1,7 +1,7 @@
-"""The situations of one definition: what is kept of them between steps, and during one.
+"""The situations of one definition: their state between steps, and during a step.
 
-Between steps there is a row for each situation of the window and for each that goes on. A step
-derives runs from its stretches, goes on with those that were open, and puts both together.
+Between steps there is a row for each situation of the window and for each open one. A step derives
+runs from its stretches, extends those that were open, and merges both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.expressions.columns import NO_VALUE
+from cepheid.arrays.columns import NO_VALUE
 from cepheid.kernels.derive import FOREVER, add_up, derive_runs, least_of, sort_by_key
 from cepheid.kinds.situation.job import Accumulator, SituationJob
 from cepheid.kinds.situation.stretches import Stretches, dtype_of
@@ -21,7 +21,7 @@ Numbers = NDArray[Any]
 
 
 class Kept(NamedTuple):
-    """The situations of one definition between two steps, those of a partition in order.
+    """The situations of one definition between two steps, sorted within each partition.
 
     ``totals`` has one array for each accumulator, ``values`` one for each kept value.
     """
@@ -35,7 +35,7 @@ class Kept(NamedTuple):
 
     @staticmethod
     def none(job: SituationJob, number: int) -> Kept:
-        """Return no situations; values get their types with the first events."""
+        """Create an empty state; values get their types with the first events."""
         empty = np.zeros(0, np.int64)
         totals: tuple[Numbers, ...] = tuple(
             np.zeros(0, dtype_of(a)) for a in job.accumulators[number]
@@ -44,9 +44,10 @@ class Kept(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The stretches of a step, and their order partition by partition.
+    """The stretches of a step, and their order by partition.
 
-    ``present`` are the partitions that have any, ``place`` the place of a partition among them.
+    ``present`` are the partitions that have stretches, ``place`` the index of a partition among
+    them.
     """
 
     stretches: Stretches
@@ -58,7 +59,7 @@ class Step(NamedTuple):
 
     @staticmethod
     def of(stretches: Stretches, keys: int) -> Step:
-        """Put stretches of so many partitions into their order."""
+        """Sort stretches by partition."""
         key = stretches.key
         place = np.full(max(keys, 1), -1, np.int64)
         present = np.flatnonzero(np.bincount(key, minlength=1))
@@ -68,11 +69,12 @@ class Step(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """The situations of one definition in the partitions of a step, partition by partition.
+    """The situations of one definition in the partitions of a step, sorted by partition.
 
-    ``first`` and ``last`` are places of stretches of this step, ``first_value`` and ``last_value``
-    numbers of values: kept ones, then those of the stretches. ``fresh`` marks what this step
-    derived, ``began`` what it began, ``became`` what it made known to last long enough.
+    ``first`` and ``last`` are indexes of stretches of this step, ``first_value`` and ``last_value``
+    indexes of values: kept ones, then those of the stretches. ``fresh`` marks the situations that
+    this step derived, ``began`` those that it began, ``became`` those whose minimum duration it
+    reached.
     """
 
     key: NDArray[np.int64]
@@ -94,7 +96,7 @@ class Derived(NamedTuple):
 
 
 def derive(job: SituationJob, number: int, kept: Kept, step: Step) -> Derived:
-    """Return the situations of a definition after a step."""
+    """Compute the situations of a definition after a step."""
     definition = job.definitions[number]
     mask = step.stretches.bits >> number & 1 == 1
     count = len(step.present)
@@ -147,7 +149,7 @@ def derive(job: SituationJob, number: int, kept: Kept, step: Step) -> Derived:
 def _first_values(
     step: Step, kept: Kept, first: Numbers, last: Numbers, old: Numbers
 ) -> NDArray[np.int64]:
-    """Return the number of the value at the first event of every run."""
+    """Find the index of the value at the first event of every run."""
     numbers = old.copy()
     new = old < 0
     assert (last[new] > first[new]).all(), "a new run has an event"
@@ -158,7 +160,7 @@ def _first_values(
 def _last_values(
     step: Step, kept: Kept, first: Numbers, last: Numbers, old: Numbers
 ) -> NDArray[np.int64]:
-    """Return the number of the value at the last event of every run, so far."""
+    """Find the index of the value at the last event of every run, so far."""
     numbers = old.copy()
     some = last > first
     numbers[some] = len(kept.key) + step.order[last[some] - 1]
@@ -166,7 +168,7 @@ def _last_values(
 
 
 def _values(before: Any, column: pa.ChunkedArray[Any]) -> Any:
-    """Return the kept values of an attribute and, after them, those of the stretches."""
+    """Concatenate the kept values of an attribute and those of the stretches."""
     if before is None or not len(before):
         return column
     return pa.chunked_array([*before.cast(column.type).chunks, *column.chunks], column.type)
@@ -179,9 +181,9 @@ def _accumulate(
     step: Step,
     runs: tuple[Numbers, Numbers, Numbers],
 ) -> tuple[Numbers, Numbers]:
-    """Return the totals of runs, and the numbers up to each of their stretches.
+    """Aggregate runs, and compute the running aggregates up to each of their stretches.
 
-    Where all ends are waited for, nobody asks for the latter, and there is none.
+    The latter are empty if matches wait for all ends, because nothing reads them.
     """
     first, last, old = runs
     dtype = dtype_of(accumulator)
@@ -204,12 +206,12 @@ def keep(
     step: Step,
     chosen: tuple[NDArray[np.bool_], NDArray[np.bool_]],
 ) -> Kept:
-    """Return what is kept of a definition after a step.
+    """Build the state of a definition after a step.
 
     Parameters
     ----------
     chosen
-        Which situations of the step's partitions stay, and which of all others.
+        The situations of the step's partitions that are kept, and those of all other partitions.
     """
     staying = np.flatnonzero(chosen[0])
     resting = derived.resting[chosen[1]]

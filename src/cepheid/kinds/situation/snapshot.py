@@ -1,4 +1,4 @@
-"""SituationState to bytes and back: versioned, without pickle, for restarts and state stores."""
+"""Serialize a SituationState: versioned, without pickle, for restarts and state stores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBERS = ("key", "ts", "te", "known")
 
 
 class _Snapshot(Meant):
-    """Everything that a state holds; join orders are found again."""
+    """The fields of a serialized state; join orders are recomputed."""
 
     keys: bytes
     kept: tuple[bytes, ...]
@@ -28,7 +28,7 @@ class _Snapshot(Meant):
 
 
 def situations_to_bytes(job: SituationJob, state: SituationState) -> bytes:
-    """Return a state as bytes."""
+    """Serialize a state."""
     keys = pa.table({f"{n}": array for n, array in enumerate(state.keys.arrays())})
     snapshot = _Snapshot(
         meaning_of(job.plan),
@@ -41,7 +41,7 @@ def situations_to_bytes(job: SituationJob, state: SituationState) -> bytes:
 
 
 def situations_from_bytes(job: SituationJob, data: bytes) -> SituationState:
-    """Return the state that ``situations_to_bytes`` wrote.
+    """Deserialize a state that ``situations_to_bytes`` wrote.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """One step of a query about situations: state and batch in, state and rows out.
 
-``step_situations`` is pure. Events of one time belong together, so those of the latest time wait
-for the next step; what is certain at a time is certain after all its events (§9.5).
+``step_situations`` is pure. Events of equal time are processed together, so those of the latest
+time wait for the next step; a match that is final at a time is final after all its events (§9.5).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.errors import DataError, Diagnostic
-from cepheid.expressions.columns import Columns, KeyTable, read_times
 from cepheid.kernels.columns import scan_times
 from cepheid.kernels.derive import FOREVER
 from cepheid.kernels.temporal_join import join, next_partners
@@ -28,11 +28,11 @@ LOOKS_A_SITUATION = 1 << 14
 """Looks at other situations for one that may complete a match, beside one for 8 bytes of state."""
 
 SITUATIONS_MAX = 20_000_000
-"""Situations that are kept, of all definitions and partitions together; some gigabytes."""
+"""Maximum number of situations in the state, of all definitions and partitions; some gigabytes."""
 
 
 class SituationState(NamedTuple):
-    """What a query about situations remembers between batches; nobody changes it."""
+    """The state of a query about situations between batches; immutable."""
 
     keys: KeyTable
     kept: tuple[Kept, ...]
@@ -42,20 +42,20 @@ class SituationState(NamedTuple):
 
     @staticmethod
     def start(job: SituationJob) -> SituationState:
-        """Return the state before the first event."""
+        """Create the state before the first event."""
         kept = tuple(Kept.none(job, number) for number in range(len(job.definitions)))
         return SituationState(KeyTable(job.plan.partition.attributes), kept, Tuning.start(job))
 
     @property
     def situation_count(self) -> int:
-        """Return how many situations are kept."""
+        """Count the situations in the state."""
         return sum(len(kept.key) for kept in self.kept)
 
 
 def step_situations(
     job: SituationJob, state: SituationState, batch: pa.Table, *, complete: bool = False
 ) -> tuple[SituationState, pa.Table]:
-    """Process a batch; return the new state and the rows that are certain.
+    """Process a batch; return the new state and the final rows.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def step_situations(
     Raises
     ------
     DataError
-        E505 and E506 if a column is missing or unfit, E509 if the batch is not in order.
+        E505 and E506 if a column is missing or has a wrong type, E509 if the batch is not in order.
     """
     rows = empty_rows(job, batch.schema)
     if state.held is not None:
@@ -87,12 +87,12 @@ def step_situations(
 def step_stretches(
     job: SituationJob, state: SituationState, stretches: Stretches, schema: pa.Schema
 ) -> tuple[SituationState, pa.Table]:
-    """Process stretches of whole times, whose partitions the state knows.
+    """Process stretches of complete times, whose partitions the state knows.
 
     Raises
     ------
     DataError
-        E515 if too many situations would be kept.
+        E515 if the state would hold too many situations.
     """
     if not len(stretches.ts):
         return state, empty_rows(job, schema)
@@ -125,12 +125,12 @@ def _too_many(job: SituationJob) -> DataError:
 def finish_situations(
     job: SituationJob, state: SituationState, schema: pa.Schema
 ) -> tuple[SituationState, pa.Table]:
-    """Return the rows of the events that wait: the stream has ended."""
+    """Process the buffered events: the stream has ended."""
     return step_situations(job, state, schema.empty_table(), complete=True)
 
 
 def forget_idle_partitions(state: SituationState) -> SituationState:
-    """Return the state without the names of partitions that have no situation left."""
+    """Drop the keys of partitions that have no situation left."""
     used = np.unique(np.concatenate([kept.key for kept in state.kept]))
     if not state.keys.names or len(used) == len(state.keys):
         return state
@@ -140,7 +140,7 @@ def forget_idle_partitions(state: SituationState) -> SituationState:
 
 
 def check_order(job: SituationJob, times: NDArray[np.int64], last: int | None) -> None:
-    """Report events that are not in the order of time, or earlier than a time."""
+    """Report events that are out of time order, or before the time of the last batch."""
     back, _ = scan_times(times)
     if back < 0 and (last is None or times[0] >= last):
         return
@@ -156,7 +156,7 @@ def check_order(job: SituationJob, times: NDArray[np.int64], last: int | None) -
 def _chosen(
     job: SituationJob, old: Kept, new: Derived, last: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which situations are kept: those that go on, and those a later match can have."""
+    """Mark the situations to keep: open ones, and those that a later match can contain."""
     ts, te = old.ts[new.resting], old.te[new.resting]
     stays, rests = new.te == FOREVER, te == FOREVER
     if job.relates and job.within < 0:
@@ -170,7 +170,7 @@ def _chosen(
 def _match(
     job: SituationJob, state: SituationState, step: Step, derived: list[Derived], schema: pa.Schema
 ) -> tuple[Tuning, pa.Table]:
-    """Return the matches that become certain in a step, in the order of time."""
+    """Join the situations of a step to the matches that become final, in time order."""
     ts, te, known = (
         np.concatenate([getattr(d, name) for d in derived]) for name in ("ts", "te", "known")
     )
@@ -180,7 +180,7 @@ def _match(
     if state.tuning.prunes:
         following = next_partners(job.partners, ts, te, bounds)
     found: list[Any] = []
-    # A match is a number for every definition and a time, and later as much again for its row.
+    # A match takes an index per definition and a time, and later as much again for its row.
     bound = current().state // (16 * (len(derived) + 1))
     most = bound + 1
     for number, here in enumerate(derived):
@@ -211,7 +211,7 @@ def _match(
 def _triggers(
     job: SituationJob, number: int, derived: Derived
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the situations that can make a match certain in this step, and when."""
+    """Find the situations that can make a match final in this step, and when."""
     triggers = job.situations.triggers[number]
     none = np.zeros(0, np.int64)
     rows, times = [none], [none]

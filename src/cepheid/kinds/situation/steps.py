@@ -1,4 +1,4 @@
-"""Situations as a step function: what is certain leaves at once, while situations still go on."""
+"""Situations as a step function: matches are emitted as soon as they are final."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ class SituationSteps(NamedTuple):
 
     @staticmethod
     def of(plan: SituationPlan, schema: pa.Schema) -> SituationSteps:
-        """Make the step function of a plan."""
+        """Create the step function of a plan."""
         return SituationSteps(SituationJob(plan), schema)
 
     @property
     def plan(self) -> SituationPlan:
-        """Give the plan."""
+        """Return the plan."""
         return self.job.plan
 
     @property
     def batch_rows(self) -> int:
-        """Give how many events one step takes."""
+        """Return the number of events in one step."""
         return STEP_ROWS
 
     def start(self) -> SituationState:
-        """Make the state before the first event."""
+        """Create the state before the first event."""
         return SituationState.start(self.job)
 
     def step(self, state: SituationState, events: pa.Table) -> tuple[SituationState, pa.Table]:
-        """Take events; give the rows that are certain."""
+        """Process events; return the rows that are final."""
         return step_situations(self.job, state, events)
 
     def advance(self, state: SituationState, until: int) -> tuple[SituationState, pa.Table]:
-        """Give the rows that waited for events of the same time as the last one."""
+        """Process the events that waited for others of the same time."""
         del until
         return step_situations(self.job, state, self.schema.empty_table(), complete=True)
 
@@ -64,15 +64,15 @@ class SituationSteps(NamedTuple):
         return forget_idle_partitions(state)
 
     def nothing(self) -> pa.Table:
-        """Give a result without rows."""
+        """Create an empty result."""
         return empty_rows(self.job, self.schema)
 
     def read(self, data: bytes) -> SituationState:
-        """Read a state; E524 if it belongs to another query."""
+        """Deserialize a state; E524 if it belongs to another query."""
         return situations_from_bytes(self.job, data)
 
     def write(self, state: SituationState) -> bytes:
-        """Write a state as bytes."""
+        """Serialize a state."""
         return situations_to_bytes(self.job, state)
 
     def size(self, state: SituationState) -> Size:

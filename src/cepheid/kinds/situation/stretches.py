@@ -1,8 +1,8 @@
-"""Events of a batch in, stretches out: what situations are derived from.
+"""Compute the stretches of a batch of events, from which situations are derived.
 
-Conditions are evaluated, and aggregates added up, in blocks that fit the caches. Stretches of
-successive ranges of time can be made anywhere, in parallel: the first event of a partition in a
-range always begins one, so a situation that goes on is put together again when it is derived.
+Conditions are evaluated, and values aggregated, in blocks that fit the CPU caches. Stretches of
+successive time ranges can be computed in parallel: the first event of a partition in a range always
+begins a new stretch, and a situation that spans ranges is joined when it is derived.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import NO_VALUE, Columns, KeyTable, value_keys
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
-from cepheid.expressions.columns import NO_VALUE, Columns, KeyTable, value_keys
 from cepheid.expressions.evaluate import true_mask
 from cepheid.expressions.vectors import Vector
 from cepheid.kernels.stretches import (
@@ -34,13 +34,13 @@ BLOCK_ROWS = 1 << 17
 """Events of a block; the columns of a few conditions fit the caches."""
 
 TIME, BITS, KEY, TOTAL, VALUE = "ts", "bits", "k", "t", "v"
-"""Columns of stretches on their way; partition attributes and the like are numbered."""
+"""Columns of serialized stretches; partition attributes, totals and values are numbered."""
 
 
 class Stretches(NamedTuple):
-    """Stretches in the order of time.
+    """Stretches in time order.
 
-    ``bits`` says which conditions hold, ``totals`` has an array for each of ``job.measures``,
+    ``bits`` marks the conditions that hold, ``totals`` has an array for each of ``job.measures``,
     ``values`` one for each of ``job.ends``.
     """
 
@@ -52,7 +52,7 @@ class Stretches(NamedTuple):
 
 
 def kind_of(schema: pa.Schema, name: str) -> pa.DataType:
-    """Return the type of a column, also of a part of a structure; what is encoded leaves plain."""
+    """Look up the type of a column or a field of a structure; dictionaries are decoded."""
     kind: pa.DataType = Columns(schema.empty_table()).arrow(name).type
     if isinstance(kind, pa.DictionaryType):
         plain: pa.DataType = kind.value_type
@@ -61,12 +61,12 @@ def kind_of(schema: pa.Schema, name: str) -> pa.DataType:
 
 
 def dtype_of(accumulator: Accumulator) -> type:
-    """Return the type of the numbers that accumulate."""
+    """Choose the dtype of an accumulator."""
     return np.float64 if accumulator.what == "sum" else np.int64
 
 
 def cut(job: SituationJob, keys: KeyTable, columns: Columns, times: NDArray[np.int64]) -> Stretches:
-    """Return the stretches of a batch; ``keys`` learns its partitions."""
+    """Cut a batch into stretches; add its partitions to ``keys``."""
     key = keys.number(columns)
     length = len(key)
     state = np.full((max(len(keys), 1), 3), -1, np.int64)
@@ -90,7 +90,7 @@ def cut(job: SituationJob, keys: KeyTable, columns: Columns, times: NDArray[np.i
         if len(last):
             take_last(along, base, last)
     rows, kinds = first[:count], kinds[:count].copy()
-    # Where nobody wants a value, any row will do.
+    # If no value is read, any row will do.
     ends = np.where(kinds & job.needed != 0, last[:count], rows) if len(last) else rows
     found = tuple(total[:count].copy() for total in totals)
     return Stretches(key[rows], times[rows], kinds, found, _values(job, columns, rows, ends))
@@ -106,7 +106,7 @@ def _start(measure: Accumulator, length: int) -> Numbers:
 def _conditions(
     job: SituationJob, block: Columns, key: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], Numbers]:
-    """Return the partitions of a block's events, -1 for none, and which conditions hold."""
+    """Compute the partition of each event of a block, -1 for none, and the conditions that hold."""
     if job.situations.where is not None:
         key = np.where(_mask_of(job.situations.where, block), key, -1)
     bits: Numbers = np.zeros(len(key), np.uint8 if len(job.definitions) <= 8 else np.int64)
@@ -126,7 +126,7 @@ def _mask_of(condition: tree.Expression, columns: Columns) -> NDArray[np.bool_]:
 def _add(
     measure: Accumulator, block: Columns, stretch_of: NDArray[np.int64], total: Numbers
 ) -> None:
-    """Add up what the events of a block add to their stretches."""
+    """Add the events of a block to the aggregates of their stretches."""
     if measure.attribute is None:
         count_events(stretch_of, total)
         return
@@ -144,7 +144,7 @@ def _add(
 
 
 def _read(measure: Accumulator, columns: Columns) -> Numbers:
-    """Return the values of an attribute that are added up or compared."""
+    """Read the values of an attribute that are summed or compared."""
     assert measure.attribute is not None, "the number of events needs no reading"
     vector = columns.vector(measure.attribute)
     if vector.kind in (ValueKind.TEXT, ValueKind.BOOLEAN):
@@ -169,11 +169,11 @@ def _values(
 
 
 # ---------------------------------------------------------------------------------------
-# Stretches on their way
+# Serialized stretches
 
 
 def stretches_to_table(keys: KeyTable, stretches: Stretches, schema: pa.Schema) -> pa.Table:
-    """Return stretches as a table that any process can read."""
+    """Convert stretches to a table that any process can read."""
     columns: dict[str, Any] = {TIME: pa.array(stretches.ts), BITS: pa.array(stretches.bits)}
     number = pa.array(stretches.key)
     for place, (name, values) in enumerate(zip(keys.names, keys.arrays(), strict=True)):
@@ -184,7 +184,7 @@ def stretches_to_table(keys: KeyTable, stretches: Stretches, schema: pa.Schema) 
 
 
 def stretches_from_table(job: SituationJob, keys: KeyTable, table: pa.Table) -> Stretches:
-    """Return the stretches of a table; ``keys`` learns their partitions."""
+    """Convert a table to stretches; add their partitions to ``keys``."""
     number = np.zeros(len(table), np.int64)
     if keys.names:
         places = [f"{KEY}{n}" for n in range(len(keys.names))]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.expressions.columns import Columns, read_times
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.jobs.blobs import (
     STRETCH,
     Batches,
@@ -29,22 +29,22 @@ from cepheid.plans.plan import SituationPlan
 from cepheid.spark.batches import REPORT_ROWS
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-"""Spreads whole numbers that follow each other."""
+"""Spreads consecutive integers."""
 
 
 class SituationTasks(NamedTuple):
-    """What tasks do for situations."""
+    """The job of tasks for situations."""
 
     work: Work
     job: SituationJob
 
     @staticmethod
     def of(work: Work) -> SituationTasks:
-        """Return the tasks of a plan of situations."""
+        """Create the tasks of a plan of situations."""
         return SituationTasks(work, SituationJob(SituationPlan.from_json(work.plan)))
 
     def rows(self, tables: Iterable[pa.Table], owned: Owned, number: int) -> Batches:
-        """Yield the rows of events in order, as they are certain, within a range."""
+        """Compute the rows of sorted events that become final within a range."""
         del number
         work, job = self
         state = SituationState.start(job)
@@ -55,7 +55,7 @@ class SituationTasks(NamedTuple):
         yield from _report(work, _between(rows, owned.begin, owned.end))
 
     def summarise(self, tables: Iterable[pa.Table], seq: int) -> Batches:
-        """Yield the stretches of events in order, for the tasks of their partitions."""
+        """Compute the stretches of sorted events, for the tasks of their partitions."""
         work, job = self
         for place, events in enumerate(tables):
             table = summarise_events(job, events)
@@ -69,7 +69,7 @@ class SituationTasks(NamedTuple):
                 yield blobs_to_batch(blobs)
 
     def compose(self, blobs: Iterable[Blob]) -> Batches:
-        """Yield the rows of stretches, which come in the order of time."""
+        """Compute the rows of stretches, which come in time order."""
         work, job = self
         tables = (table_from_bytes(blob.payload) for blob in blobs)
         for rows in compose(job, tables, work.schema):
@@ -77,7 +77,7 @@ class SituationTasks(NamedTuple):
 
 
 def _between(rows: pa.Table, begin: int | None, end: int | None) -> pa.Table:
-    """Return the rows that are certain in a range of time; they come in its order."""
+    """Select the rows that become final in a time range; they are sorted by that time."""
     if begin is None and end is None:
         return rows
     when = read_times(Columns(rows), TIME)
@@ -91,7 +91,7 @@ def _report(work: Work, rows: pa.Table) -> Batches:
 
 
 def _buckets(job: SituationJob, table: pa.Table, count: int) -> NDArray[np.int64]:
-    """Return the task of every stretch; the same partition has the same one everywhere."""
+    """Compute the bucket of every stretch; a partition has the same bucket in every process."""
     mixed = np.zeros(len(table), np.uint64)
     if count > 1:
         for place in range(len(job.plan.partition.attributes)):

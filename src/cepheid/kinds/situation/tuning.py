@@ -1,7 +1,7 @@
-"""Watches how many situations there are and how they relate, and chooses the order of joins.
+"""Track the number of situations and the selectivity of relations, and choose the join order.
 
-Averages move with every step. When one of them has left the value that the plan was made for by
-more than a factor, the orders are chosen anew; nothing that is kept depends on them.
+Moving averages are updated with every step. When one of them differs from the value that the orders
+were chosen for by more than a factor, the orders are chosen again; no state depends on them.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from cepheid.kinds.situation.join_order import (
 )
 
 WEIGHT = 0.3
-"""What the latest step counts in an average."""
+"""The weight of the latest step in a moving average."""
 
 FACTOR = 1.5
-"""How far a number may move before the plan is made anew."""
+"""The factor by which a statistic may change before the orders are chosen again."""
 
 PARTIAL_MATCHES_MIN = 8.0
-"""With so many for one trigger, it pays to know which situations have a partner at all."""
+"""With this many per trigger, it pays off to find first which situations have a partner."""
 
 KEYS_SAMPLED_MAX = 64
 ROWS_SAMPLED_MAX = 32
 
 
 class Tuning(NamedTuple):
-    """The orders in use, what they were chosen for, and what is known now."""
+    """The current join orders, the statistics they were chosen for, and the current statistics."""
 
     orders: tuple[tuple[int, ...], ...]
     planned: NDArray[np.float64]
     current: NDArray[np.float64]
     prunes: bool = False
-    """Whether situations without a partner are looked for first, so that joins leave them out."""
+    """Whether situations without a partner are found first, so that joins skip them."""
     fixed: bool = False
 
     @staticmethod
     def start(job: SituationJob) -> Tuning:
-        """Return the plan's own orders, made before anything was known."""
+        """Create the tuning with the plan's own orders, chosen without statistics."""
         masks = [c.mask for c in job.situations.constraints]
         guess = [INITIAL_SIZE] * len(job.definitions) + [initial_selectivity(m) for m in masks]
         return _planned(job, job.situations.orders, np.array(guess))
@@ -59,7 +59,7 @@ def observe(
     ts: NDArray[np.int64],
     te: NDArray[np.int64],
 ) -> Tuning:
-    """Return the tuning after a step: averages moved on and, if need be, other orders."""
+    """Update the averages after a step and, if necessary, choose new orders."""
     if tuning.fixed or len(job.definitions) < 3:
         return tuning  # Two definitions have one order.
     partitions = max(bounds.shape[1] - 1, 1)

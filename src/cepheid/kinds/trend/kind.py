@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 
 class TrendKind(TaskKind):
-    """Queries with a pattern of events. Each runtime has a job of its own for them."""
+    """Queries with a pattern of events. Each runtime has its own job for them."""
 
     plans = TrendPlan
     reads = tree.Query
 
     def compile(self, query: tree.Query, text: str, source: Source) -> TrendPlan:
-        """Plan a parsed query; all its mistakes are reported at once."""
+        """Plan a parsed query; report all its mistakes at once."""
         return compile_trends(query, text, source)
 
     def needs(self, plan: TrendPlan) -> Needs:
-        """Tell what a query asks of a runtime that cuts its work."""
+        """Describe the requirements of a query for a runtime that splits it into tasks."""
         return needs_of_trends(plan)
 
     def describe(self, plan: TrendPlan, *, spark: bool) -> Described:
-        """Describe a plan in words, with ``spark`` also how it runs there."""
+        """Describe a plan in words; ``spark`` adds how Spark runs it."""
         sections = describe_trends(plan) + self.on_spark(plan, spark=spark)
         return Described(title_of_trends(plan), sections)
 
@@ -58,7 +58,7 @@ class TrendKind(TaskKind):
         check_windows(plan)
 
     def local_job(self, plan: TrendPlan) -> LocalJob:
-        """Make the job of a query over events that are all there."""
+        """Create the job of a query over bounded input."""
         from cepheid.kinds.trend.local import LocalMatches, LocalTrends
         from cepheid.kinds.trend.program.job import lower
 
@@ -66,40 +66,40 @@ class TrendKind(TaskKind):
         return LocalMatches(job) if plan.lists_matches else LocalTrends(job)
 
     def task_job(self, work: Work) -> TaskJob:
-        """Make what tasks of Spark do for a query."""
+        """Create the job that Spark tasks run for a query."""
         from cepheid.kinds.trend.match_tasks import MatchTasks
         from cepheid.kinds.trend.tasks import TrendTasks
 
         return MatchTasks.of(work) if work.planned().lists_matches else TrendTasks.of(work)
 
     def live_job(self, work: Work) -> LiveJob[Any]:
-        """Make what a bucket of a live stream does for a query."""
+        """Create the job that a bucket of a live stream runs for a query."""
         from cepheid.kinds.trend.live import LiveTrends
 
         return LiveTrends.of(work)
 
     def replay(self, plan: TrendPlan, snapshot: Any, method: str) -> Any:
-        """Find out which part of a store a query must read."""
+        """Plan which part of a store a query must read."""
         from cepheid.kinds.trend.replay import plan_replay
 
         return plan_replay(snapshot, plan, method)
 
     def fits(self, plan: TrendPlan, columns: Mapping[str, Any]) -> Any:
-        """Give a condition of Spark that every event of consequence meets; None if all do."""
+        """Build a Spark condition that holds for every relevant event; None if all are relevant."""
         from cepheid.kinds.trend.spark_filter import fits_a_variable
 
         return fits_a_variable(plan, columns)
 
     def with_evaluator(self, plan: TrendPlan, evaluator: str) -> TrendPlan:
-        """Plan a query for another evaluator; ValueError if it cannot answer the query."""
+        """Replan a query for another evaluator; ValueError if it cannot answer the query."""
         return force_evaluator(plan, Evaluator(evaluator))
 
     def why_not_on_device(self, plan: TrendPlan) -> str:
-        """Tell why a query cannot run on a GPU in this process, or nothing if it can."""
+        """Explain why a query cannot run on a GPU in this process; empty if it can."""
         return why_no_trends_on_device(plan)
 
     def keeps(self, plan: TrendPlan) -> Callable[[Any], Any] | None:
-        """Give a function that marks events that fit a variable; None if others count too."""
+        """Build a function that marks events that fit a variable; None if others matter too."""
         from cepheid.kinds.trend.planning.needs import drops_events
         from cepheid.kinds.trend.program.job import lower
 

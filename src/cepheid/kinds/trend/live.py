@@ -1,11 +1,11 @@
-"""A live query of events: which can run, and what is known of windows that are still open."""
+"""A live pattern query: check that it can run, and report open windows early."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
+from cepheid.arrays.columns import Columns, KeyTable
 from cepheid.errors import Diagnostic, UnsupportedError
-from cepheid.expressions.columns import Columns, KeyTable
 from cepheid.jobs.bucket import Arrived
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import slices
@@ -21,23 +21,23 @@ from cepheid.plans.plan import TrendPlan, WindowKind, WindowPlan
 
 
 class LiveTrends(LiveSteps):
-    """The job of a pattern of events over a stream, which may also tell of open windows."""
+    """The job of a pattern query over a stream, which may also emit open windows early."""
 
     @staticmethod
     def of(work: Work) -> LiveTrends:
-        """Make the job of a plan of events."""
+        """Create the job of a plan."""
         return LiveTrends(work, steps_of(job_of(work.plan), work.schema))
 
     def measure(self, state: PartitionState, came: Arrived) -> Size:
-        """Count partitions, and windows that have begun."""
+        """Count the partitions, and the windows that have begun."""
         partitions = len(state.keys)
         window = TrendPlan.of(self.plan).window
         return Size(partitions, open_windows(window, came.until, came.lag, partitions))
 
     def so_far(self, data: bytes, came: Arrived) -> list[pa.Table]:
-        """Return what is known of open windows, of the groups of which events came (§6.7).
+        """Compute early rows of open windows, for the groups that had new events (§6.7).
 
-        What waits goes through a copy of the state, with a job of its own: programs learn.
+        Buffered events run through a copy of the state, with its own job, because programs change.
         """
         if not self.plan.emits_early or not len(came.on_time):
             return []
@@ -83,9 +83,9 @@ def check_windows(plan: TrendPlan) -> None:
 
 
 def open_windows(window: WindowPlan, until: int | None, lag: int, partitions: int) -> int:
-    """Return how many windows have begun by the latest event and are not closed.
+    """Count the windows that have begun by the latest event and are not closed.
 
-    Windows that go with the events of a partition are one for each partition.
+    Windows that depend on the events of a partition count once per partition.
     """
     if window.kind not in (WindowKind.SLIDING, WindowKind.TUMBLING):
         return partitions

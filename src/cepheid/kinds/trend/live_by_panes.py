@@ -1,6 +1,6 @@
-"""A live query without partitions: buckets have panes of their own, and give their matrices.
+"""A live query without partitions: each bucket has its own panes, and emits their matrices.
 
-What a bucket gives is no result yet: in the micro-batch in which windows close, all buckets give
+The output of a bucket is no result yet: in the micro-batch in which windows close, all buckets emit
 the matrices of these windows, and one task multiplies them.
 """
 
@@ -27,7 +27,7 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("matrices", pa.binary()),
 ]
 CLOSED = pa.schema(_FIELDS)
-"""What a bucket gives of windows that close."""
+"""The output of a bucket for windows that close."""
 
 
 class LiveByPanes(NamedTuple):
@@ -39,7 +39,7 @@ class LiveByPanes(NamedTuple):
 
     @staticmethod
     def of(work: Work) -> LiveByPanes:
-        """Return the job of a plan of events."""
+        """Create the job of a plan."""
         return LiveByPanes(job_of(work.plan), work.schema)
 
     @property
@@ -48,21 +48,21 @@ class LiveByPanes(NamedTuple):
         return self.job.plan
 
     def start(self) -> LivePanes:
-        """Return the state before the first event."""
+        """Create the state before the first event."""
         return LivePanes.start(self.job, live_pane(self.plan), self.schema)
 
     def read(self, data: bytes) -> LivePanes:
-        """Return the state that ``write`` wrote."""
+        """Deserialize a state that ``write`` wrote."""
         return LivePanes.read(self.start(), data)
 
     def write(self, state: LivePanes) -> bytes:
-        """Return a state as bytes."""
+        """Serialize a state."""
         return state.to_bytes()
 
     def take(
         self, state: LivePanes, events: pa.Table, since: int | None, until: int
     ) -> tuple[LivePanes, list[pa.Table]]:
-        """Take events before a watermark; return the matrices of the windows that it closes."""
+        """Process events before a watermark; return the matrices of the windows that it closes."""
         state = state.feed(events)
         ending = closing(self.plan.window, since, until)
         if ending is None:
@@ -75,25 +75,25 @@ class LiveByPanes(NamedTuple):
         return state.between(ending.kept), found
 
     def nothing(self) -> pa.Table:
-        """Return a result without rows."""
+        """Create an empty result."""
         return CLOSED.empty_table()
 
     def forget(self, state: LivePanes, until: int) -> LivePanes:
-        """Keep what is there: panes of closed windows went when these were given."""
+        """Keep the state: ``take`` has dropped the panes of closed windows."""
         del until
         return state
 
     def measure(self, state: LivePanes, came: Arrived) -> Size:
-        """Return how much a state holds."""
+        """Measure the size of a state."""
         opened = open_windows(self.plan.window, came.until, came.lag, 1)
         return Size(int(len(state) > 0), opened)
 
 
 def rows_of_panes(work: Work, closed: list[pa.Table]) -> pa.Table:
-    """Return the rows of the windows that closed, of what all buckets gave in a micro-batch."""
+    """Compute the rows of closed windows from the matrices of all buckets."""
     job = job_of(work.plan)
     given = pa.concat_tables(closed)
-    # All buckets are told the same times, so they have the same watermarks.
+    # All buckets receive the same times, so they have the same watermarks.
     since, until = given["since"][0].as_py(), given["until"][0].as_py()
     parts = [(row["events"], row["matrices"]) for row in given.to_pylist()]
     panes = LivePanes.of_parts(job, live_pane(job.plan), work.schema, parts)

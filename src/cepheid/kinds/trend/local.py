@@ -1,4 +1,4 @@
-"""Trends over events that are all there: aggregates of all windows, or all matches."""
+"""Trends over bounded input: aggregates of all windows, or all matches."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class LocalTrends(NamedTuple):
 
     @property
     def batch_rows(self) -> int:
-        """Give how many events one step takes."""
+        """Return the number of events in one step."""
         return local_jobs.LOOK_BACK_ROWS if self.job.looks_back else local_jobs.BATCH_ROWS
 
     @property
     def in_order(self) -> bool:
-        """Tell that events must come in the order of time."""
+        """Require events in time order."""
         return True
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
-        """Run over a table; windows that hold the same events are answered once."""
+        """Run over a table; windows that hold the same events are evaluated once."""
         small = small_counts(self.job.plan)
         if small is not None:
             found = LocalTrends(lower(small)).answer_table(table, rows)
@@ -55,13 +55,13 @@ class LocalTrends(NamedTuple):
         return few.spread(once.answer(slices_of(few.events, rows), few.events.schema))
 
     def nothing(self, schema: pa.Schema) -> pa.Table:
-        """Give the result over no events of a schema."""
+        """Compute the result over no events of a schema."""
         return TrendSteps(self.job, schema).nothing()
 
     def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
         """Aggregate all windows.
 
-        They come at the end, because windows counted in events close in no common order.
+        The rows come at the end, because count-based windows close in no common order.
         """
         state = PartitionState(self.job)
         found: list[list[Rows]] = [[] for _ in range(self.job.outputs)]
@@ -81,29 +81,29 @@ class LocalMatches(NamedTuple):
 
     @property
     def batch_rows(self) -> int:
-        """Give how many events one step takes."""
+        """Return the number of events in one step."""
         return local_jobs.LOOK_BACK_ROWS
 
     @property
     def in_order(self) -> bool:
-        """Tell that events must come in the order of time."""
+        """Require events in time order."""
         return True
 
     def cut(self, table: pa.Table, rows: int) -> Iterator[pa.Table]:
-        """Yield a table in batches; larger and larger ones where all events are kept."""
+        """Slice a table into batches, of growing size if all events are kept."""
         whole = not self.job.plan.window.within
         return _growing_slices(table, rows) if whole else slices_of(table, rows)
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
-        """Run over a table, in steps of about so many rows."""
+        """Run over a table, in steps of about ``rows`` rows."""
         return self.answer(self.cut(table, rows), table.schema)
 
     def nothing(self, schema: pa.Schema) -> pa.Table:
-        """Give the result over no events of a schema."""
+        """Compute the result over no events of a schema."""
         return empty_matches(self.job, schema)
 
     def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
-        """List all matches, as far as limits allow."""
+        """List all matches, until LIMIT is reached."""
         tables = list_batches(self.job, batches)
         return pa.concat_tables([self.nothing(schema), *collect(tables)])
 
@@ -111,7 +111,7 @@ class LocalMatches(NamedTuple):
 def list_batches(
     job: Job, batches: Iterable[pa.Table], owned: Owned = EVERYTHING
 ) -> Iterator[pa.Table]:
-    """Yield the matches in batches of events, as they are found; LIMIT stops early."""
+    """List the matches as they are found, batch by batch; LIMIT stops early."""
     state = PartitionState(job)
     last: pa.Table | None = None
     for batch in batches:
@@ -126,7 +126,7 @@ def list_batches(
 
 
 def _growing_slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:
-    """Yield pieces as large as all before, since every step looks at all events again."""
+    """Slice a table into pieces that double in size, since every step reads all events again."""
     offset = 0
     while offset < len(table) or offset == 0:
         size = max(offset, rows)

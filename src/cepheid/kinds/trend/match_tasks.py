@@ -1,4 +1,4 @@
-"""Matches inside tasks of Spark: events in, numbered matches out."""
+"""Listing of matches inside Spark tasks: events in, numbered matches out."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from cepheid.kinds.trend.windows.match_tables import MATCH_ID
 from cepheid.plans.plan import WindowKind
 
 LISTING_ROWS = 1 << 20
-"""Events of one step that lists matches, which looks again at the events of open windows."""
+"""Events of one step that lists matches; each step reads the events of open windows again."""
 
 ID_BITS = 40
-"""Matches of a task are numbered in so many bits, with the task above them."""
+"""Bits of a match number within a task; the task number is above them."""
 
 
 class MatchTasks(NamedTuple):
-    """What tasks do for matches that are listed."""
+    """The job of tasks for listed matches."""
 
     work: Work
     job: Job
 
     @staticmethod
     def of(work: Work) -> MatchTasks:
-        """Return the tasks of a plan of events."""
+        """Create the tasks of a plan."""
         return MatchTasks(work, job_of(work.plan))
 
     def rows(self, tables: Iterable[pa.Table], owned: Owned, number: int) -> Batches:
-        """Yield matches as they are found, numbered apart from those of other tasks."""
+        """List matches as they are found, with numbers that are unique across tasks."""
         for table in list_batches(self.job, _gathered(self.job, tables), owned):
             yield from self.work.shown(number_matches(table, number)).to_batches()
 
 
 def number_matches(table: pa.Table, number: int) -> pa.Table:
-    """Return matches with numbers that no other task gives."""
+    """Assign numbers to matches that no other task uses."""
     if MATCH_ID not in table.column_names or not number:
         return table
     place = table.column_names.index(MATCH_ID)
@@ -50,9 +50,9 @@ def number_matches(table: pa.Table, number: int) -> pa.Table:
 
 
 def _gathered(job: Job, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield tables put together, as every step looks at what is open again.
+    """Concatenate tables, because every step reads the open events again.
 
-    Without a window everything stays open, and steps that double keep the work linear.
+    Without a window everything stays open, and steps of doubling size keep the work linear.
     """
     doubling = job.plan.window.kind is WindowKind.NONE
     waiting: list[pa.Table] = []

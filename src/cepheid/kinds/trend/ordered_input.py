@@ -1,4 +1,4 @@
-"""Batches in, what can be processed of them out."""
+"""Check the order of batches, and hold back events that must wait."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cepheid.plans.plan import TrendPlan
 
 
 class Gate:
-    """Lets batches in that are in order; events of the last time wait where ties matter."""
+    """Accepts sorted batches; events of the last time wait where ties matter."""
 
     def __init__(self, plan: TrendPlan) -> None:
         self._plan = plan
@@ -17,12 +17,12 @@ class Gate:
         self._last: int | None = None
 
     def admit(self, batch: pa.Table) -> pa.Table | None:
-        """Return what can be processed now."""
+        """Return the events that can be processed now."""
         ready, self._held, self._last = admit_events(
             batch, self._held, self._last, self._plan.time, whole_times=waits(self._plan)
         )
         return ready
 
     def rest(self) -> pa.Table | None:
-        """Return what waited."""
+        """Return the events that waited."""
         return self._held

@@ -1,4 +1,4 @@
-"""A pattern query and a snapshot in, what of the history is replayed out, with the reason."""
+"""Plan which part of the history a pattern query replays, with the reason."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from cepheid.store.snapshot import Cover, Snapshot
 def plan_replay(
     snapshot: Snapshot, plan: TrendPlan, method: str = "auto", forced: Picked | None = None
 ) -> ReplayPlan:
-    """Find out which part of a store a query must read.
+    """Plan which part of a store a query must read.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def plan_replay(
     plan
         The query.
     method
-        ``"auto"`` looks up what is worth it; ``"index"`` all that can be looked up, for tests and
-        measurements; ``"replay"`` nothing.
+        ``"auto"`` uses the indexes that pay off; ``"index"`` all that apply, for tests and
+        measurements; ``"replay"`` none.
     forced
         Look up these symbols and no others, to compare plans.
     """
@@ -69,11 +69,11 @@ def plan_replay(
 
 
 TRAILING_WEIGHT = 3.0
-"""How much longer an event runs if every event ends a window."""
+"""The factor by which an event costs more if every event ends a window."""
 
 
 def _window(snapshot: Snapshot, plan: TrendPlan) -> Window:
-    """Return what the cost depends on: an event is run for every window and state."""
+    """Compute the inputs of the cost model: an event runs once for every window and state."""
     columns = len(snapshot.manifest.schema if plan.columns is None else plan.columns)
     within, slide = plan.window.within, plan.window.slide
     windows = max(1.0, within / slide) if slide else TRAILING_WEIGHT
@@ -85,7 +85,7 @@ def _window(snapshot: Snapshot, plan: TrendPlan) -> Window:
 
 
 def best_chain(snapshot: Snapshot, plan: TrendPlan) -> Chain | None:
-    """Return the chain of the pattern that finds the fewest events; AND needs both patterns."""
+    """Find the chain of the pattern that selects the fewest events; AND needs both patterns."""
     thresholds = thresholds_of(plan)
     best: Chain | None = None
     for template in plan.patterns:
@@ -103,7 +103,7 @@ def best_chain(snapshot: Snapshot, plan: TrendPlan) -> Chain | None:
 
 
 def _cover(snapshot: Snapshot, plan: TrendPlan, chain: Chain, chosen: Chosen) -> Cover:
-    """Return the cover of some symbols, each looked up in so many indexes."""
+    """Compute the cover of some symbols, each looked up in the given number of indexes."""
     symbols = [chain.symbols[place] for place, _ in chosen]
     found = [find_symbol(chain, place, depth) for place, depth in chosen]
     reach = NO_REACH
@@ -121,9 +121,9 @@ def _cover(snapshot: Snapshot, plan: TrendPlan, chain: Chain, chosen: Chosen) ->
 def _cover_adjacent(
     snapshot: Snapshot, plan: TrendPlan, chain: Chain, chosen: Chosen
 ) -> Cover | None:
-    """Return the windows of contiguous matches, by how many events their symbols are apart.
+    """Compute the windows of contiguous matches, by the distance of their symbols in events.
 
-    Events must have one order: those of equal time would else not break a match.
+    Events must be totally ordered: tied events would otherwise not break a match.
     """
     keys = plan.partition
     placed = plan.semantics is tree.Semantics.CONTIGUOUS and plan.ties is tree.Ties.ARRIVAL

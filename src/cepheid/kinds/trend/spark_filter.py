@@ -1,8 +1,8 @@
-"""Local predicates as Spark columns, so that Catalyst drops events before Python sees them.
+"""Convert local predicates to Spark columns, so that Catalyst drops events before Python sees them.
 
-An event that fits no variable of the pattern is of no consequence, but where it breaks contiguous
-matches or counts for windows of events. What has no exact counterpart in Spark is left to the
-engine, which checks every event that arrives: a filter may keep too much, never too little.
+An event that fits no variable of the pattern is irrelevant, except where it breaks contiguous
+matches or counts for windows of events. Predicates without an exact counterpart in Spark are left
+to the engine, which checks every event that arrives: a filter may keep too much, never too little.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
+from cepheid.events.comparisons import COMPARE
 from cepheid.events.schema import ValueKind
-from cepheid.expressions.spark_numbers import COMPARE
 from cepheid.jobs.kind import task_kind
 from cepheid.kinds.trend.planning.needs import drops_events
 from cepheid.language import tree
@@ -28,7 +28,7 @@ _NUMBERS = (ValueKind.INTEGER, ValueKind.DOUBLE)
 
 
 def event_filter(plan: Plan, columns: Lookup) -> Column | None:
-    """Return a condition that every event of consequence meets, or None if there is none."""
+    """Build a condition that every relevant event meets; None if there is none."""
     conditions = [columns[name][0].isNotNull() for name in plan.partition.attributes]
     fits = task_kind(plan).fits(plan, columns)
     conditions += [fits] if fits is not None else []
@@ -36,7 +36,7 @@ def event_filter(plan: Plan, columns: Lookup) -> Column | None:
 
 
 def variables_of(patterns: tuple[Template, ...]) -> dict[str, str]:
-    """Return the type of every variable, those of negated patterns too."""
+    """Collect the type of every variable, including those of negated patterns."""
     found: dict[str, str] = {}
     for template in patterns:
         found |= {state.variable: state.event_type for state in template.states}
@@ -45,7 +45,7 @@ def variables_of(patterns: tuple[Template, ...]) -> dict[str, str]:
 
 
 def fits_a_variable(plan: TrendPlan, columns: Lookup) -> Column | None:
-    """Return a condition that every event meets which fits a variable; None if others count too."""
+    """Build a condition for events that fit a variable; None if other events matter too."""
     if not drops_events(plan):
         return None
     alternatives: list[Column] = []
@@ -64,7 +64,7 @@ def fits_a_variable(plan: TrendPlan, columns: Lookup) -> Column | None:
 
 
 def _condition(expression: tree.Expression, columns: Lookup) -> Column | None:
-    """Return a predicate as a column, or None if Spark might see it differently."""
+    """Convert a predicate to a column; None if Spark might evaluate it differently."""
     match expression:
         case tree.Binary(operator=operator, left=left, right=right) if operator in COMPARE:
             sides = [_value(side, columns) for side in (left, right)]
@@ -72,7 +72,7 @@ def _condition(expression: tree.Expression, columns: Lookup) -> Column | None:
                 return None
             kinds = {kind for _, kind in (sides[0], sides[1])}
             if kinds == set(_NUMBERS) and not isinstance(left, tree.Literal):
-                # Spark rounds whole numbers to doubles; beside a small one this decides nothing.
+                # Spark rounds integers to doubles; beside a small one this makes no difference.
                 kinds = kinds if isinstance(right, tree.Literal) else {ValueKind.OTHER}
             if kinds <= set(_NUMBERS) or kinds == {ValueKind.TEXT}:
                 return COMPARE[operator](sides[0][0], sides[1][0])  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Trends as step functions: rows of windows that close, or matches that are complete."""
+"""Trends as step functions: rows of closed windows, or complete matches."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class TrendSteps(NamedTuple):
 
     @property
     def plan(self) -> TrendPlan:
-        """Give the plan."""
+        """Return the plan."""
         return self.job.plan
 
     @property
     def batch_rows(self) -> int:
-        """Give how many events one step takes."""
+        """Return the number of events in one step."""
         return LOOK_BACK_ROWS if self.job.looks_back else STEP_ROWS
 
     def start(self) -> PartitionState:
-        """Make the state before the first event."""
+        """Create the state before the first event."""
         return PartitionState(self.job)
 
     def step(self, state: PartitionState, events: pa.Table) -> Stepped:
-        """Take events; give the rows of windows that they close."""
+        """Process events; return the rows of windows that they close."""
         return self._table(*step(self.job, state, events))
 
     def advance(self, state: PartitionState, until: int) -> Stepped:
@@ -68,16 +68,16 @@ class TrendSteps(NamedTuple):
         return forget_idle_keys(self.job, state, until)
 
     def nothing(self) -> pa.Table:
-        """Give a result without rows."""
+        """Create an empty result."""
         rows: RowsOfRuns = [[] for _ in range(self.job.outputs)]
         return build_table(self.job, rows, self.start().keys, self.schema).slice(0, 0)
 
     def read(self, data: bytes) -> PartitionState:
-        """Read a state; E524 if it belongs to another query."""
+        """Deserialize a state; E524 if it belongs to another query."""
         return state_from_bytes(self.job, data)
 
     def write(self, state: PartitionState) -> bytes:
-        """Write a state as bytes."""
+        """Serialize a state."""
         return state_to_bytes(self.job, state)
 
     def size(self, state: PartitionState) -> Size:
@@ -90,23 +90,23 @@ class MatchSteps(TrendSteps):
 
     @property
     def batch_rows(self) -> int:
-        """Give how many events one step takes."""
+        """Return the number of events in one step."""
         return LOOK_BACK_ROWS
 
     def step(self, state: PartitionState, events: pa.Table) -> Stepped:
-        """Take events; give the matches that are complete."""
+        """Process events; return the matches that are complete."""
         return self._counted(state.listed, *step_matches(self.job, state, events))
 
     def advance(self, state: PartitionState, until: int) -> Stepped:
-        """Give the matches that waited for a time to pass."""
+        """Return the matches that waited for a time to pass."""
         return self._counted(state.listed, *advance_matches(self.job, state, until))
 
     def finish(self, state: PartitionState) -> Stepped:
-        """Give the matches that waited for the end of the stream."""
+        """Return the matches that waited for the end of the stream."""
         return self._counted(state.listed, *finish_matches(self.job, state))
 
     def _counted(self, before: int, state: PartitionState, tables: Iterable[pa.Table]) -> Stepped:
-        """Collect matches; a table counts its own when it is read.
+        """Collect matches; a table counts its matches when it is read.
 
         Raises
         ------
@@ -120,10 +120,10 @@ class MatchSteps(TrendSteps):
         return state, pa.concat_tables(found)
 
     def nothing(self) -> pa.Table:
-        """Give a result without rows."""
+        """Create an empty result."""
         return empty_matches(self.job, self.schema)
 
 
 def steps_of(job: Job, schema: pa.Schema) -> TrendSteps:
-    """Make the step function of a pattern of events."""
+    """Create the step function of a pattern query."""
     return MatchSteps(job, schema) if job.plan.lists_matches else TrendSteps(job, schema)

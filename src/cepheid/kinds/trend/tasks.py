@@ -1,4 +1,4 @@
-"""Aggregates of trends inside tasks of Spark: events in; rows, summaries or partial rows out."""
+"""Aggregates of trends inside Spark tasks: events in; rows, summaries or partial rows out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from cepheid.expressions.columns import Columns, KeyTable, read_times
+from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.jobs.blobs import EVENTS, ROWS, STRETCH, Batches, Blob, blobs_to_batch, split
 from cepheid.jobs.owned import EVERYTHING, Owned
 from cepheid.jobs.tables import table_from_bytes, table_to_bytes
@@ -37,27 +37,27 @@ from cepheid.plans.plan import WindowKind
 from cepheid.spark.batches import REPORT_ROWS, begin_of, partition_id
 
 RAW_RATIO = 4
-"""With fewer events for each matrix, the events themselves travel."""
+"""With fewer events per matrix, the events themselves are shuffled."""
 
 
 class TrendTasks(NamedTuple):
-    """What tasks do for aggregates of trends."""
+    """The job of tasks for aggregates of trends."""
 
     work: Work
     job: Job
 
     @staticmethod
     def of(work: Work) -> TrendTasks:
-        """Return the tasks of a plan of events."""
+        """Create the tasks of a plan."""
         return TrendTasks(work, job_of(work.plan))
 
     def rows(self, tables: Iterable[pa.Table], owned: Owned, number: int) -> Batches:
-        """Yield the results of events in order, of the windows that are owned."""
+        """Compute the results of sorted events, for the windows that the task owns."""
         del number
         return self._rows(tables, owned, final=True)
 
     def partial_rows(self, tables: Iterable[pa.Table]) -> Batches:
-        """Yield rows of groups that have partitions in other tasks, as blobs."""
+        """Compute partial rows of groups that have partitions in other tasks, as blobs."""
         return self._rows(tables, EVERYTHING, final=False)
 
     def _rows(self, tables: Iterable[pa.Table], owned: Owned, *, final: bool) -> Batches:
@@ -78,18 +78,18 @@ class TrendTasks(NamedTuple):
 
     @property
     def merges(self) -> bool:
-        """Return whether groups have partitions in several tasks of a key shuffle."""
+        """Check whether groups have partitions in several tasks of a key shuffle."""
         return needs_merge(self.job)
 
     def merge(self, blobs: Iterable[Blob]) -> Batches:
-        """Yield the results of partial rows, of all partitions of a group together."""
+        """Merge the partial rows of all partitions of a group."""
         tables = [table_from_bytes(blob.payload) for blob in blobs]
         if tables:
             rows, keys = rows_from_table(self.job, pa.concat_tables(tables))
             yield from result_batches(self.work, self.job, rows, keys)
 
     def summarise(self, tables: Iterable[pa.Table], seq: int) -> Batches:
-        """Yield the summaries of events in order, or the events where these are fewer numbers."""
+        """Summarise sorted events; pass the events on where these are smaller."""
         work, job = self
         iterator = iter(tables)
         first = next(iterator, None)
@@ -113,7 +113,7 @@ class TrendTasks(NamedTuple):
             yield blobs_to_batch(blobs)
 
     def compose(self, blobs: Iterable[Blob]) -> Batches:
-        """Yield the results of summaries, which come in the order of time."""
+        """Compute the results of summaries, which come in time order."""
         work, job = self
         composer = Composer(job)
         for blob in blobs:
@@ -126,7 +126,7 @@ class TrendTasks(NamedTuple):
 
 
 def needs_merge(job: Job) -> bool:
-    """Return whether groups have partitions in several tasks of a key shuffle."""
+    """Check whether groups have partitions in several tasks of a key shuffle."""
     by_group = set(shuffle_attributes(job.plan)) == set(job.plan.partition.group_by)
     return not is_whole(job) and bool(job.plan.partition.attributes) and not by_group
 
@@ -149,23 +149,23 @@ def _owned(job: Job, rows: Rows, owned: Owned) -> Rows:
 
 
 class Report:
-    """Collects the rows of complete windows and lets them go: final, or to be added up."""
+    """Buffers the rows of complete windows and emits them: final, or to be merged."""
 
     def __init__(self, work: Work, job: Job, *, final: bool) -> None:
         self.work, self.job, self.final = work, job, final
-        # Rows of other partitions, programs and kinds of numbers may still come for a window.
+        # A window may still get rows of other partitions, programs and number formats.
         self._early = is_whole(job) and len(job.templates) == 1 and not job.moduli
         self._rows: RowsOfRuns = [[] for _ in range(len(job.templates) * (1 + len(job.moduli)))]
 
     def add(self, rows: RowsOfRuns, keys: KeyTable) -> Batches:
-        """Add rows; yield results when they are many."""
+        """Add rows; emit results once there are many."""
         for found, new in zip(self._rows, rows, strict=True):
             found += new
         if self._early and sum(len(r.key) for r in self._rows[0]) >= REPORT_ROWS:
             yield from self.close(keys)
 
     def close(self, keys: KeyTable) -> Batches:
-        """Yield what is there."""
+        """Emit the buffered rows."""
         rows, self._rows = self._rows, [[] for _ in self._rows]
         if self.final:
             yield from result_batches(self.work, self.job, rows, keys)
@@ -191,7 +191,7 @@ def _named_keys(job: Job, table: pa.Table) -> Columns:
 
 
 def result_batches(work: Work, job: Job, rows: RowsOfRuns, keys: KeyTable) -> Batches:
-    """Yield the results of rows, in the types that the driver has promised."""
+    """Build the results of rows, in the types that the driver has declared."""
     table = work.shown(build_table(job, rows, keys, work.schema))
     yield from table.combine_chunks().to_batches(REPORT_ROWS)
 
@@ -218,7 +218,7 @@ def _send_raw(work: Work, job: Job, tables: Iterable[pa.Table], seq: int) -> Bat
     for table in tables:
         whole = table if held is None else pa.concat_tables([held, table])
         times = read_times(Columns(whole), job.plan.time)
-        # Events of one time stay together: later ones may still come.
+        # Tied events stay together: later ones may still come.
         ready = int(np.searchsorted(times, times[-1], side="left")) if strict else len(whole)
         held = whole.slice(ready)
         yield from _raw_blobs(work, job, whole.slice(0, ready), seq)

@@ -1,8 +1,8 @@
-"""Tasks that Spark gives a GPU: which one it is, and linear evaluation on it.
+"""Tasks to which Spark assigns a GPU: its address, and linear evaluation on it.
 
-A task has a GPU where ``spark.task.resource.gpu.amount`` is set; ``TaskContext.resources()`` tells
-its address. Where the query fits, its events become matrices there; everything else, and every
-task without a GPU, works on the CPU.
+A task has a GPU where ``spark.task.resource.gpu.amount`` is set; ``TaskContext.resources()`` has
+its address. Queries that qualify are evaluated as matrices there; all others, and every task
+without a GPU, run on the CPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark import TaskContext
 
 from cepheid.accelerator.device import Found, select_device
 from cepheid.accelerator.schedule import Place, Scheduler
-from cepheid.expressions.columns import KeyTable
+from cepheid.arrays.columns import KeyTable
 from cepheid.kinds.trend.planning.needs import why_not_on_device
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.partials import RowsOfRuns, key_table
@@ -26,14 +26,14 @@ RESOURCE = "gpu"
 
 
 def task_address() -> str | None:
-    """Return the address of the GPU that Spark gave this task, None for none."""
+    """Look up the address of the GPU that Spark assigned to this task; None without one."""
     context = TaskContext.get()
     found = context.resources().get(RESOURCE) if context is not None else None
     return str(found.addresses[0]) if found is not None and found.addresses else None
 
 
 def summariser_of(job: Job) -> Summariser:
-    """Return what summarises the events of this task: on its GPU if it has one, else on the CPU."""
+    """Create the summariser of this task: on its GPU if it has one, else on the CPU."""
     address = task_address()
     if address is None or why_not_on_device(job.plan):
         return Summariser(job)
@@ -44,12 +44,12 @@ def summariser_of(job: Job) -> Summariser:
     # Loads numba.cuda, which takes a moment.
     from cepheid.kinds.trend.device.summaries import DeviceSummariser
 
-    # Nobody would choose the simulator for its speed.
+    # The scheduler would never choose the slow simulator, so it is forced.
     return DeviceSummariser(job, Scheduler(Place.GPU if found is Found.SIMULATOR else None))
 
 
 def on_device(job: Job) -> bool:
-    """Return whether this task runs a whole query as matrices on its GPU."""
+    """Check whether this task runs a whole query as matrices on its GPU."""
     address = task_address()
     if address is None or why_not_on_device(job.plan):
         return False
@@ -59,7 +59,7 @@ def on_device(job: Job) -> bool:
 def run_on_device(
     job: Job, tables: Iterable[pa.Table], schema: pa.Schema
 ) -> tuple[RowsOfRuns, KeyTable]:
-    """Return the rows of all windows of events in the order of time, and the keys."""
+    """Compute the rows of all windows of events in time order, and the keys."""
     summariser, composer = summariser_of(job), Composer(job)
     for table in gathered(tables, summariser.step_rows):
         summariser.feed(table)
@@ -69,7 +69,7 @@ def run_on_device(
 
 
 def gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Yield tables put together until they have so many rows."""
+    """Concatenate tables until they have ``rows`` rows."""
     waiting: list[pa.Table] = []
     for table in tables:
         waiting.append(table)

@@ -1,4 +1,4 @@
-"""Results of many queries in, one table out, with a column that names the query."""
+"""Combine the results of many queries into one table, with a column that names the query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUERY = "query"
 
 
 def united_schema(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-    """Return the columns of all queries, each once, in the order in which they appear.
+    """Merge the columns of all queries, in order of first appearance.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def _conflict(message: str) -> Diagnostic:
 
 
 def unite(tables: Mapping[str, pa.Table]) -> pa.Table:
-    """Return one table of all results; NULL where a query has no such column."""
+    """Combine all results in one table; NULL where a query has no such column."""
     schema = united_schema({name: table.schema for name, table in tables.items()})
     found = [_named(name, table, schema) for name, table in tables.items() if len(table)]
     return pa.concat_tables([schema.empty_table(), *found])

@@ -1,8 +1,8 @@
-"""Queries of a workload on the device: systems side by side over events that are read once.
+"""Queries of a workload on the GPU: many systems side by side over events that are read once.
 
-A group of queries (``planner.sharing``) tells kinds of events apart. Every query is a system of
-small matrices, one for each kind; together they are one wide matrix of blocks along the diagonal.
-Blocks of one shape are one launch: each row of blocks of threads runs one query over all events.
+A group of queries (``sharing.py``) distinguishes kinds of events. Every query is a system of small
+matrices, one for each kind; together they form one block-diagonal matrix. Blocks of one shape are
+one kernel launch: each row of thread blocks runs one query over all events.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cepheid.accelerator import linear
 from cepheid.accelerator.lanes import Lane
 from cepheid.accelerator.schedule import Place, Scheduler
 from cepheid.accelerator.systems import SHARED_BYTES_MAX, System, shared_bytes, system_of
-from cepheid.expressions.columns import Columns, KeyTable
+from cepheid.arrays.columns import Columns, KeyTable
 from cepheid.kinds.trend.device.summaries import by_key, segments_of, summary_of
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.partials import RowsOfRuns, key_table
@@ -37,7 +37,7 @@ Shape = tuple[int, int, bool]
 
 
 class GroupOnDevice:
-    """Summarises the events of one group of queries, and puts the summaries of each together."""
+    """Summarises the events of one group of queries, and composes the summaries of each query."""
 
     def __init__(
         self, program: SharedProgram, jobs: list[Job], schema: pa.Schema,
@@ -57,7 +57,7 @@ class GroupOnDevice:
         self._lane = Lane()
 
     def feed(self, batch: pa.Table) -> None:
-        """Process a batch in the order of time; later ones have no event of its last time."""
+        """Process a batch in time order; later batches have no event of its last time."""
         begun = time.perf_counter()
         columns = Columns(batch)
         events = read_shared(self.program, self.keys, columns)
@@ -66,7 +66,7 @@ class GroupOnDevice:
             return
         order = by_key(events.key)
         events = events if order is None else events.take(order)
-        # Ties of a key are side by side now.
+        # Ties of a key are adjacent now.
         plain = not self._tied(events) and fit_doubles(events.weights, finite=True)
         place = self.scheduler.choose(length) if plain else Place.CPU
         if place is Place.CPU:
@@ -77,7 +77,7 @@ class GroupOnDevice:
         self.scheduler.measure(place, length, time.perf_counter() - begun)
 
     def finish(self) -> list[tuple[RowsOfRuns, KeyTable]]:
-        """Return the rows of all windows, and the keys, query by query."""
+        """Compute the rows of all windows, and the keys, query by query."""
         return [(composer.finish(), composer.keys) for composer in self.composers]
 
     def _tied(self, events: SharedEvents) -> bool:
@@ -121,7 +121,7 @@ class GroupOnDevice:
 
 
 def _classes(program: SharedProgram, jobs: list[Job]) -> dict[Shape, list[tuple[int, System]]]:
-    """Return the queries that the device runs, as systems over kinds, by the shape of these."""
+    """Group the queries that the device runs by the shape of their systems over kinds."""
     found: dict[Shape, list[tuple[int, System]]] = {}
     if program.kinds.count > KINDS_MAX:
         return found
@@ -134,7 +134,7 @@ def _classes(program: SharedProgram, jobs: list[Job]) -> dict[Shape, list[tuple[
 
 
 def _system_of(program: SharedProgram, group: Group, member: int, job: Job) -> System | None:
-    """Return the system of a query over the kinds of its group, None if it is too large."""
+    """Build the system of a query over the kinds of its group; None if it is too large."""
     if len(job.programs) != 1 or job.moduli:
         return None
     own = job.programs[0]
@@ -143,7 +143,7 @@ def _system_of(program: SharedProgram, group: Group, member: int, job: Job) -> S
     if system is None:
         return None
     parts, extremes = (np.array(order, np.int64) for order in group.orders[member])
-    # The last kind is none: it changes nothing.
+    # The last kind stands for other events: its matrix is the identity.
     kinds = np.append(codes, system.identity)
     system = system._replace(
         kept=system.kept[kinds],
@@ -155,7 +155,7 @@ def _system_of(program: SharedProgram, group: Group, member: int, job: Job) -> S
 
 
 def _codes_of_kinds(program: SharedProgram, group: Group, job: Job) -> NDArray[np.int64]:
-    """Return the code that a query gives to every kind of event of its group."""
+    """Map every kind of event of the group to the code of a query."""
     number = {symbol: n for n, symbol in enumerate(group.symbols)}
     mine = {name: number.get(symbol, -1) for name, symbol in symbols_of(job.plan).items()}
     codes = []

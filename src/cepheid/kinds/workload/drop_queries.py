@@ -1,7 +1,7 @@
-"""A workload without some of its queries: the others keep what they have counted.
+"""Remove queries from a workload; the others keep their counts.
 
-Whether two numbers have equal inflow does not depend on other queries, so the nodes of the smaller
-system are some of those of the larger one, and their values are taken over as they are.
+Whether two states have identical incoming transitions does not depend on other queries, so the
+nodes of the smaller system are a subset of those of the larger one, and their values are copied.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from cepheid.kinds.workload.step import WorkloadJob, WorkloadState
 def without_queries(
     job: WorkloadJob, state: WorkloadState, numbers: Set[int]
 ) -> tuple[WorkloadJob, WorkloadState]:
-    """Return a workload without some queries, and its state; the given ones are used no more."""
+    """Remove queries from a workload and its state; the arguments must not be used any more."""
     kept = _kept(job.shared, numbers)
     smaller = WorkloadJob(narrower(job.shared, numbers))
-    # The states of queries that run alone know the programs of their jobs.
+    # The states of queries that run alone refer to the programs of their jobs.
     smaller.jobs = [job.jobs[n] for n in kept]
     other = WorkloadState(smaller)
     other.keys |= {names: keys for names, keys in state.keys.items() if names in other.keys}
@@ -44,7 +44,7 @@ def without_queries(
 
 
 def narrower(shared: SharedPlan, numbers: Set[int]) -> SharedPlan:
-    """Return the plan of a workload without some queries."""
+    """Build the plan of a workload without some queries."""
     kept = _kept(shared, numbers)
     moved = {n: place for place, n in enumerate(kept)}
     groups = []
@@ -65,7 +65,7 @@ def _kept(shared: SharedPlan, numbers: Set[int]) -> list[int]:
 
 
 def _places(group: Group, numbers: Set[int]) -> list[int]:
-    """Return the places of the members of a group that stay."""
+    """List the indexes of the remaining members of a group."""
     return [place for place, n in enumerate(group.members) if n not in numbers]
 
 
@@ -79,7 +79,7 @@ def _smaller(group: Group, places: list[int]) -> Group:
 
 
 def _taken_over(run: SharedRun, program: SharedProgram, places: list[int]) -> SharedRun:
-    """Return a run of the smaller system with the numbers of the larger one."""
+    """Build a run of the smaller system with the values of the larger one."""
     old = run.program
     known = set(program.history)
     program.learn([kind for kind in old.history if kind not in known])
@@ -107,7 +107,7 @@ def _taken_over(run: SharedRun, program: SharedProgram, places: list[int]) -> Sh
 def _origins(
     old: SharedProgram, new: SharedProgram, places: list[int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return for every node and every heap of the new program where it was in the old one."""
+    """Map every node and every heap of the new program to its index in the old one."""
     before = old.group.system.places
     nodes = np.full(new.size, old.zero, np.int64)
     nodes[UNIT] = UNIT

@@ -1,23 +1,23 @@
-"""How a workload shares work, in words and as a tree of lines."""
+"""Describe how a workload shares work, in words and as a tree of lines."""
 
 from __future__ import annotations
 
 from cepheid.events.temporal import format_duration
+from cepheid.expressions.format import format_expression
 from cepheid.kinds.workload.shared_system import UNIT, Node, SharedSystem, merge_vectors
 from cepheid.kinds.workload.sharing import Group, Method, SharedPlan
-from cepheid.language.formatter import format_expression
 from cepheid.patterns.symbols import Symbol
 from cepheid.plans.plan import WindowKind
 
 LINES_MAX = 40
-"""Lines of one drawing; the rest is summed up in a number."""
+"""Lines of one drawing; the rest is summarised by its number."""
 
 NAMES_MAX = 8
 PARTS_MAX = 5
 
 
 def explain_shared(shared: SharedPlan) -> str:
-    """Return what queries share, and why others do not."""
+    """Describe what queries share, and why others do not."""
     count = len(shared.groups)
     many = f"{len(shared.names)} quer{'y' if len(shared.names) == 1 else 'ies'}"
     sections = [_describe_group(shared, group) for group in shared.groups]
@@ -75,13 +75,13 @@ def _describe_window(group: Group) -> str:
 
 
 def _draw(group: Group, names: list[str]) -> list[str]:
-    """Draw the common prefixes as a tree; what stands behind an arrow counts for a query."""
+    """Draw the common prefixes as a tree; an arrow points to the query that a node counts for."""
     system = group.system if group.method is Method.VECTOR else merge_vectors(group.cells)
     children: dict[int, list[int]] = {}
     for number, node in enumerate(system.nodes):
         if node.sources:
             first = next((s for s in node.sources if s != number), UNIT)
-            # Nodes of a loop point at each other; the one that was found first comes first.
+            # Nodes of a loop refer to each other; the one that was found first comes first.
             parent = first if first < number else UNIT
             children.setdefault(parent, []).append(number)
     ends: dict[int, list[str]] = {}
@@ -125,7 +125,7 @@ def _symbol(symbol: Symbol) -> str:
 
 
 def _common_parts(group: Group) -> list[str]:
-    """Return the longest parts of patterns that several queries share behind their prefixes."""
+    """Find the longest parts of patterns that several queries share after their prefixes."""
     system = group.system
     inner = {node for (n, r, _), node in system.places.items() if not group.cells[n][r].initial}
     found: list[tuple[int, int, str]] = []

@@ -1,6 +1,6 @@
-"""Keys that no open window of any query needs are forgotten, as in ``key_expiry.py`` for one query.
+"""Drop keys that no open window of any query needs; see ``key_expiry.py`` of trends for one query.
 
-Queries with the same partition number their keys together, so a key goes when all are done with it.
+Queries with the same partition share a key table, so a key is dropped when none needs it.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.expressions.columns import Columns
+from cepheid.arrays.columns import Columns
 from cepheid.kinds.trend.windows.key_expiry import busy_keys
 from cepheid.kinds.workload.step import WorkloadJob, WorkloadState
 from cepheid.plans.plan import WindowKind
 
 
 def forget_idle_keys_of_all(job: WorkloadJob, state: WorkloadState, until: int) -> None:
-    """Drop, in place, the keys that no query needs; ``advance_workload`` went up to ``until``.
+    """Drop, in place, the keys that no query needs, after ``advance_workload`` up to ``until``.
 
-    Rows that were given out name keys by their old numbers: turn them into results first.
+    Rows that were returned before refer to old key numbers: convert them to results first.
     """
     for names, keys in state.keys.items():
         count = len(keys)
@@ -46,7 +46,7 @@ def forget_idle_keys_of_all(job: WorkloadJob, state: WorkloadState, until: int) 
 def _busy(
     job: WorkloadJob, state: WorkloadState, names: tuple[str, ...], until: int, count: int
 ) -> NDArray[np.bool_] | None:
-    """Return which keys some query needs, or None where one needs all for ever."""
+    """Mark the keys that some query needs; None if one needs all of them forever."""
     busy = np.zeros(count, np.bool_)
     for run in state.runs:
         plan = run.program.group.plan
@@ -61,7 +61,7 @@ def _busy(
         if own.plan.window.kind in (WindowKind.COUNT, WindowKind.NONE):
             return None
         if own.looks_back:
-            # Its events are numbered in every step: with the keys that stay.
+            # Its events are numbered in every step, with the keys that remain.
             if lone.events is not None:
                 numbers = state.keys[names].number(Columns(lone.events))
                 busy[numbers[numbers >= 0]] = True

@@ -1,8 +1,7 @@
-"""Rules over a live stream, in buckets of their groups.
+"""Rules over a live stream, partitioned into buckets by their groups.
 
-The state knows which rules it has counted for: rules that
-are new begin with the events from the watermark on, those that are no longer there are dropped, and
-all others go on as if nothing had happened.
+The state records the rules that it belongs to: new rules start with the events from the watermark
+on, removed rules are dropped, and all others continue unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from cepheid.plans.plan import TrendPlan
 
 
 class RulesWork(msgspec.Struct, frozen=True):
-    """What every task of a class of rules knows: rules whose groups lie in the same buckets."""
+    """The parameters of every task of a class of rules: rules that share buckets."""
 
     rules: Rules
     merge: bool
@@ -40,7 +39,7 @@ class RulesWork(msgspec.Struct, frozen=True):
     """The columns of whole events, for rules that list them; other rules may read parts of them."""
 
     def columns_of(self, plan: TrendPlan) -> tuple[str, ...]:
-        """Return the columns that a rule is given."""
+        """List the columns that a rule reads."""
         names = self.work.schema.names
         return tuple(n for n in names if n in self.whole) if plan.columns is None else tuple(names)
 
@@ -48,8 +47,8 @@ class RulesWork(msgspec.Struct, frozen=True):
 class LiveWorkload(NamedTuple):
     """The job of rules that share buckets.
 
-    ``passed`` is the watermark of the whole stream before this micro-batch. A bucket that is behind
-    it had no rules for a while, and begins anew.
+    ``passed`` is the watermark of the whole stream before this micro-batch. A bucket whose own
+    watermark is behind it had no rules for a while, and restarts.
     """
 
     shared: RulesWork
@@ -58,22 +57,22 @@ class LiveWorkload(NamedTuple):
 
     @property
     def plan(self) -> TrendPlan:
-        """Return the plan of one of the rules, which have their events in common."""
+        """Return the plan of one of the rules; all of them read the same events."""
         return plan_from(self.shared.work.plan)
 
     def adapt(self, bucket: Bucket) -> Bucket:
-        """Return a bucket with the columns that the rules read now."""
+        """Convert a bucket to the columns that the rules read now."""
         schema = self.shared.work.schema
         if self.passed is not None and (bucket.until is None or bucket.until < self.passed):
             return Bucket(self.passed, None, schema.empty_table())
         return bucket._replace(buffer=_with_columns(bucket.buffer, schema))
 
     def start(self) -> RunningRules:
-        """Return the state before the first event."""
+        """Create the state before the first event."""
         return self._exchanged(RunningRules(self.shared.work.schema))
 
     def read(self, data: bytes) -> RunningRules:
-        """Return the state that ``write`` wrote, with the rules that there are now."""
+        """Deserialize a state that ``write`` wrote, and update it to the current rules."""
         return self._exchanged(rules_from_bytes(data, self.shared.work.schema))
 
     def _exchanged(self, rules: RunningRules) -> RunningRules:
@@ -81,19 +80,19 @@ class LiveWorkload(NamedTuple):
         return rules
 
     def write(self, state: RunningRules) -> bytes:
-        """Return a state as bytes."""
+        """Serialize a state."""
         return rules_to_bytes(state)
 
     def take(
         self, state: RunningRules, events: pa.Table, since: int | None, until: int
     ) -> tuple[RunningRules, list[pa.Table]]:
-        """Take events before a watermark; return the rows of all rules that are certain by it."""
+        """Process events before a watermark; return the rows of all rules that it makes final."""
         del since
         found = _until(self.shared, state, events, until)
         return state, [results_of(found, self.shared.work.result_schema)]
 
     def nothing(self) -> pa.Table:
-        """Return a result without rows."""
+        """Create an empty result."""
         return self.shared.work.result_schema.empty_table()
 
     def forget(self, state: RunningRules, until: int) -> RunningRules:
@@ -103,7 +102,7 @@ class LiveWorkload(NamedTuple):
         return state
 
     def measure(self, state: RunningRules, came: Arrived) -> Size:
-        """Return how much a state holds."""
+        """Measure the size of a state."""
         counts = (len(k) for g in state.generations for k in g.state.keys.values())
         keys = max(counts, default=0)
         windows = [p.window for g in state.generations for p in g.job.shared.plans]
@@ -111,7 +110,7 @@ class LiveWorkload(NamedTuple):
 
 
 def exchange_rules(rules: RunningRules, shared: RulesWork) -> None:
-    """Drop the rules that are gone or changed, and let those come that are new."""
+    """Drop rules that were removed or changed, and add new ones."""
     known = {
         name: _meaning(plan)
         for g in rules.generations
@@ -126,17 +125,17 @@ def exchange_rules(rules: RunningRules, shared: RulesWork) -> None:
 
 @lru_cache(maxsize=4096)
 def plan_from(data: bytes) -> TrendPlan:
-    """Return a plan; there may be hundreds, and they are the same in every micro-batch."""
+    """Deserialize a plan; cached, because hundreds of plans are the same in every micro-batch."""
     return TrendPlan.from_json(data)
 
 
 def _meaning(plan: TrendPlan) -> tuple[object, ...]:
-    """Return what makes a rule another one; not its plan, which knows the columns of the events."""
+    """Collect the properties that identify a rule; its plan also depends on the event columns."""
     return plan.text, plan.time, plan.type, plan.tiebreak, plan.tick_ns
 
 
 def _until(shared: RulesWork, rules: RunningRules, events: pa.Table, until: int) -> Tables:
-    """Return what is complete at a time, after events before it."""
+    """Process events before a time; return the rows of windows that are complete at it."""
     tables: Tables = {}
     for generation in rules.generations:
         job, state = generation.job, generation.state
@@ -162,7 +161,7 @@ def _forget(generation: Generation, until: int) -> None:
 
 
 def results_of(tables: Tables, schema: pa.Schema) -> pa.Table:
-    """Return the rows of all rules with the columns of the stream, NULL where a rule has none."""
+    """Combine the rows of all rules in the columns of the stream; NULL where a rule has none."""
     rows = unite({name: table for name, table in tables.items() if len(table)})
     columns = [
         rows[field.name].cast(field.type)
@@ -175,10 +174,10 @@ def results_of(tables: Tables, schema: pa.Schema) -> pa.Table:
 
 
 def _with_columns(events: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return events with the columns that the rules read now.
+    """Convert events to the columns that the rules read now.
 
-    Events that came before a rule did have NULL in columns that it is the first to read. What
-    rules themselves keep has the columns that they read, which stay the same and in one order.
+    Events that came before a rule have NULL in columns that only this rule reads. The states of the
+    rules have the columns that they read, which stay the same and in one order.
     """
     if events.schema.equals(schema):
         return events

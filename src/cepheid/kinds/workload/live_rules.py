@@ -1,8 +1,8 @@
-"""Rules over a stream that goes on: rules come and go between batches, and others stay as they are.
+"""A live workload: rules can be added and removed between batches, and the others are unaffected.
 
-Rules that come together form a *generation* with a job and a state of its own, so nothing that
-other rules have counted changes when rules come. A rule sees the events that come after it. A rule
-that goes takes its numbers with it, but for those that others share.
+Rules that are added together form a *generation* with its own job and state, so adding rules
+changes no counts of other rules. A rule sees the events that come after it was added. Removing a
+rule drops its counts, except those that others share.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ Rules = tuple[tuple[str, bytes], ...]
 
 
 class Generation:
-    """Rules that came together, with what they remember.
+    """Rules that were added together, with their state.
 
     Parameters
     ----------
     job, state
-        Those of the rules that are still there.
+        Those of the remaining rules.
     came, gone
-        All rules that came, and the names of those that went, in this order.
+        All rules that were added, and the names of those that were removed, in order.
     merge
-        Whether rules were merged where they can be.
+        Whether rules were merged where possible.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Generation:
 
     @staticmethod
     def of(shared: SharedPlan, *, merge: bool) -> Generation:
-        """Return rules that come now and remember nothing."""
+        """Create a generation of new rules with an empty state."""
         job = WorkloadJob(shared)
         named = zip(shared.names, shared.plans, strict=True)
         came = tuple((name, plan.to_json()) for name, plan in named)
@@ -68,13 +68,13 @@ class Generation:
         return self.job.shared.names
 
     def remove(self, names: Set[str]) -> None:
-        """Remove rules; the others keep what they have counted."""
+        """Remove rules; the others keep their counts."""
         numbers = {n for n, name in enumerate(self.names) if name in names}
         self.gone += [self.names[n] for n in sorted(numbers)]
         self.job, self.state = without_queries(self.job, self.state, numbers)
 
     def tables(self, found: Found, schema: pa.Schema) -> Tables:
-        """Return the rows that are complete."""
+        """Build the tables of complete rows."""
         tables = build_tables(self.job, self.state, found, schema)
         for n in self.job.listing:
             own = empty_matches(self.job.jobs[n], schema)
@@ -83,7 +83,7 @@ class Generation:
 
 
 class RunningRules:
-    """The rules of a stream and everything that they remember."""
+    """The rules of a stream and their state."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -91,16 +91,16 @@ class RunningRules:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the rules, in the order in which they came."""
+        """Return the names of the rules, in the order in which they were added."""
         return [name for generation in self.generations for name in generation.names]
 
     def add(self, shared: SharedPlan, *, merge: bool = True) -> None:
-        """Add rules, which see the events of the batches that follow.
+        """Add rules, which see the events of the following batches.
 
         Raises
         ------
         ValueError
-            If there is a rule of such a name.
+            If there is a rule of the same name.
         """
         twice = set(self.names) & set(shared.names)
         if twice:
@@ -109,7 +109,7 @@ class RunningRules:
         self.generations.append(Generation.of(shared, merge=merge))
 
     def remove(self, name: str) -> None:
-        """Remove a rule with what it remembers.
+        """Remove a rule and its state.
 
         Raises
         ------
@@ -128,11 +128,11 @@ class RunningRules:
                 generation.remove(names)
 
     def feed(self, batch: pa.Table) -> Tables:
-        """Process a batch, later than all before it; return the rows that are complete."""
+        """Process a batch, later than all earlier ones; return the complete rows."""
         return self._collect(self.generations, lambda g: feed(g.job, g.state, batch))
 
     def finish(self) -> Tables:
-        """Return the rows of all windows that are still open; the stream has ended."""
+        """Return the rows of all open windows; the stream has ended."""
         return self._collect(self.generations, lambda g: finish_workload(g.job, g.state))
 
     def _collect(

@@ -1,7 +1,7 @@
-"""RunningRules to bytes and back: every generation with the rules that it began with.
+"""Serialize RunningRules: every generation with the rules that it began with.
 
-What rules share is worked out again from their plans: of those that came together, then without
-those that went.
+Shared work is recomputed from the plans: first of all rules that were added together, then without
+the removed ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORMAT = Format("rules", 2, "rules")
 
 
 class _Generation(msgspec.Struct, array_like=True):
-    """Rules that came together, those of them that went since, and what the others remember."""
+    """Rules that were added together, those removed since, and the state of the others."""
 
     came: Rules
     gone: tuple[str, ...]
@@ -32,7 +32,7 @@ class _Generation(msgspec.Struct, array_like=True):
 
 
 def rules_to_bytes(rules: RunningRules) -> bytes:
-    """Return running rules as bytes."""
+    """Serialize running rules."""
     found = [
         _Generation(
             g.came,
@@ -46,7 +46,7 @@ def rules_to_bytes(rules: RunningRules) -> bytes:
 
 
 def rules_from_bytes(data: bytes, schema: pa.Schema) -> RunningRules:
-    """Return the rules that ``rules_to_bytes`` wrote, for events of a schema.
+    """Deserialize rules that ``rules_to_bytes`` wrote, for events of a schema.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def rules_from_bytes(data: bytes, schema: pa.Schema) -> RunningRules:
 
 @lru_cache(maxsize=64)
 def plan_of(came: Rules, gone: tuple[str, ...], *, merge: bool) -> SharedPlan:
-    """Return the plan of rules that came together, without those that went since."""
+    """Build the plan of rules that were added together, without the removed ones."""
     plans = [TrendPlan.from_json(plan) for _, plan in came]
     shared = share([name for name, _ in came], plans, merge=merge)
     return narrower(shared, {shared.names.index(name) for name in gone}) if gone else shared

@@ -1,4 +1,4 @@
-"""A batch in, the arrays of its events out, for a group of queries."""
+"""Read a batch into the event arrays of a group of queries."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.expressions.columns import Columns, KeyTable, look_up_types, read_times, value_keys
+from cepheid.arrays.columns import Columns, KeyTable, look_up_types, read_times, value_keys
 from cepheid.kinds.trend.program.reading import fill_weights
 from cepheid.kinds.workload.shared_tables import Kinds, SharedProgram
 
 
 class SharedEvents(NamedTuple):
-    """The events of a batch that belong to a partition, in the order of time."""
+    """The events of a batch that belong to a partition, in time order."""
 
     ts: NDArray[np.int64]
     key: NDArray[np.int64]
@@ -22,7 +22,7 @@ class SharedEvents(NamedTuple):
     values: NDArray[np.int64]
 
     def take(self, rows: NDArray[Any] | slice) -> SharedEvents:
-        """Return some of the events."""
+        """Select some of the events."""
         return SharedEvents(
             self.ts[rows],
             self.key[rows],
@@ -33,7 +33,7 @@ class SharedEvents(NamedTuple):
 
 
 def read_shared(program: SharedProgram, keys: KeyTable, columns: Columns) -> SharedEvents:
-    """Return the arrays of the events that belong to a partition (§4.2)."""
+    """Read the arrays of the events that belong to a partition (§4.2)."""
     group = program.group
     length = len(columns.batch)
     weights = np.zeros((len(group.parts) - 1, length))
@@ -58,15 +58,15 @@ def read_shared(program: SharedProgram, keys: KeyTable, columns: Columns) -> Sha
 
 
 def read_kinds(kinds: Kinds, columns: Columns, type_column: str | None) -> NDArray[Any]:
-    """Return the kind of every event."""
+    """Compute the kind of every event."""
     length = len(columns.batch)
-    # Numbers of types and sums of shifts stay below the number of kinds.
+    # Indexes of types and sums of bits are smaller than the number of kinds.
     numbers = np.zeros(length, kinds.dtype)
     if type_column is None:
-        # Of queries that can never match, no event is of any kind.
+        # If no query of the group can match, no event has a kind.
         numbers[:] = kinds.types.get(None, 0)
     elif not kinds.conditions:
-        # Nothing but the type is asked for: one look into a table.
+        # Only the type matters: one table lookup.
         def kind_of(name: str) -> int:
             return int(kinds.base[kinds.types.get(name, 0)])
 

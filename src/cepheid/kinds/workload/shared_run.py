@@ -1,7 +1,7 @@
-"""The numbers that a group of queries keeps between batches, and the calls of its kernels.
+"""The counts that a group of queries keeps between batches, and the calls of its kernels.
 
-Doubles share an exponent per key and heap; when they no longer reach from the smallest to the
-largest number, the run turns to wide numbers and goes on.
+Doubles share an exponent per key and heap; when a double can no longer span the smallest and the
+largest count, the run switches to wide numbers.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from cepheid.memory_limits import current
 from cepheid.plans.plan import WindowKind
 
 ROOM_BYTES = 1 << 24
-"""What the rows of one call may take."""
+"""The memory that the rows of one call may take."""
 
 NO_MODULUS = np.uint64(0)
 
 
 class SharedRows(NamedTuple):
-    """Results of windows: the member of the group, and what ``Rows`` has."""
+    """Results of windows: the member of the group, and the fields of ``Rows``."""
 
     query: NDArray[np.int64]
     key: NDArray[np.int64]
@@ -47,7 +47,7 @@ class SharedRows(NamedTuple):
 
 
 class SharedRun:
-    """One group, over all keys."""
+    """The run of one group, over all keys."""
 
     ARRAYS = ("V", "M", "stamp", "exponent", "limit")
 
@@ -70,7 +70,7 @@ class SharedRun:
         self.block: tuple[NDArray[Any], ...] = ()
 
     def copy(self) -> SharedRun:
-        """Return a run that goes on by itself."""
+        """Copy the run, so that both can continue independently."""
         other = SharedRun(self.program)
         other.dtype, other.keys = self.dtype, self.keys
         for name in self.ARRAYS:
@@ -79,12 +79,12 @@ class SharedRun:
         return other
 
     def grow(self, keys: int) -> None:
-        """Make room for more keys."""
+        """Allocate space for more keys."""
         if keys <= self.keys:
             return
-        # Doubling keeps the cost of growing in proportion to the number of keys.
+        # Doubling keeps the cost of growing proportional to the number of keys.
         old, room = self.keys, max(keys, 2 * self.keys)
-        # No event is later than the end of a window that never ends, or earlier than the others'.
+        # No event is after the end of an unbounded window, or before the initial end of the others.
         bounded = self.window.kind is not WindowKind.NONE
         fills = {"M": NO_VALUE, "limit": self._long_ago if bounded else NO_VALUE}
         for name in self.ARRAYS:
@@ -102,7 +102,7 @@ class SharedRun:
     def _grow_block(self, room: int) -> None:
         count = self.window.within // self.window.pane
         size, parts, mins = self.program.size, self.V.shape[2], self.M.shape[2]
-        # Panes, and the products made of them; 16 bytes a wide number.
+        # Panes and their products; a wide number takes 16 bytes.
         needed = room * (2 * count + 1) * size * (16 * parts + 8 * mins)
         if needed > BLOCK_LIMITS * current().state:
             message = (
@@ -123,13 +123,13 @@ class SharedRun:
             ((room,), np.bool_),
         ]
         before, self.block = self.block, tuple(np.zeros(shape, dtype) for shape, dtype in shapes)
-        # No pane is open in the beginning.
+        # No pane is open at the start.
         self.block[-1][:] = True
         for new, array in zip(self.block, before, strict=False):
             new[: len(array)] = array
 
     def busy(self, until: int, count: int) -> NDArray[np.bool_]:
-        """Return which keys have an open window with events, after ``flush(until)``."""
+        """Mark the keys that have an open window with events, after ``flush(until)``."""
         busy = np.zeros(count, np.bool_)
         known = min(count, self.keys)
         if not known:
@@ -142,7 +142,7 @@ class SharedRun:
         return busy
 
     def keep(self, kept: NDArray[np.int64]) -> None:
-        """Forget all keys but some, which get their places in this list as numbers."""
+        """Drop all keys except some, and renumber these by their position in the list."""
         kept = kept[kept < self.keys]
         for name in self.ARRAYS:
             setattr(self, name, getattr(self, name)[kept])
@@ -152,7 +152,7 @@ class SharedRun:
     # Running -------------------------------------------------------------------------------------
 
     def feed(self, events: SharedEvents, *, grouped: bool) -> list[SharedRows]:
-        """Process events in order; return the rows of the windows that closed on the way."""
+        """Process events in order; return the rows of the windows that closed meanwhile."""
         codes = self.program.code(events.kinds)
         if self.dtype == DOUBLE and not fit_doubles(events.weights):
             self.widen()
@@ -251,12 +251,12 @@ class SharedRun:
         )
 
     def widen(self) -> None:
-        """Turn to wide numbers."""
+        """Switch to wide numbers."""
         assert self.dtype == DOUBLE, "wide numbers reach everywhere"
         wide = np.zeros(self.V.shape, WIDE)
         tables = self.program.tables()
         shared.widen_heaps(self.V, self.exponent, tables.heap, wide)
-        # The unit of a heap may have been lost beside huge numbers.
+        # The unit of a heap may have been rounded away beside huge counts.
         wide[:, tables.unit, 0] = 1
         self.V, self.dtype = wide, WIDE
         self.exponent[:] = 0
@@ -267,7 +267,7 @@ def _cut(out: tuple[NDArray[Any], ...], rows: int) -> SharedRows:
 
 
 def _some(rows: SharedRows) -> list[SharedRows]:
-    # A view would keep the room for all rows alive.
+    # A view would keep the buffer of all rows alive.
     return [SharedRows(*(column.copy() for column in rows))] if len(rows.key) else []
 
 
@@ -278,7 +278,7 @@ def _longer(array: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
 
 
 def rows_by_member(program: SharedProgram, found: list[SharedRows]) -> list[list[Rows]]:
-    """Return the rows of every member of a group, with its own order of parts and extremes."""
+    """Split rows by member of a group, with each member's order of parts and extremes."""
     group = program.group
     rows: list[list[Rows]] = [[] for _ in group.members]
     for part in found:

@@ -1,13 +1,15 @@
-"""Configurations of many queries in, one merged linear system out.
+"""Merge the configurations of many queries into one linear system.
 
-Numbers with equal inflow are equal at all times, so they are one *node*: same symbol, same start,
-emptied by the same events, and equal sources. The coarsest such partition is found by splitting,
-so loops (Kleene parts) are shared too. A-Seq's prefix tree is the case of plain sequences.
+States with identical incoming transitions always hold the same count, so they are merged into one
+*node*: same symbol, same start, reset by the same events, and equal sources. The coarsest such
+partition is found by partition refinement, so loops (Kleene parts) are shared too. A-Seq's prefix
+tree is the special case of plain sequences.
 
-Where windows overlap, stretches of the stream are kept as matrices, and a node is an entry: matches
-that come in as configuration r and are in configuration q at the end of the stretch. Entries have
-inflow as well, so equal ones are one node. A common part of patterns, wherever it stands, is a
-common set of entries: that is A-Seq's chop-connect, the shared part is a shared factor.
+Where windows overlap, stretches of the stream are kept as matrices, and a node is a matrix entry:
+it counts the matches that enter a stretch in configuration r and leave it in configuration q.
+Entries have incoming transitions as well, so equal ones are one node. A common part of patterns, at
+any position, is a common set of entries: this is A-Seq's chop-connect, with the shared part as a
+shared factor.
 
 Source: Qi et al., "Complex Event Analytics: Online Aggregation of Stream Sequence Patterns", SIGMOD
 2014, section 4.
@@ -20,14 +22,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 UNIT = 0
-"""The node of the empty match, which is one at all times."""
+"""The node of the empty match, whose count is always one."""
 
 Place = tuple[int, int, int]
-"""A configuration of a query that came in, where it is now: (query, r, q); r = q without matrix."""
+"""(query, r, q): the matches of a query that entered in r and are in q; r = q without matrices."""
 
 
 class Cell(NamedTuple):
-    """A configuration with symbols, parts and extremes as numbers of its group."""
+    """A configuration with symbols, parts and extremes as indexes of its group."""
 
     symbol: int
     sources: tuple[int, ...]
@@ -40,7 +42,7 @@ class Cell(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A number of the merged system; ``sources`` are nodes, one for each way."""
+    """A count of the merged system; ``sources`` are nodes, one for each incoming transition."""
 
     symbol: int
     sources: tuple[int, ...]
@@ -54,17 +56,17 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SharedSystem:
-    """Nodes, and what the queries read from them.
+    """The nodes, and those that each query reads.
 
     Attributes
     ----------
     outputs
         For each query the nodes that count its matches.
     products
-        Where matrices are kept: for each node the pairs of nodes whose products, added up, give
-        it for two stretches, one after the other. Otherwise empty.
+        If matrices are kept: for each node the pairs of nodes whose products sum to its value for
+        two consecutive stretches. Otherwise empty.
     places
-        The node of every configuration, or of every entry of a matrix.
+        The node of every configuration, or of every matrix entry.
     """
 
     nodes: tuple[Node, ...]
@@ -74,12 +76,12 @@ class SharedSystem:
 
     @property
     def before(self) -> int:
-        """Return how many nodes the queries would have, each on its own."""
+        """Count the nodes that the queries would have without sharing."""
         return len(self.places)
 
 
 def merge_vectors(queries: Sequence[Sequence[Cell]]) -> SharedSystem:
-    """Merge systems whose state is one vector: windows that do not overlap."""
+    """Merge systems whose state is one vector: for windows that do not overlap."""
     places = [(n, q, q) for n, cells in enumerate(queries) for q in range(len(cells))]
     raw = {(n, q, q): [(n, s, s) for s in queries[n][q].sources] for n, q, _ in places}
     initial = {place: queries[place[0]][place[2]].initial for place in places}
@@ -93,7 +95,7 @@ def merge_vectors(queries: Sequence[Sequence[Cell]]) -> SharedSystem:
 
 
 def merge_matrices(queries: Sequence[Sequence[Cell]]) -> SharedSystem:
-    """Merge systems whose state is a matrix: windows that overlap."""
+    """Merge systems whose state is a matrix: for windows that overlap."""
     raw: dict[Place, list[Place]] = {}
     reach = [_reach(cells) for cells in queries]
     for n, cells in enumerate(queries):
@@ -123,7 +125,7 @@ def merge_matrices(queries: Sequence[Sequence[Cell]]) -> SharedSystem:
 
 
 def _reach(cells: Sequence[Cell]) -> list[set[int]]:
-    """Return, for each configuration, those that its matches can come to, itself included."""
+    """Compute for each configuration the reachable ones, itself included."""
     follow: list[list[int]] = [[] for _ in cells]
     for q, cell in enumerate(cells):
         for s in cell.sources:
@@ -144,12 +146,12 @@ def _reach(cells: Sequence[Cell]) -> list[set[int]]:
 def _split(
     queries: Sequence[Sequence[Cell]], raw: dict[Place, list[Place]], initial: dict[Place, bool]
 ) -> dict[Place, int]:
-    """Return the coarsest partition in which equal places have equal inflow; UNIT is block 0."""
+    """Compute the coarsest partition by incoming transitions; UNIT is block 0."""
     unit = ((-1, True, (), True, ((), ())), ())
     kinds: dict[Place, tuple[object, ...]] = {}
     for place, sources in raw.items():
         cell = queries[place[0]][place[2]]
-        # What has no inflow never grows, so neither its symbol nor what it adds matters.
+        # Without incoming transitions a place stays zero: neither symbol nor parts matter.
         symbol, adds = (cell.symbol, cell.adds) if sources else (-1, ((), ()))
         kinds[place] = (symbol, initial[place], cell.clears, cell.kept, adds)
     blocks: dict[Place, int] = dict.fromkeys(raw, 0)

@@ -1,7 +1,7 @@
-"""A merged system in, the arrays of its kernels out; kinds of events are numbered as they appear.
+"""Convert a merged system to kernel arrays; kinds of events are numbered as they appear.
 
-A *kind* is what a group can tell of an event: its type, and which local predicates of this type
-hold. A code numbers the kinds that were seen.
+A *kind* is everything that a group distinguishes about an event: its type, and the local predicates
+of this type that hold. A code is the number of a kind that has been seen.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from cepheid.kinds.workload.sharing import Group, Method
 from cepheid.language import tree
 
 KINDS_KNOWN_MAX = 256
-"""So many kinds are learned at once, in order: then kinds are codes, and fit into bytes."""
+"""Up to this number, all kinds are learned at once: then kinds are codes, and fit into bytes."""
 
 
 SOURCES_MAX = 4
-"""With more sources a node, the kernel that only counts would add up too many zeros."""
+"""With more sources per node, the count-only kernel would add too many zeros."""
 
 
 class SharedTables(NamedTuple):
-    """What the kernels of a group read; nodes are numbers of the merged system, then some more.
+    """The kernel arrays of a group; nodes are those of the merged system and a few more.
 
-    Where a group keeps a vector, each heap has a unit of its own, and one node stays zero.
+    Where a group keeps a vector, each heap has its own unit, and one node stays zero.
     """
 
     target_ptr: NDArray[np.int32]
@@ -53,10 +53,10 @@ class SharedTables(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What the kernel that only counts reads: for every code the nodes that grow, side by side.
+    """The arrays of the count-only kernel: for every code the nodes that grow, contiguously.
 
     ``source`` has the sources of each, padded with a node that is always zero; ``unit`` is the unit
-    among them, or -1. Numbers without a sign spare the look whether they count from the end.
+    among them, or -1. Unsigned indexes avoid the check for negative ones.
     """
 
     target_ptr: NDArray[np.int32]
@@ -68,7 +68,7 @@ class Counts(NamedTuple):
 
 
 class Kinds:
-    """How a group tells events apart: by type, and by the local predicates of each type."""
+    """How a group classifies events: by type, and by the local predicates of each type."""
 
     def __init__(self, group: Group) -> None:
         self.types: dict[str | None, int] = {}
@@ -86,7 +86,7 @@ class Kinds:
                 bit = bits.setdefault(condition, len(bits))
             self._symbols.setdefault(name, []).append((number, bit))
         self.conditions = list(conditions)
-        # Kind 0: events of no type that matters. Types follow, each with 2^conditions kinds.
+        # Kind 0: events of irrelevant types. Types follow, each with 2^conditions kinds.
         self.base = np.zeros(len(self.types) + 1, np.int64)
         self.shift = np.zeros((len(conditions), len(self.types) + 1), np.int64)
         self.count = 1
@@ -98,7 +98,7 @@ class Kinds:
         self.dtype: Any = np.uint8 if self.count <= KINDS_KNOWN_MAX else np.int64
 
     def symbols_of(self, kind: int) -> list[int]:
-        """Return the symbols that events of a kind have."""
+        """List the symbols of events of a kind."""
         if kind == 0:
             return []
         number = int(np.searchsorted(self.base[1:], kind, side="right"))
@@ -108,7 +108,7 @@ class Kinds:
 
 
 class SharedProgram:
-    """The merged system of a group as arrays; grows by the kinds of the data."""
+    """The merged system of a group as arrays; it grows with the kinds in the data."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
@@ -139,7 +139,7 @@ class SharedProgram:
             self.learn(list(range(self.kinds.count)))
 
     def code(self, kinds: NDArray[Any]) -> NDArray[Any]:
-        """Return the codes of events, by their kinds; new kinds are added to the tables."""
+        """Look up the codes of events by their kinds; add new kinds to the tables."""
         if self.kinds.count <= KINDS_KNOWN_MAX:
             return kinds
         seen = np.flatnonzero(np.bincount(kinds, minlength=1))
@@ -147,7 +147,7 @@ class SharedProgram:
         return np.asarray(self.code_of_kind[kinds])
 
     def learn(self, kinds: list[int]) -> None:
-        """Give codes to kinds that have none."""
+        """Assign codes to kinds that have none."""
         for kind in kinds:
             self.code_of_kind[kind] = len(self._targets)
             self.history.append(kind)
@@ -159,7 +159,7 @@ class SharedProgram:
             self._tables = self._counts = None
 
     def tables(self) -> SharedTables:
-        """Return the arrays for all kinds seen so far."""
+        """Build the arrays for all kinds seen so far."""
         if self._tables is None:
             target_ptr, target = csr(self._targets)
             clear_ptr, clear = csr(self._clears)
@@ -171,7 +171,7 @@ class SharedProgram:
         return self._tables
 
     def counts(self) -> Counts | None:
-        """Return the codes in the form of the kernel that only counts, unless it would pad much."""
+        """Build the arrays of the count-only kernel; None if they would need much padding."""
         if self._counts is None:
             tables = self.tables()
             sources = [self._sources(q) for targets in self._targets for q in targets]
@@ -232,14 +232,14 @@ class SharedProgram:
 
 
 def csr(lists: list[list[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return rows of numbers as pointers and values."""
+    """Convert lists of numbers to pointers and values (CSR)."""
     pointers = np.zeros(len(lists) + 1, np.int32)
     pointers[1:] = np.cumsum([len(row) for row in lists])
     return pointers, np.array([value for row in lists for value in row], np.int32)
 
 
 def _heaps(sources: list[tuple[int, ...]]) -> list[int]:
-    """Return the heap of every node: nodes that depend on each other, the unit left out."""
+    """Find the heap of every node: nodes that depend on each other, except by the unit."""
     parent = list(range(len(sources)))
 
     def root(n: int) -> int:

@@ -1,8 +1,7 @@
-"""Plans of many queries in, groups out: which of them run as one merged system, and why not others.
+"""Group the plans of many queries: which run as one merged system, and why others do not.
 
-Queries can be merged if they cut the stream into the same partitions and windows, select events by
-the same semantics, and compute the same kinds of aggregates. Everything else, patterns, names and
-local predicates, may differ.
+Queries can be merged if they have the same partitions and windows, the same event selection
+semantics, and the same kinds of aggregates. Patterns, names and local predicates may differ.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ from cepheid.patterns.symbols import Symbol
 from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan, WindowKind
 
 CONDITIONS_MAX = 10
-"""Different local predicates of one type in a group; a group tells 2^10 kinds of events apart."""
+"""Distinct local predicates of one type in a group; it distinguishes 2^10 kinds of events."""
 
 MATRIX_STATES_MAX = 24
 """Configurations of a query that is merged where windows overlap: a matrix has their square."""
 
 
 class Method(StrEnum):
-    """What a group keeps."""
+    """The state that a group keeps."""
 
     VECTOR = "one vector"
     MATRIX = "one matrix a pane"
 
 
 class PartShape(msgspec.Struct, frozen=True, order=True):
-    """A part without its variable: what is counted or summed."""
+    """A part without its variable: the count or sum that it computes."""
 
     what: str
     attribute: str = ""
@@ -60,9 +59,9 @@ class Group:
     Attributes
     ----------
     members
-        Places of the queries in the workload.
+        Indexes of the queries in the workload.
     orders
-        For each member the places of the group's parts and extremes among its own.
+        For each member the indexes of the group's parts and extremes among its own.
     """
 
     method: Method
@@ -76,7 +75,7 @@ class Group:
 
     @cached_property
     def system(self) -> SharedSystem:
-        """Return the merged system."""
+        """Build the merged system."""
         if self.method is Method.VECTOR:
             return merge_vectors(self.cells)
         return merge_matrices(self.cells)
@@ -93,7 +92,7 @@ class SharedPlan:
 
 
 def share(names: Sequence[str], plans: Sequence[TrendPlan], *, merge: bool = True) -> SharedPlan:
-    """Return how queries run together; without ``merge`` they share reading only."""
+    """Group queries that can run together; without ``merge`` they share only the reading."""
     plans = tuple(_in_order(plan) for plan in plans)
     alone: dict[int, str] = {}
     candidates: dict[tuple[object, ...], list[_Draft]] = {}
@@ -119,7 +118,7 @@ def share(names: Sequence[str], plans: Sequence[TrendPlan], *, merge: bool = Tru
 
 
 def why_alone(plan: TrendPlan) -> str:
-    """Return why a plan cannot be merged with others, "" if it can."""
+    """Explain why a plan cannot be merged with others; "" if it can."""
     if plan.output.kind is not OutputKind.AGGREGATES:
         return "it lists matches"
     if plan.choice.evaluator is not Evaluator.LINEAR or plan.partition.partial:
@@ -139,14 +138,14 @@ def why_alone(plan: TrendPlan) -> str:
 
 
 def _in_order(plan: TrendPlan) -> TrendPlan:
-    """Return a plan whose partition attributes are in an order that does not depend on its text."""
+    """Sort the partition attributes of a plan, so that their order does not depend on the text."""
     attributes = tuple(sorted(plan.partition.attributes))
     partition = msgspec.structs.replace(plan.partition, attributes=attributes)
     return msgspec.structs.replace(plan, partition=partition)
 
 
 def _compatible(plan: TrendPlan, member: _Member) -> tuple[object, ...]:
-    """Return what queries of one group have in common."""
+    """Collect the properties that all queries of a group share."""
     window = plan.window
     return (
         (plan.time, plan.type, plan.tiebreak, plan.semantics, plan.ties),
@@ -158,7 +157,7 @@ def _compatible(plan: TrendPlan, member: _Member) -> tuple[object, ...]:
 
 
 class _Member:
-    """A query on its way into a group."""
+    """A query that is about to join a group."""
 
     def __init__(self, number: int, plan: TrendPlan) -> None:
         self.number, self.plan = number, plan
@@ -179,7 +178,7 @@ class _Member:
         }
 
     def cells(self, numbers: dict[Symbol, int]) -> tuple[Cell, ...]:
-        """Return the configurations with the numbers of the group."""
+        """Build the configurations with the group's symbol numbers."""
         places = [{own: a for a, own in enumerate(order)} for order in self.orders]
         return tuple(
             Cell(
@@ -200,14 +199,14 @@ class _Member:
 
 
 class _Draft:
-    """A group that still takes members."""
+    """A group that can still accept members."""
 
     def __init__(self) -> None:
         self.members: list[_Member] = []
         self.conditions: dict[str | None, set[frozenset[tree.Expression]]] = {}
 
     def has_room(self, member: _Member) -> bool:
-        """Return whether the group tells few enough kinds of events apart with this member."""
+        """Check whether the group would distinguish few enough kinds of events with this member."""
         wanted: dict[str | None, set[frozenset[tree.Expression]]] = {}
         for symbol in member.symbols:
             wanted.setdefault(symbol.event_type, set()).add(symbol.conditions)
@@ -217,13 +216,13 @@ class _Draft:
         )
 
     def add(self, member: _Member) -> None:
-        """Take a member in."""
+        """Add a member."""
         self.members.append(member)
         for symbol in member.symbols:
             self.conditions.setdefault(symbol.event_type, set()).add(symbol.conditions)
 
     def group(self) -> Group:
-        """Return the group."""
+        """Build the group."""
         symbols = tuple({symbol: None for m in self.members for symbol in m.symbols})
         numbers = {symbol: number for number, symbol in enumerate(symbols)}
         first = self.members[0]

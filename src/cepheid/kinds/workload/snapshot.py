@@ -1,4 +1,4 @@
-"""WorkloadState to bytes and back: a part for every group and every query that runs alone."""
+"""Serialize a WorkloadState: a part for every group and every query that runs alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMAT = Format("workload", 3, "a workload")
 
 
 class _Group(msgspec.Struct):
-    """The numbers of one group, and the kinds of events that it has seen, in order."""
+    """The counts of one group, and the kinds of events that it has seen, in order."""
 
     texts: tuple[str, ...]
     dtype: str
@@ -33,7 +33,7 @@ class _Group(msgspec.Struct):
 
 
 class _Admission(msgspec.Struct):
-    """Events that wait."""
+    """Buffered events."""
 
     time: str
     whole_times: bool
@@ -42,7 +42,7 @@ class _Admission(msgspec.Struct):
 
 
 class _Snapshot(Meant):
-    """Everything that a workload remembers."""
+    """The serialized state of a workload."""
 
     keys: tuple[tuple[tuple[str, ...], bytes], ...]
     admissions: tuple[_Admission, ...]
@@ -52,7 +52,7 @@ class _Snapshot(Meant):
 
 
 def workload_to_bytes(job: WorkloadJob, state: WorkloadState) -> bytes:
-    """Return the state of a workload as bytes."""
+    """Serialize the state of a workload."""
     texts = tuple(plan.text for plan in job.shared.plans)
     groups = tuple(
         _Group(
@@ -82,7 +82,7 @@ def workload_to_bytes(job: WorkloadJob, state: WorkloadState) -> bytes:
 
 
 def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
-    """Return the state that ``workload_to_bytes`` wrote.
+    """Deserialize a state that ``workload_to_bytes`` wrote.
 
     Raises
     ------
@@ -114,6 +114,6 @@ def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
 
 
 def _meaning(job: WorkloadJob) -> tuple[str, ...]:
-    """Return what makes a workload another one: its queries, one by one."""
+    """Collect the properties that identify a workload: its queries, one by one."""
     meanings = (meaning_of(plan) for plan in job.shared.plans)
     return tuple(msgspec.json.encode(meaning).decode() for meaning in meanings)

@@ -3,9 +3,9 @@
     feed(job, state, batch)   ->  rows of complete windows, query by query
     finish_workload(job, state)
 
-Columns are read once, masks of equal predicates computed once, keys numbered once for all queries
-with the same partition. Queries that could be merged (``sharing.py``) run as one system; the others
-run one by one over the same arrays.
+Columns are read once, masks of equal predicates are computed once, and keys are numbered once for
+all queries with the same partition. Queries that could be merged (``sharing.py``) run as one
+system; the others run one by one over the same arrays.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from cepheid.arrays.columns import Columns, KeyTable
 from cepheid.errors import CepheidError
 from cepheid.events.temporal import FOREVER
-from cepheid.expressions.columns import Columns, KeyTable
 from cepheid.kernels.columns import scan_times
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
@@ -44,7 +44,7 @@ Admission = tuple[str, bool]
 
 
 class WorkloadJob:
-    """A workload with everything that can be worked out before the data comes."""
+    """A workload with everything that can be precomputed before the data comes."""
 
     def __init__(self, shared: SharedPlan) -> None:
         self.shared = shared
@@ -57,7 +57,7 @@ class WorkloadJob:
         self.alone = [n for n in shared.alone if n not in self.listing]
 
     def plans_of_units(self) -> list[TrendPlan]:
-        """Return one plan for each thing that runs: groups, then queries that run alone."""
+        """List one plan for each unit that runs: groups, then queries that run alone."""
         return [p.group.plan for p in self.programs] + [self.shared.plans[n] for n in self.alone]
 
 
@@ -70,18 +70,18 @@ def _lowered(name: str, plan: TrendPlan, *, reports_only: bool) -> Job:
 
 
 class Found(NamedTuple):
-    """What a step finds: rows of each query as ``build_table`` wants them, and listed matches."""
+    """The output of a step: rows of each query, as ``build_table`` expects, and listed matches."""
 
     rows: list[list[list[Rows]]]
     matches: list[list[pa.Table]]
 
     @staticmethod
     def nothing(job: WorkloadJob) -> Found:
-        """Return the result of no events."""
+        """Create the output of no events."""
         return Found([[[] for _ in range(j.outputs)] for j in job.jobs], [[] for _ in job.jobs])
 
     def add(self, more: Found) -> None:
-        """Add what a later step found."""
+        """Append the output of a later step."""
         for mine, new in zip(self.rows, more.rows, strict=True):
             for rows, others in zip(mine, new, strict=True):
                 rows += others
@@ -90,7 +90,7 @@ class Found(NamedTuple):
 
 
 class WorkloadState:
-    """What a workload remembers between batches: a part for every group and every lone query."""
+    """The state of a workload between batches: a part for every group and every lone query."""
 
     def __init__(self, job: WorkloadJob) -> None:
         self.keys: dict[tuple[str, ...], KeyTable] = {}
@@ -111,7 +111,7 @@ class WorkloadState:
         return state
 
     def copy(self) -> WorkloadState:
-        """Return a state that goes on by itself."""
+        """Copy the state, so that both can continue independently."""
         other = object.__new__(WorkloadState)
         other.keys = {names: keys.copy() for names, keys in self.keys.items()}
         other.held, other.last = dict(self.held), dict(self.last)
@@ -126,20 +126,20 @@ class WorkloadState:
 def step_workload(
     job: WorkloadJob, state: WorkloadState, batch: pa.Table
 ) -> tuple[WorkloadState, Found]:
-    """Process a batch; return the new state and what was found. Changes neither argument."""
+    """Process a batch; return the new state and the output. Changes neither argument."""
     state = state.copy()
     return state, feed(job, state, batch)
 
 
 def feed(job: WorkloadJob, state: WorkloadState, batch: pa.Table, *, listing: bool = True) -> Found:
-    """Process a batch in place, and return the rows of the windows that are complete.
+    """Process a batch in place; return the rows of the windows that are complete.
 
-    Without ``listing``, somebody else gives the batch to queries that list matches.
+    Without ``listing``, the caller passes the batch to queries that list matches.
 
     Raises
     ------
     DataError
-        E505 and E506 if a column is missing or unfit, E509 if the batch is not in order.
+        E505 and E506 if a column is missing or has a wrong type, E509 if the batch is not in order.
     """
     found = Found.nothing(job)
     for admission in state.held:
@@ -158,9 +158,9 @@ def feed(job: WorkloadJob, state: WorkloadState, batch: pa.Table, *, listing: bo
 
 
 def advance_workload(job: WorkloadJob, state: WorkloadState, until: int) -> Found:
-    """Return, in place, the rows of the windows that end by a time; no earlier event comes.
+    """Close, in place, the windows that end by a time; no earlier event comes.
 
-    All events so far are earlier than ``until``. Matches that are listed are not looked at.
+    All events so far are earlier than ``until``. Queries that list matches are skipped.
     """
     found = Found.nothing(job)
     for admission, held in state.held.items():
@@ -184,7 +184,7 @@ def advance_workload(job: WorkloadJob, state: WorkloadState, until: int) -> Foun
 
 
 def finish_workload(job: WorkloadJob, state: WorkloadState) -> Found:
-    """Return the rows of all windows that are still open; the stream has ended."""
+    """Return the rows of all open windows; the stream has ended."""
     found = Found.nothing(job)
     for admission, held in state.held.items():
         last = state.last[admission]
@@ -210,7 +210,7 @@ def finish_workload(job: WorkloadJob, state: WorkloadState) -> Found:
 
 
 def lone_admission(job: Job) -> Admission:
-    """Return how events come to a query that runs alone."""
+    """Compute the admission of events for a query that runs alone."""
     return job.plan.time, waits(job.plan)
 
 
@@ -222,7 +222,7 @@ def _process(
     until: int | None,
     found: Found,
 ) -> None:
-    """Give events to all groups and lone queries that take them in this way."""
+    """Pass events to all groups and lone queries with this admission."""
     ordered = _Order(columns)
     for program, run in zip(job.programs, state.runs, strict=True):
         plan = program.group.plan
@@ -244,7 +244,7 @@ def _process(
 
 
 class _Order:
-    """Puts ties of a key side by side, once for all groups with the same keys."""
+    """Makes ties of a key adjacent, once for all groups with the same keys."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
@@ -253,7 +253,7 @@ class _Order:
     def together(
         self, plan: TrendPlan, keys: KeyTable, events: SharedEvents
     ) -> tuple[SharedEvents, bool]:
-        """Return the events in order, and whether some of one key have one time."""
+        """Sort the events, and check whether some of one key have equal times."""
         if plan.ties is not tree.Ties.STRICT or len(events.ts) < 2:
             return events, False
         if keys.names not in self._known:
@@ -281,7 +281,7 @@ def _add(rows: list[list[Rows]], more: list[list[Rows]]) -> None:
 def build_tables(
     job: WorkloadJob, state: WorkloadState, found: Found, schema: pa.Schema
 ) -> dict[int, pa.Table]:
-    """Return the result table of every query that does not list matches."""
+    """Build the result table of every query that does not list matches."""
     known: dict[tuple[tuple[str, ...], tuple[str, ...]], Groups] = {}
     tables = {}
     for n, own in enumerate(job.jobs):

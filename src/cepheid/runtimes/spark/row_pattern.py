@@ -1,7 +1,7 @@
 """Run SQL with MATCH_RECOGNIZE on Spark: clauses become DataFrames, Spark runs the rest.
 
 One shuffle by the keys of PARTITION BY brings the rows of a partition to one task, which sorts and
-matches them with the same code as in process.
+matches them with the same code as in process. A clause over a stream becomes a streaming DataFrame.
 """
 
 from __future__ import annotations
@@ -22,11 +22,15 @@ from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
 from cepheid.kinds.row_pattern.recognize import recognize_parts, result_schema
 from cepheid.kinds.row_pattern.select_tree import NotSimpleError, parse_select, plain_source
 from cepheid.kinds.row_pattern.statement import read_statement
-from cepheid.kinds.row_pattern.store import STRETCH
+from cepheid.kinds.row_pattern.store import STRETCH, plan_clause
+from cepheid.options import unused
+from cepheid.runtimes.explain_replay import explain_replay
+from cepheid.runtimes.scan import find_paths
+from cepheid.runtimes.spark.live_sql import describe_stream, live_frame
+from cepheid.runtimes.spark.scan import read_frame
 from cepheid.runtimes.spark.store import clause_frame, store_frame
 from cepheid.runtimes.spark.texts import run_text
 from cepheid.spark.kernels import ship_kernels
-from cepheid.spark.whole_frames import TABLE_WAY_OUT, refuse_stream
 from cepheid.spark.worker import begin_task
 from cepheid.store.event_store import EventStore
 
@@ -39,6 +43,7 @@ def run_spark_sql(
     text: str,
     tables: Mapping[str, Any] | None = None,
     bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
+    watermark: str | None = None,
 ) -> DataFrame:
     """Run a SQL text and return its result as a DataFrame.
 
@@ -52,33 +57,80 @@ def run_spark_sql(
         Further tables by name: Arrow tables, pandas or Spark DataFrames, event stores.
     bounds
         The limits of the search.
+    watermark
+        The allowed lateness of a stream.
 
     Raises
     ------
     UnsupportedError
-        E405 if a clause reads a streaming DataFrame.
+        E405 if a clause reads a stream and cannot be live.
     """
     statement = read_statement(text)
     known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
     run = uuid.uuid4().hex
     frames: dict[str, DataFrame] = {}
+    streams = False
     for number, site in enumerate(statement.sites):
         source = statement.source_query(site, list(frames))
         store = _store_of(source, tables or {})
         if store is None:
             frame = run_text(spark, source, frames, known, statement)
-            refuse_stream(frame, "MATCH_RECOGNIZE", TABLE_WAY_OUT, text, site.source)
             plan = bind_clause(site.clause, frame.columns, text, bounds)
         else:
             plan = bind_clause(site.clause, store.schema.names, text, bounds)
             frame, plan = clause_frame(store, spark, plan)
-        frames[f"cepheid_match_{run}_{number}_"] = match_frame(frame, plan).drop(STRETCH)
+        name = f"cepheid_match_{run}_{number}_"
+        if frame.isStreaming:
+            streams = True
+            frames[name] = live_frame(frame, statement, plan, watermark)
+        else:
+            frames[name] = match_frame(frame, plan).drop(STRETCH)
+    if watermark is not None and not streams:
+        unused("watermark", "no clause reads a stream", "leave it out")
     return run_text(spark, statement.outer_query(list(frames)), frames, known, statement)
+
+
+def explain_spark_sql(
+    spark: SparkSession,
+    text: str,
+    tables: Mapping[str, Any] | None = None,
+    bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
+) -> str:
+    """Explain how each clause of a text runs on Spark, and its state on a stream, or why not."""
+    statement = read_statement(text)
+    known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
+    run = uuid.uuid4().hex
+    frames: dict[str, DataFrame] = {}
+    told = []
+    for number, site in enumerate(statement.sites):
+        source = statement.source_query(site, list(frames))
+        store = _store_of(source, tables or {})
+        frame = run_text(spark, source, frames, known, statement)
+        plan = bind_clause(site.clause, frame.columns, text, bounds)
+        if store is not None:
+            replay = plan_clause(store.snapshot(), plan, by_key=False)
+            how = [f"over a {explain_replay(replay, None)}", f"  {_spread(plan)}"]
+        elif frame.isStreaming:
+            described = describe_stream(frame, statement, plan)
+            how = ["over a stream", *(f"  {line}" for line in described)]
+        else:
+            how = ["over a table: Spark reads all its rows", f"  {_spread(plan)}"]
+        told.append("\n".join([f"clause {number + 1}  {how[0]}", *how[1:]]))
+        frames[f"cepheid_match_{run}_{number}_"] = match_frame(frame, plan)
+    return "\n".join(told)
+
+
+def _spread(plan: MatchPlan) -> str:
+    if plan.partition_by:
+        return f"one shuffle by {', '.join(plan.partition_by)}"
+    return "one task: without PARTITION BY all rows are one partition"
 
 
 def _data_frame(spark: SparkSession, table: Any) -> DataFrame:
     if isinstance(table, EventStore):
         return store_frame(table, spark)
+    if isinstance(table, str | os.PathLike):
+        return read_frame(spark, find_paths(os.fspath(table)))
     return table if isinstance(table, DataFrame) else spark.createDataFrame(table)
 
 

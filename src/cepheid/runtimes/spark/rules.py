@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
-from cepheid.expressions.columns import Columns, read_times
 from cepheid.jobs.blobs import Batches, split
 from cepheid.jobs.bucket import Outcome
 from cepheid.jobs.microbatch import turn

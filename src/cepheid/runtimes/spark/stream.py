@@ -65,7 +65,7 @@ def stream_frame(
     plan = compiled.with_schema(frame.schema).plan
     task_kind(plan).check_live(plan)
     set_up(frame.sparkSession)
-    results = _results(frame, plan, watermark)
+    results = live_rows(frame, plan, watermark)
     return results if late == "drop" else (results, late_events(frame, plan, watermark))
 
 
@@ -131,7 +131,8 @@ def partitions_of(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.sql.shuffle.partitions") or parallelism(spark))
 
 
-def _results(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
+def live_rows(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
+    """Return the rows that leave as the watermark goes on; that of a plan which may be live."""
     columns = columns_of(frame, plan)
     names = names_of(plan, frame.columns)
     projected = frame.select(*(columns[name][0].alias(alias_of(name)) for name in names))

@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import CepheidError
-from cepheid.expressions.columns import Columns, read_times
 from cepheid.jobs.blobs import Batches, split
 from cepheid.jobs.bucket import Arrived, Outcome, is_late, read_bucket, write_bucket
 from cepheid.jobs.microbatch import turn

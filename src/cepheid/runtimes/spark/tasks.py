@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
-from cepheid.expressions.columns import Columns, read_times
 from cepheid.jobs.blobs import EVENTS, Batches, Blob, blobs_of, blobs_to_batch, split
 from cepheid.jobs.kind import needs_of
 from cepheid.jobs.ordering import ordered, slices

@@ -1,8 +1,8 @@
-"""Columns of Arrow read by the device itself: what the CPU would spend most of its time on.
+"""Read Arrow columns on the GPU, where the CPU would spend most of its time.
 
-For queries that count over one partition, in which the type alone decides what an event does. The
-indices of the dictionary of types go to the device as they are, and become codes there. Times go
-there to be checked: they must be in order and, under TIES strict, all different.
+This is for queries that count over one partition, where the type alone determines the effect of an
+event. The dictionary indices of the type column are copied to the GPU and converted to codes there.
+Times are copied to be checked: they must be sorted and, under TIES strict, all different.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cepheid.accelerator.kernels.columns import check_times, look_up
 from cepheid.accelerator.linear import DeviceSystem, default_sizes
 from cepheid.accelerator.systems import system_of
-from cepheid.expressions.columns import Columns, read_times
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.kinds.trend.device.summaries import start_of
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.windows.summaries import Summary
@@ -28,7 +28,7 @@ BLOCKS_MAX = 4096
 
 
 def reads_types_only(job: Job) -> bool:
-    """Return whether types alone decide what events do, and only counts are wanted."""
+    """Check whether types alone determine the effect of events, and only counts are needed."""
     plan = job.plan
     counts = len(job.parts) == 1 and not job.extremes and not job.moduli
     return (
@@ -43,7 +43,7 @@ def reads_types_only(job: Job) -> bool:
 
 
 def indices_of(columns: Columns, name: str) -> tuple[NDArray[Any], list[Any]] | None:
-    """Return the indices and the texts of one dictionary, None if the column is something else."""
+    """Read the indices and the texts of a single dictionary; None for any other column."""
     if name not in columns.batch.column_names:
         return None
     column = columns.batch.column(name)
@@ -54,7 +54,7 @@ def indices_of(columns: Columns, name: str) -> tuple[NDArray[Any], list[Any]] | 
 
 
 def codes_of_types(job: Job, names: list[Any]) -> NDArray[np.uint8]:
-    """Return the code of every text of a dictionary of types."""
+    """Compute the code of every text of a dictionary of types."""
     program = job.programs[0]
     table = job.byte_codes(program)
     types = [job.types[name] for name in job.variables]
@@ -63,10 +63,10 @@ def codes_of_types(job: Job, names: list[Any]) -> NDArray[np.uint8]:
 
 
 def count_table(job: Job, table: pa.Table) -> Summary | None:
-    """Return the matrix of a whole table, None if its events must be read by the CPU.
+    """Compute the matrix of a whole table; None if the CPU must read its events.
 
-    That is so if its types have no one dictionary, if its times are out of order or tied where that
-    matters, and if counts need numbers with an exponent each.
+    That is so if its types have several dictionaries, if its times are unsorted or tied where that
+    matters, and if counts need a separate exponent per number.
     """
     program = job.programs[0]
     system = system_of(program, *job.columns_of(program))

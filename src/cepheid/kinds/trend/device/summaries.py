@@ -1,8 +1,8 @@
-"""Summaries of stretches of a stream, made on the device: what ``engine.summaries`` makes on a CPU.
+"""Compute summaries of stretches of a stream on the GPU; ``windows/summaries.py`` does so on a CPU.
 
-Events with ties that are taken together, residues, and systems that are too large stay on the CPU;
-so do batches that would be done there before the device has begun. Summaries of both follow each
-other in the order of time, and are multiplied alike.
+Tied events that are processed together, residues, and systems that are too large stay on the CPU;
+so do batches that the CPU finishes before the GPU has started. Summaries of both are kept in time
+order, and are multiplied alike.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 class DeviceSummariser(Summariser):
-    """Summarises the events of one stretch; batches go where they are done first."""
+    """Summarises the events of one stretch; each batch runs where it is faster."""
 
     step_rows = 1 << 22
 
     def __init__(self, job: Job, scheduler: Scheduler, sizes: linear.Sizes | None = None) -> None:
         super().__init__(job)
-        # Batches are read into memory from which the device copies by itself.
+        # Batches are read into page-locked memory, from which the device copies directly.
         job.allocate = allocate_pinned
         self.lane = Lane()
         self.scheduler = scheduler
@@ -42,7 +42,7 @@ class DeviceSummariser(Summariser):
         self._systems: dict[tuple[int, int], linear.DeviceSystem | None] = {}
 
     def _feed_run(self, run: LinearRun, events: Events, found: list[Summary]) -> None:
-        # What doubles do not hold is for the CPU, as events of one time are.
+        # Values outside the range of doubles stay on the CPU, as tied events do.
         plain = (
             not events.grouped and run.dtype == DOUBLE and fit_doubles(events.weights, finite=True)
         )
@@ -52,14 +52,14 @@ class DeviceSummariser(Summariser):
         if device is None or place is Place.CPU:
             super()._feed_run(run, events, found)
         else:
-            # What the CPU has summarised so far comes first.
+            # Earlier summaries of the CPU come first.
             if run.dirty.any():
                 found.append(take_open(run))
             found.append(self._summarise(run, device, events))
         self.scheduler.measure(place, len(events.ts), time.perf_counter() - begun)
 
     def _system(self, run: LinearRun) -> linear.DeviceSystem | None:
-        # A program grows by the classes of events that it meets.
+        # A program grows with the classes of events in the data.
         name = (id(run), len(run.program.tables().target_ptr))
         if name not in self._systems:
             system: System | None = system_of(run.program, run.wcol, run.xcol)
@@ -67,7 +67,7 @@ class DeviceSummariser(Summariser):
         return self._systems[name]
 
     def _summarise(self, run: LinearRun, device: linear.DeviceSystem, events: Events) -> Summary:
-        """Summarise a batch: its events by key, each key's by pane."""
+        """Summarise a batch by key and pane."""
         order = by_key(events.key)
         if order is not None:
             events = Events(
@@ -83,20 +83,20 @@ class DeviceSummariser(Summariser):
         return summary_of(events.key[bounds[:-1]], panes, numbers, values, run.program.start_size)
 
     def take(self) -> list[Summary]:
-        """Return the matrices so far, and begin again."""
+        """Return the matrices so far, and reset."""
         _, summaries = self.close()
         self.begin()
         return summaries
 
     def begin(self) -> None:
-        """Forget the matrices so far; keys keep their numbers."""
+        """Drop the matrices so far; keys keep their numbers."""
         self._found = [[] for _ in self.runs]
 
 
 def segments_of(
     kind: WindowKind, window: WindowPlan, events: Events | SharedEvents
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where stretches of one key and pane begin, the end too, and the pane of each."""
+    """Find the boundaries of runs of one key and pane, and the pane of each."""
     edges = np.diff(events.key) != 0
     if kind is WindowKind.NONE:
         bounds = np.concatenate([[0], np.flatnonzero(edges) + 1, [len(events.ts)]])
@@ -111,7 +111,7 @@ def summary_of(
     key: NDArray[np.int64], panes: NDArray[np.int64], numbers: NDArray[np.complex128],
     values: NDArray[np.int64], starts: int,
 ) -> Summary:  # fmt: skip
-    """Return matrices of the device as the engine keeps them."""
+    """Convert device matrices to the layout of the engine."""
     return Summary(
         key,
         panes,
@@ -122,12 +122,12 @@ def summary_of(
 
 
 def by_key(key: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Return the order that puts the events of a key side by side, None if they are."""
+    """Compute the order that makes the events of a key adjacent; None if they are."""
     if not len(key) or key.min() == key.max():
         return None
     return np.argsort(key, kind="stable")
 
 
 def start_of(rows: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Return the start configuration of every lane, -1 for none."""
+    """Find the start configuration of every lane, -1 for none."""
     return np.where(rows.any(1), rows.argmax(1), -1).astype(np.int32)

@@ -1,7 +1,8 @@
-"""Falling prices and the like on the device: one variable under Kleene plus, one comparison.
+"""Trends such as falling prices on the GPU: one variable under Kleene plus, one comparison.
 
-Segments (keys in windows) run side by side; within one, every event looks at all before it, in
-tiles. That is quadratic in the length of a segment, and worth it up to some ten thousand events.
+Segments (keys in windows) run in parallel; within a segment, every event compares itself with all
+earlier ones, in tiles. That is quadratic in the length of a segment, and pays off up to some ten
+thousand events.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 
 from cepheid.accelerator.device import Found, find_device
 from cepheid.accelerator.kernels.trends import trend_kernel
+from cepheid.arrays.columns import Columns, EventArrays, KeyTable
 from cepheid.events.temporal import LONG_AGO
-from cepheid.expressions.columns import Columns, EventArrays, KeyTable
 from cepheid.kernels.ranks import OPERATORS
 from cepheid.kinds.trend.device.summaries import by_key
 from cepheid.kinds.trend.look_back.relations import Comparison, read_relations
@@ -36,10 +37,10 @@ LONG = 1 << 13
 PAIRS_PER_SECOND = 3e11
 PAIRS_OF_A_BLOCK = 1.5e9
 CPU_EVENT_SECONDS = 200e-9
-"""What a device, one of its blocks, and the CPU did on a machine with an H200."""
+"""Measured rates of a device, of one of its blocks, and of the CPU, on a machine with an H200."""
 
 ROOM_ROWS = 1 << 27
-"""Events of segments whose numbers lie on the device at once, 16 bytes for each part."""
+"""Events of segments that are on the device at once; each part takes 16 bytes."""
 
 
 class Segments(NamedTuple):
@@ -51,7 +52,7 @@ class Segments(NamedTuple):
 
 
 class Trends(NamedTuple):
-    """Events by key in the order of time, and segments of them."""
+    """Events by key in time order, and their segments."""
 
     key: NDArray[np.int64]
     weights: NDArray[np.float64]
@@ -62,7 +63,7 @@ class Trends(NamedTuple):
     operator: int
 
     def is_worth_it(self) -> bool:
-        """Return whether the device is done before the CPU, by what both are known to do."""
+        """Estimate whether the GPU is faster than the CPU, from known rates of both."""
         lengths = (self.segments.end - self.segments.begin).astype(np.float64)
         pairs = lengths * lengths / 2
         taken = max(pairs.sum() / PAIRS_PER_SECOND, pairs.max(initial=0) / PAIRS_OF_A_BLOCK)
@@ -70,7 +71,7 @@ class Trends(NamedTuple):
 
 
 def read_trends(job: Job, keys: KeyTable, table: pa.Table) -> Trends | None:
-    """Return the events of a table, None if they are for the CPU."""
+    """Read the events of a table; None if they are for the CPU."""
     columns = Columns(table)
     relations = read_relations(job.plan.edges, columns)
     comparison = relations[0].comparisons[0] if relations[0].comparisons else None
@@ -100,7 +101,7 @@ def read_trends(job: Job, keys: KeyTable, table: pa.Table) -> Trends | None:
 
 
 def _rows(arrays: EventArrays) -> NDArray[np.int64] | None:
-    """Return the events that the variable takes, those of a key side by side; None for all."""
+    """Select the events of the variable, grouped by key; None for all."""
     takes = arrays.bits != 0
     if takes.all():
         return by_key(arrays.key)
@@ -115,7 +116,7 @@ def _all_valid(comparison: Comparison) -> bool:
 
 
 def _before(job: Job, arrays: EventArrays) -> NDArray[np.int64]:
-    """Return the first event that each event may not follow."""
+    """Find for each event the first event that it may not follow."""
     number = np.arange(len(arrays.ts), dtype=np.int64)
     if job.plan.ties is not tree.Ties.STRICT or len(number) < 2:
         return number
@@ -128,7 +129,7 @@ def _before(job: Job, arrays: EventArrays) -> NDArray[np.int64]:
 
 
 def _segments(window: WindowPlan, arrays: EventArrays) -> Segments:
-    """Return all windows of all keys that have events."""
+    """Build all windows of all keys that have events."""
     bounds = np.concatenate([[0], np.flatnonzero(np.diff(arrays.key)) + 1, [len(arrays.ts)]])
     found = [
         _windows(window, arrays.ts[first:last], first)
@@ -141,29 +142,29 @@ def _segments(window: WindowPlan, arrays: EventArrays) -> Segments:
 
 
 def _windows(window: WindowPlan, times: NDArray[np.int64], first: int) -> Segments:
-    """Return the windows of one key, whose events begin at a place."""
+    """Build the windows of one key, whose events begin at ``first``."""
     if window.kind is WindowKind.NONE:
         begin, end = np.array([first]), np.array([first + len(times)])
         return Segments(begin, end, np.full(1, LONG_AGO, np.int64))
-    # The first window that is still open when the first event comes, up to the last that opens.
+    # From the first window that contains the first event to the last one that opens.
     lowest, highest = (times[0] - window.within) // window.slide + 1, times[-1] // window.slide
     overlap = -(-window.within // window.slide)
     if highest - lowest > len(times) * overlap:
-        # Most are empty.
+        # Most windows are empty.
         start = np.unique((times // window.slide)[:, None] - np.arange(overlap)) * window.slide
     else:
         start = np.arange(lowest, highest + 1) * window.slide
     begin = np.searchsorted(times, start, side="left")
     end = np.searchsorted(times, start + window.within, side="left")
     some = begin < end
-    # Windows that overlap are named by the pane that ends them.
+    # Overlapping windows are named by the pane that ends them.
     sliding = window.kind is WindowKind.SLIDING
     name = (start + window.within) // window.pane if sliding else start
     return Segments(first + begin[some], first + end[some], name[some])
 
 
 def count_trends(trends: Trends, parts: int, threads: int | None = None) -> NDArray[np.complex128]:
-    """Return what every segment adds up to: (segment, part) wide numbers."""
+    """Compute the aggregates of every segment: (segment, part) wide numbers."""
     begin, end, _ = trends.segments
     if not len(begin):
         return np.zeros((0, parts), np.complex128)
@@ -190,14 +191,14 @@ def count_trends(trends: Trends, parts: int, threads: int | None = None) -> NDAr
 
 
 def _slices(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Return stretches of segments whose numbers have room on the device."""
+    """Split segments into ranges that fit into device memory."""
     stretch = np.cumsum(lengths) // ROOM_ROWS
     cuts = [0, *(np.flatnonzero(np.diff(stretch)) + 1), len(lengths)]
     return [(int(a), int(b)) for a, b in itertools.pairwise(cuts)]
 
 
 def run_trends(job: Job, table: pa.Table, *, forced: bool) -> pa.Table | None:
-    """Return the result of a query over a table in order, None if the CPU should do it."""
+    """Compute the result of a query over a sorted table; None if the CPU should do it."""
     keys = KeyTable(job.plan.partition.attributes)
     trends = read_trends(job, keys, table)
     if trends is None or not (forced or trends.is_worth_it()):

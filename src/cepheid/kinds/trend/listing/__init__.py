@@ -1,1 +1,1 @@
-"""Matches built one by one, and conditions on whole matches."""
+"""Enumeration of matches, and conditions on whole matches."""

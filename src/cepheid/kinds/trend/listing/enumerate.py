@@ -1,8 +1,8 @@
-"""Segments in, matches out, a batch at a time: which events, bound to which variables.
+"""Enumerate the matches of segments, a batch at a time: their events and variables.
 
-What negation, predicates and selection say of rows is worked out as for aggregates
-(``evaluate.py``); matches are then built backwards from the events that can end them
-(``kernels/enumerate.py``). However many matches there are, only one batch of them exists.
+Negation, predicates and event selection are evaluated on rows as for aggregates (``evaluate.py``);
+matches are then built backwards from the events that can end them (``kernels/enumerate.py``).
+However many matches there are, only one batch of them is in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cepheid.plans.plan import GlobalPredicate
 from cepheid.plans.template import START, Edge, Final, State, Template
 
 MATCHES_ROOM = 1 << 16
-"""Matches of one batch, at most."""
+"""Maximum number of matches of one batch."""
 BINDINGS_ROOM = 1 << 18
 """Bindings of one batch, unless a single match has more."""
 
@@ -37,15 +37,15 @@ _SEMANTICS = {
 }
 
 Places = Callable[[Segments], NDArray[Any]]
-"""Gives something for every row of segments."""
+"""Computes a value for every row of segments."""
 
 
 class Found(NamedTuple):
     """A batch of matches.
 
-    ``segment`` and ``last`` tell where a match was found and the place of its last event among the
-    rows of all segments; the bindings of match n are ``ptr[n]`` to ``ptr[n + 1]`` of ``rows`` (of
-    the input) and ``variables`` (their numbers).
+    ``segment`` is the segment of a match and ``last`` the index of its last event among the rows of
+    all segments; the bindings of match n are ``ptr[n]`` to ``ptr[n + 1]`` of ``rows`` (of the
+    input) and ``variables`` (their numbers).
     """
 
     segment: NDArray[np.int64]
@@ -60,11 +60,11 @@ class Found(NamedTuple):
 
     @property
     def owner(self) -> NDArray[np.int64]:
-        """Return the match of every binding."""
+        """Compute the match of every binding."""
         return np.repeat(np.arange(len(self.segment)), np.diff(self.ptr))
 
     def take(self, kept: NDArray[np.bool_]) -> Found:
-        """Return some of the matches."""
+        """Select some of the matches."""
         if kept.all():
             return self
         lengths = np.diff(self.ptr)
@@ -75,7 +75,7 @@ class Found(NamedTuple):
         )
 
     def head(self, count: int) -> Found:
-        """Return the first matches."""
+        """Select the first matches."""
         end = self.ptr[count]
         return Found(
             self.segment[:count], self.last[:count], self.ptr[: count + 1], self.rows[:end],
@@ -84,7 +84,7 @@ class Found(NamedTuple):
 
 
 class _Arrays(NamedTuple):
-    """What the kernels of listing read and fill; see ``kernels/starts.py`` and ``enumerate.py``."""
+    """The arrays of the listing kernels; see ``kernels/starts.py`` and ``enumerate.py``."""
 
     segment_of: NDArray[np.int64]
     bound: NDArray[np.int64]
@@ -112,7 +112,7 @@ class _Arrays(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """What the pass forwards keeps of the segment at hand."""
+    """Buffers of the forward pass for the current segment."""
 
     member: NDArray[np.int64]
     members: NDArray[np.int64]
@@ -126,14 +126,14 @@ class Lister(Evaluation):
     Parameters
     ----------
     bound
-        For every row the first row of its segment that a match ending there may begin with.
+        For every row the first row of its segment with which a match that ends there may begin.
     wanted
-        Which rows may end a match that is listed.
+        The rows that may end a listed match.
     turn
-        For every segment, when it has its turn; among segments of one turn, matches come in the
+        The order in which segments are processed; among segments of one turn, matches come in the
         order of their last events.
     judges
-        Conditions on whole matches; those that the search itself asks are not in ``rest``.
+        Conditions on whole matches; those that the search itself checks are not in ``rest``.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Lister(Evaluation):
         self.arrays = self._with_members(wanted(segments), turn(segments))
 
     def batches(self, most: int | None = None) -> Iterator[Found]:
-        """Yield the matches, in the order of their last events in the input."""
+        """Enumerate the matches, in the order of their last events in the input."""
         longest = self.segments.longest
         count = min(MATCHES_ROOM, most or MATCHES_ROOM)
         cursor = np.zeros(5, np.int64)
@@ -193,7 +193,7 @@ class Lister(Evaluation):
                 )  # fmt: skip
 
     def _room_of_limits(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return room for what conditions between distant events leave: ``kernels/pushed.py``."""
+        """Allocate buffers for conditions between distant events; see ``kernels/pushed.py``."""
         orders, states = len(self._pushed.outside), len(self.graph.variable)
         if not orders:
             none = np.zeros((0, 0, 0), np.int32)
@@ -228,7 +228,7 @@ class Lister(Evaluation):
         )  # fmt: skip
 
     def _ways(self) -> NDArray[np.int64]:
-        """Return which states need no look at single rows before."""
+        """Mark the states that need no check of single earlier rows."""
         graph, plain = self.graph, self._semantics == forward.ANY
         ways = np.full(len(graph.variable), forward.SOMEHOW, np.int64)
         free = np.diff(graph.guard_ptr) == 0
@@ -243,12 +243,12 @@ class Lister(Evaluation):
     def _equal_predicates(
         self, segment_of: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return which predicate of a pair is an equality, and the rows by its ranks.
+        """Find the equality predicate of each pair, and sort rows by its ranks.
 
-        Rows of one value have ranks side by side, in their order; so few are looked at.
+        Rows of one value have consecutive ranks, in order; so few rows are checked.
         """
         ranks, pairs, _ = self._ranked
-        # Contiguous matches look at one row before, whatever its value.
+        # Contiguous matches check the previous row, whatever its value.
         contiguous = self._semantics == forward.CONTIGUOUS
         equalities = set() if contiguous else _numbers_of_equalities(self.question.relations)
         equal = np.full(len(pairs), -1, np.int64)
@@ -294,7 +294,7 @@ class Lister(Evaluation):
         )  # fmt: skip
 
     def _with_members(self, wanted: NDArray[np.bool_], turn: NDArray[np.int64]) -> _Arrays:
-        """Gather the rows of every state, and those that end matches."""
+        """Collect the rows of every state, and those that end matches."""
         arrays, segments = self.arrays, self.segments
         states = len(self.graph.variable)
         ends = np.zeros((len(segments.key), states), np.int64)
@@ -304,14 +304,14 @@ class Lister(Evaluation):
         ending &= self.order[:, None] >= ends[arrays.segment_of]
         row, state = np.nonzero(ending)
         segment = arrays.segment_of[row]
-        # Rows come by segment and state already; only what differs is sorted.
+        # Rows are sorted by segment and state already; only the rest is sorted.
         last = segments.rows[row]
         place = np.argsort(last, kind="stable")
         if len(turn) and (turn != turn[0]).any():
             place = place[np.argsort(turn[segment][place], kind="stable")]
         ptr = np.zeros(len(segments.key) * states + 1, np.int64)
         member, key = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        # Contiguous matches look at the rows right before and at no others.
+        # Contiguous matches check only the directly preceding rows.
         if self._semantics != forward.CONTIGUOUS:
             held = arrays.reach >= 0
             if len(arrays.until):
@@ -327,7 +327,7 @@ class Lister(Evaluation):
 
 
 def _numbers_of_equalities(relations: list[Relation]) -> set[int]:
-    """Return which ranked predicates ask for one value; see ``rank_relations`` for the numbers."""
+    """Collect the numbers of ranked equality predicates, as ``rank_relations`` assigns them."""
     found: set[int] = set()
     number = -1
     for relation in relations:
@@ -349,9 +349,9 @@ def _numbers_of_equalities(relations: list[Relation]) -> set[int]:
 
 
 def _all_choices(question: Question, template: Template) -> tuple[Template, list[int], list[int]]:
-    """Return a template whose parts bind variables of exactly the chosen attributes each.
+    """Build a template whose parts each bind variables of exactly the chosen attributes.
 
-    Also return the choice of every state, and which attributes have a value in it.
+    Also return the choice of every state, and the attributes that have a value in it.
     """
     states: list[State] = []
     edges: list[Edge] = []

@@ -1,8 +1,8 @@
-"""A template in, one out whose states know which events are the first or last of their variables.
+"""Split the states of a template by whether an event is the first or last one of its variable.
 
-``FIRST(b)`` is an event of b before which no b stands, ``LAST(b)`` one after which none does. So
-states are told apart by what stands before and after them. What stands before a state follows from
-the path to it, what stands after it from the path on, so every match still has one path.
+``FIRST(b)`` is an event of b that no b precedes, ``LAST(b)`` one that no b follows. So states are
+split by the variables before and after them. Those before a state are determined by the path to it,
+those after it by the path onwards, so every match still has one path.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from cepheid.plans.plan import PlacedEvent
 from cepheid.plans.template import START, Edge, Final, State, Template
 
 STATES_MAX = 256
-"""Templates that would become larger are left as they are."""
+"""Templates that would become larger are not split."""
 
 _Seen = frozenset[str]
 _Node = tuple[int, _Seen, _Seen]
 
 
 class RoleState(State, frozen=True):
-    """A state that knows whether its event is the first or the last one of its variable.
+    """A state that records whether its event is the first or the last one of its variable.
 
-    Only known of variables that were asked for.
+    This is recorded only for the requested variables.
     """
 
     is_first: bool
     is_last: bool
 
     def plays(self, event: PlacedEvent) -> bool:
-        """Return whether the event of this state is one of those that are placed so."""
+        """Check whether the event of this state is at the given place."""
         if self.variable != event.variable:
             return False
         match event.anchor:
@@ -42,7 +42,7 @@ class RoleState(State, frozen=True):
 
 
 def tell_roles(template: Template, events: Sequence[PlacedEvent]) -> Template | None:
-    """Return the same template with states that know their roles; None if it would be large."""
+    """Split the states of a template by role; None if the result would be too large."""
     firsts = frozenset(e.variable for e in events if e.anchor is tree.Anchor.FIRST)
     lasts = frozenset(e.variable for e in events if e.anchor is tree.Anchor.LAST)
     states = template.states
@@ -50,7 +50,7 @@ def tell_roles(template: Template, events: Sequence[PlacedEvent]) -> Template | 
     def also(seen: _Seen, state: int, asked: _Seen) -> _Seen:
         return seen | ({states[state].variable} & asked)
 
-    # Backwards from the ends; what stands before is not known yet, so it comes in a second walk.
+    # First backwards from the ends; the second pass adds the variables before each state.
     incoming: dict[int, list[Edge]] = {}
     for edge in template.edges:
         incoming.setdefault(edge.target, []).append(edge)
@@ -111,7 +111,7 @@ def _with_states(template: Template, numbers: dict[_Node, int], edges: list[Edge
 
 
 def is_always_bound(template: Template, variable: str) -> bool:
-    """Return whether every match binds a variable."""
+    """Check whether every match binds a variable."""
     others = {q for q, state in enumerate(template.states) if state.variable != variable}
     reached = {START}
     waiting = [START]
@@ -124,7 +124,7 @@ def is_always_bound(template: Template, variable: str) -> bool:
 
 
 def followers(template: Template) -> list[set[int]]:
-    """Return for every state all states that can come after it, at once or later."""
+    """Compute for every state all states that can come later."""
     follow: list[set[int]] = [set() for _ in template.states]
     for edge in template.edges:
         if edge.source != START:

@@ -1,4 +1,4 @@
-"""Finished matches in, those that fulfil the global predicates out (§4.5), a batch at a time."""
+"""Filter finished matches by the global predicates (§4.5), a batch at a time."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import NO_VALUE, Columns, value_keys, values_of_keys
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
-from cepheid.expressions.columns import NO_VALUE, Columns, value_keys, values_of_keys
 from cepheid.expressions.evaluate import true_mask
+from cepheid.expressions.format import as_written
 from cepheid.expressions.vectors import Vector
 from cepheid.kinds.trend.listing.enumerate import Found
 from cepheid.language import tree
-from cepheid.language.formatter import as_written
 from cepheid.memory_limits import current
 from cepheid.plans.plan import GlobalPredicate
 
 CHOICES_MAX = 1 << 20
-"""Choices of events for plain variables that are looked at together."""
+"""Combinations of events of plain variables that are evaluated together."""
 
 Leaf = tree.Attribute | tree.Aggregate
 
@@ -33,7 +33,7 @@ def keep_matches(
     variables: Sequence[str],
     found: Found,
 ) -> Found:
-    """Return the matches for which all predicates are true."""
+    """Keep the matches for which all predicates are true."""
     for predicate in predicates:
         if not len(found):
             return found
@@ -50,13 +50,13 @@ def keep_matches(
 
 
 EVENT_BYTES = 4
-"""What counts for an event of a match that is looked at, in the limit of a state."""
+"""The bytes that an event of a checked match counts for, in the limit of a state."""
 
 
 def check_built(count: int, events: int) -> None:
-    """Refuse to build so many matches, of so many events, to look at them.
+    """Refuse to build more matches than the limit, in order to filter them.
 
-    A match of a hundred events takes as long as fifty of two, so both are counted.
+    A match of a hundred events costs as much as fifty of two, so both are counted.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def _plain_variables(expression: tree.Expression, variables: Sequence[str]) -> l
 
 
 def _shares(found: Found, plain: list[int]) -> list[tuple[int, int]]:
-    """Cut matches into shares of so many choices of events; one match is never cut."""
+    """Split matches into shares of bounded numbers of event combinations; no match is split."""
     counts = [np.bincount(found.owner[found.variables == v], minlength=len(found)) for v in plain]
     ends = np.cumsum(np.prod(counts, axis=0))
     cuts = [0]
@@ -113,7 +113,7 @@ def _judge(
     variables: Sequence[str],
     found: Found,
 ) -> NDArray[np.bool_]:
-    """Return for which matches an expression is true, for every choice of events."""
+    """Mark the matches for which an expression is true for every combination of events."""
     match = np.arange(len(found))
     chosen: dict[int, NDArray[np.int64]] = {}
     for variable in plain:
@@ -144,7 +144,7 @@ def _choose(
     match: NDArray[np.int64],
     chosen: dict[int, NDArray[np.int64]],
 ) -> tuple[NDArray[np.int64], dict[int, NDArray[np.int64]]]:
-    """Let every choice of events go on with each event of one more variable."""
+    """Extend every combination of events with each event of one more variable."""
     bindings = np.flatnonzero(found.variables == variable)
     counts = np.bincount(found.owner[bindings], minlength=len(found))
     firsts = np.cumsum(counts) - counts
@@ -162,11 +162,11 @@ def _take(vector: Vector, rows: NDArray[np.int64]) -> Vector:
 
 
 # ---------------------------------------------------------------------------------------
-# One value for a match
+# One value per match
 
 
 def _of_match(node: Leaf, columns: Columns, variables: Sequence[str], found: Found) -> Vector:
-    """Return FIRST or LAST of a variable, or an aggregate over its events."""
+    """Evaluate FIRST or LAST of a variable, or an aggregate over its events."""
     assert node.variable is not None, "COUNT(*) is no condition on a match"
     mine = np.flatnonzero(found.variables == variables.index(node.variable.text))
     owner = found.owner[mine]
@@ -188,7 +188,7 @@ def _of_match(node: Leaf, columns: Columns, variables: Sequence[str], found: Fou
 def _aggregate(
     node: tree.Aggregate, vector: Vector, owner: NDArray[np.int64], length: int
 ) -> Vector:
-    """Return an aggregate of the values of every match; NULL counts for nothing (§5.2)."""
+    """Aggregate the values of every match; NULL is ignored (§5.2)."""
     if vector.kind is ValueKind.UNKNOWN:
         return Vector(np.zeros(length, np.int64), np.zeros(length, np.bool_), ValueKind.INTEGER)
     extreme = node.function in (tree.AggregateFunction.MIN, tree.AggregateFunction.MAX)

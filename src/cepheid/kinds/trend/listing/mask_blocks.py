@@ -1,7 +1,7 @@
-"""Predicates that do not separate, for events looked at in no fixed order: blocks, made on demand.
+"""Cache blocks of non-separable predicates, for random access; they are computed on demand.
 
-A block holds, for some rows that follow each other, which earlier rows they may follow, back to the
-first event of their windows. Room is limited; the oldest blocks give way and are made again.
+A block holds, for consecutive rows, the earlier rows that they may follow, back to the first event
+of their windows. The cache is limited; the oldest blocks are evicted and computed again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MaskBlocks:
     segment_ptr, order, bound
         Where segments begin, the orders of rows, and the first row of each row's window.
     relations
-        How many masks a block has; with none, there are no blocks.
+        The number of masks of a block; without masks there are no blocks.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class MaskBlocks:
         self.mask = np.zeros(room, np.bool_)
 
     def load(self, block: int) -> None:
-        """Make a block, unless it is there."""
+        """Compute a block, unless it is cached."""
         if self.at[block] >= 0:
             return
         first, last = int(self.first[block]), int(self.first[block + 1])
@@ -80,7 +80,7 @@ class MaskBlocks:
 def _cut(
     segment_ptr: NDArray[np.int64], order: NDArray[np.int64], bound: NDArray[np.int64]
 ) -> tuple[list[int], list[int]]:
-    """Return where blocks begin and how far back they look; rows of one time stay together."""
+    """Compute where blocks begin and how far back they reach; tied rows share a block."""
     firsts: list[int] = []
     bases: list[int] = []
     for begin, end in zip(segment_ptr[:-1].tolist(), segment_ptr[1:].tolist(), strict=True):

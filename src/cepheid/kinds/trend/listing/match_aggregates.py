@@ -1,7 +1,7 @@
-"""Aggregates of matches that must be built, because a condition spans them whole (§4.5).
+"""Aggregate matches that must be built, because a condition spans the whole match (§4.5).
 
-Segments in, aggregates out, as ``evaluate.answer_segments`` gives them; windows, groups and HAVING
-do not notice the difference. Matches are built a batch at a time and counted, never kept.
+Input and output are those of ``evaluate.answer_segments``, so windows, groups and HAVING are
+computed as usual. Matches are built and counted a batch at a time, never kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.expressions.columns import NO_VALUE
+from cepheid.arrays.columns import NO_VALUE
 from cepheid.kernels.compose import add_rows
 from cepheid.kernels.ring import MERSENNE
 from cepheid.kinds.trend.listing.enumerate import Found, Lister
@@ -30,7 +30,7 @@ def aggregate_matches(
     question: Question, template: Template, segments: Segments, moduli: tuple[int, ...],
     judges: Judges,
 ) -> list[Answer]:  # fmt: skip
-    """Return the aggregates of the matches that fulfil global predicates.
+    """Aggregate the matches that meet the global predicates.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def aggregate_matches(
 def fingerprint_matches(
     question: Question, template: Template, segments: Segments, judges: Judges
 ) -> NDArray[np.uint64]:
-    """Return numbers that are equal where segments have the same matches, and else hardly ever."""
+    """Compute fingerprints of segments: equal for equal sets of matches, and else almost never."""
     prints = np.zeros(len(segments.key), np.uint64)
     shape = (len(question.variables), len(question.arrays.ts))
     salt = np.random.default_rng(2**31 - 1).integers(1, MERSENNE, shape, np.uint64)
@@ -75,7 +75,7 @@ def fingerprint_matches(
 def _matches(
     question: Question, template: Template, segments: Segments, judges: Judges
 ) -> Iterator[tuple[Found, NDArray[np.int64]]]:
-    """Yield the matches of segments that fulfil all predicates, with the segments they are in."""
+    """Enumerate the matches of segments that meet all predicates, with their segments."""
     segments = segments._replace(base=np.arange(len(segments.key)))
     lister = Lister(
         question, template, segments,
@@ -87,7 +87,7 @@ def _matches(
     for batch in lister.batches():
         base = lister.segments.base[batch.segment]
         built += np.bincount(base, minlength=len(built))
-        # Numbers of events are far below those that doubles round.
+        # Numbers of events are far below 2^53, where doubles begin to round.
         events += np.bincount(base, np.diff(batch.ptr), len(built)).astype(np.int64)
         check_built(int(built.max()), int(events.max()))
         found = keep_matches(lister.rest, question.columns, question.variables, batch)
@@ -98,10 +98,10 @@ def _matches(
 def _add_numbers(
     question: Question, found: Found, base: NDArray[np.int64], total: NDArray[Any], modulus: int
 ) -> None:
-    """Add counts and sums; sums of residues of 32 bits stay below 2^64 for a whole batch."""
+    """Add counts and sums; sums of 32-bit residues stay below 2^64 for a whole batch."""
     count = len(total)
     kept = np.bincount(base, minlength=count).astype(total.dtype)
-    # Matches are built one by one, so there are never so many that a double rounds them.
+    # Matches are built one by one, so their number is never large enough to be rounded.
     total[:, 0] = (total[:, 0] + kept) % modulus if modulus else total[:, 0] + kept
     segment = base[found.owner]
     for part in range(1, total.shape[1]):
@@ -126,7 +126,7 @@ def _add_numbers(
 def _add_values(
     question: Question, found: Found, base: NDArray[np.int64], values: NDArray[np.int64]
 ) -> None:
-    """Take the smallest and largest values, as keys of which the least counts."""
+    """Update the minima and maxima, as keys of which the smallest counts."""
     segment = base[found.owner]
     for part in range(values.shape[1]):
         column = question.value_of[found.variables, part]
@@ -136,7 +136,7 @@ def _add_values(
 
 
 def _add_up(numbers: NDArray[Any], place: NDArray[np.int64], total: NDArray[Any]) -> None:
-    """Add wide numbers to the totals at their places."""
+    """Add wide numbers to the totals at their indexes."""
     nothing = np.zeros((len(numbers), 0), np.int64)
     least = np.zeros((len(total), 0), np.int64)
     summed = np.zeros_like(total)

@@ -1,9 +1,9 @@
-"""Global predicates in, what the search for matches asks of single events out (§4.5).
+"""Push global predicates into the search for matches (§4.5).
 
-A predicate that speaks of one event of a match is a condition on the rows of some states; one that
-compares two becomes ranges of ranks, one *order* for each way in which the two can follow each
-other (``kernels/pushed.py``). Predicates that are not pushed, or do not say all, are asked of
-finished matches (``global_predicates.py``).
+A predicate on one event of a match is a condition on the rows of some states; one that compares two
+becomes ranges of ranks, one *order* for each way in which the two can follow each other
+(``kernels/pushed.py``). Predicates that cannot be pushed, or only in part, are checked on finished
+matches (``global_predicates.py``).
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import Columns
 from cepheid.errors import DataError
-from cepheid.expressions.columns import Columns
+from cepheid.events.comparisons import MIRRORED
 from cepheid.expressions.evaluate import true_mask
 from cepheid.kinds.trend.listing.first_last_states import (
     RoleState,
@@ -25,24 +26,23 @@ from cepheid.kinds.trend.listing.first_last_states import (
 )
 from cepheid.kinds.trend.look_back.evaluate import Question
 from cepheid.kinds.trend.look_back.relations import Comparison, rank_rows, read_relations
-from cepheid.kinds.trend.planning.separate import MIRRORED
 from cepheid.language import tree
 from cepheid.patterns.segments import Segments
 from cepheid.plans.plan import EdgePredicate, GlobalPredicate, PlacedEvent
 from cepheid.plans.template import Template
 
 MARKS_MAX = 60
-"""Conditions on single rows, each a bit of a whole number."""
+"""Conditions on single rows, each a bit of an integer."""
 
 _Rows = NDArray[np.bool_]
 _FAR = frozenset({tree.Anchor.FIRST, tree.Anchor.LAST})
 
 
 class PushedTables(NamedTuple):
-    """What the kernels read.
+    """The arrays that the kernels read.
 
-    ``need`` are the conditions on single rows that a state asks for, ``marks`` those that a row
-    fulfils, as bits; the orders in which a state holds the earlier event are ``earlier_ptr[state]``
+    ``need`` are the conditions on single rows that a state requires, ``marks`` those that a row
+    meets, as bits; the orders in which a state holds the earlier event are ``earlier_ptr[state]``
     to ``earlier_ptr[state + 1]`` of ``earlier``, likewise for the later one; the others are
     (order, row).
     """
@@ -68,7 +68,7 @@ class _Order(NamedTuple):
 
 
 class _Wish(NamedTuple):
-    """What one predicate asks: rows of states, and orders."""
+    """The pushed form of one predicate: conditions on rows of states, and orders."""
 
     states: list[int]
     held: _Rows
@@ -78,7 +78,7 @@ class _Wish(NamedTuple):
 def split_by_role(
     template: Template, judges: Sequence[GlobalPredicate]
 ) -> tuple[Template, tuple[GlobalPredicate, ...]]:
-    """Return a template that tells apart what predicates ask for, and these predicates."""
+    """Split the states of a template by the roles that predicates need; return these predicates."""
     pushed = tuple(judge for judge in judges if judge.events)
     if not pushed:
         return template, ()
@@ -87,14 +87,14 @@ def split_by_role(
 
 
 class Pushing:
-    """The global predicates of a search, asked as soon as their events are known.
+    """The global predicates of a search, checked as soon as their events are bound.
 
     Parameters
     ----------
     template
-        Its states know their roles, if there is anything to push.
+        Its states record their roles, if there is anything to push.
     pushed
-        The predicates to push, as far as that can be.
+        The predicates to push, as far as possible.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Pushing:
         self.tables = self._tables(wishes)
 
     def _wish(self, judge: GlobalPredicate) -> _Wish | None:
-        """Return what a predicate asks; None if it must wait for finished matches."""
+        """Convert a predicate to its pushed form; None if it must wait for finished matches."""
         columns = self._question.columns
         try:
             held = true_mask(judge.expression, _lookup(columns), len(columns.batch))
@@ -131,7 +131,7 @@ class Pushing:
             )
             (relation,) = read_relations([edge], columns)
         except DataError:
-            # A value is too large for some event, which need not be in any match.
+            # The value of some event overflows, but that event need not be in any match.
             return None
         if relation.rest:
             return None
@@ -162,7 +162,7 @@ class Pushing:
             if not self._can_follow(order.earlier, order.later):
                 continue
             if comparison.operator == "<>" and self._can_follow(order.later, order.later):
-                # What several events leave of `<>` is no range.
+                # For several events, `<>` leaves no single range.
                 return None
             orders.append(order)
         return orders
@@ -204,7 +204,7 @@ def _lookup(columns: Columns) -> Any:
 
 
 def _by_state(orders: list[list[int]], states: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the orders of every state, one after the other, and where they begin."""
+    """Concatenate the orders of every state, with pointers."""
     mine = [[n for n, members in enumerate(orders) if q in members] for q in range(states)]
     ptr = np.cumsum([0, *(len(found) for found in mine)]).astype(np.int64)
     return ptr, np.array([n for found in mine for n in found], np.int64)

@@ -1,1 +1,1 @@
-"""Trends with edge predicates: events look back at single events."""
+"""Trends with edge predicates: events look up single earlier events."""

@@ -1,8 +1,8 @@
-"""Segments in, aggregates out, for queries in which an event looks at the events before it.
+"""Aggregate segments of queries in which an event looks up the events before it.
 
-First every negated pattern is run, the innermost one first: how late may an event be that an
-occurrence between it and this row begins after it. Then the pattern itself runs, as GRETA's graph
-does, but with trees of sums instead of edges (``kernels/graph.py``).
+First every negated pattern runs, the innermost one first. For each row it finds the latest start of
+an occurrence: events before that start cannot be followed. Then the pattern itself runs, as
+GRETA's graph does, but with trees of sums instead of edges (``kernels/graph.py``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.expressions.columns import Columns, EventArrays
+from cepheid.arrays.columns import Columns, EventArrays
 from cepheid.kernels import bits as bit_sets
 from cepheid.kernels import contiguous, next_match, occurrences
 from cepheid.kernels import graph as kernel
@@ -40,7 +40,7 @@ NO_VALUE = np.iinfo(np.int64).max
 
 
 class Question(NamedTuple):
-    """What is asked of segments: events, predicates, and how to look at them."""
+    """The input of an evaluation: events, predicates, and the evaluator."""
 
     arrays: EventArrays
     columns: Columns
@@ -58,7 +58,7 @@ class Question(NamedTuple):
 
     @property
     def listed_bits(self) -> list[int]:
-        """Return the variables of each partial equivalence as bits."""
+        """Encode the variables of each partial equivalence as bits."""
         return [
             sum(1 << n for n, name in enumerate(self.variables) if name in names)
             for names in self.listed
@@ -66,9 +66,9 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Aggregates of segments, in their order.
+    """Aggregates of segments, in order.
 
-    ``ended`` are the matches that end at the time that is the name of a segment's window.
+    ``ended`` are the matches that end at the time that names a segment's window.
     """
 
     numbers: NDArray[Any]
@@ -77,7 +77,7 @@ class Answer(NamedTuple):
 
 
 class _Data(NamedTuple):
-    """What the kernels read; see ``kernels/graph.py``."""
+    """The input arrays of the kernels; see ``kernels/graph.py``."""
 
     segment_ptr: NDArray[np.int64]
     window: NDArray[np.int64]
@@ -100,7 +100,7 @@ class _Data(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """What the kernels write; see ``kernels/graph.py``."""
+    """The output buffers of the kernels; see ``kernels/graph.py``."""
 
     V: NDArray[Any]
     M: NDArray[np.int64]
@@ -122,7 +122,7 @@ class _Room(NamedTuple):
 def answer_segments(
     question: Question, template: Template, segments: Segments, moduli: tuple[int, ...]
 ) -> list[Answer]:
-    """Return the aggregates of segments: in wide numbers, then modulo each prime."""
+    """Compute the aggregates of segments: in wide numbers, then modulo each prime."""
     everything = (0, *moduli)
     if not question.listed:
         return _answer_part(question, template, segments, [1] * len(template.states), everything)
@@ -144,7 +144,7 @@ def _answer_part(
     seen: list[int],
     moduli: tuple[int, ...],
 ) -> list[Answer]:
-    """Answer in the fast way what it can, and the rest in the general one."""
+    """Evaluate what the fast kernels support, and the rest with the general one."""
     if has_prefix_form(question, template) and not question.ending and len(moduli) == 1:
         latest = _latest_of_guards(question, template, segments)
         found = PrefixEvaluation(question, segments, template, latest).run()
@@ -156,7 +156,7 @@ def _answer_part(
 def _latest_of_guards(
     question: Question, template: Template, segments: Segments
 ) -> NDArray[np.int64]:
-    """Return what the guards of a template say of rows, without ranks that only it needs."""
+    """Evaluate the guards of a template on rows, without ranks that only the template needs."""
     if not template.guards:
         return np.zeros((0, 0), np.int64)
     names = frozenset[str]().union(*(_all_variables(g.template) for g in template.guards))
@@ -168,7 +168,7 @@ def _latest_of_guards(
 def fingerprint_segments(
     question: Question, template: Template, segments: Segments, *, power: int = 1
 ) -> NDArray[np.uint64]:
-    """Return numbers that are equal where segments have the same matches, and else hardly ever."""
+    """Compute fingerprints of segments: equal for equal sets of matches, and else almost never."""
     if not question.listed:
         seen = [1] * len(template.states)
         return Evaluation(question, segments, template, seen).fingerprint(power)
@@ -183,7 +183,7 @@ def fingerprint_segments(
 def split_by_value(
     question: Question, template: Template, segments: Segments
 ) -> Iterator[tuple[Segments, Template, list[int]]]:
-    """Yield the segments of every choice of values, with the template that belongs to it."""
+    """Split segments by every choice of values, with the template of each choice."""
     for number, listed in enumerate(question.listed_bits):
         apart = question.apart[number] if question.apart else None
         blocking = question.semantics is tree.Semantics.NEXT_MATCH
@@ -207,7 +207,7 @@ def _nothing(question: Question, count: int, modulus: int) -> Answer:
 
 
 class Evaluation:
-    """Segments with everything that does not depend on the kind of numbers."""
+    """Segments with everything that does not depend on the number format."""
 
     def __init__(
         self, question: Question, segments: Segments, template: Template, seen: list[int]
@@ -218,7 +218,7 @@ class Evaluation:
         times = question.arrays.ts[segments.rows]
         widest = order_rows(segments.ptr, times, question.together, self.order)
         contiguous = question.semantics is tree.Semantics.CONTIGUOUS
-        # Negated patterns are not contiguous, and several events of one time have all those before.
+        # Negated patterns are not contiguous, and tied events follow all events of the time before.
         if contiguous and widest == 1 and template.states and not template.guards:
             self._ranked = rank_neighbours(question.relations, segments.rows)
         else:
@@ -226,7 +226,7 @@ class Evaluation:
                 question.relations, segments.rows, segments.ptr, segments.bits, question.variables
             )
         self._graph = self._tables(template, question.semantics, lambda q: bool(~seen[q] & 1))
-        # Negated patterns run before anything is known of guards.
+        # Negated patterns run before any guard is known.
         self._latest = self._latest_of_all = np.zeros((0, 0), np.int64)
         self._latest, self._latest_of_all = self.guards_of(template)
 
@@ -255,7 +255,7 @@ class Evaluation:
         return Answer(numbers, values, ended)
 
     def fingerprint(self, power: int) -> NDArray[np.uint64]:
-        """Return numbers that tell sets of matches apart: a random product for every match.
+        """Compute fingerprints of sets of matches: the sum of a random product for every match.
 
         With power 2, the sum of the squares of these products.
         """
@@ -264,7 +264,7 @@ class Evaluation:
     # Negation ------------------------------------------------------------------------------------
 
     def guards_of(self, template: Template) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return what every guard of a template says of rows and of segments."""
+        """Evaluate every guard of a template on rows and segments."""
         count = len(template.guards)
         latest = np.full((count, len(self.order)), -1, np.int64)
         latest_of_all = np.full((count, len(self.segments.key)), -1, np.int64)
@@ -276,10 +276,10 @@ class Evaluation:
         return latest, latest_of_all
 
     def _occurrences(self, template: Template) -> NDArray[np.int64]:
-        """Return, row by row, the latest start of a forbidden occurrence that ends there."""
+        """Find for each row the latest start of a forbidden occurrence that ends there."""
         found = np.full(len(self.order), -1, np.int64)
         self._find(template, self, found)
-        # Where a match has no value of an attribute, an occurrence may have any, but one (§2.9).
+        # If a match has no value of an attribute, an occurrence may have any single value (§2.9).
         for attribute, names in enumerate(self.question.listed):
             if names & _all_variables(template):
                 self._find_by_value(template, attribute, found)
@@ -302,7 +302,7 @@ class Evaluation:
             occurrences.find_latest(graph, block, room, segment, begin, end, first, last, found)
 
     def _find_by_value(self, template: Template, attribute: int, found: NDArray[np.int64]) -> None:
-        """Look for occurrences of one value each, in the segments that stand for no value."""
+        """Find occurrences of one value each, in the segments without a value."""
         segments, listed = self.segments, self.question.listed_bits[attribute]
         owner = np.repeat(np.arange(len(segments.key)), np.diff(segments.ptr))
         open_ = np.flatnonzero(segments.chosen[owner] >> attribute & 1 == 0)
@@ -336,7 +336,7 @@ class Evaluation:
     def _data(self, dtype: Any, modulus: int, *, power: int = 0) -> _Data:
         question, segments = self.question, self.segments
         arrays, ranks = question.arrays, self._ranked[0]
-        # Fingerprints count only; doubles could not be turned into residues.
+        # Fingerprints only count; doubles could not be converted to residues.
         weights = np.take(arrays.weights[: 0 if power else None], segments.rows, axis=1)
         salt: NDArray[Any] = np.zeros((0, 0), np.uint64 if modulus else np.complex128)
         if power:
@@ -405,7 +405,7 @@ class Evaluation:
                 kernel.run_any(graph, block, room, *place, *last)
 
     def _blocks(self, rows: int, masked: list[Relation]) -> Any:
-        """Yield blocks of rows for which all earlier rows fit into a mask; ties stay together."""
+        """Split rows into blocks whose masks of earlier rows fit into memory; keep ties whole."""
         ptr, order = self.segments.ptr, self.order
         for segment in range(len(ptr) - 1):
             begin, end = int(ptr[segment]), int(ptr[segment + 1])
@@ -431,7 +431,7 @@ class Evaluation:
                 for low, name in ((begin, relation.prev), (first, relation.next))
             )
             if neighbours:
-                # Only the time before can be followed.
+                # Only events of earlier times can be followed.
                 earlier = earlier[self.order[earlier] >= self.order[first] - 1]
             held = mask_block(
                 relation, question.columns, segments.rows[earlier], segments.rows[later]
@@ -446,5 +446,5 @@ def _all_variables(template: Template) -> frozenset[str]:
 
 
 def _without_guards(template: Template) -> Template:
-    """Return an empty template: its evaluation only carries segments and ranks."""
+    """Build an empty template: its evaluation only carries segments and ranks."""
     return Template((), (), (), (), template.text, template.span, False, 0)

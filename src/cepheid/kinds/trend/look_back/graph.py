@@ -1,10 +1,10 @@
-"""Template in, arrays out: how an event finds the events that it may follow.
+"""Convert a template to arrays: how an event finds the events that it may follow.
 
-An edge of the template becomes one of four ways to look back (``kernels/graph.py``):
+An edge of the template becomes one of four lookups (``kernels/graph.py``):
 
     TOTAL   no predicate, no guard: one running aggregate for the state
     INDEX   one separated predicate, or a guard alone: a tree of sums over ranks
-    RANGE   several predicates: the ranks of the most selective one, looked at one by one
+    RANGE   several predicates: scan the rank range of the most selective one
     SCAN    predicates that do not separate, or the pairwise evaluator: all earlier events
 """
 
@@ -97,7 +97,7 @@ class GraphBuilder:
         self._indexes: dict[_Index, int] = {}
 
     def build(self) -> GraphTables:
-        """Return the arrays."""
+        """Build the arrays."""
         template = self._template
         states = template.states
         edges = [[e for e in template.edges if e.target == q] for q in range(len(states))]
@@ -137,7 +137,7 @@ class GraphBuilder:
         )
 
     def _place_edge(self, edge: Edge) -> tuple[int, int, int]:
-        """Return mode, pair and index of an edge."""
+        """Choose mode, pair and index of an edge."""
         if edge.source == START:
             return kernel.TOTAL, -1, -1
         states = self._template.states
@@ -167,7 +167,7 @@ class GraphBuilder:
         return self._indexes.setdefault(index, len(self._indexes))
 
     def _waiting_sets(self) -> NDArray[np.int64]:
-        """Return the set in which a variable looks for matches that wait (skip-till-next-match)."""
+        """Find the set in which a variable looks up waiting matches (skip-till-next-match)."""
         sets = np.full((len(self._template.states), len(self._number)), -1, np.int64)
         if self._semantics is not tree.Semantics.NEXT_MATCH:
             return sets

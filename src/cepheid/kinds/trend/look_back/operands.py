@@ -1,4 +1,4 @@
-"""Two vectors in, whole numbers of one order out: what a separated predicate compares."""
+"""Convert two vectors to integers of a common order, for a separated predicate."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cepheid.kernels.columns import order_keys
 
 Keys = tuple[NDArray[np.int64], NDArray[np.int64]]
 EXACT_DOUBLE = 2**53
-"""Whole numbers up to here are doubles too."""
+"""Integers up to here are exact as doubles."""
 
 
 def common_keys(left: Vector, right: Vector) -> Keys | None:
-    """Return keys of two vectors that compare as the values do (§4.6), NULL left aside.
+    """Compute keys of two vectors that compare as the values do (§4.6), ignoring NULL.
 
-    None means that there are no such keys: whole numbers beyond 2^53 beside doubles, or decimals
-    that are no numbers of the machine beside others.
+    None means that there are no such keys: integers beyond 2^53 beside doubles, or decimals
+    without a machine representation beside others.
     """
     decimal = [isinstance(side.data, Decimals) for side in (left, right)]
     if any(decimal) and ValueKind.UNKNOWN not in (left.kind, right.kind):
@@ -67,7 +67,7 @@ def _double_keys(numbers: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _text_keys(left: Vector, right: Vector) -> Keys:
-    """Return the places of the texts of both sides in the order of their code points."""
+    """Rank the texts of both sides by code point."""
     texts: Any = pa.chunked_array(
         [plain_texts(side.texts).cast(pa.large_string()) for side in (left, right)]
     )

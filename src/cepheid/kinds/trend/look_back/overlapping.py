@@ -1,4 +1,4 @@
-"""Sliding windows together, for queries in prefix form; see ``kernels/lanes.py``."""
+"""Evaluate sliding windows together, for queries in prefix form; see ``kernels/lanes.py``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WEIGHT_MIN, WEIGHT_MAX = 2.0**-300, 2.0**100
 
 
 class _Data(NamedTuple):
-    """What the kernel reads."""
+    """The input arrays of the kernel."""
 
     segment_ptr: NDArray[np.int64]
     window: NDArray[np.int64]
@@ -39,7 +39,7 @@ class _Data(NamedTuple):
 def run_overlapping(
     question: Question, template: Template, window: WindowPlan, first: int, last: int
 ) -> list[Rows] | None:
-    """Return the rows of the windows [first, last), or None if they must be run one by one."""
+    """Compute the rows of the windows [first, last); None if they must run one by one."""
     parts = question.weight_of.shape[1]
     if question.value_of.shape[1] or question.listed or template.guards:
         return None
@@ -48,7 +48,7 @@ def run_overlapping(
     if not _weights_fit(question.arrays.weights[: parts - 1]):
         return None
     arrays, slide = question.arrays, window.slide
-    # Windows that follow each other are a longer window that slides further.
+    # Consecutive windows are one longer window with a longer slide.
     together = (window.within + (kernel.LANES - 1) * slide, kernel.LANES * slide)
     count = -(-(last - first) // kernel.LANES)
     shifted = arrays.ts - first * slide
@@ -66,7 +66,7 @@ def run_overlapping(
 
 
 def _weights_fit(weights: NDArray[Any]) -> bool:
-    """Return whether values can be multiplied with any number of matches that doubles hold."""
+    """Check whether values can be multiplied with any number of matches that a double holds."""
     size = np.abs(weights)
     return bool(((size == 0) | ((size >= WEIGHT_MIN) & (size <= WEIGHT_MAX))).all())
 
@@ -74,7 +74,7 @@ def _weights_fit(weights: NDArray[Any]) -> bool:
 def _run(
     question: Question, template: Template, segments: Segments, window: WindowPlan, first: int
 ) -> NDArray[np.float64]:
-    """Return the results of all windows of all segments."""
+    """Compute the results of all windows of all segments."""
     rows, bits, parts = segments.rows, segments.bits, question.weight_of.shape[1]
     tables, place, upto = prepare(question, template, rows, segments.ptr, bits)
     data = _Data(

@@ -1,6 +1,6 @@
-"""Segments that prefix sums can answer: which they are, and the call of the kernel.
+"""Evaluate segments with prefix sums: check which qualify, and call the kernel.
 
-See ``kernels/prefix.py``. What it cannot do is left to ``evaluate.py``.
+See ``kernels/prefix.py``. Other segments are left to ``evaluate.py``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_VALUE = np.iinfo(np.int64).max
 
 
 class PrefixTables(NamedTuple):
-    """How states look things up and enter themselves; see ``kernels/prefix.py``."""
+    """How states are looked up and inserted; see ``kernels/prefix.py``."""
 
     variable: NDArray[np.int64]
     begins: NDArray[np.bool_]
@@ -55,7 +55,7 @@ class _Data(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """One prefix of one index: where rows enter it, and how far they look."""
+    """One prefix of one index: where rows are inserted, and how far they read."""
 
     kind: int
     place: NDArray[np.int32]
@@ -63,7 +63,7 @@ class Lookup(NamedTuple):
 
 
 def has_prefix_form(question: Question, template: Template) -> bool:
-    """Return whether a template can be answered through prefix sums."""
+    """Check whether prefix sums can evaluate a template."""
     if question.semantics is not tree.Semantics.ANY_MATCH:
         return False
     guarded = [edge for edge in template.edges if edge.clear or edge.hit]
@@ -84,7 +84,7 @@ def lookups_of(
     earlier: NDArray[np.bool_],
     later: NDArray[np.bool_],
 ) -> list[Lookup]:
-    """Return a predicate as prefixes of an index; <> needs two of them."""
+    """Convert a predicate to prefixes of an index; <> needs two of them."""
     if comparison.operator != "<>":
         kind = kernel.EQUAL if comparison.operator == "=" else kernel.PREFIX
         return [Lookup(kind, *place_rows(comparison, rows, segment_ptr, earlier, later))]
@@ -97,7 +97,7 @@ def lookups_of(
 def build_tables(
     template: Template, variables: list[str], lookups: dict[tuple[str, str], list[int]]
 ) -> tuple[PrefixTables, list[tuple[int, int]]]:
-    """Return the tables of a template, and the (state, lookup) pair of every index."""
+    """Build the tables of a template, and the (state, lookup) pair of every index."""
     states = template.states
     indexes: dict[tuple[int, int], int] = {}
     sources: list[list[int]] = []
@@ -137,7 +137,7 @@ def _pointers(rows: list[Any]) -> NDArray[np.int64]:
 
 
 def _stacked(rows: list[NDArray[np.int32]], none: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return rows as one array, without a copy of a single one."""
+    """Stack rows to one array, without a copy of a single one."""
     return rows[0][None, :] if len(rows) == 1 else np.stack(rows) if rows else none
 
 
@@ -148,7 +148,7 @@ def prepare(
     segment_ptr: NDArray[np.int64],
     bits: NDArray[np.int64],
 ) -> tuple[PrefixTables, NDArray[np.int32], NDArray[np.int32]]:
-    """Return the tables of a template, and places and prefixes of all rows."""
+    """Build the tables of a template, and the places and prefixes of all rows."""
     lookups: list[Lookup] = []
     numbers: dict[tuple[str, str], list[int]] = {}
     for relation in question.relations:
@@ -169,7 +169,7 @@ def prepare(
 
 
 def _barred(template: Template, latest: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return where a leading NOT keeps a row from beginning a match in a state."""
+    """Mark where a leading NOT keeps a row from beginning a match in a state."""
     if not template.guards:
         return np.zeros((0, 0), np.bool_)
     barred = np.zeros((len(template.states), latest.shape[1]), np.bool_)
@@ -180,14 +180,14 @@ def _barred(template: Template, latest: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def is_chain(tables: PrefixTables, upto: NDArray[np.int32], bits: NDArray[np.int64]) -> bool:
-    """Return whether all rows fit a pattern ``S+`` whose edge is one prefix."""
+    """Check whether all rows fit a pattern ``S+`` whose edge is one prefix."""
     one = len(tables.variable) == 1 and tables.begins.all() and tables.ends.all()
     only_prefix = len(upto) == 1 and tables.index_kind.tolist() == [kernel.PREFIX]
     return bool(one and only_prefix and (bits >> tables.variable[0] & 1).all())
 
 
 class PrefixEvaluation:
-    """Segments in prefix form, ready to be run."""
+    """Segments in prefix form, ready to run."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class PrefixEvaluation:
         template: Template,
         latest: NDArray[np.int64],
     ) -> None:
-        """Rank the rows; ``latest`` says for each guard what ended before each row."""
+        """Rank the rows; ``latest`` holds for each guard the latest start before each row."""
         self._question, self._segments = question, segments
         rows, bits = segments.rows, segments.bits
         self._tables, place, upto = prepare(question, template, rows, segments.ptr, bits)
@@ -212,19 +212,19 @@ class PrefixEvaluation:
         )  # fmt: skip
 
     def run(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return wide numbers and least values of every segment."""
+        """Compute wide numbers and minima of every segment."""
         parts, mins = self._question.weight_of.shape[1], self._question.value_of.shape[1]
         count = len(self._segments.key)
         numbers = np.zeros((count, parts), np.complex128)
         values = np.full((count, mins), NO_VALUE, np.int64)
-        # Counts of most windows fit plain doubles, which take half of the time.
+        # The counts of most windows fit plain doubles, which take half of the time.
         first = self._count(numbers) if parts == 1 and mins == 0 else 0
         if first < count:
             self._aggregate(numbers, values, first)
         return numbers, values
 
     def _count(self, numbers: NDArray[Any]) -> int:
-        """Count as many segments as planes reach for; return how many those are."""
+        """Count segments while the planes suffice; return the number of counted segments."""
         states, indexes = len(self._tables.variable), len(self._tables.index_kind)
         room = kernel.room_of(self._segments.longest)
         sums = np.zeros((indexes, 1, room))
@@ -241,13 +241,13 @@ class PrefixEvaluation:
                 return int(segment)
             begin, end = self._segments.ptr[segment : segment + 2]
             if (first - begin) * kernel.PLANES_MAX < end - begin:
-                # A plane more would not reach to the end either.
+                # One more plane would not suffice either.
                 return int(segment)
             sums = np.concatenate([sums, np.zeros((indexes, 1, room))], axis=1)
             total = np.concatenate([total, np.zeros((states + 1, 1))], axis=1)
 
     def _aggregate(self, numbers: NDArray[Any], values: NDArray[np.int64], first: int) -> None:
-        """Aggregate all segments from one on."""
+        """Aggregate all segments from ``first`` on."""
         states, indexes = len(self._tables.variable), len(self._tables.index_kind)
         room = kernel.room_of(self._segments.longest)
         parts, mins = numbers.shape[1], values.shape[1]

@@ -1,4 +1,4 @@
-"""Edge predicates over the events at hand: ranks where they separate, masks where they do not."""
+"""Evaluate edge predicates on events: ranks where they separate, masks where they do not."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import Columns
 from cepheid.events.schema import ValueKind
-from cepheid.expressions.columns import Columns
 from cepheid.expressions.evaluate import evaluate_vector, true_mask
 from cepheid.expressions.vectors import Vector
 from cepheid.kernels.ranks import OPERATORS, place_segments, rank_segments
@@ -21,11 +21,11 @@ from cepheid.patterns.segments import take
 from cepheid.plans.plan import EdgePredicate
 
 MASK_CELLS = 1 << 20
-"""Pairs of events for which predicates that do not separate are evaluated at once."""
+"""Pairs of events for which non-separable predicates are evaluated at once."""
 
 
 class Comparison(NamedTuple):
-    """A separated predicate over all events: keys of both sides, and where they have a value."""
+    """A separated predicate over all events: keys of both sides, and which of them are not NULL."""
 
     operator: str
     prev: tree.Expression
@@ -98,7 +98,7 @@ def _lookup(columns: Columns) -> Any:
 
 
 def _without_anchor(node: tree.Node) -> tree.Node:
-    """Forget which event and variable an attribute speaks of; its value is the column's."""
+    """Remove event and variable from an attribute; its value is the column's."""
     if isinstance(node, tree.Attribute):
         nobody = tree.Name(span=node.span, text="")
         return tree.Attribute(span=node.span, variable=nobody, attribute=node.attribute)
@@ -152,10 +152,10 @@ _COMPARE: dict[str, Callable[..., NDArray[np.bool_]]] = {
 def rank_neighbours(
     relations: Sequence[Relation], rows: NDArray[np.int64]
 ) -> tuple[Ranks, list[Pair], list[bool]]:
-    """Say of every row whether it may follow the row before, in the form of ``rank_relations``.
+    """Check whether each row may follow the previous one, in the form of ``rank_relations``.
 
-    All rows have rank 0, and what a row asks for is this rank or none. So nothing is sorted; but
-    only neighbours can be asked.
+    All rows have rank 0, and a row asks for this rank or none. So nothing is sorted; but only
+    neighbours can be checked.
     """
     known: dict[int, NDArray[Any]] = {}
 
@@ -193,10 +193,10 @@ def rank_rows(
     earlier: NDArray[np.bool_],
     later: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int32], ...]:
-    """Return rank, first, last and ranks of the rows; see ``kernels/ranks.py``.
+    """Compute rank, first, last and ranks of the rows; see ``kernels/ranks.py``.
 
-    ``earlier`` and ``later`` say which rows may be the one or the other; one array, if both are
-    the same.
+    ``earlier`` and ``later`` mark the rows that may be the one or the other; pass one array
+    twice if both are the same.
     """
     ranked = tuple(np.empty(len(rows), np.int32) for _ in range(4))
     sides = _sides(comparison, rows, segment_ptr, earlier, later, both=True)[:-1]
@@ -211,9 +211,9 @@ def place_rows(
     earlier: NDArray[np.bool_],
     later: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int32], ...]:
-    """Return place and upto of the rows, for every comparison but <>; see ``kernels/ranks.py``."""
+    """Compute place and upto of the rows, for every comparison but <>; see ``kernels/ranks.py``."""
     placed = np.empty((2, len(rows)), np.int32)
-    kernel: Any = place_segments  # The checker loses count of unpacked arguments.
+    kernel: Any = place_segments  # The type checker cannot count unpacked arguments.
     kernel(segment_ptr, *_sides(comparison, rows, segment_ptr, earlier, later), placed)
     return placed[0], placed[1]
 
@@ -227,7 +227,7 @@ def _sides(
     *,
     both: bool = False,
 ) -> tuple[Any, ...]:
-    """Return keys and validity of both sides, the operator, room, and whether both are the same."""
+    """Collect keys and validity of both sides, the operator, buffers, and whether both agree."""
     prev = earlier if comparison.prev_valid is None else earlier & comparison.prev_valid[rows]
     same = not both and comparison.prev_keys is comparison.next_keys and earlier is later
     prev_keys = take(comparison.prev_keys, rows)
@@ -254,7 +254,7 @@ def _both(
 
 
 def _share(ranked: tuple[NDArray[np.int32], ...], *, outside: bool) -> float:
-    """Return how much of all ranks a predicate lets through, as measured."""
+    """Measure the selectivity of a predicate: the share of ranks that it accepts."""
     _, first, last, ranks = ranked
     asked = first >= 0
     total = float(ranks[asked].sum())
@@ -270,7 +270,7 @@ def mask_block(
     earlier: NDArray[np.int64],
     later: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Return where the predicates that do not separate hold: (later events, earlier events)."""
+    """Evaluate the predicates that do not separate: (later events, earlier events)."""
     shape = (len(later), len(earlier))
     if not len(earlier) or not len(later):
         return np.zeros(shape, np.bool_)

@@ -1,8 +1,8 @@
-"""Partial equivalence: the segments of a partition, once for every value among some variables.
+"""Partial equivalence: split the segments of a partition by every value of some variables.
 
 ``[P.vehicle, segment]`` makes vehicle equal among the events of P only (§4.3). For each vehicle of
-a segment the events of P with another vehicle are left out and all others shared; a match counts
-where it binds a P of this vehicle. Matches without any P are counted once, apart.
+a segment, the events of P with another vehicle are dropped and all others are shared; a match
+counts where it binds a P of this vehicle. Matches without any P are counted once, separately.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def split_segments(
     *,
     blocking: bool,
 ) -> Segments:
-    """Return the segments of no value of an attribute, and then those of every value.
+    """Build the segments without a value of an attribute, and then those of every value.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def split_segments(
         valued = apart[segments.rows] & (code >= 0)
         shared = ~apart[segments.rows]
         alone = shared | (code >= 0)
-    # A part for every (segment, value), after those of no value, one for every segment.
+    # A part for every (segment, value), after the parts without a value, one per segment.
     width = int(code.max()) + 2 if len(code) else 1
     pairs, mine = np.unique(owner[valued] * width + code[valued], return_inverse=True)
     parent = pairs // width
@@ -93,9 +93,9 @@ def split_segments(
 def require_values(
     template: Template, listed: Sequence[frozenset[str]], chosen: int
 ) -> tuple[Template, list[int]]:
-    """Return a template whose matches bind variables of exactly the chosen attributes.
+    """Build a template whose matches bind variables of exactly the chosen attributes.
 
-    Also return which attributes have a value in each of its states.
+    Also return the attributes that have a value in each of its states.
     """
     numbers: dict[tuple[int, int], int] = {}
     edges: list[Edge] = []

@@ -1,1 +1,1 @@
-"""From the tree of a query to the plan of its trends."""
+"""Build the plan of trends from the syntax tree of a query."""

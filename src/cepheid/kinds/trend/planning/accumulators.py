@@ -1,4 +1,4 @@
-"""TrendPlan in, parts out: the numbers that its aggregates are computed from.
+"""Collect the parts of a plan: the numbers from which its aggregates are computed.
 
 A *part* is one number per configuration that the kernels keep: part 0 counts matches, others count
 bindings, sum values, or count the values that are not NULL.
@@ -13,7 +13,7 @@ from cepheid.plans.plan import TrendPlan
 
 
 class Part(NamedTuple):
-    """One linear number: a ``count``, or ``bindings``, ``sum`` or ``values`` of something."""
+    """One linear number: a ``count``, or ``bindings``, ``sum`` or ``values`` of an attribute."""
 
     what: str
     variable: str | None = None
@@ -21,7 +21,7 @@ class Part(NamedTuple):
 
 
 class Extreme(NamedTuple):
-    """The smallest or largest value of an attribute."""
+    """The minimum or maximum of an attribute."""
 
     variable: str
     attribute: str
@@ -29,7 +29,7 @@ class Extreme(NamedTuple):
 
 
 def parts_of(plan: TrendPlan) -> tuple[list[Part], list[Extreme]]:
-    """Return the parts and the extremes that a plan's aggregates need, each once."""
+    """Collect the distinct parts and extremes that a plan's aggregates need."""
     parts = [Part("count")]
     extremes: list[Extreme] = []
     function = tree.AggregateFunction

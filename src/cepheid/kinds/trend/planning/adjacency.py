@@ -1,4 +1,4 @@
-"""Templates in, which variables can be neighbours out (§4.4)."""
+"""Find the variables that can be adjacent in a match, from the templates (§4.4)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cepheid.plans.template import START, Template
 
 
 class Adjacency:
-    """What the patterns of a query say about pairs of variables."""
+    """Adjacency of the variables in the patterns of a query."""
 
     def __init__(self, patterns: tuple[Template, ...]) -> None:
         self._patterns = patterns
@@ -16,26 +16,26 @@ class Adjacency:
 
     @property
     def known(self) -> bool:
-        """Return whether there are templates at all; without, nothing can be said."""
+        """Check whether there are templates at all; without them adjacency is unknown."""
         return bool(self._patterns)
 
     @property
     def joined(self) -> bool:
-        """Return whether AND joins two patterns: then no query can list matches (§2.10)."""
+        """Check whether AND joins two patterns: then no query can list matches (§2.10)."""
         return len(self._patterns) > 1
 
     @cached_property
     def pairs(self) -> frozenset[tuple[str, str]]:
-        """Return the pairs (prev, next) that can be neighbours, also inside negated patterns."""
+        """Collect the pairs (prev, next) that can be adjacent, also inside negated patterns."""
         return frozenset(pair for template in self._patterns for pair in template.adjacent())
 
     @cached_property
     def positive(self) -> frozenset[str]:
-        """Return the variables that a match can bind."""
+        """Collect the variables that a match can bind."""
         return frozenset(name for template in self._patterns for name in template.variables())
 
     def always(self, prev: str, later: str) -> bool:
-        """Return whether ``later`` directly follows ``prev`` in every match that has both."""
+        """Check whether ``later`` directly follows ``prev`` in every match that has both."""
         pair = prev, later
         if pair not in self._always:
             self._always[pair] = all(graph.always(prev, later) for graph in self._graphs)
@@ -43,12 +43,12 @@ class Adjacency:
 
     @cached_property
     def repeated(self) -> frozenset[str]:
-        """Return the variables that one match can bind more than once."""
+        """Collect the variables that one match can bind more than once."""
         return frozenset(name for t in self._patterns for name in _Graph(t).repeated())
 
     @cached_property
     def _graphs(self) -> list[_Graph]:
-        """Return the templates of the patterns and of everything negated in them."""
+        """Build graphs of the patterns and of all negated patterns in them."""
         found, waiting = [], list(self._patterns)
         while waiting:
             template = waiting.pop()
@@ -69,7 +69,7 @@ class _Graph:
             self._after.setdefault(edge.source, []).append(edge.target)
 
     def always(self, prev: str, later: str) -> bool:
-        """Look for a way to the end that binds both and never one directly after the other.
+        """Search for a path to the end that binds both, but never one directly after the other.
 
         Depth first over (state, prev seen, later seen); O(edges).
         """
@@ -93,10 +93,10 @@ class _Graph:
         return True
 
     def repeated(self) -> set[str]:
-        """Return the variables of states from which a state of the same variable is reached.
+        """Collect the variables of states from which a state of the same variable is reached.
 
-        Sets of variables are bits of whole numbers. States are numbered breadth first, so most
-        successors come later and a few rounds backwards reach the end; O(edges) each.
+        Sets of variables are integer bit masks. States are numbered breadth first, so most
+        successors come later and a few backward rounds reach the fixed point; O(edges) each.
         """
         bit = {name: 1 << idx for idx, name in enumerate(self._names)}
         reached = [0] * len(self._variables)

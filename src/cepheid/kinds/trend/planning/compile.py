@@ -1,9 +1,10 @@
-"""Tree and source in, plan out: the steps of the planner, readable as a table of contents."""
+"""Compile a syntax tree and a source to a plan: the steps of the planner, in order."""
 
 from __future__ import annotations
 
 from cepheid.errors import place_of
 from cepheid.events.schema import EventSchema, ValueKind
+from cepheid.expressions.format import format_expression
 from cepheid.jobs.ticks import tick_of
 from cepheid.kinds.trend.planning.adjacency import Adjacency
 from cepheid.kinds.trend.planning.determinise import build_template
@@ -15,7 +16,6 @@ from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
 from cepheid.kinds.trend.planning.windows import plan_window
 from cepheid.language import tree
 from cepheid.language.findings import Findings
-from cepheid.language.formatter import format_expression
 from cepheid.patterns.bind_pattern import bind_pattern
 from cepheid.patterns.scope import Scope, Source, bind_source, bind_where
 from cepheid.plans.plan import (
@@ -43,7 +43,7 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     """
     findings = Findings()
     variables = bind_pattern(query.pattern, findings)
-    # A pattern that means nothing has no template; everything else is checked all the same.
+    # An invalid pattern has no template; everything else is checked all the same.
     sound = not findings.errors
     min_length = _min_length(query, findings)
     patterns = _build_templates(query, min_length, findings) if sound else ()
@@ -115,7 +115,7 @@ def _build_templates(
 def _report_size(
     query: tree.Query, parts: tuple[tree.Pattern, ...], limit: TooLargeError, findings: Findings
 ) -> None:
-    """Report what makes the pattern too large: MIN LENGTH, if it fits without."""
+    """Report the cause if the pattern is too large: MIN LENGTH, if it fits without."""
     if query.min_length is not None:
         try:
             for part in parts:
@@ -134,7 +134,7 @@ def _report_size(
 def _plan_partition(
     query: tree.Query, text: str, predicates: Predicates, window: WindowPlan, findings: Findings
 ) -> Partition:
-    """Gather the equivalence predicates; GROUP-BY attributes are among them (§6.5)."""
+    """Collect the equivalence predicates; GROUP-BY attributes are among them (§6.5)."""
     full: dict[str, str] = {}
     partial: dict[str, list[tree.EquivalenceItem]] = {}
     for item in predicates.equivalences:
@@ -163,7 +163,7 @@ def _plan_partition(
 
 
 def _check_globals(query: tree.Query, predicates: Predicates, findings: Findings) -> None:
-    """``P AND Q`` counts pairs without building matches, so no condition can see a whole one."""
+    """Refuse conditions on whole matches with AND: it counts pairs without building matches."""
     if not isinstance(query.pattern, tree.Conjunction):
         return
     for predicate in predicates.globals:
@@ -198,7 +198,7 @@ def _columns(
     *,
     typed: bool,
 ) -> tuple[str, ...] | None:
-    """Return the columns that must be read; listing matches shows all, known or not (None)."""
+    """Collect the columns that must be read; None (all) if matches are listed without a schema."""
     if output.kind is OutputKind.MATCHES:
         return tuple(sorted(_top_level(source.schema))) if source.schema is not None else None
     names = {source.time, *source.tiebreak, *partition.attributes}
@@ -216,7 +216,7 @@ def _columns(
 
 
 def _top_level(schema: EventSchema) -> list[str]:
-    """Return the columns that are no parts of another one; their own names may have dots."""
+    """List the columns that are not part of another one; their own names may have dots."""
     structures = {column.name for column in schema.columns if column.kind is ValueKind.OTHER}
 
     def is_part(name: str) -> bool:

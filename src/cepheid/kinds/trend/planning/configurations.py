@@ -1,13 +1,13 @@
-"""TrendPlan in, its linear system over symbols out, in a form in which systems can be merged.
+"""Convert a plan to a linear system over symbols, a form in which systems can be merged.
 
-A configuration is a number that is kept: the partial matches that are in one state and wait for
-the same. It grows by events of one symbol, by the sum of its sources, and events of some symbols
-empty it: under skip-till-next-match those that take its matches on, and with negation those that
-forbid them. The empty match is a configuration too, whose number is one when a window begins.
+A configuration is a count: the partial matches that are in one state and wait for the same events.
+It grows with events of one symbol, by the sum of its sources, and events of some symbols reset it:
+under skip-till-next-match those that extend its matches, and with negation those that forbid them.
+The empty match is a configuration too, whose count is one when a window begins.
 
-Negation belongs here where the negated pattern is found as soon as one event is seen: ``NOT N``,
+Negation is supported here where one event is enough to find the negated pattern: ``NOT N``,
 ``NOT N+``, ``NOT (N OR O)``, at any place of a sequence. Then a match that waits for different
-things behind different guards is kept once for each of them, and a guard empties what it guards.
+events behind different guards is counted once for each of them, and a guard resets what it guards.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from cepheid.plans.template import START, Edge, Place, Template
 
 
 class Configuration(NamedTuple):
-    """One number of a query; ``sources`` are places in the list of configurations.
+    """One count of a query; ``sources`` are indexes in the list of configurations.
 
-    ``adds`` are the parts and extremes of the query that an event bound here adds to. What is not
-    ``kept`` is emptied by every event (contiguous).
+    ``adds`` are the parts and extremes of the query that an event bound here adds to. If not
+    ``kept``, every event resets it (contiguous).
     """
 
     symbol: Symbol | None
@@ -42,7 +42,7 @@ Guards = frozenset[int]
 
 
 def why_not_configured(plan: TrendPlan) -> str:
-    """Return why a linear plan has no such system, "" if it has one."""
+    """Explain why a linear plan has no such system; "" if it has one."""
     if len(plan.patterns) != 1:
         return "AND counts pairs of matches"
     template = plan.patterns[0]
@@ -62,7 +62,7 @@ def why_not_configured(plan: TrendPlan) -> str:
 
 
 def _is_simple(template: Template) -> bool:
-    """Return whether one event is enough for a match, and every match begins with such a one."""
+    """Check whether one event is enough for a match, and every match begins with such an event."""
     finals = {final.state for final in template.finals}
     return not template.guards and set(template.starts) <= finals
 
@@ -73,12 +73,12 @@ def _is_plain(template: Template, edge: Edge) -> bool:
 
 
 def configurations_of(plan: TrendPlan) -> list[Configuration]:
-    """Return the configurations of a plan for which ``why_not_configured`` says nothing."""
+    """Build the configurations of a plan; ``why_not_configured`` must be empty."""
     return _Builder(plan).build()
 
 
 class _Builder:
-    """Numbers configurations: (state, guards) for matches that go on, finished ones beside them."""
+    """Numbers configurations: (state, guards) for open matches, and finished ones beside them."""
 
     def __init__(self, plan: TrendPlan) -> None:
         self.plan = plan
@@ -92,7 +92,7 @@ class _Builder:
         self.finals = {f.state: frozenset(f.alternatives[0]) for f in self.template.finals}
 
     def build(self) -> list[Configuration]:
-        """Return the configurations, those of the empty match first."""
+        """Build the configurations, those of the empty match first."""
         places: dict[tuple[int, Guards, bool], int] = {}
         for state in [START, *range(len(self.template.states))]:
             for guards in self.waiting.get(state, {}):
@@ -109,7 +109,7 @@ class _Builder:
         ]
 
     def _stays(self, state: int) -> bool:
-        """Return whether a match that ends is kept in the place of one that goes on."""
+        """Check whether a finished match can share the configuration of an open one."""
         return (
             not self.moving and not self.finals[state] and Guards() in self.waiting.get(state, {})
         )

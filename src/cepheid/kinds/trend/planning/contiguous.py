@@ -1,4 +1,4 @@
-"""How many rows apart the variables of a contiguous pattern are: a template in, a shape out.
+"""Compute the distances between the variables of a contiguous pattern, as a shape.
 
 Under the semantics contiguous every edge of the template leads to the next event of the stream.
 """
@@ -13,7 +13,7 @@ from cepheid.plans.template import START, Template
 
 
 def shape_of(template: Template, symbols: Sequence[Collection[str]]) -> Shape | None:
-    """Return the shape of some required variables, in order; None if matches can be of any length.
+    """Build the shape of some required variables, in order; None if matches have unbounded length.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def shape_of(template: Template, symbols: Sequence[Collection[str]]) -> Shape | 
 
 
 def _steps(template: Template, sources: Sequence[int], targets: Collection[int]) -> Gap:
-    """Return how many edges lead from some states to others, at least and at most."""
+    """Compute the minimum and maximum number of edges from some states to others."""
     found = {n for n in sources if n in targets}
     lengths = [0] if found else []
     reached = set(sources)

@@ -1,8 +1,8 @@
-"""Positions in, template out: one path for every match (§2.2), minimum lengths unrolled (§2.11).
+"""Determinise positions to a template: one path per match (§2.2), minimum lengths unrolled (§2.11).
 
-A template state is a pair of position sets: *free*, what the variables so far allow with negation
-left out, and *alive*, those of them whose guards were clear. A pattern without ambiguity has sets
-of size one.
+A template state is a pair of position sets: *free*, the positions that the variables so far allow
+if negation is ignored, and *alive*, those of them whose guards were clear. An unambiguous pattern
+has sets of size one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EDGES_MAX = 20_000
 """Edges of a template and its guards; each costs a step per event."""
 
 CHOICES_MAX = 8
-"""Guards that decide together between derivations: each doubles the number of edges."""
+"""Guards that together decide between derivations: each doubles the number of edges."""
 
 _AMBIGUOUS = "give parts that can match the same events different variables, or repeat less often"
 
@@ -34,7 +34,7 @@ Key = tuple[Set, Set, int]
 
 
 class Size:
-    """How large a template and its guards have become so far."""
+    """The size of a template and its guards so far."""
 
     def __init__(self) -> None:
         self.states = 0
@@ -56,7 +56,7 @@ class Size:
 def build_template(
     pattern: tree.Pattern, *, min_length: int = 1, size: Size | None = None
 ) -> Template:
-    """Return the template of a pattern without AND.
+    """Build the template of a pattern without AND.
 
     Determinising takes O(2^p) in the worst case and O(p^2) without ambiguity, for p positions.
 
@@ -126,7 +126,7 @@ class _Construction:
     def _targets(
         self, key: Key, variable: str
     ) -> Iterator[tuple[Key, tuple[int, ...], tuple[int, ...]]]:
-        """Yield where a variable leads, for every outcome of the guards that make a difference."""
+        """Compute the targets of a variable, for every relevant outcome of the guards."""
         free, alive, length = key
         steps = [
             s for p in alive for s in self.steps.get(p, ()) if self._variable(s[0]) == variable
@@ -139,7 +139,7 @@ class _Construction:
         if not asked:
             return
         watched = frozenset[int]().union(*asked)
-        # What all ways ask for must be clear and decides nothing.
+        # Guards that all paths require must be clear and decide nothing.
         deciding = sorted(watched - asked[0].intersection(*asked))
         if len(deciding) > CHOICES_MAX:
             help_ = (
@@ -168,7 +168,7 @@ class _Construction:
         return self.labels[position].variable.text
 
     def _allowed(self, free: Set) -> list[str]:
-        """Return the variables that may follow, in the order of the pattern."""
+        """List the variables that may follow, in the order of the pattern."""
         after = sorted({q for p in free for q, _ in self.steps.get(p, ())})
         return list(dict.fromkeys(self._variable(q) for q in after))
 
@@ -184,7 +184,7 @@ class _Construction:
                 yield Final(index, tuple(tuple(sorted(g)) for g in _smallest(ways)))
 
     def _shortest(self) -> int:
-        """Return the length of the shortest match, breadth first."""
+        """Compute the length of the shortest match, breadth first."""
         level, length, seen = {START}, 0, {START}
         while level and not level & self.last.keys():
             level = {q for p in level for q, _ in self.steps.get(p, ())} - seen
@@ -198,7 +198,7 @@ def _step_order(step: tuple[int, Guards]) -> tuple[int, list[int]]:
 
 
 def _smallest(alternatives: Iterable[Guards]) -> list[Guards]:
-    """Return the alternatives that no other one is part of: what asks for less is enough."""
+    """Keep the minimal alternatives: a subset of guards covers all its supersets."""
     distinct = set(alternatives)
     least = (a for a in distinct if not any(other < a for other in distinct))
     return sorted(least, key=lambda guards: (len(guards), sorted(guards)))

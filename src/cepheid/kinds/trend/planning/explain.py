@@ -1,4 +1,4 @@
-"""The plan of a pattern of events in, text or Mermaid out: every choice, and what forced it."""
+"""Format the plan of a pattern query as text or Mermaid: every choice, and its reason."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from itertools import islice
 
 from cepheid.errors import place_of
 from cepheid.events.temporal import format_duration
+from cepheid.expressions.format import format_expression
 from cepheid.jobs.explain_parts import Section, describe_columns, describe_partition
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.plans.plan import (
     EdgePredicate,
     GlobalPredicate,
@@ -21,7 +21,7 @@ from cepheid.plans.plan import (
 from cepheid.plans.template import START, Final, Place, Template
 
 STATES_SHOWN_MAX = 12
-"""Larger templates are summed up in numbers."""
+"""Larger templates are summarised by their size."""
 
 _LOOKS = {
     Place.LEADING: "before it, from the window's start",
@@ -40,7 +40,7 @@ _MEANINGS = {
 
 
 def describe_trends(plan: TrendPlan) -> list[Section]:
-    """Return the sections of the plan's text."""
+    """Build the sections of the plan's text."""
     listed = plan.output.kind is OutputKind.MATCHES
     reads = ["all columns"] if listed else describe_columns(plan)
     return [
@@ -55,7 +55,7 @@ def describe_trends(plan: TrendPlan) -> list[Section]:
 
 
 def title_of_trends(plan: TrendPlan) -> str:
-    """Return what the rows of the result are."""
+    """Describe the rows of the result."""
     if plan.output.kind is OutputKind.MATCHES:
         shown = "the matches"
     elif plan.output.kind is OutputKind.ATTRIBUTES:
@@ -101,7 +101,7 @@ def _describe_template(template: Template) -> list[str]:
 
 
 def _guarded(template: Template) -> list[str]:
-    """Return, for each guard, the steps that it watches."""
+    """List for each guard the steps that it guards."""
     names = state_names(template)
     steps: list[dict[str, None]] = [{} for _ in template.guards]
     for edge in template.edges:
@@ -118,14 +118,14 @@ def _guarded(template: Template) -> list[str]:
 
 
 def state_names(template: Template) -> list[str]:
-    """Return a name for each state: its variable, numbered where several states share it."""
+    """Name each state: its variable, numbered where several states share it."""
     variables = [state.variable for state in template.states]
     seen: dict[str, int] = {}
     names = []
     for variable in variables:
         seen[variable] = seen.get(variable, 0) + 1
         names.append(variable if variables.count(variable) == 1 else f"{variable}{seen[variable]}")
-    # A numbered name could meet a variable that is called so.
+    # A numbered name could collide with a variable of that name.
     return names if len(set(names)) == len(names) else [f"{n}#{i}" for i, n in enumerate(names)]
 
 
@@ -174,7 +174,7 @@ def _describe_predicates(plan: TrendPlan) -> list[str]:
 
 
 def _moment_of(spanning: GlobalPredicate) -> str:
-    """Return when a condition on a whole match is asked."""
+    """Describe when a condition on a whole match is checked."""
     if not spanning.events:
         return f"the finished match: {spanning.reason}"
     plain = tree.Anchor.EACH
@@ -198,7 +198,7 @@ def _describe_separation(edge: EdgePredicate) -> str:
 
 
 def format_separation(separation: Separation) -> str:
-    """Return f(prev) op g(next) as text."""
+    """Format f(prev) op g(next) as text."""
     left, right = format_expression(separation.prev), format_expression(separation.next)
     return f"{left} {separation.operator} {right}"
 
@@ -261,7 +261,7 @@ def _describe_choice(plan: TrendPlan) -> list[str]:
 
 
 def mermaid_of_trends(plan: TrendPlan) -> str:
-    """Return a plan's templates as a Mermaid flowchart, negated patterns in boxes."""
+    """Draw a plan's templates as a Mermaid flowchart, negated patterns in boxes."""
     lines = ["flowchart LR"]
     for idx, template in enumerate(plan.patterns):
         lines += _mermaid_template(template, f"p{idx}")
@@ -295,7 +295,7 @@ def _mermaid_template(template: Template, prefix: str) -> list[str]:
 
 
 def _quote(text: str) -> str:
-    """Escape what Mermaid would read as markup."""
+    """Escape characters that Mermaid would read as markup."""
     return (
         text.replace("&", "#amp;").replace('"', "#quot;").replace("<", "#lt;").replace(">", "#gt;")
     )

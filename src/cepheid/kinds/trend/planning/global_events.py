@@ -1,8 +1,8 @@
-"""A condition on a whole match in, the events that it speaks of out (§4.5).
+"""Find the events that a condition on a whole match refers to (§4.5).
 
 A condition on one event, such as ``FIRST(b).x > 3``, or one that separates into f(one event) op
-g(another event), such as ``c.x < FIRST(b).x``, need not wait for a finished match: it is asked as
-soon as its events are known. Everything else is asked at the end.
+g(another event), such as ``c.x < FIRST(b).x``, need not wait for a finished match: it is checked as
+soon as its events are bound. All other conditions are checked at the end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cepheid.plans.plan import GlobalPredicate, PlacedEvent
 
 
 def place_global(conjunct: tree.Expression, typing: Typing) -> GlobalPredicate:
-    """Return a condition on a whole match with the events that it speaks of."""
+    """Build a condition on a whole match with the events that it refers to."""
     nodes = list(tree.walk(conjunct))
     if any(isinstance(node, tree.Aggregate) for node in nodes):
         return GlobalPredicate(conjunct, reason="an aggregate needs all events")
@@ -38,7 +38,7 @@ def place_global(conjunct: tree.Expression, typing: Typing) -> GlobalPredicate:
 
 
 def _as_pair(expression: tree.Expression, first: PlacedEvent) -> tree.Expression:
-    """Give attributes of one event the anchor EACH and those of the other the anchor NEXT."""
+    """Set the anchor of attributes: EACH for one event, NEXT for the other."""
 
     def place(node: tree.Node) -> tree.Node:
         if not isinstance(node, tree.Attribute):

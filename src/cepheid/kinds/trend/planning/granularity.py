@@ -16,9 +16,9 @@ from collections import Counter
 import msgspec
 
 from cepheid.errors import Span, place_of
+from cepheid.expressions.format import format_expression
 from cepheid.kinds.trend.planning.predicates import Predicates
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.options import refuse
 from cepheid.plans.plan import (
     Choice,
@@ -44,7 +44,7 @@ def choose_evaluator(
     window: WindowPlan,
     output: Output,
 ) -> Choice:
-    """Return the evaluator with its granularity, cost and reason."""
+    """Choose the evaluator with its granularity, cost and reason."""
     semantics = query.semantics.semantics if query.semantics else tree.Semantics.ANY_MATCH
     edges = predicates.edges
     reason, span, evaluator, granularity = _decide(query, text, semantics, predicates, output)
@@ -68,11 +68,11 @@ def choose_evaluator(
 
 
 _FITTING = "the events of open windows that fit a variable"
-"""What evaluators keep that look at single events: windows are answered when they close."""
+"""The state of evaluators that look up single events: windows are evaluated when they close."""
 
 
 def legal_evaluators(plan: TrendPlan) -> tuple[Evaluator, ...]:
-    """Return the evaluators that can answer a query; all of them give the same answer."""
+    """List the evaluators that can answer a query; all of them give the same answer."""
     if plan.output.kind is not OutputKind.AGGREGATES or plan.globals:
         return (Evaluator.ENUMERATE,)
     found = []
@@ -86,7 +86,7 @@ def legal_evaluators(plan: TrendPlan) -> tuple[Evaluator, ...]:
 
 
 def force_evaluator(plan: TrendPlan, evaluator: Evaluator) -> TrendPlan:
-    """Return a plan for another evaluator, for tests and measurements.
+    """Replan a query for another evaluator, for tests and measurements.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def _decide(
     predicates: Predicates,
     output: Output,
 ) -> tuple[str, Span | None, Evaluator, Granularity]:
-    """Walk down the decision table; the first row that fits decides."""
+    """Walk down the decision table; the first row that applies decides."""
     edges = predicates.edges
     if output.kind is not OutputKind.AGGREGATES:
         span = query.returns.span if query.returns else None
@@ -153,13 +153,13 @@ def _decide(
 
 
 def _last_events(query: tree.Query) -> str:
-    """Return what an event can follow under contiguous: of equal times, under strict ties, all."""
+    """Describe the events that can be followed under contiguous; with strict ties, a whole time."""
     arrival = query.ties is not None and query.ties.ties is tree.Ties.ARRIVAL
     return "the last event" if arrival else "the events of the last time"
 
 
 def _index_time(edges: tuple[EdgePredicate, ...]) -> str:
-    """Return the time of an index: it answers one inequality for a pair, and looks at the rest."""
+    """Estimate the time of an index: it answers one inequality per pair, and scans for the rest."""
     pairs = Counter(
         (edge.prev_variable, edge.next_variable)
         for edge in edges
@@ -169,7 +169,7 @@ def _index_time(edges: tuple[EdgePredicate, ...]) -> str:
 
 
 class _Sizes:
-    """How much state an evaluator keeps, in words."""
+    """The size of the state of an evaluator, in words."""
 
     def __init__(
         self,
@@ -187,12 +187,12 @@ class _Sizes:
 
 
 def numbers_per_state(output: Output) -> int:
-    """Return how many numbers one entry holds: the count, and what each aggregate adds."""
+    """Count the numbers of one entry: the count, and those of each aggregate."""
     parts: set[tuple[str, str | None, str | None]] = {("count", None, None)}
     for column in output.aggregates:
         names = [column.function.value.lower()]
         if column.function in (tree.AggregateFunction.SUM, tree.AggregateFunction.AVG):
-            # Without a value that is not NULL a sum is NULL (§5.2), so values are counted too.
+            # A sum without a value that is not NULL is NULL (§5.2), so values are counted too.
             names = ["sum", "values"]
         parts |= {(name, column.variable, column.attribute) for name in names}
     return len(parts)
@@ -223,7 +223,7 @@ def _short(predicate: EdgePredicate) -> str:
 
 
 def _place(text: str, span: Span | None) -> str:
-    """Return a clause as the user wrote it, with its place."""
+    """Quote a clause as the user wrote it, with its position."""
     if span is None:
         return "this query"
     words = " ".join(text[span.start : span.end].split())

@@ -1,4 +1,4 @@
-"""What a pattern of events asks of a runtime that cuts it into tasks, with reasons."""
+"""Requirements of a pattern query for a runtime that splits it into tasks, with reasons."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from cepheid.plans.template import Place, Template
 
 CLASSES_MAX = 256
 MATRIX_NUMBERS_MAX = 4096
-"""Numbers of one matrix; beyond, summaries would weigh more than events."""
+"""Entries of one matrix; beyond, summaries would be larger than events."""
 
 LIVE_PANES_MAX = 2048
 """Panes of a window of a live query: all of them are sent when it closes."""
 
 LIVE_PANES_MIN = 128
 LIVE_BYTES = 1 << 22
-"""Bytes of the matrices of a window, if it has more panes than the least number."""
+"""Bytes of the matrices of a window, if it has more panes than the minimum."""
 
 LIVE_PANE_NS = 5_000_000
 """Nanoseconds of such a pane, if the window has longer ones: shorter ones have few events."""
 
 
 def needs_of_trends(plan: TrendPlan) -> Needs:
-    """Return what a pattern of events asks of a runtime."""
+    """Describe the requirements of a pattern query."""
     kind = plan.window.kind
     no_panes = why_no_panes(plan)
     return Needs(
@@ -51,13 +51,13 @@ def _reach(plan: TrendPlan) -> tuple[int, int]:
     if window.kind is WindowKind.TRAILING:
         return window.within, 0
     if plan.lists_matches and judged_by_window(plan):
-        # Whether an earlier window has had a match, that window must tell (§7.2).
+        # Only the earlier window itself knows whether it has had a match (§7.2).
         return (window.overlap - 1) * window.slide, window.within
     return 0, window.within
 
 
 def why_not_composed(plan: TrendPlan) -> str:
-    """Return why stretches of events cannot be summarised, or nothing if they can."""
+    """Explain why stretches of events cannot be summarised; empty if they can."""
     if plan.choice.evaluator is not Evaluator.LINEAR:
         return f"the {plan.choice.evaluator.value} evaluator keeps events"
     if plan.window.kind is WindowKind.COUNT:
@@ -78,23 +78,22 @@ def why_not_composed(plan: TrendPlan) -> str:
 
 
 def _matrix_numbers(plan: TrendPlan) -> int:
-    """Return how many numbers a matrix has, at most."""
+    """Estimate the maximum number of entries of a matrix."""
     states = sum(len(template.states) for template in plan.patterns)
     return 2 * states * (2 * states + 1) * (1 + 2 * len(plan.output.aggregates))
 
 
 def why_not_on_device(plan: TrendPlan) -> str:
-    """Return why a plan cannot run on a GPU, or nothing if it can."""
+    """Explain why a plan cannot run on a GPU; empty if it can."""
     if plan.lists_matches:
         return "only aggregates of matches run on a GPU"
     return why_not_composed(plan)
 
 
 def why_no_trends_on_device(plan: TrendPlan) -> str:
-    """Return why a plan with edge predicates cannot run on a GPU, or nothing if it can.
+    """Explain why a plan with edge predicates cannot run on a GPU; empty if it can.
 
-    There it can if one variable under Kleene plus is all of the pattern, and one comparison of
-    neighbours all that is asked of them.
+    It can if the pattern is one variable under Kleene plus, with one comparison of adjacent events.
     """
     if plan.choice.evaluator is not Evaluator.INDEXED:
         return why_not_on_device(plan)
@@ -128,7 +127,7 @@ def _variables(template: Template) -> list[tuple[str, str]]:
 
 
 def _classes(plan: TrendPlan, variables: dict[str, str]) -> int:
-    """Return how many sets of variables an event may fit, at most."""
+    """Estimate the maximum number of sets of variables that an event may fit."""
     conditional = {p.variable for p in plan.local}
     total = 1
     for kind in set(variables.values()) if plan.type is not None else {None}:
@@ -139,7 +138,7 @@ def _classes(plan: TrendPlan, variables: dict[str, str]) -> int:
 
 
 def _for_files(plan: TrendPlan) -> StrategyChoice:
-    """Choose how a plan runs over files whose events are in the order of time."""
+    """Choose the strategy for files whose events are in time order."""
     if plan.window.kind is WindowKind.COUNT:
         return _shuffle(plan, why_not_by_time(plan))
     if plan.window.kind is not WindowKind.NONE:
@@ -153,7 +152,7 @@ def _for_files(plan: TrendPlan) -> StrategyChoice:
 
 
 def _for_frames(plan: TrendPlan) -> StrategyChoice:
-    """Choose how a plan runs over any DataFrame, as long as nothing is known of its partitions."""
+    """Choose the strategy for any DataFrame whose partitioning is unknown."""
     why = why_not_composed(plan)
     if not why:
         reason = "no event looks at another one, so stretches of time are summarised where they lie"
@@ -165,7 +164,7 @@ def _for_frames(plan: TrendPlan) -> StrategyChoice:
 
 
 def why_not_by_time(plan: TrendPlan) -> str:
-    """Return why no range of time has windows of its own, or nothing if each has."""
+    """Explain why a query cannot be split by time; empty if it can."""
     if plan.window.kind is WindowKind.NONE:
         return "the whole stream is one window"
     if plan.window.kind is WindowKind.COUNT:
@@ -184,10 +183,11 @@ def _shuffle(plan: TrendPlan, why: str) -> StrategyChoice:
 
 
 def shuffle_attributes(plan: TrendPlan) -> tuple[str, ...]:
-    """Return the attributes that events are shuffled by.
+    """Choose the attributes by which events are shuffled.
 
-    Partitions of one group may be apart and are added up later, but for windows without SLIDE,
-    whose rows depend on all partitions of a group. A match depends on its own partition only.
+    Partitions of one group may be in different tasks and are merged later, except for windows
+    without SLIDE, whose rows depend on all partitions of a group. A match depends on its own
+    partition only.
     """
     if plan.lists_matches:
         return plan.partition.attributes
@@ -196,16 +196,16 @@ def shuffle_attributes(plan: TrendPlan) -> tuple[str, ...]:
 
 
 def live_attributes(plan: TrendPlan) -> tuple[str, ...]:
-    """Return the attributes by which the events of a live query go to buckets.
+    """Choose the attributes by which the events of a live query are assigned to buckets.
 
-    Rows of a group are added up where they are made, so all its partitions share a bucket.
+    Rows of a group are merged inside its bucket, so all its partitions share a bucket.
     A match has one partition.
     """
     return plan.partition.attributes if plan.lists_matches else plan.partition.group_by
 
 
 def _describe_live(plan: TrendPlan) -> tuple[str, str]:
-    """Return how the state of a live query is cut, and why."""
+    """Describe how the state of a live query is partitioned, and why."""
     if plan.window.kind is WindowKind.NONE:
         return "not as it is", "without a window there is no result before the end"
     names = live_attributes(plan)
@@ -223,7 +223,7 @@ def _describe_live(plan: TrendPlan) -> tuple[str, str]:
 
 
 def why_no_panes(plan: TrendPlan) -> str:
-    """Return why the panes of a live query cannot be summarised apart, or nothing if they can."""
+    """Explain why panes of a live query cannot be summarised independently; empty if they can."""
     if plan.partition.attributes:
         return "rows of a group are added up where they are made, and there is one group"
     if plan.output.kind is not OutputKind.AGGREGATES:
@@ -240,17 +240,17 @@ def why_no_panes(plan: TrendPlan) -> str:
 
 
 def live_pane(plan: TrendPlan) -> int:
-    """Return the length of panes that tasks of a live query summarise, in the time of events.
+    """Choose the length of the panes that tasks of a live query summarise, in ticks.
 
-    Panes of windows are cut further, so that all tasks have some of every micro-batch, but into
-    no more than a window can be put together from: large matrices make few.
+    Panes of windows are split further, so that all tasks have some of every micro-batch, but only
+    into as many as are cheap to multiply: large matrices allow few.
     """
     most = LIVE_BYTES // (16 * _matrix_numbers(plan))
     return cut_panes(plan, min(max(most, LIVE_PANES_MIN), LIVE_PANES_MAX))
 
 
 def cut_panes(plan: TrendPlan, most: int) -> int:
-    """Return the length of equal parts of a pane, of which a window has at most so many.
+    """Split a pane into equal parts, at most ``most`` per window; return their length.
 
     A window that has more panes than that keeps them as they are.
     """
@@ -269,9 +269,9 @@ def _length(plan: TrendPlan, ticks: int) -> str:
 
 
 def judged_by_window(plan: TrendPlan) -> bool:
-    """Return whether the same events can be a match in one window and none in another (§7.2).
+    """Check whether the same events can be a match in one window and none in another (§7.2).
 
-    Also where negated patterns have edge predicates, which long segments would make slow.
+    This includes negated patterns with edge predicates, which long segments would make slow.
     """
     pairs = {(edge.prev_variable, edge.next_variable) for edge in plan.edges}
     return any(_looks_at_window(t, pairs) for t in plan.patterns)
@@ -287,6 +287,6 @@ def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
 
 
 def drops_events(plan: TrendPlan) -> bool:
-    """Return whether events that fit no variable may be left out (§3.3, §6.6)."""
+    """Check whether events that fit no variable may be dropped (§3.3, §6.6)."""
     contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
     return not contiguous and plan.window.kind is not WindowKind.COUNT

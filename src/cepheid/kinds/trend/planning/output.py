@@ -1,4 +1,4 @@
-"""RETURN, HAVING, GROUP-BY and LIMIT in, result columns and aggregates to compute out (§5, §7)."""
+"""Plan result columns and aggregates, from RETURN, HAVING, GROUP-BY and LIMIT (§5, §7)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import msgspec
 
 from cepheid.errors import Span, suggest_names
 from cepheid.events.schema import NUMERIC, ValueKind
+from cepheid.expressions.format import format_expression
 from cepheid.expressions.value_types import Typing
 from cepheid.kinds.trend.planning.adjacency import Adjacency
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.patterns.scope import Scope
 from cepheid.plans.plan import AggregateColumn, Output, OutputKind, ResultColumn
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 
 _Key = tuple[tree.AggregateFunction, str | None, str | None]
-"""What an aggregate is: function, variable and attribute."""
+"""The identity of an aggregate: function, variable and attribute."""
 
 
 class OutputPlanner:
@@ -35,11 +35,11 @@ class OutputPlanner:
         self._columns: dict[str, ResultColumn] = {}
         self._spans: dict[_Key, Span] = {}
         self._taken: dict[_Key, ValueKind] = {}
-        """What aggregates take; an average of whole numbers is none."""
+        """The kind of each aggregate's argument; the average of integers is no integer."""
         self._kinds: dict[str, ValueKind] = {}
 
     def plan(self) -> Output:
-        """Return what leaves the query."""
+        """Plan the output of the query."""
         self._check_group_by()
         kind = self._output_kind()
         items = self._query.returns.items if self._query.returns else ()
@@ -174,7 +174,7 @@ class OutputPlanner:
         key = aggregate.function, variable, attribute
         if key not in self._aggregates:
             column = AggregateColumn("", *key, kind)
-            # `SUM(A.b_c)` and `SUM(A_b.c)` join to one name, and each needs its own.
+            # `SUM(A.b_c)` and `SUM(A_b.c)` get the same name, and each needs its own.
             name = base = _name_of(column)
             number = 2
             while name in self._kinds:
@@ -236,7 +236,7 @@ class OutputPlanner:
         return ValueKind.UNKNOWN
 
     def _check_conjunction(self, kind: OutputKind) -> None:
-        """``P AND Q`` counts pairs of matches and nothing else (§2.10)."""
+        """Refuse anything but COUNT(*) with AND: it counts pairs of matches (§2.10)."""
         pattern = self._query.pattern
         if not isinstance(pattern, tree.Conjunction):
             return
@@ -247,7 +247,7 @@ class OutputPlanner:
             self._findings.add("E304", message, span, "write `RETURN COUNT(*)`")
 
     def _check_exact(self) -> None:
-        """``NUMBERS exact`` is for whole numbers (§5.5)."""
+        """Refuse ``NUMBERS exact`` for values that are not integers (§5.5)."""
         numbers = self._query.numbers
         if numbers is None or numbers.numbers is not tree.Numbers.EXACT:
             return
@@ -301,6 +301,6 @@ class OutputPlanner:
 
 
 def _name_of(column: AggregateColumn) -> str:
-    """Return the documented name of an aggregate: ``sum_A_x``."""
+    """Build the documented name of an aggregate: ``sum_A_x``."""
     parts = [column.function.value.lower(), column.variable, column.attribute]
     return "_".join(part for part in parts if part)

@@ -1,10 +1,10 @@
-"""Pattern in, Glushkov's position automaton out, with negation as guards on its edges.
+"""Convert a pattern to Glushkov's position automaton, with negation as guards on its edges.
 
-Every occurrence of an event type in the pattern is a position. A fragment says which positions a
-match may begin and end with and which may follow each other; each of these with the guards that
-must be clear. A NOT guards the step between the two parts around it; beside an absent optional
-part it looks past it, and at an end of its sequence it reaches to the end of the window (§2.5,
-§2.6, §2.8).
+Every occurrence of an event type in the pattern is a position. A fragment holds the positions that
+a match may begin and end with and those that may follow each other; each of these with the guards
+that must be clear. A NOT guards the step between its two neighbours; if a neighbour is optional and
+absent, it applies to the next one, and at an end of its sequence it extends to the end of the
+window (§2.5, §2.6, §2.8).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cepheid.language import tree
 from cepheid.plans.template import Place
 
 POSITIONS_MAX = 256
-"""Positions of a pattern, repetitions written out."""
+"""Positions of a pattern, with repetitions expanded."""
 
 GUARDS_MAX = 256
 """Guards of a pattern: different negations and places."""
@@ -32,7 +32,7 @@ NO_GUARDS: Guards = frozenset()
 
 
 class TooLargeError(Exception):
-    """A pattern exceeds a limit; the compiler turns it into E314."""
+    """A pattern exceeds a limit; the compiler reports it as E314."""
 
     def __init__(self, limit: int, what: str, span: Span, help_: str) -> None:
         super().__init__(limit, what, span, help_)
@@ -95,7 +95,7 @@ class Positions:
         raise AssertionError(message)
 
     def _guard(self, place: Place, number: int) -> int:
-        """Return the number of a guard; equal prohibitions at one kind of place are one guard."""
+        """Assign the number of a guard; equal negations at one kind of place are one guard."""
         key = (place, number)
         if key not in self._guard_numbers:
             negation = self._negated[number]
@@ -109,18 +109,18 @@ class Positions:
         return frozenset(self._guard(place, number) for number in sorted(numbers))
 
     def _number(self, negation: tree.Negation) -> int:
-        """Return the number of a negation; equal ones share it."""
+        """Assign the number of a negation; equal ones share it."""
         number = self._numbers.setdefault(negation, len(self._negated))
         if number == len(self._negated):
             self._negated.append(negation)
         return number
 
     def _sequence(self, parts: tuple[tree.Pattern, ...]) -> Fragment:
-        """Chain parts, collecting the NOTs that wait for the next part that is present."""
+        """Chain parts, collecting the NOTs that apply to the next part that is present."""
         nullable = True
         first: set[tuple[int, Guards]] = set()
         follow: set[tuple[int, int, Guards]] = set()
-        # Ends of what stands before, each with the NOTs seen since; and all NOTs seen so far.
+        # Ends of earlier parts, each with the NOTs seen since; and all NOTs seen so far.
         ends: set[tuple[int, Guards, frozenset[int]]] = set()
         seen: frozenset[int] = frozenset()
         for part in parts:

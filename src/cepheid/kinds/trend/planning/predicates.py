@@ -1,4 +1,4 @@
-"""WHERE in, predicates out: local, equivalence, edge (and whether it separates) or global (§4)."""
+"""Classify the predicates of WHERE: local, equivalence, edge (and separable) or global (§4)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from cepheid.expressions.format import format_expression
 from cepheid.expressions.value_types import Typing
 from cepheid.kinds.trend.planning.adjacency import Adjacency
 from cepheid.kinds.trend.planning.global_events import place_global
 from cepheid.kinds.trend.planning.separate import separate_predicate
 from cepheid.language import tree
 from cepheid.language.findings import Findings
-from cepheid.language.formatter import format_expression
 from cepheid.plans.plan import EdgePredicate, GlobalPredicate, LocalPredicate
 
 _SPANNING = frozenset({tree.Anchor.FIRST, tree.Anchor.LAST})
@@ -31,7 +31,7 @@ class Predicates(msgspec.Struct, frozen=True):
 def classify_predicates(
     where: tree.Expression | None, adjacency: Adjacency, typing: Typing, findings: Findings
 ) -> Predicates:
-    """Return the conjuncts of WHERE by kind; what fits no kind becomes a diagnostic."""
+    """Classify the conjuncts of WHERE; report those that fit no kind."""
     local: list[LocalPredicate] = []
     edges: list[EdgePredicate] = []
     spanning: list[GlobalPredicate] = []
@@ -58,7 +58,7 @@ def classify_predicates(
 
 
 def conjuncts_of(where: tree.Expression | None) -> Iterator[tree.Expression]:
-    """Yield the parts of a conjunction; BETWEEN counts as two comparisons."""
+    """Split a conjunction; BETWEEN counts as two comparisons."""
     match where:
         case None:
             return
@@ -99,7 +99,7 @@ def _classify_edge(
     typing: Typing,
     findings: Findings,
 ) -> EdgePredicate | None:
-    """Find out which variable comes first, and give the later event's attributes NEXT."""
+    """Determine which variable comes first, and set the anchor of the later one to NEXT."""
     by_anchor: dict[tree.Anchor, list[str]] = {}
     for attribute in attributes:
         names = by_anchor.setdefault(attribute.anchor, [])
@@ -132,7 +132,7 @@ def _classify_edge(
 def _implicit_pair(
     conjunct: tree.Expression, variables: list[str], adjacency: Adjacency, findings: Findings
 ) -> tuple[str, str] | None:
-    """Return (prev, next) of ``A.x < B.y``: as written, if both orders can be (§4.4)."""
+    """Determine (prev, next) of ``A.x < B.y``: as written, if both orders are possible (§4.4)."""
     if len(variables) > 2:
         findings.add(
             "E312",
@@ -193,7 +193,7 @@ def _warn_if_partial(
     conjunct: tree.Expression, pair: tuple[str, str], adjacency: Adjacency, findings: Findings
 ) -> None:
     prev, later = pair
-    both = (later, prev) in adjacency.pairs  # W302 has said so.
+    both = (later, prev) in adjacency.pairs  # W302 was reported already.
     if prev == later or both or findings.has_enough("W301"):
         return
     if not adjacency.always(prev, later):
@@ -211,7 +211,7 @@ def _warn_if_partial(
 def _anchor_at(
     expression: tree.Expression, pair: tuple[str, str], *, backwards: bool
 ) -> tree.Expression:
-    """Give attributes of the later event the anchor NEXT and all others the anchor EACH."""
+    """Set the anchor of the later event's attributes to NEXT and of all others to EACH."""
 
     def place(attribute: tree.Attribute) -> tree.Attribute:
         if backwards:

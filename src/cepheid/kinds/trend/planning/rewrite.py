@@ -1,4 +1,4 @@
-"""Pattern in, simpler pattern with the same matches out: small rules in one ordered tuple.
+"""Simplify a pattern without changing its matches: small rules in one ordered tuple.
 
 Rules work bottom up and keep the span of what they replace, so diagnostics still point into the
 query.
@@ -14,10 +14,10 @@ PatternRule = Callable[[tree.Pattern], tree.Pattern]
 
 
 def flatten_sequence(pattern: tree.Pattern) -> tree.Pattern:
-    """Make ``SEQ(A, B, C)`` of ``SEQ(A, SEQ(B, C))``.
+    """Rewrite ``SEQ(A, SEQ(B, C))`` to ``SEQ(A, B, C)``.
 
-    A nested sequence with NOT stays as it is: its leading and trailing NOT reach to the ends of the
-    window, not to the neighbours (§2.8).
+    A nested sequence with NOT is not flattened: its leading and trailing NOT extend to the ends of
+    the window, not to the neighbours (§2.8).
     """
     if not isinstance(pattern, tree.Sequence):
         return pattern
@@ -30,7 +30,7 @@ def flatten_sequence(pattern: tree.Pattern) -> tree.Pattern:
 
 
 def flatten_disjunction(pattern: tree.Pattern) -> tree.Pattern:
-    """Make ``A OR B OR C`` of ``(A OR B) OR C``; what stands twice counts once (§2.2)."""
+    """Rewrite ``(A OR B) OR C`` to ``A OR B OR C``; duplicates count once (§2.2)."""
     if not isinstance(pattern, tree.Disjunction):
         return pattern
     parts: dict[tree.Pattern, None] = {}
@@ -44,7 +44,7 @@ def flatten_disjunction(pattern: tree.Pattern) -> tree.Pattern:
 
 
 def unwrap_single(pattern: tree.Pattern) -> tree.Pattern:
-    """Make ``A`` of ``SEQ(A)`` and of ``A{1}``."""
+    """Rewrite ``SEQ(A)`` and ``A{1}`` to ``A``."""
     match pattern:
         case tree.Sequence(parts=(only,)):
             return tree.replace_span(only, pattern.span)
@@ -54,7 +54,7 @@ def unwrap_single(pattern: tree.Pattern) -> tree.Pattern:
 
 
 def merge_repeats(pattern: tree.Pattern) -> tree.Pattern:
-    """Make ``A+`` of ``(A+)+`` and ``A*`` of ``(A?)+``: loops of options are loops."""
+    """Rewrite ``(A+)+`` to ``A+`` and ``(A?)+`` to ``A*``: loops of options are loops."""
     match pattern:
         case tree.Repeat(
             pattern=tree.Repeat(pattern=inner, least=0 | 1 as inside, most=1 | None as inner_most),

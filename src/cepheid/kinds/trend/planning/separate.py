@@ -1,4 +1,4 @@
-"""Edge predicate in, f(prev) op g(next) out, where that is exact (§4.8).
+"""Separate an edge predicate into f(prev) op g(next), where that is exact (§4.8).
 
 The indexed evaluator needs this form. Doubles are never rearranged: ``NEXT(S).x - S.x > 0.1`` and
 ``NEXT(S).x > S.x + 0.1`` round differently, and every evaluator must give the same answer.
@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cepheid.errors import Span
+from cepheid.events.comparisons import MIRRORED
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.format import format_expression
 from cepheid.expressions.value_types import Typing
 from cepheid.language import tree
-from cepheid.language.formatter import format_expression
 from cepheid.plans.plan import Separation
 
 INVERSE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-MIRRORED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 _TIME, _DURATION = ValueKind.TIMESTAMP, ValueKind.DURATION
 _REASONS = {
@@ -27,27 +27,27 @@ _REASONS = {
     ValueKind.DECIMAL: "decimals are not rearranged, since their digits are limited",
     ValueKind.DATE: "dates are not rearranged, since a sum of them may be no date",
 }
-"""Why terms of a kind are not moved, the first that applies."""
+"""The reasons why terms of a kind are not moved; the first that applies is reported."""
 
 _PREV, _NEXT = "prev", "next"
 
 
 class _Term(NamedTuple):
-    """One summand of ``left - right``: added or taken away, and which event it speaks of."""
+    """One summand of ``left - right``: its sign, and the event that it refers to."""
 
     positive: bool
     expression: tree.Expression
     side: frozenset[str]
 
     def turned(self) -> _Term:
-        """Return the same summand with the other sign."""
+        """Negate the summand."""
         return self._replace(positive=not self.positive)
 
 
 def separate_predicate(
     expression: tree.Expression, typing: Typing
 ) -> tuple[Separation | None, str]:
-    """Return the separated form of an edge predicate, or None, and the reason in words.
+    """Separate an edge predicate, if possible, and give the reason in words.
 
     In ``expression`` attributes of the later event have the anchor NEXT.
     """
@@ -66,7 +66,7 @@ def separate_predicate(
 
 
 def _without_not(expression: tree.Expression) -> tree.Binary | None:
-    """Return a comparison with NOT worked into its operator; exact also for NULL and NaN."""
+    """Move NOT into the operator of a comparison; exact also for NULL and NaN."""
     negated = False
     while isinstance(expression, tree.Unary) and expression.operator == "NOT":
         expression, negated = expression.operand, not negated
@@ -83,7 +83,7 @@ def _without_not(expression: tree.Expression) -> tree.Binary | None:
 
 
 def _sides(expression: tree.Expression) -> frozenset[str]:
-    """Return which of the two events an expression speaks of."""
+    """Determine which of the two events an expression refers to."""
     return frozenset(
         _NEXT if node.anchor is tree.Anchor.NEXT else _PREV
         for node in tree.walk(expression)
@@ -92,7 +92,7 @@ def _sides(expression: tree.Expression) -> frozenset[str]:
 
 
 def _move_terms(comparison: tree.Binary, typing: Typing) -> tuple[Separation | None, str]:
-    """Bring all terms of the earlier event to the left and those of the later one to the right."""
+    """Move all terms of the earlier event to the left and those of the later one to the right."""
     terms = [*_terms(comparison.left, positive=True), *_terms(comparison.right, positive=False)]
     if any(len(term.side) > 1 for term in terms):
         mixed = next(term.expression for term in terms if len(term.side) > 1)
@@ -108,10 +108,10 @@ def _move_terms(comparison: tree.Binary, typing: Typing) -> tuple[Separation | N
 
 
 def _is_exact(expression: tree.Expression, typing: Typing) -> bool:
-    """Return whether the value is a whole number (of microseconds) without rounding.
+    """Check whether the value is an integer (or whole microseconds) without rounding.
 
-    What has the kind INTEGER is computed from whole numbers alone. Durations can be multiplied by
-    doubles and divided, so they are looked into.
+    Values of kind INTEGER are computed from integers alone. Durations can be multiplied by doubles
+    and divided, so their terms are checked.
     """
     kind = typing.infer(expression)
     if kind not in (_TIME, _DURATION):
@@ -137,15 +137,15 @@ def _rearrange(
     prev = [term for term in terms if _NEXT not in term.side]
     later = [term.turned() for term in terms if _NEXT in term.side]
     operator = comparison.operator
-    # Times less times taken away: 0 leaves a duration, 1 a time, and anything else has no meaning.
-    # Both sides have the same number, since the comparison itself has a meaning.
+    # Times added minus times subtracted: 0 is a duration, 1 a time, anything else is invalid.
+    # Both sides have the same number, since the comparison itself is valid.
     times = [term.positive for term in prev if typing.infer(term.expression) is _TIME]
     surplus = 2 * sum(times) - len(times)
     if abs(surplus) > 1:
         return None, "moving its terms would add times to times"
     own = next(term for term in prev if term.side)
     if surplus < 0 or (surplus == 0 and not own.positive):
-        # Turn all signs round, so that the first term of the earlier event is added.
+        # Negate all terms, so that the first term of the earlier event is added.
         prev, later = [t.turned() for t in prev], [t.turned() for t in later]
         operator = MIRRORED[operator]
     prev.sort(key=lambda term: (not term.side, not term.positive))
@@ -156,7 +156,7 @@ def _rearrange(
 
 
 def _typed_order(terms: list[_Term], typing: Typing) -> list[_Term]:
-    """Put times first, added and taken away in turn: ``a - b + c`` has a kind, ``a + c`` none."""
+    """Put times first, with alternating signs: ``a - b + c`` has a kind, ``a + c`` none."""
     times = [term for term in terms if typing.infer(term.expression) is _TIME]
     others = [term for term in terms if typing.infer(term.expression) is not _TIME]
     added = [term for term in times if term.positive]
@@ -166,7 +166,7 @@ def _typed_order(terms: list[_Term], typing: Typing) -> list[_Term]:
 
 
 def _terms(expression: tree.Expression, *, positive: bool) -> Iterator[_Term]:
-    """Yield the summands of an expression of ``+`` and ``-``."""
+    """Collect the summands of an expression of ``+`` and ``-``."""
     match expression:
         case tree.Binary(operator="+" | "-" as operator, left=left, right=right):
             yield from _terms(left, positive=positive)

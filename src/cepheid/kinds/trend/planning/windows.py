@@ -1,4 +1,4 @@
-"""WITHIN and SLIDE in, window plan out (§6)."""
+"""Plan the windows from WITHIN and SLIDE (§6)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from cepheid.patterns.scope import Source
 from cepheid.plans.plan import WindowKind, WindowPlan
 
 PANES_MAX = 1_000_000
-"""Panes of a window; a result adds them up."""
+"""Panes of a window; a result sums them."""
 
 
 def plan_window(query: tree.Query, text: str, findings: Findings, source: Source) -> WindowPlan:
-    """Return how the stream is cut into windows; lengths that do not fit become diagnostics."""
+    """Plan how the stream is split into windows; report invalid lengths."""
     window, emit = query.window, query.emit_on_expiry
     plan = WindowPlan(WindowKind.NONE, reason="without WITHIN the whole stream is one window")
     if window is not None:
@@ -37,7 +37,7 @@ def plan_window(query: tree.Query, text: str, findings: Findings, source: Source
 
 
 def _plan_early(emit: tree.Literal, plan: WindowPlan, findings: Findings) -> WindowPlan:
-    """Let a live query report windows that are still open (§6.7)."""
+    """Plan a live query that reports open windows early (§6.7)."""
     if plan.kind in (WindowKind.SLIDING, WindowKind.TUMBLING):
         return msgspec.structs.replace(plan, emit_early=True)
     helps = {
@@ -81,7 +81,7 @@ def _check(window: tree.Window, findings: Findings) -> None:
 
 
 def _check_panes(window: tree.Window, within: int, slide: int, findings: Findings) -> None:
-    """Report windows that are cut too finely: every pane costs state and work."""
+    """Report windows with too many panes: every pane costs state and work."""
     pane_count = within // math.gcd(within, slide) if within else 0
     if pane_count <= PANES_MAX:
         return
@@ -127,7 +127,7 @@ def _plan(window: tree.Window, place: str, *, emit_on_expiry: bool) -> WindowPla
 def _in_ticks(
     plan: WindowPlan, window: tree.Window, source: Source, findings: Findings
 ) -> WindowPlan:
-    """Return the window in the unit of times that are whole numbers; others know their own."""
+    """Convert the window to the ticks of integer times; other time types have a unit."""
     if plan.kind is WindowKind.COUNT:
         return plan
     tick_ns = tick_of(source, [source.schema])

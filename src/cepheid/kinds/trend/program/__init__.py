@@ -1,1 +1,1 @@
-"""A plan as arrays that kernels run, the linear state of a partition, and its rows."""
+"""A plan as arrays for the kernels, the linear state of a partition, and its result rows."""

@@ -1,8 +1,8 @@
-"""Residues in, whole numbers of up to 38 digits out (``NUMBERS exact``, §5.5).
+"""Reconstruct integers of up to 38 digits from residues (``NUMBERS exact``, §5.5).
 
 Counts and sums are computed modulo several primes beside the default numbers. The Chinese
-remainder theorem gives the one number between -M/2 and M/2 that has all these residues, M being the
-product of the primes; the default numbers tell whether it is small enough to be the answer.
+remainder theorem gives the one integer between -M/2 and M/2 that has all these residues, M being
+the product of the primes; the default numbers tell whether the answer is within that range.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ DIGITS_MAX = 38
 
 
 WHOLE_MAX = 2.0**53
-"""Doubles count every whole number below."""
+"""Doubles represent every integer below exactly."""
 
 
 def small_counts(plan: TrendPlan) -> TrendPlan | None:
-    """Return a plan with default numbers that may be exact already, None if they hardly are.
+    """Replan with default numbers if they are likely exact, else None.
 
     Counts without a repeated event are powers of the window's length, and most fit a double. They
-    are added up and never subtracted, so a count below 2^53 was not rounded on the way.
+    are only added, never subtracted, so a count below 2^53 was not rounded.
     """
     output, counts = plan.output, tree.AggregateFunction.COUNT
     if plan.numbers is not tree.Numbers.EXACT or output.having is not None:
@@ -46,13 +46,13 @@ def small_counts(plan: TrendPlan) -> TrendPlan | None:
 
 
 def are_exact(rows: pa.Table, plan: TrendPlan) -> bool:
-    """Return whether all counts of a result are small enough to be exact as doubles."""
+    """Check whether all counts of a result are small enough to be exact as doubles."""
     shown = [c.name for c in plan.output.columns if c.aggregate is not None and not c.log2]
     return all((np.asarray(rows[name]) < WHOLE_MAX).all() for name in shown)
 
 
 def exact_numbers(job: Job, rows: list[list[Rows]], wanted: Rows) -> list[list[int]]:
-    """Return the exact numbers of partitions, row by row in the order of ``wanted``."""
+    """Compute the exact numbers of partitions, row by row in the order of ``wanted``."""
     stride = 1 + len(job.moduli)
     found = [
         _combine(
@@ -70,7 +70,7 @@ def exact_numbers(job: Job, rows: list[list[Rows]], wanted: Rows) -> list[list[i
 
 
 def _residues(rows: list[Rows], wanted: Rows, parts: int) -> NDArray[np.uint64]:
-    """Return the residues of the wanted rows; a row that is missing is zero."""
+    """Look up the residues of the wanted rows; a missing row is zero."""
     place = {
         name: i
         for i, name in enumerate(zip(wanted.key.tolist(), wanted.window.tolist(), strict=True))
@@ -78,14 +78,14 @@ def _residues(rows: list[Rows], wanted: Rows, parts: int) -> NDArray[np.uint64]:
     residues = np.zeros((len(place), parts), np.uint64)
     for part in rows:
         for i, name in enumerate(zip(part.key.tolist(), part.window.tolist(), strict=True)):
-            # A window that was closed before may come again, empty.
+            # A closed window may be reported again, empty.
             if name in place and part.numbers[i].any():
                 residues[place[name]] = part.numbers[i]
     return residues
 
 
 def _combine(job: Job, residues: list[NDArray[np.uint64]]) -> list[list[int]]:
-    """Return the numbers that have these residues, one list a row."""
+    """Combine the residues of each row to integers."""
     product = 1
     for modulus in job.moduli:
         product *= modulus
@@ -113,14 +113,14 @@ def exact_columns(
     places: tuple[NDArray[np.int64], NDArray[np.int64]],
     names: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return COUNT and SUM columns as DECIMAL(38,0), partitions added up to groups.
+    """Build COUNT and SUM columns as DECIMAL(38,0), partitions summed to groups.
 
     Parameters
     ----------
     places
         The window and the group of every row of the result.
     names
-        The columns of the result that tell windows and groups.
+        The columns of the result that identify windows and groups.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def _check_size(name: str, numbers: NDArray[Any], names: dict[str, Any]) -> None
 
 
 def _whereabouts(names: dict[str, Any], row: int) -> str:
-    """Return the window and the group of a row in words, as far as the query has them."""
+    """Describe the window and the group of a row, if the query has them."""
     values = {name: _shown(column[row]) for name, column in names.items()}
     start, end = values.pop("window_start", None), values.pop("window_end", None)
     groups = " and ".join(f"`{name}` is {value}" for name, value in values.items())
@@ -174,7 +174,7 @@ def _whereabouts(names: dict[str, Any], row: int) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value of Arrow in words; times may be ones that Python has not."""
+    """Format an Arrow value; times may be outside Python's range."""
     if pa.types.is_timestamp(value.type):
         return str(value.cast(pa.timestamp(value.type.unit)).cast(pa.string()))
     return repr(value.as_py())

@@ -1,7 +1,7 @@
-"""Templates in, configurations out: what a partial match must remember about negated patterns.
+"""Configurations of a template: the memory of partial matches about negated patterns.
 
 A partial match in a state remembers, for every guard that still matters to it, how far the negated
-pattern has come since the guard began to watch. That is itself a set of partial matches, of the
+pattern has advanced since the guard became active. That is itself a set of partial matches, of the
 negated template, and so on inwards. All of it is a finite immutable value, so a pattern with any
 negation is a finite automaton over *letters*; a letter is the set of classes of the events of one
 time, and a class is the set of variables that an event may take.
@@ -31,7 +31,7 @@ SlotKey = tuple[str, int]
 
 
 class Item(NamedTuple):
-    """A match of a template: its state, whether it is finished, and what it remembers."""
+    """A match of a template: its state, whether it is finished, and its memory of guards."""
 
     state: int
     finished: bool
@@ -39,7 +39,7 @@ class Item(NamedTuple):
 
 
 Items = frozenset[Item] | None
-"""The matches of a negated template; None stands for one that is certain: the guard is hit."""
+"""The matches of a negated template; None stands for a final one: the guard is hit."""
 
 HIT: None = None
 
@@ -64,7 +64,7 @@ class Machine:
         self.trailing = {s: self._watched(s, Place.TRAILING) for s in states}
         self.leading = self._needed(states, {s: self._watched(s, Place.LEADING) for s in states})
         self.looks_back: bool
-        # Guards that look back to the window's start although they begin to watch later.
+        # Guards that look back to the window's start although they become active later.
         backward = frozenset(g for g, inner in enumerate(self.guards) if inner.looks_back)
         opened = {s: (self.between[s] | self.trailing[s]) & backward for s in states}
         self.views = self._needed(
@@ -79,7 +79,7 @@ class Machine:
     # What a state watches ------------------------------------------------------------------------
 
     def _watched(self, state: int, place: Place) -> frozenset[int]:
-        """Return the guards of a kind that the way on from a state asks about."""
+        """Collect the guards of a kind that paths from a state require."""
         asked = {g for e in self.edges.get(state, ()) for g in (*e.clear, *e.hit)}
         if place is Place.TRAILING:
             asked |= {g for way in self.finals.get(state, ()) for g in way}
@@ -88,7 +88,7 @@ class Machine:
     def _needed(
         self, states: list[int], own: dict[int, frozenset[int]]
     ) -> dict[int, frozenset[int]]:
-        """Return what some state on the way asks for, state by state."""
+        """Collect for each state the guards that it or a later state requires."""
         needed = dict(own)
         changed = True
         while changed:
@@ -102,23 +102,23 @@ class Machine:
     # Items ---------------------------------------------------------------------------------------
 
     def opening(self) -> Items:
-        """Return the items with which a guard begins to watch: only the empty match."""
+        """Create the items with which a guard becomes active: only the empty match."""
         return frozenset({self.start()})
 
     def start(self) -> Item:
-        """Return the empty match at the start of a window."""
+        """Create the empty match at the start of a window."""
         slots = {("W", g): self.guards[g].opening() for g in self.leading[START]}
         slots |= {("V", g): self.guards[g].opening() for g in self.views[START]}
         return Item(START, False, _sorted(slots))
 
     def look_back(self, items: Items, letter: Letter) -> Items:
-        """Step what a guard knows before it begins to watch: the empty match alone."""
+        """Advance a guard before it becomes active: only its empty match."""
         assert items is not None, "the empty match is no match"
         evolved = [self.evolve(item, letter) for item in items]
         return frozenset(item for item in evolved if item is not None)
 
     def step_items(self, items: Items, letter: Letter) -> Items:
-        """Return the items after the events of one time; HIT once a match is certain."""
+        """Advance items by the events of one time; HIT once a match is final."""
         if items is None:
             return HIT
         found: set[Item] = set()
@@ -139,7 +139,7 @@ class Machine:
         return frozenset(found)
 
     def evolve(self, item: Item, letter: Letter) -> Item | None:
-        """Return an item after events that it skips, or None if it can no longer count."""
+        """Advance an item by events that it skips; None if it can no longer count."""
         slots: dict[SlotKey, Items] = {}
         for (kind, guard), items in item.slots:
             inner = self.guards[guard]
@@ -152,7 +152,7 @@ class Machine:
         return Item(item.state, item.finished, _sorted(slots))
 
     def extend(self, item: Item, taken: Class, letter: Letter) -> list[Item]:
-        """Return the items that an event of a class makes of one, unfinished and finished."""
+        """Extend an item by an event of a class; return unfinished and finished items."""
         new = []
         for edge in self.edges.get(item.state, ()):
             target = self.template.states[edge.target]
@@ -167,7 +167,7 @@ class Machine:
         return new
 
     def finish(self, item: Item) -> list[Item]:
-        """Return a match that may end here as a finished item, with its obligations."""
+        """Finish a match that may end here, as items with their obligations."""
         ways = self.finals.get(item.state)
         if ways is None:
             return []
@@ -186,7 +186,7 @@ class Machine:
         )
 
     def _slots_after(self, item: Item, edge: Edge, letter: Letter) -> dict[SlotKey, Items] | None:
-        """Return the slots of a match that takes an edge, or None if a guard forbids it."""
+        """Compute the slots of a match that takes an edge; None if a guard forbids it."""
         before = dict(item.slots)
         slots: dict[SlotKey, Items] = {}
         for (kind, guard), items in before.items():
@@ -195,7 +195,7 @@ class Machine:
         for guard in edge.clear:
             place = self.places[guard]
             if place is Place.TRAILING:
-                # The oldest obligation watches longest, so it stands for all later ones.
+                # The oldest obligation watches longest, so it covers all later ones.
                 owed = before.get(("M", guard), before["P", guard])
                 slots["M", guard] = self.guards[guard].step_items(owed, letter)
                 continue
@@ -236,7 +236,7 @@ class Machine:
     # Ends ----------------------------------------------------------------------------------------
 
     def holds(self, item: Item) -> bool:
-        """Return whether a finished match counts when the window ends now."""
+        """Check whether a finished match counts when the window ends now."""
         slots = dict(item.slots)
         for (kind, guard), items in slots.items():
             if kind in "MZ" and not self.guards[guard].clear(items):
@@ -245,13 +245,13 @@ class Machine:
         return any(all(self.guards[g].clear(slots["P", g]) for g in way) for way in ways)
 
     def clear(self, items: Items) -> bool:
-        """Return whether no match of a negated pattern counts when the window ends now."""
+        """Check that no match of a negated pattern counts when the window ends now."""
         if items is None:
             return False
         return not any(item.finished and self.holds(item) for item in items)
 
     def _dead(self, state: int, slots: dict[SlotKey, Items], *, finished: bool) -> bool:
-        """Return whether an item can neither go on nor count, whatever comes."""
+        """Check whether an item can neither continue nor count, whatever comes."""
         if any(kind == "M" and items is None for (kind, _), items in slots.items()):
             return True
         ways = self.finals.get(state, ())
@@ -263,7 +263,7 @@ class Machine:
         )
 
     def _open(self, edge: Edge, slots: dict[SlotKey, Items]) -> bool:
-        """Return whether an edge could still be taken: no guard that must be clear was hit."""
+        """Check whether an edge can still be taken: no guard that must be clear was hit."""
         for guard in edge.clear:
             if self.places[guard] is Place.TRAILING:
                 hit = slots.get(("P", guard), ()) is None
@@ -280,5 +280,5 @@ def _sorted(slots: dict[SlotKey, Items]) -> tuple[tuple[SlotKey, Items], ...]:
 
 
 def letter_of(classes: Iterable[Class]) -> Letter:
-    """Return the letter of events of one time; classes that take nothing say nothing."""
+    """Build the letter of events of one time; empty classes are ignored."""
     return frozenset(c for c in classes if c)

@@ -1,4 +1,4 @@
-"""Two templates in, the template of the matches of both out (for ``P AND Q``, §2.10)."""
+"""Intersect two templates: the matches of both (for ``P AND Q``, §2.10)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from cepheid.plans.template import START, Edge, Final, State, Template
 
 
 def intersect(first: Template, second: Template) -> Template:
-    """Return a template whose matches are exactly those of both; O(edges x edges).
+    """Build a template whose matches are exactly those of both; O(edges x edges).
 
-    A state is a pair of states of one variable. Guards of both stand side by side. What may follow
-    is what may follow in either: a match of both skips no event that could extend it in one.
+    A state is a pair of states of one variable. It has the guards of both. The allowed variables
+    are the union of both: a match of both skips no event that could extend it in one.
     """
     shift = len(first.guards)
     pairs: dict[tuple[int, int], int] = {}

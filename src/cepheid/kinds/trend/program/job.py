@@ -1,4 +1,4 @@
-"""TrendPlan in, job out: what a plan asks of the data, as lists of columns, parts and programs."""
+"""Lower a plan to a job: the columns, parts and programs that it needs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import Columns, read_bits
 from cepheid.errors import Diagnostic, UnsupportedError
-from cepheid.expressions.columns import Columns, read_bits
 from cepheid.kinds.trend.planning.accumulators import parts_of
 from cepheid.kinds.trend.program.intersection import intersect
 from cepheid.kinds.trend.program.program import Program
@@ -18,18 +18,18 @@ from cepheid.plans.plan import Evaluator, TrendPlan
 from cepheid.plans.template import Template
 
 UNKNOWN_CODE = 255
-"""In a table of bytes: this class has no code yet."""
+"""In a byte table: this class has no code yet."""
 
 CLASSES_MAX = 256
 """Classes that are numbered before any data is seen; others when they appear."""
 
 
 EXACT_MODULI = (4294967291, 4294967279, 4294967231, 4294967197, 4294967189)
-"""Primes below 2^32; residues of all five tell any number of up to 38 digits and its sign."""
+"""Primes below 2^32; residues of all five identify any integer of up to 38 digits and its sign."""
 
 
 class Job:
-    """A plan with everything that can be worked out before the data comes.
+    """A plan with everything that can be precomputed before the data comes.
 
     Parameters
     ----------
@@ -62,23 +62,23 @@ class Job:
         self.variables = list(self.types)
         self.parts, self.extremes = parts_of(plan)
         self._classes: dict[int, frozenset[str]] = {}
-        # Whoever copies rooms elsewhere may want them in memory of another kind.
+        # Replaceable, because copies to a GPU want buffers in another kind of memory.
         self.allocate: Callable[[int, type], NDArray[Any]] = np.empty
         self._rooms: dict[str, NDArray[Any]] = {}
         self._byte_codes: dict[int, tuple[int, NDArray[np.uint8]]] = {}
         self._number_known_classes()
 
     def class_of(self, bits: int) -> frozenset[str]:
-        """Return the variables that bits stand for."""
+        """Decode the variables of a bit mask."""
         if bits not in self._classes:
             names = [name for n, name in enumerate(self.variables) if bits >> n & 1]
             self._classes[bits] = frozenset(names)
         return self._classes[bits]
 
     def room(self, name: str, rows: int, length: int, dtype: type) -> NDArray[Any]:
-        """Return room for a batch; steps use the same again, as fresh memory costs more than work.
+        """Return a buffer for a batch; steps reuse it, because fresh memory is expensive.
 
-        What stands in it is only valid during one step.
+        Its contents are only valid during one step.
         """
         buffer = self._rooms.get(name)
         if buffer is None or buffer.size < rows * length:
@@ -86,7 +86,7 @@ class Job:
         return buffer[: rows * length].reshape(rows, length)
 
     def byte_codes(self, program: Program) -> NDArray[np.uint8]:
-        """Return the codes of all classes that fit into a byte, UNKNOWN_CODE for the others."""
+        """Build the table of codes of classes that fit into a byte, UNKNOWN_CODE for the others."""
         known = len(self._classes)
         if self._byte_codes.get(id(program), (0,))[0] != known:
             table = np.full(256, UNKNOWN_CODE, np.uint8)
@@ -98,23 +98,23 @@ class Job:
         return self._byte_codes[id(program)][1]
 
     def reads(self, name: str) -> bool:
-        """Return whether a column of the input is read, itself or a part of it."""
+        """Check whether a column of the input is read, itself or a field of it."""
         columns = self.plan.columns
         if columns is None or name in (self.plan.time, self.plan.type):
             return True
         return name in columns or any(c.partition(".")[0] == name for c in columns)
 
     def bits_of(self, columns: Columns) -> NDArray[Any]:
-        """Return for every event the variables that it may take, as bits."""
+        """Compute for every event the variables that it may bind, as bits."""
         types = [self.types[name] for name in self.variables]
         return read_bits(columns, self.plan, self.variables, types)
 
     def columns_of(self, program: Program) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return what the variables of a program add; see ``columns_for``."""
+        """Look up the weights of a program's variables; see ``columns_for``."""
         return self.columns_for(program.variables)
 
     def columns_for(self, variables: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return which row of weights and of values a variable adds to a part, -1 for none."""
+        """Look up which row of weights and of values a variable adds to a part, -1 for none."""
         wcol = np.full((len(variables), len(self.parts)), -1, np.int32)
         xcol = np.full((len(variables), len(self.extremes)), -1, np.int32)
         for v, name in enumerate(variables):
@@ -125,7 +125,7 @@ class Job:
         return wcol, xcol
 
     def _number_known_classes(self) -> None:
-        """Give codes to the classes that types and local predicates allow, if they are few."""
+        """Assign codes to the classes that types and local predicates allow, if they are few."""
         masks = {0}
         conditional = {p.variable for p in self.plan.local if p.variable}
         everywhere = any(p.variable is None for p in self.plan.local)
@@ -149,12 +149,12 @@ class Job:
 
 
 def looks_back(plan: TrendPlan) -> bool:
-    """Return whether events look at single events before them, so that these are kept."""
+    """Check whether events look up single earlier events, so that these are kept."""
     return plan.choice.evaluator is not Evaluator.LINEAR or bool(plan.partition.partial)
 
 
 def lower(plan: TrendPlan) -> Job:
-    """Return a plan as programs: arrays that the kernels run; ``dump`` of a program prints it.
+    """Lower a plan to programs: arrays that the kernels run; ``dump`` of a program prints it.
 
     Raises
     ------
@@ -165,12 +165,12 @@ def lower(plan: TrendPlan) -> Job:
 
 
 def job_of(data: bytes) -> Job:
-    """Lower a plan that was written as JSON, as tasks have it."""
+    """Lower a plan that was serialized as JSON, as tasks receive it."""
     return lower(TrendPlan.from_json(data))
 
 
 def _check_supported(plan: TrendPlan) -> None:
-    """Reject what cannot be run."""
+    """Reject unsupported plans."""
     if plan.partition.partial:
         _check_partial(plan)
 
@@ -186,7 +186,7 @@ def _check_partial(plan: TrendPlan) -> None:
         shared = [name for name in others if plan.type is None or types[name] in typed]
         message = ""
         if contiguous and shared:
-            # An event of another vehicle would be bound as the one and be absent as the other.
+            # An event of another vehicle would be bound as one variable and missing as the other.
             message = f"contiguous with `{entry.attribute}` of some variables only, whose type "
             message += f"`{shared[0]}` has too, cannot be run"
         if plan.semantics is tree.Semantics.NEXT_MATCH and len(partial) > 1:

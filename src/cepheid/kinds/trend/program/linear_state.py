@@ -1,7 +1,7 @@
-"""The numbers that a linear program keeps between batches, and the calls of its kernels.
+"""The counts that a linear program keeps between batches, and the calls of its kernels.
 
-A run is one program in one kind of numbers. Doubles share an exponent per key and lane; when they
-no longer reach from the smallest to the largest number, the run turns to wide numbers and goes on.
+A run is one program in one number format. Doubles share an exponent per key and lane; when a double
+can no longer span the smallest and the largest count, the run switches to wide numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cepheid.plans.plan import WindowKind, WindowPlan
 NO_VALUE = np.iinfo(np.int64).max
 ROWS_ROOM = 1 << 14
 BLOCK_LIMITS = 4
-"""How many times the limit of a state the panes of sliding windows may take."""
+"""The memory that panes of sliding windows may take, as a multiple of the state limit."""
 
 SEMANTICS_CODES = {
     tree.Semantics.ANY_MATCH: linear.ANY,
@@ -34,9 +34,9 @@ DOUBLE, WIDE, RESIDUE = np.dtype(np.float64), np.dtype(np.complex128), np.dtype(
 
 
 class Events(NamedTuple):
-    """What a kernel reads of the events of a batch.
+    """The kernel input for the events of a batch.
 
-    ``weights`` and ``values`` have one more row, of zeros and of no values.
+    ``weights`` and ``values`` have one extra row, of zeros and of no values.
     """
 
     ts: NDArray[np.int64]
@@ -57,7 +57,7 @@ class Rows(NamedTuple):
 
 
 class LinearRun:
-    """One program, in one kind of numbers, over all keys."""
+    """One program, in one number format, over all keys."""
 
     def __init__(
         self, program: Program, window: WindowPlan, columns: tuple[Any, Any], modulus: int = 0
@@ -84,11 +84,11 @@ class LinearRun:
 
     @property
     def lanes(self) -> int:
-        """Return the number of lanes: one, or for panes one for all that may come in."""
+        """Count the lanes: one, or for panes one for each incoming configuration."""
         return self.program.start_size + self.program.size if self.sliding else 1
 
     def copy(self) -> LinearRun:
-        """Return a run that goes on by itself."""
+        """Copy the run, so that both can continue independently."""
         other = LinearRun(self.program, self.window, (self.wcol, self.xcol), int(self.modulus))
         other.dtype, other.keys, other.shape = self.dtype, self.keys, self.shape
         for name in self.ARRAYS:
@@ -99,11 +99,11 @@ class LinearRun:
     # Growing -------------------------------------------------------------------------------------
 
     def grow(self, keys: int) -> None:
-        """Make room for more keys, and for what the program has learned since."""
+        """Allocate space for more keys, and for new configurations of the program."""
         size, starts = self.program.size, self.program.start_size
         if keys <= self.keys and (starts, size) == self.shape:
             return
-        # Doubling keeps the cost of growing in proportion to the number of keys.
+        # Doubling keeps the cost of growing proportional to the number of keys.
         room = max(keys, 2 * self.keys) if keys > self.keys else self.keys
         old, old_starts, old_size = self.keys, self.shape[0], self.shape[1]
         parts, mins, lanes = self.V.shape[2], self.M.shape[2], self.lanes
@@ -117,7 +117,7 @@ class LinearRun:
         first = LONG_AGO // max(self.window.pane, 1) if self.sliding else LONG_AGO
         self.opened = _longer(self.opened, room, first)
         self.keys, self.shape = room, (starts, size)
-        # Lanes of new configurations stay empty: nothing can have come in by them so far.
+        # Lanes of new configurations stay empty: no match has entered by them so far.
         kept = [*range(old_starts), *range(starts, starts + old_size)] if self.sliding else [0]
         if old:
             self.V[:old, :old_size, :, kept] = before[0]
@@ -140,7 +140,7 @@ class LinearRun:
         parts: int, mins: int, lanes: int, size: int,
     ) -> None:  # fmt: skip
         count = self.window.within // self.window.pane
-        # Matrices of panes, and the suffix vectors made of them; 16 bytes a wide number.
+        # Matrices of panes, and their suffix vectors; a wide number takes 16 bytes.
         needed = room * count * size * (16 * parts + 8 * mins) * (lanes + 1)
         if needed > BLOCK_LIMITS * current().state:
             message = (
@@ -182,7 +182,7 @@ class LinearRun:
                 view[...] = array
 
     def keep(self, kept: NDArray[np.int64]) -> None:
-        """Forget all keys but some, which get their places in this list as numbers."""
+        """Drop all keys except some, and renumber these by their position in the list."""
         kept = kept[kept < self.keys]
         for name in self.ARRAYS:
             setattr(self, name, getattr(self, name)[kept])
@@ -192,7 +192,7 @@ class LinearRun:
     # Running -------------------------------------------------------------------------------------
 
     def feed(self, events: Events) -> list[Rows]:
-        """Process events in order; return the rows of the windows that closed on the way."""
+        """Process events in order; return the rows of the windows that closed meanwhile."""
         found: list[Rows] = []
         begin = 0
         if self.dtype == DOUBLE:
@@ -201,7 +201,7 @@ class LinearRun:
         while True:
             status, begin, rows = self._call(events, begin)
             if len(rows.key):
-                # A view would keep the room for all rows of the batch alive.
+                # A view would keep the buffer of all rows of the batch alive.
                 found.append(Rows(*(column.copy() for column in rows)))
             if status == linear.OK:
                 return found
@@ -251,7 +251,7 @@ class LinearRun:
         return counts_only and self.lanes <= counting.LANES
 
     def _call_plain(self, events: Events, begin: int, plain: Plain) -> tuple[int, int, Rows]:
-        """Call the fast kernels, which have a layout of their own."""
+        """Call the fast kernels, which have their own layout."""
         tables, size = self.program.tables(), self.program.size
         if self.sliding:
             out = self._room(max(ROWS_ROOM, 4 * self._panes + 8))
@@ -321,7 +321,7 @@ class LinearRun:
         weights, values, wcol, xcol = events.weights, events.values, self.wcol, self.xcol
         kernel, results = counting.aggregate_windows, out
         if few:
-            # What adds nothing reads from the last row, of zeros or of no values.
+            # A variable that adds nothing reads the last row, of zeros or of no values.
             last = len(weights) - 1, len(values) - 1
             wcol = np.full((len(wcol), shape[0]), last[0])
             wcol[:, :parts] = np.where(self.wcol >= 0, self.wcol, last[0])
@@ -373,7 +373,7 @@ class LinearRun:
         return self.window.within // self.window.pane
 
     def rows_room(self) -> tuple[NDArray[Any], ...]:
-        """Return room for the rows of sliding windows."""
+        """Allocate buffers for the rows of sliding windows."""
         return self._room(max(ROWS_ROOM, 4 * self._panes + 8))
 
     def _room(self, rows: int) -> tuple[NDArray[Any], ...]:
@@ -386,16 +386,16 @@ class LinearRun:
         )
 
     def weights(self, weights: NDArray[Any]) -> NDArray[Any]:
-        """Return weights in the numbers of the run."""
+        """Convert weights to the number format of the run."""
         return numbers_of(weights, self.dtype, int(self.modulus))
 
     def fit(self, weights: NDArray[Any]) -> None:
-        """Turn to wide numbers if doubles would not hold what is to be added."""
+        """Switch to wide numbers if doubles cannot hold the weights."""
         if self.dtype == DOUBLE and not fit_doubles(weights):
             self.widen()
 
     def widen(self) -> None:
-        """Turn to wide numbers."""
+        """Switch to wide numbers."""
         assert self.dtype == DOUBLE, "wide numbers reach everywhere"
         exponents = self.exponent[:, None, None, :].astype(np.float64)
         self.V = wide_of(self.V, exponents)

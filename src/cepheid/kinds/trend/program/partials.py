@@ -1,9 +1,9 @@
-"""Rows of some partitions as a table and back, so that groups can be added up elsewhere.
+"""Convert rows of some partitions to a table and back, so that groups can be merged elsewhere.
 
-A group may have partitions in several tasks. Each task adds up its own; what leaves is still wide
-numbers and residues, because a sum of doubles would be infinite where an average is not.
+A group may have partitions in several tasks. Each task sums its own; the partial rows keep wide
+numbers and residues, because a sum of doubles could be infinite where an average is not.
 
-    run       which program, in which kind of numbers
+    run       the program and the number format
     key_0...  the values of the partition attributes, of one partition that stands for its group
     window    as in ``Rows``
     numbers, values    the aggregates of a row, as bytes
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.expressions.columns import NO_VALUE, Columns, KeyTable
+from cepheid.arrays.columns import NO_VALUE, Columns, KeyTable
 from cepheid.kernels.compose import add_rows
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
@@ -28,13 +28,13 @@ RowsOfRuns = list[list[Rows]]
 
 
 def is_whole(job: Job) -> bool:
-    """Return whether every group is one partition, so that its rows are final."""
+    """Check whether every group is one partition, so that its rows are final."""
     partition = job.plan.partition
     return set(partition.attributes) == set(partition.group_by)
 
 
 def rows_to_table(job: Job, rows: RowsOfRuns, keys: KeyTable, schema: pa.Schema) -> pa.Table:
-    """Return the rows of the runs of a job as one table, partitions of a group added up."""
+    """Convert the rows of the runs of a job to one table, with partitions summed by group."""
     group_of, _ = groups_of(job, keys)
     tables = []
     for number, found in enumerate(rows):
@@ -48,7 +48,7 @@ def rows_to_table(job: Job, rows: RowsOfRuns, keys: KeyTable, schema: pa.Schema)
 
 
 def rows_from_table(job: Job, table: pa.Table) -> tuple[RowsOfRuns, KeyTable]:
-    """Return what ``rows_to_table`` made, and the keys that its rows speak of."""
+    """Read the rows of ``rows_to_table``, and their keys."""
     keys = KeyTable(job.plan.partition.attributes)
     names = [f"key_{n}" for n in range(len(keys.names))]
     number = keys.number(Columns(table.select(["run", *names]).rename_columns(["", *keys.names])))
@@ -67,7 +67,7 @@ def rows_from_table(job: Job, table: pa.Table) -> tuple[RowsOfRuns, KeyTable]:
 
 
 def partial_schema(job: Job, schema: pa.Schema) -> pa.Schema:
-    """Return the schema of ``rows_to_table``."""
+    """Build the schema of ``rows_to_table``."""
     fields: list[Any] = [("run", pa.int32())]
     attributes = job.plan.partition.attributes
     fields += [(f"key_{n}", schema.field(name).type) for n, name in enumerate(attributes)]
@@ -76,14 +76,14 @@ def partial_schema(job: Job, schema: pa.Schema) -> pa.Schema:
 
 
 def buckets_of_groups(job: Job, keys: KeyTable, count: int) -> NDArray[np.int64]:
-    """Return for every key the bucket of its group; the same in every process."""
+    """Compute for every key the bucket of its group; the same in every process."""
     places = [job.plan.partition.attributes.index(name) for name in job.plan.partition.group_by]
     buckets = [zlib.crc32(repr([key[p] for p in places]).encode()) % count for key in keys.values]
     return np.array(buckets or [0], np.int64)
 
 
 def key_table(keys: KeyTable, numbers: NDArray[np.int64], schema: pa.Schema) -> pa.Table:
-    """Return the values of some keys as a table; without attributes, a column of nothing."""
+    """Build a table of the values of some keys; without attributes, one dummy column."""
     columns: dict[str, Any] = {"": pa.nulls(len(numbers))}
     for name, values in zip(keys.names, keys.arrays(), strict=True):
         columns[name] = values.take(pa.array(numbers)).cast(schema.field(name).type)
@@ -100,7 +100,7 @@ def _merge(rows: list[Rows]) -> Rows | None:
 
 
 def _add_up(rows: Rows, group_of: NDArray[np.int64], modulus: int) -> Rows:
-    """Add the rows of one window and group; the group's first key stands for it."""
+    """Sum the rows of one window and group; the group's first key stands for it."""
     group = group_of[rows.key]
     order = np.lexsort((rows.key, group, rows.window))
     window, group = rows.window[order], group[order]
@@ -110,7 +110,7 @@ def _add_up(rows: Rows, group_of: NDArray[np.int64], modulus: int) -> Rows:
     numbers = np.zeros((int(new.sum()), rows.numbers.shape[1]), rows.numbers.dtype)
     extremes = np.full((len(numbers), rows.values.shape[1]), NO_VALUE, np.int64)
     add_rows(rows.numbers[order], rows.values[order], place, numbers, extremes, np.uint64(modulus))
-    # The same key in all kinds of numbers, whichever of the group's keys have rows there.
+    # The same key in all number formats, whichever of the group's keys have rows there.
     first = np.full(int(group_of.max()) + 1, len(group_of), np.int64)
     np.minimum.at(first, group_of, np.arange(len(group_of)))
     return Rows(first[group[new]], window[new], numbers, extremes)
@@ -125,7 +125,7 @@ def _encode(job: Job, number: int, rows: Rows, keys: KeyTable, schema: pa.Schema
 
 
 def _pack(rows: NDArray[Any]) -> Any:
-    """Return rows of numbers as bytes, one value a row."""
+    """Serialize rows of numbers, one value per row."""
     data = np.ascontiguousarray(rows)
     width = data.itemsize * data.shape[1]
     offsets = np.arange(len(data) + 1, dtype=np.int32) * np.int32(width)

@@ -1,17 +1,17 @@
-"""Plan in, arrays out: the linear system of a template, as a kernel wants it.
+"""Build the linear system of a template, as kernel arrays.
 
-A *configuration* is what partial matches can have in common: a state of the template and what they
-remember about negated patterns (``gaps.py``). A kernel keeps one number per configuration ("matches
-so far that are here"). An event adds the numbers of some configurations to another one; which ones
-depends on the event's class. After the events of one time, configurations move on by the letter of
-that time. Classes and letters are numbered as they appear in the data: what never happens is not
+A *configuration* is the common memory of partial matches: a state of the template and their
+progress in negated patterns (``gaps.py``). A kernel keeps one count per configuration: the partial
+matches that are in it. An event adds the counts of some configurations to another one; which ones
+depends on the event's class. After the events of one time, configurations change by the letter of
+that time. Classes and letters are numbered as they appear in the data, so that no unused ones are
 built.
 
-    code          numbers a class, within its letter: what an event does
+    code          numbers a class, within its letter: the effect of an event
     targets       code -> configurations that grow        (CSR: target_ptr, target)
     sources       target -> configurations that it adds   (CSR: source_ptr, source)
     start         target x start configuration -> whether a match may begin so
-    clears        code -> configurations that it takes all matches from (skip-till-next-match)
+    clears        code -> configurations whose matches it removes (skip-till-next-match)
     moves         letter -> (from, to) pairs of configurations; -1 drops     (CSR: move_ptr, ...)
 """
 
@@ -76,7 +76,7 @@ class Moving(NamedTuple):
 
 
 class Program:
-    """The linear system of one template; grows by the classes and letters of the data."""
+    """The linear system of one template; it grows with the classes and letters of the data."""
 
     def __init__(self, template: Template, semantics: tree.Semantics, text: str) -> None:
         self.template = template
@@ -84,34 +84,34 @@ class Program:
         self.machine = Machine(template)
         self.variables = _all_variables(template)
         self._text = text
-        # Under skip-till-any-match a match stays where it ended, so the end can be read off there.
+        # Under skip-till-any-match a match stays where it ended, so the total can be read there.
         self._keeps_finished = semantics is not tree.Semantics.ANY_MATCH
         self._configurations: dict[Item, int] = {}
         self._starts: dict[Item, int] = {self.machine.start(): 0}
         self._letters: dict[Letter, int] = {}
         self._codes: dict[tuple[Letter, Class], int] = {}
-        # What was numbered, in order: numbering it again gives the same program.
+        # Everything that was numbered, in order: replaying it builds the same program.
         self.history: list[tuple[Class, ...]] = []
         self._known: set[tuple[Class, ...]] = set()
         self._tables: Tables | None = None
 
     @property
     def size(self) -> int:
-        """Return the number of configurations."""
+        """Count the configurations."""
         return len(self._configurations)
 
     @property
     def start_size(self) -> int:
-        """Return the number of start configurations."""
+        """Count the start configurations."""
         return len(self._starts)
 
     @property
     def guarded(self) -> bool:
-        """Return whether the template has negation, so that letters matter."""
+        """Check whether the template has negation, so that letters matter."""
         return bool(self.template.guards)
 
     def number_codes(self, groups: Iterable[tuple[Class, ...]]) -> list[list[int]]:
-        """Return the code of every class of every group of events of one time.
+        """Look up the code of every class of every group of events of one time.
 
         New classes and letters are added to the program first.
         """
@@ -134,17 +134,17 @@ class Program:
         return [[self._codes[next(codes)] for _ in classes] for classes in groups]
 
     def letters_of_codes(self) -> NDArray[np.int32]:
-        """Return the letter of every code."""
+        """Look up the letter of every code."""
         return np.array([self._letters[letter] for letter, _ in self._codes], np.int32)
 
     def tables(self) -> Tables:
-        """Return the arrays for all classes and letters numbered so far."""
+        """Build the arrays for all classes and letters numbered so far."""
         if self._tables is None:
             self._tables = self._build()
         return self._tables
 
     def plain(self) -> Plain | None:
-        """Return the program in the form of ``kernels/counting.py``, if it has one."""
+        """Convert the program to the form of ``kernels/counting.py``, if possible."""
         if self.guarded or self.semantics is not tree.Semantics.ANY_MATCH:
             return None
         tables = self.tables()
@@ -163,7 +163,7 @@ class Program:
         return Plain(target, _padded(lists, zero))
 
     def moving(self) -> Moving | None:
-        """Return a program of moving matches in the form of the fast kernel, if it has one."""
+        """Convert a program of moving matches to the form of the fast kernel, if possible."""
         if self.guarded or self.semantics is tree.Semantics.ANY_MATCH:
             return None
         tables = self.tables()
@@ -203,7 +203,7 @@ class Program:
         )
 
     def dump(self) -> str:
-        """Return the program as text: configurations, and what every code does."""
+        """Format the program as text: configurations, and the effect of every code."""
         tables = self.tables()
         names = [f"{i}:{self._name(item)}" for item, i in self._configurations.items()]
         lines = [f"program {self.template.text} ({self.semantics.value})"]
@@ -316,7 +316,7 @@ class Program:
         )
 
     def _cleared(self, taken: Class) -> list[int]:
-        """Return the configurations whose matches an event of a class extends or ends (§3.2)."""
+        """Collect the configurations whose matches an event of a class extends or ends (§3.2)."""
         if self.semantics is not tree.Semantics.NEXT_MATCH:
             return []
         return [
@@ -326,7 +326,7 @@ class Program:
         ]
 
     def _counts(self, item: Item) -> bool:
-        """Return whether matches in a configuration count when the window ends."""
+        """Check whether matches in a configuration count when the window ends."""
         if item.finished:
             return self.machine.holds(item)
         if self._keeps_finished:
@@ -338,7 +338,7 @@ class Program:
 
 
 class _Csr:
-    """Rows of numbers on their way into pointers and values."""
+    """A builder of CSR arrays: pointers and values."""
 
     def __init__(self) -> None:
         self._pointers = [0]
@@ -362,7 +362,7 @@ class _Csr:
 
 
 def _padded(lists: list[list[int]], filler: int) -> NDArray[np.int64]:
-    """Return lists of different lengths as one array."""
+    """Pad lists of different lengths to one array."""
     array = np.full((len(lists), max([1, *map(len, lists)])), filler, np.int64)
     for row, values in enumerate(lists):
         array[row, : len(values)] = values
@@ -370,7 +370,7 @@ def _padded(lists: list[list[int]], filler: int) -> NDArray[np.int64]:
 
 
 def _all_variables(template: Template) -> list[str]:
-    """Return the variables of a template and of its negated patterns, each once."""
+    """Collect the distinct variables of a template and of its negated patterns."""
     names = [state.variable for state in template.states]
     for guard in template.guards:
         names += _all_variables(guard.template)

@@ -1,4 +1,4 @@
-"""A batch in, the arrays of its events out, for one job."""
+"""Read a batch into the event arrays of a job."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.errors import DataError, Diagnostic
-from cepheid.events.schema import ValueKind
-from cepheid.expressions.columns import (
+from cepheid.arrays.columns import (
     NO_VALUE,
     Columns,
     EventArrays,
@@ -17,13 +15,15 @@ from cepheid.expressions.columns import (
     read_times,
     value_keys,
 )
+from cepheid.errors import DataError, Diagnostic
+from cepheid.events.schema import ValueKind
 from cepheid.kinds.trend.program.job import Job
 
 
 def read_arrays(job: Job, keys: KeyTable, columns: Columns) -> EventArrays:
-    """Return the arrays of the events that belong to a partition (§4.2)."""
+    """Read the arrays of the events that belong to a partition (§4.2)."""
     plan, batch = job.plan, columns.batch
-    # One more row each, of zeros and of no values, for variables that add nothing; a query that
+    # One extra row each, of zeros and of no values, for variables that add nothing; a query that
     # only counts reads neither.
     rows = len(job.parts) if len(job.parts) > 1 or job.extremes else 0
     weights = job.room("weights", rows, len(batch), np.int64 if job.moduli else np.float64)
@@ -54,7 +54,7 @@ def read_arrays(job: Job, keys: KeyTable, columns: Columns) -> EventArrays:
 
 
 def fill_weights(row: NDArray[Any], columns: Columns, what: str, attribute: str | None) -> None:
-    """Put what every event adds to a part when it is bound into a row."""
+    """Fill a row with the weight of every event in a part."""
     if what != "sum":
         row[:] = 1
     if attribute is None:

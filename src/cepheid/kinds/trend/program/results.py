@@ -1,4 +1,4 @@
-"""Rows of kernels in, a result table out: partitions added up to groups, numbers as they leave.
+"""Build a result table from kernel rows: sum partitions to groups, and convert numbers.
 
 Numbers arrive wide, as a mantissa and a power of two, so sums over partitions, averages and
 logarithms are right at any magnitude; only a COUNT or SUM itself becomes infinite above 1.8e308.
@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import NO_VALUE, KeyTable, values_of_keys
 from cepheid.events.decimals import is_whole
 from cepheid.events.nanoseconds import type_of_times
-from cepheid.expressions.columns import NO_VALUE, KeyTable, values_of_keys
 from cepheid.expressions.evaluate import true_mask
 from cepheid.expressions.vectors import Vector, vector_of
 from cepheid.kernels.compose import add_rows
@@ -38,7 +38,7 @@ def build_table(
     schema: pa.Schema,
     groups: Groups | None = None,
 ) -> pa.Table:
-    """Return the result table of the rows of complete windows.
+    """Build the result table of the rows of complete windows.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def build_table(
     schema
         The schema of the events: groups and extremes keep the types of their columns.
     groups
-        What ``groups_of`` returns, if it is known.
+        The result of ``groups_of``, if it is known.
     """
     kinds_of_numbers = 1 + len(job.moduli)
     plain = rows[::kinds_of_numbers]
@@ -97,7 +97,7 @@ def _merge(rows: list[Rows], job: Job) -> Rows:
 
 
 def _pairs(rows: list[list[Rows]], job: Job) -> Rows:
-    """Return the number of pairs of matches (§2.10)."""
+    """Compute the number of pairs of matches (§2.10)."""
     p, q, both = (_merge(found, job) for found in rows)
     place = {(int(k), int(w)): i for i, (k, w) in enumerate(zip(q.key, q.window, strict=True))}
     common = {
@@ -121,7 +121,7 @@ def _pairs(rows: list[list[Rows]], job: Job) -> Rows:
 
 
 def groups_of(job: Job, keys: KeyTable) -> Groups:
-    """Return the group of every key, and the values of every group, in the order of the values."""
+    """Compute the group of every key, and the values of every group, sorted by value."""
     places = [job.plan.partition.attributes.index(name) for name in job.plan.partition.group_by]
     if not places or not len(keys):
         return np.zeros(max(len(keys), 1), np.int64), [pa.array([]) for _ in places]
@@ -132,7 +132,7 @@ def groups_of(job: Job, keys: KeyTable) -> Groups:
         order = np.asarray(pc.sort_indices(encoded.dictionary))
         rank_of = np.empty(len(order), np.int64)
         rank_of[order] = np.arange(len(order))
-        # Numbered anew for each attribute, so that they stay small.
+        # Renumbered for each attribute, so that numbers stay small.
         both = rank * len(order) + rank_of[np.asarray(encoded.indices)]
         _, first, rank = np.unique(both, return_index=True, return_inverse=True)
     return rank, [arrays[place].take(pa.array(first)) for place in places]
@@ -141,7 +141,7 @@ def groups_of(job: Job, keys: KeyTable) -> Groups:
 def _add_up(
     rows: Rows, group_of: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
-    """Add the rows of one window and group, in the order of windows, groups and keys."""
+    """Sum the rows of one window and group, in the order of windows, groups and keys."""
     group = group_of[rows.key] if len(rows.key) else rows.key
     order = np.lexsort((rows.key, group, rows.window))
     window, group = rows.window[order], group[order]
@@ -175,12 +175,12 @@ def _window_columns(job: Job, window: NDArray[np.int64], schema: pa.Schema) -> d
 
 
 def times_of_windows(values: NDArray[np.int64], job: Job, schema: pa.Schema) -> Any:
-    """Return times in the type of the time column."""
+    """Convert times to the type of the time column."""
     return time_array(values, job.plan.time, schema)
 
 
 def time_array(values: NDArray[np.int64], time: str, schema: pa.Schema) -> Any:
-    """Return times in the type of a column."""
+    """Convert times to the type of a column."""
     kind = schema.field(time).type if time in schema.names else pa.int64()
     return pa.array(values, type_of_times(kind))
 
@@ -226,7 +226,7 @@ def _extreme(keys: NDArray[np.int64], kind: pa.DataType, *, largest: bool) -> An
 
 
 def _log2(job: Job, column: AggregateColumn, numbers: NDArray[Any], values: Any) -> Any:
-    """Return the logarithm of an aggregate; of counts and sums before they can overflow (§5.4)."""
+    """Compute the logarithm of an aggregate; of counts and sums before they can overflow (§5.4)."""
     what = {"COUNT": "bindings", "SUM": "sum"}.get(column.function.value)
     if what is None:
         plain = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
@@ -245,7 +245,7 @@ def _having(
     columns: dict[str, Any],
     length: int,
 ) -> NDArray[np.bool_]:
-    """Evaluate HAVING over result columns; an aggregate is found by what it is, not by its name."""
+    """Evaluate HAVING over result columns; look aggregates up by definition, not by name."""
     found = {
         (a.function, a.variable, a.attribute): aggregates[a.name]
         for a in job.plan.output.aggregates

@@ -1,4 +1,4 @@
-"""Numbers outside the kernels: wide ones to doubles, and pairs of matches."""
+"""Convert numbers outside the kernels: wide ones to doubles, and pairs of matches."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from cepheid.kernels.ring import LIMIT, STEP
 
 
 def steps(powers: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Return powers of two that ldexp takes; beyond them everything is infinite or zero."""
+    """Clip powers of two to the range of ldexp; beyond it everything is infinite or zero."""
     return np.clip(powers, -100_000, 100_000).astype(np.int32)
 
 
 def to_double(numbers: NDArray[Any]) -> NDArray[np.float64]:
-    """Return wide numbers as doubles, infinite beyond their range."""
+    """Convert wide numbers to doubles, infinite beyond their range."""
     with np.errstate(over="ignore"):
         return np.asarray(np.ldexp(numbers.real, steps(numbers.imag)), np.float64)
 
 
 def wide_of(numbers: NDArray[np.float64], powers: NDArray[Any] | float = 0.0) -> NDArray[Any]:
-    """Return doubles times powers of two as wide numbers, with mantissas in [1, LIMIT)."""
+    """Convert doubles times powers of two to wide numbers, with mantissas in [1, LIMIT)."""
     mantissa, power = np.frexp(numbers)
     shift = power.astype(np.float64) - 1 + powers
     base = np.floor(shift / STEP) * STEP
@@ -33,9 +33,9 @@ def wide_of(numbers: NDArray[np.float64], powers: NDArray[Any] | float = 0.0) ->
 
 
 def numbers_of(weights: NDArray[Any], dtype: np.dtype[Any], modulus: int = 0) -> NDArray[Any]:
-    """Return the weights of events in the numbers of a kernel."""
+    """Convert the weights of events to the number format of a kernel."""
     if modulus:
-        # Moduli fit 63 bits, so whole numbers and their remainders do.
+        # Moduli fit 63 bits, so integers and their remainders do.
         return np.asarray(np.mod(weights, np.int64(modulus)), np.uint64)
     if dtype.kind != "c" or _largest(weights) < LIMIT:
         return weights.astype(dtype, copy=False)
@@ -43,11 +43,11 @@ def numbers_of(weights: NDArray[Any], dtype: np.dtype[Any], modulus: int = 0) ->
 
 
 def fit_doubles(weights: NDArray[Any], *, finite: bool = False) -> bool:
-    """Return whether doubles with a shared exponent hold these values times any number.
+    """Check whether doubles with a shared exponent can hold these values times any count.
 
     Such a product is a double if the value is between 2^-400 and 2^400, and then a number of
     matches is never lost beside a sum of values. Infinite and undefined values need no exponent;
-    with ``finite`` they do not fit either, since nought times infinity is no number.
+    with ``finite`` they do not fit either, since zero times infinity is no number.
     """
     if weights.dtype.kind != "f":
         return True
@@ -64,7 +64,7 @@ def fit_doubles(weights: NDArray[Any], *, finite: bool = False) -> bool:
 
 
 _BLOCK = 1 << 13
-"""Values that are looked at together, so that they stay in a processor's own cache."""
+"""Values that are processed together, so that they stay in the CPU cache."""
 _ONE = np.uint64(1)
 _LARGE, _SMALL = (np.float64(2.0**n).view(np.uint64) << _ONE for n in (400, -400))
 
@@ -84,7 +84,7 @@ def _largest(weights: NDArray[Any]) -> float:
 def count_pairs(
     p: NDArray[Any], q: NDArray[Any], both: NDArray[Any], *, modulus: int = 0
 ) -> NDArray[Any]:
-    """Return PQ - c(c+1)/2 for columns of numbers, c the matches of both (§2.10).
+    """Compute PQ - c(c+1)/2 for columns of numbers, c the matches of both (§2.10).
 
     Wide numbers, or residues of an odd modulus.
     """

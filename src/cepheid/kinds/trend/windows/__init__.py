@@ -1,1 +1,1 @@
-"""The steps of a query: events in, rows of windows that close or matches out."""
+"""The steps of a query: events in, rows of closed windows or matches out."""

@@ -1,8 +1,8 @@
-"""Windows that hold the same events, as one: events in, those of all different windows out.
+"""Evaluate windows that hold the same events once.
 
 Few events lie in very many windows where SLIDE is short and WITHIN is long. Windows that hold the
-same events follow each other and give the same rows, so each is answered once. The cost follows
-the events then, and only the rows of the result follow the windows.
+same events are consecutive and have the same rows, so each distinct one is evaluated once. The cost
+then depends on the events; only the size of the result depends on the number of windows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.expressions.columns import Columns, read_times
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.kinds.trend.program.results import time_array
 from cepheid.memory_limits import check_rows
 from cepheid.patterns.segments import (
@@ -33,7 +33,7 @@ Numbers = NDArray[np.int64]
 
 
 class FewWindows(NamedTuple):
-    """A plan and events that give the rows of different windows, each as a group of its own."""
+    """A plan and events that yield the rows of distinct windows, each as a separate group."""
 
     plan: TrendPlan
     events: pa.Table
@@ -42,12 +42,12 @@ class FewWindows(NamedTuple):
     window: WindowPlan
 
     def spread(self, rows: pa.Table) -> pa.Table:
-        """Return the rows of all windows, in their order.
+        """Expand the rows to all windows, in order.
 
         Raises
         ------
         DataError
-            E518 if they are too many to collect.
+            E518 if there are too many to collect.
         """
         starts = np.asarray(rows[EDGES[0]].cast(pa.int64()))
         place = np.searchsorted(self.start, starts)
@@ -67,9 +67,9 @@ class FewWindows(NamedTuple):
 
 
 def few_windows(plan: TrendPlan, table: pa.Table) -> FewWindows | None:
-    """Return what answers windows that hold the same events once; None where that is no gain.
+    """Plan the evaluation of distinct windows; None if that is no gain.
 
-    Events are in the order of time.
+    Events are in time order.
     """
     if plan.lists_matches:
         return None
@@ -102,7 +102,7 @@ def few_windows(plan: TrendPlan, table: pa.Table) -> FewWindows | None:
 
 
 def _by_window(plan: TrendPlan) -> TrendPlan:
-    """Return a plan whose partitions and groups are windows, too."""
+    """Add the window to the partitions and groups of a plan."""
     old = plan.partition
     partition = Partition(
         (*EDGES, *old.attributes), old.partial, (*EDGES, *old.group_by), old.reason

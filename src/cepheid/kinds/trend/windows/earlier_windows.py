@@ -1,6 +1,7 @@
-"""Matches that an earlier window has had are not listed again (§7.2).
+"""Drop matches that an earlier window has already listed (§7.2).
 
-Only where negation makes a match depend on its window: others are in the first window or in none.
+This is needed only where negation makes a match depend on its window: any other match is in its
+first window or in none.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from cepheid.kinds.trend.listing.enumerate import Found, Lister
 
 
 class EarlierWindows:
-    """The windows before those that are listed, among the segments of a lister.
+    """The windows before the listed ones, among the segments of a lister.
 
     Parameters
     ----------
     count
-        How many windows before can hold what a window holds.
+        The number of earlier windows that can hold the events of a window.
     step
-        The difference between the windows of two segments that follow each other.
+        The difference between the windows of two consecutive segments.
     """
 
     def __init__(self, lister: Lister, count: int, step: int) -> None:
@@ -40,7 +41,7 @@ class EarlierWindows:
         find_ends(lister.graph, lister.data, self._ends)
 
     def drop_repeated(self, found: Found) -> Found:
-        """Return the matches that none of the windows before has had."""
+        """Keep the matches that no earlier window has."""
         lister = self._lister
         repeated = np.zeros(len(found), np.bool_)
         mark_repeated(
@@ -51,7 +52,7 @@ class EarlierWindows:
         return found.take(~repeated)
 
     def _values(self) -> list[list[int]]:
-        """Return what tells the parts of a segment apart: the chosen attributes and values."""
+        """Identify the parts of a segment by their chosen attributes and values."""
         segments, question = self._lister.segments, self._lister.question
         known = [segments.chosen.tolist()]
         owner: NDArray[np.int64] = self._lister.arrays.segment_of
@@ -65,9 +66,9 @@ class EarlierWindows:
 
 
 def _before(names: list[Any], windows: list[int], distance: int) -> list[list[int]]:
-    """Return for each segment those of its name before it, the nearest first.
+    """List for each segment the earlier ones of its name, the nearest first.
 
-    The last of them is a window at this distance, or the one before it that holds the same events.
+    The last of them is a window at this distance, or an earlier one that holds the same events.
     """
     passed: dict[Any, list[int]] = {}
     found: list[list[int]] = [[] for _ in names]

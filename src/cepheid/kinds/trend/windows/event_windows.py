@@ -1,8 +1,8 @@
-"""Windows that keep their events: the time up to now, and windows counted in events.
+"""Windows that keep their events: trailing windows, and count-based windows.
 
-The state of such a query is the events that some later window may need, as they came. Each step
-takes them together with the new ones, partition by partition. ``WITHIN w`` uses two stacks per
-partition (``kernels/trailing.py``); windows counted in events run one by one, each on its own.
+The state of such a query is the events that some later window may need, in order of arrival. Each
+step processes them together with the new ones, partition by partition. ``WITHIN w`` uses two stacks
+per partition (``kernels/trailing.py``); count-based windows run independently.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import EventArrays
 from cepheid.events.temporal import FOREVER
-from cepheid.expressions.columns import EventArrays
 from cepheid.kernels import trailing
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import SEMANTICS_CODES, Events, LinearRun, Rows
@@ -23,7 +23,7 @@ from cepheid.plans.plan import WindowKind, WindowPlan
 
 
 class Changes(NamedTuple):
-    """What a partition counts from a time on: its number, when, why, and the aggregates.
+    """The aggregates of a partition from a time on: its number, the time, the cause, the values.
 
     ``ended`` counts the matches that end, or that leave with their first events.
     """
@@ -46,9 +46,9 @@ def trailing_changes(
     expiries: bool,
     modulus: int = 0,
 ) -> Changes:
-    """Return the changes of every partition from ``fresh`` to ``until``.
+    """Compute the changes of every partition from ``fresh`` to ``until``.
 
-    ``events`` are sorted by key, then time. Expiries are reported where a group adds up several
+    ``events`` are sorted by key, then time. Expiries are reported where a group sums several
     partitions, or where the query asks for them.
     """
     wcol, xcol = job.columns_of(program)
@@ -93,9 +93,9 @@ def trailing_changes(
 
 
 def pair_changes(p: Changes, q: Changes, both: Changes, *, modulus: int = 0) -> Changes:
-    """Return how the pairs of ``P AND Q`` change; a pair ends with its later match (§2.10).
+    """Compute the changes of the pairs of ``P AND Q``; a pair ends with its later match (§2.10).
 
-    The three sides saw the same events, so their rows belong together one by one.
+    The three sides saw the same events, so their rows correspond one to one.
     """
     pairs = count_pairs(p.numbers[:, 0], q.numbers[:, 0], both.numbers[:, 0], modulus=modulus)
     changes = p._replace(numbers=pairs[:, None])
@@ -103,18 +103,18 @@ def pair_changes(p: Changes, q: Changes, both: Changes, *, modulus: int = 0) -> 
 
 
 def _kinds_of_pairs(p: Changes, q: Changes, both: Changes, pairs: NDArray[Any]) -> NDArray[np.int8]:
-    """Return whether pairs end (§6.3), or leave or come by what leaves (§6.4)."""
+    """Classify changes of pairs: ended (§6.3), or changed by events that leave (§6.4)."""
     left = p.kind & trailing.LEFT != 0
     counts = [to_double(side.numbers[:, 0]) for side in (p, q)]
-    # Matches leave from among those of the row before; a key's first row is never of that kind.
+    # Matches leave from among those of the previous row; a key's first row is never of that kind.
     there = [np.where(left, np.roll(count, 1), count) for count in counts]
     first, second, common = (to_double(side.ended) for side in (p, q, both))
     changed = np.zeros(len(left), np.bool_)
     for ended, others in ((first, there[1]), (second, there[0])):
-        # A match that ends or leaves takes part in a pair with any other one of the other side.
+        # A match that ends or leaves forms a pair with every match of the other side.
         alone = (common == 1) & (ended == 1)
         changed |= (ended > 0) & ((others > 1) | ((others == 1) & ~alone))
-    # Matches that a leading NOT rejected until now come without any that leaves.
+    # If the event of a leading NOT leaves, matches become valid although none leaves.
     changed |= left & ((p.kind | q.kind) & trailing.EXPIRED != 0) & (pairs != np.roll(pairs, 1))
     return np.where(changed, np.where(left, trailing.EXPIRED, trailing.ENDED), 0).astype(np.int8)
 
@@ -122,7 +122,7 @@ def _kinds_of_pairs(p: Changes, q: Changes, both: Changes, pairs: NDArray[Any]) 
 def report_changes(
     job: Job, changes: Changes, group_of: NDArray[np.int64], fresh: int, modulus: int = 0
 ) -> list[Rows]:
-    """Return one row per group and time that asks for one; its key is one of the group's."""
+    """Build one row per group and reported time; its key is one of the group's."""
     if not len(changes.key):
         return []
     wanted = trailing.ENDED | (trailing.EXPIRED if job.plan.window.emit_on_expiry else 0)
@@ -148,7 +148,7 @@ def report_changes(
 
 
 def _segments(key: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Return where the events of each key begin and end."""
+    """Find where the events of each key begin and end."""
     starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if len(key) else key
     ends = np.append(starts[1:], len(key))
     return list(zip(starts.tolist(), ends.tolist(), strict=False)) if len(key) else []
@@ -166,14 +166,14 @@ class CountWindows(NamedTuple):
 def count_windows(
     key: NDArray[np.int64], base: NDArray[np.int64], window: WindowPlan, *, last: bool
 ) -> tuple[CountWindows, NDArray[np.int64]]:
-    """Cut the events of each partition into windows; return them and the new numbers to begin with.
+    """Split the events of each partition into windows; return them and the next start numbers.
 
     Parameters
     ----------
     key
-        The keys of the events, sorted; events of a key in their order.
+        The keys of the events, sorted; events of a key in order.
     base
-        (keys,) the number that the first kept event of a key has.
+        (keys,) the number of the first kept event of a key.
     last
         Whether the stream has ended, so that windows that are not full count too.
     """
@@ -209,7 +209,7 @@ def count_windows(
 def run_count_windows(
     job: Job, program: Program, windows: CountWindows, events: Events, modulus: int = 0
 ) -> list[Rows]:
-    """Run every window as a partition of its own; O(windows x their events)."""
+    """Run every window as a separate partition; O(windows x their events)."""
     if not len(windows.key):
         return []
     whole = WindowPlan(WindowKind.NONE)
@@ -221,11 +221,11 @@ def run_count_windows(
 
 
 def join(first: EventArrays, second: EventArrays) -> EventArrays:
-    """Return the events of both, in this order."""
+    """Concatenate the events of both."""
     columns = zip(first, second, strict=True)
     return EventArrays(*(np.concatenate(pair, axis=-1) for pair in columns))
 
 
 def sorted_by_key(arrays: EventArrays) -> EventArrays:
-    """Return events partition by partition, each in its order."""
+    """Sort events by partition, stably."""
     return arrays.take(np.argsort(arrays.key, kind="stable"))

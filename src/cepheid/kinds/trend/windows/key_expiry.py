@@ -1,7 +1,7 @@
-"""Keys whose windows are all closed are forgotten, so that ever new keys take no more room.
+"""Drop keys whose windows are all closed, so that new keys do not grow the state forever.
 
-A key that comes again gets a new number. Only windows counted in events remember their keys for
-ever, since they count from the first event of a key.
+A key that comes again gets a new number. Only count-based windows keep their keys forever, since
+they count from the first event of a key.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.expressions.columns import KeyTable
+from cepheid.arrays.columns import KeyTable
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import LinearRun
 from cepheid.kinds.trend.windows.step import PartitionState
@@ -17,9 +17,9 @@ from cepheid.plans.plan import WindowKind
 
 
 def forget_idle_keys(job: Job, state: PartitionState, until: int) -> PartitionState:
-    """Return a state without the keys that no open window needs; ``advance`` went up to ``until``.
+    """Drop the keys that no open window needs, after ``advance`` up to ``until``.
 
-    Rows that were given out name keys by their old numbers: turn them into results first.
+    Rows that were returned before refer to old key numbers: convert them to results first.
     """
     kind = job.plan.window.kind
     if not state.keys.names or kind in (WindowKind.COUNT, WindowKind.NONE):
@@ -44,7 +44,7 @@ def forget_idle_keys(job: Job, state: PartitionState, until: int) -> PartitionSt
 
 
 def busy_keys(job: Job, state: PartitionState, until: int, count: int) -> NDArray[np.bool_]:
-    """Return which keys an open window needs, of a query that keeps numbers and not events."""
+    """Mark the keys that an open window needs, for a query that keeps counts and no events."""
     busy = np.zeros(count, np.bool_)
     if job.plan.window.kind is WindowKind.TRAILING:
         if state.kept is not None:
@@ -56,7 +56,7 @@ def busy_keys(job: Job, state: PartitionState, until: int, count: int) -> NDArra
 
 
 def _busy(run: LinearRun, until: int, count: int) -> NDArray[np.bool_]:
-    """Return which keys have an open window with events; keys without room have none."""
+    """Mark the keys that have an open window with events; keys beyond the arrays have none."""
     busy = np.zeros(count, np.bool_)
     known = min(count, run.keys)
     if not known:

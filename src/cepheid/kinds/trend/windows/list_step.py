@@ -1,11 +1,11 @@
-"""The step of queries that list matches: events in, tables of matches out, made as they are read.
+"""The step of queries that list matches: events in, lazy tables of matches out.
 
     step_matches(job, state, batch)     ->  (state, tables)
-    advance_matches(job, state, until)  ->  (state, tables of what waited for a time to pass)
-    finish_matches(job, state)          ->  (state, tables of what the end of the stream brings)
+    advance_matches(job, state, until)  ->  (state, tables of matches that waited for a time)
+    finish_matches(job, state)          ->  (state, tables of matches that waited for the end)
 
-Tables are to be read before the next step: they count the matches, for their numbers and for LIMIT.
-Cutting a stream into other batches gives the same rows in the same order.
+Tables must be read before the next step: reading them counts the matches, for their numbers and for
+LIMIT. The rows and their order do not depend on how the stream is cut into batches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.expressions.columns import Columns
+from cepheid.arrays.columns import Columns
 from cepheid.jobs.owned import EVERYTHING, Owned
 from cepheid.kinds.trend.listing.enumerate import Found, Lister
 from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
@@ -39,7 +39,7 @@ def step_matches(
     Raises
     ------
     DataError
-        E505 and E506 if a column is missing or unfit, E509 if the batch is not in order.
+        E505 and E506 if a column is missing or has a wrong type, E509 if the batch is not in order.
     """
     state = state.copy()
     if is_enough(job, state):
@@ -51,7 +51,7 @@ def step_matches(
 
 
 def advance_matches(job: Job, state: PartitionState, until: int) -> tuple[PartitionState, Tables]:
-    """Return the matches that are complete at a time, before which no event comes any more.
+    """List the matches that are complete at a time; no earlier event comes any more.
 
     All events so far are earlier than ``until``.
     """
@@ -68,9 +68,9 @@ def advance_matches(job: Job, state: PartitionState, until: int) -> tuple[Partit
 def finish_matches(
     job: Job, state: PartitionState, batch: pa.Table | None = None, owned: Owned = EVERYTHING
 ) -> tuple[PartitionState, Tables]:
-    """Return the matches that wait for the end of the stream.
+    """List the matches that waited for the end of the stream.
 
-    ``batch`` are the last events, where they are known to be the last: one step less.
+    ``batch`` are the last events, if they are known to be the last: this saves a step.
     """
     state = state.copy()
     if is_enough(job, state):
@@ -86,13 +86,13 @@ def finish_matches(
 
 
 def is_enough(job: Job, state: PartitionState) -> bool:
-    """Return whether LIMIT says that no more matches are wanted."""
+    """Check whether LIMIT is reached."""
     limit = job.plan.output.limit
     return limit is not None and state.listed >= limit
 
 
 def empty_matches(job: Job, schema: pa.Schema) -> pa.Table:
-    """Return the table of no matches, for its schema."""
+    """Create an empty table of matches, for its schema."""
     table = schema.empty_table()
     if job.plan.columns is not None:
         table = table.select([name for name in table.column_names if job.reads(name)])
@@ -121,7 +121,7 @@ def _lister(job: Job, stretch: Stretch, owned: Owned) -> Lister:
     (template,) = job.templates
 
     def wanted(segments: Segments) -> NDArray[np.bool_]:
-        """Leave out rows that end matches of others, so that these are not even built."""
+        """Exclude rows that end matches of other tasks, so that these are not built."""
         rows = stretch.wanted(segments)
         if owned == EVERYTHING:
             return rows
@@ -132,7 +132,7 @@ def _lister(job: Job, stretch: Stretch, owned: Owned) -> Lister:
             rows = rows & (place >= owned.begin)
         return rows if owned.end is None else rows & (place < owned.end)
 
-    # Matches of earlier windows are found again by their path, which roles would make ambiguous.
+    # Matches of earlier windows are found by their path, which roles would make ambiguous.
     judges = () if stretch.earlier else job.plan.globals
     return Lister(
         stretch.question, template, stretch.segments, stretch.bound, wanted, stretch.turn, judges
@@ -140,10 +140,10 @@ def _lister(job: Job, stretch: Stretch, owned: Owned) -> Lister:
 
 
 def _judged(job: Job, stretch: Stretch, lister: Lister) -> Iterator[Found]:
-    """Yield the matches of a stretch that no window before has had and global predicates keep."""
+    """Filter the matches of a stretch by earlier windows and global predicates."""
     window = job.plan.window
     judges = job.plan.globals if stretch.earlier else lister.rest
-    # With predicates nobody knows how many matches are needed.
+    # With predicates the number of matches to build is unknown.
     most = None if judges or stretch.earlier else job.plan.output.limit
     earlier = None
     if stretch.earlier:
@@ -153,7 +153,7 @@ def _judged(job: Job, stretch: Stretch, lister: Lister) -> Iterator[Found]:
     for batch in lister.batches(most):
         found = batch if earlier is None else earlier.drop_repeated(batch)
         kept = keep_matches(judges, stretch.question.columns, job.variables, found)
-        # Who gets matches can stop; who gets none would wait for ever.
+        # A caller that receives matches can stop early; one that receives none would wait forever.
         dropped, events = (0, 0) if len(kept) else (dropped + len(batch), events + len(batch.rows))
         check_built(dropped, events)
         yield kept

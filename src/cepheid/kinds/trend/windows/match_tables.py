@@ -1,4 +1,4 @@
-"""Matches as arrays in, Arrow tables out: one row a match (§7)."""
+"""Convert matches from arrays to Arrow tables: one row per match (§7)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.expressions.columns import Columns
+from cepheid.arrays.columns import Columns
 from cepheid.kinds.trend.listing.enumerate import Found
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.results import times_of_windows
@@ -22,7 +22,7 @@ VARIABLE = "variable"
 def build_matches(
     job: Job, found: Found, starts: NDArray[np.int64], columns: Columns, first_id: int
 ) -> pa.Table:
-    """Return the rows of some matches.
+    """Build the rows of some matches.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def _take(columns: Columns, name: str, rows: Any) -> Any:
 
 
 def _lists(ptr: NDArray[np.int64], values: Any) -> Any:
-    """Return lists of values; match n has those from ptr[n] to ptr[n + 1]."""
+    """Build lists of values; match n has those from ptr[n] to ptr[n + 1]."""
     offsets: Any = pa.array(ptr.astype(np.int32))
     return pa.ListArray.from_arrays(offsets, values)
 
@@ -78,13 +78,13 @@ def _window_columns(
 
 
 def _events(job: Job, found: Found, columns: Columns) -> Any:
-    """Return the events of matches: lists of structures with the variable first, then the time."""
+    """Build the events of matches: lists of structures with the variable first, then the time."""
     names: Any = pa.array(job.variables, pa.string())
     fields: dict[str, Any] = {VARIABLE: names.take(pa.array(found.variables))}
     time = job.plan.time
     ordered = [time, *(name for name in columns.batch.column_names if name != time)]
     for name in ordered:
-        # A column of this name makes way for what binds the event.
+        # The variable replaces a column of the same name.
         label = f"event_{name}" if name == VARIABLE else name
         fields[label] = _take(columns, name, found.rows)
     bound: Any = pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
@@ -92,7 +92,7 @@ def _events(job: Job, found: Found, columns: Columns) -> Any:
 
 
 def _attribute(job: Job, column: ResultColumn, found: Found, columns: Columns) -> Any:
-    """Return an attribute of a variable: its value, or the list of values (§7.3)."""
+    """Build an attribute of a variable: its value, or the list of values (§7.3)."""
     assert column.variable is not None
     assert column.attribute is not None
     mine = np.flatnonzero(found.variables == job.variables.index(column.variable))

@@ -1,11 +1,11 @@
-"""Events in, segments with what may end a match out: where matches are looked for, and when.
+"""Group events into segments in which matches are searched, and mark the rows that may end them.
 
-Mostly a window is no more than a bound on the first event of a match, given its last one: the
-earliest window that holds the last event also holds the match, or none does. So a partition is one
-segment, windows or not, and a match leaves as soon as its last event is there (``find_at_once``).
+Usually a window only bounds the first event of a match, given its last one: the earliest window
+that holds the last event also holds the match, or none does. So a partition is one segment, with or
+without windows, and a match is emitted as soon as its last event is there (``find_at_once``).
 
 Negation at the start or end of a window makes a match depend on the window: then every window is a
-segment of its own, and is listed when it is closed (``find_closed``).
+separate segment, and is listed when it is closed (``find_closed``).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import Columns, read_times
 from cepheid.events.temporal import FOREVER
-from cepheid.expressions.columns import Columns, read_times
 from cepheid.kinds.trend.listing.enumerate import Places
 from cepheid.kinds.trend.look_back.evaluate import Question
 from cepheid.kinds.trend.planning.needs import judged_by_window
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 
 CHUNKS_MAX = 16
-"""Events of more batches are put together, as rows are looked up in chunks again and again."""
+"""Chunks beyond this number are concatenated, because lookups in many chunks are slow."""
 
 
 class Stretch(NamedTuple):
-    """Segments, and for their rows: where windows begin, and which rows end matches to be listed.
+    """Segments, and for their rows: where windows begin, and which rows end listed matches.
 
-    ``start`` gives the start of the window that reports a match, by its last event. With
-    ``earlier`` windows, a match is dropped that one of so many windows before has had.
+    ``start`` maps the last event of a match to the start of the window that reports it. With
+    ``earlier`` windows, a match is dropped if one of that many earlier windows has it.
     """
 
     question: Question
@@ -64,9 +64,9 @@ class Stretch(NamedTuple):
 def find_stretches(
     job: Job, state: PartitionState, batch: pa.Table, until: int | None
 ) -> Iterable[Stretch]:
-    """Take in events and return where to look for matches; ``until`` is None at the end.
+    """Add events and find the segments to search for matches; ``until`` is None at the end.
 
-    The state is changed at once; what is returned may be used up later.
+    The state is updated at once; the returned stretches may be consumed later.
     """
     fresh = 0 if state.events is None else len(state.events)
     table = needed(job, state, batch)
@@ -83,7 +83,7 @@ def find_stretches(
 
 
 # ---------------------------------------------------------------------------------------
-# Matches that leave with their last event
+# Matches that are emitted with their last event
 
 
 def _find_at_once(
@@ -122,7 +122,7 @@ def _find_at_once(
 
 
 def _ending_bits(job: Job) -> int:
-    """Return the variables that can end a match, as bits."""
+    """Encode the variables that can end a match as bits."""
     states = [t.states[final.state] for t in job.templates for final in t.finals]
     return sum(1 << job.variables.index(name) for name in {state.variable for state in states})
 
@@ -131,7 +131,7 @@ def _forget_events(
     job: Job, state: PartitionState, table: pa.Table, key: NDArray[np.int64],
     stamp: NDArray[np.int64], until: int,
 ) -> None:  # fmt: skip
-    """Keep the events of windows that events to come can lie in."""
+    """Keep the events of windows that later events can lie in."""
     if job.plan.window.kind is WindowKind.COUNT:
         counts = state.base[0] + np.bincount(key, minlength=len(state.keys))
         begins = _least_stamp(job, counts)
@@ -143,7 +143,7 @@ def _forget_events(
 
 
 def _least_stamp(job: Job, stamp: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the least time, or number, in the first window that holds a time or number."""
+    """Compute the start of the first window that holds each time, or number."""
     window = job.plan.window
     match window.kind:
         case WindowKind.NONE:
@@ -158,14 +158,14 @@ def _least_stamp(job: Job, stamp: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _grow_base(state: PartitionState) -> None:
-    """Make room for new keys: the number of the first kept event, and of the next window."""
+    """Allocate space for new keys: the number of the first kept event, and of the next window."""
     base = state.base if state.base.ndim == 2 else np.zeros((2, 0), np.int64)
     more = len(state.keys) - base.shape[1]
     state.base = np.concatenate([base, np.zeros((2, more), np.int64)], axis=1)
 
 
 def _numbers_in_key(key: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of every event among those of its key."""
+    """Count off the events of each key, from 0 on."""
     order = np.argsort(key, kind="stable")
     starts = np.flatnonzero(np.diff(key[order], prepend=-1))
     numbers = np.empty(len(key), np.int64)
@@ -195,7 +195,7 @@ def _find_closed(
     question = ask(job, state, table.slice(0, closed))
     window, arrays = job.plan.window, question.arrays
     if kind is WindowKind.SLIDING:
-        # Windows that were listed already say which matches they had.
+        # Windows that were listed already are searched again for the matches they had.
         before = (last - window.overlap + 1) * window.slide
         state.events = table.slice(int(np.searchsorted(times, before)))
         state.reported = last
@@ -218,16 +218,16 @@ def _begins(segments: Segments) -> NDArray[np.int64]:
 
 
 def _spread(values: NDArray[Any], segments: Segments) -> NDArray[Any]:
-    """Give every row what its segment has."""
+    """Repeat the value of each segment for its rows."""
     return np.repeat(values, np.diff(segments.ptr))
 
 
 def _closed_sliding(
     question: Question, window: WindowPlan, first: int, last: int
 ) -> Iterator[Stretch]:
-    """Yield the windows [first, last), a share of them at a time, with those before each.
+    """Build the windows [first, last), a share of them at a time, with the windows before each.
 
-    A window that holds the same events as the one before it has no match of its own.
+    A window that holds the same events as the previous one has no new match.
     """
     before = window.overlap - 1
     arrays = question.arrays
@@ -248,7 +248,7 @@ def _closed_sliding(
 def _sliding_stretch(
     question: Question, segments: Segments, window: WindowPlan, first: int
 ) -> Stretch:
-    """Return windows of which those from a number on are to be listed."""
+    """Build windows, of which those from ``first`` on are listed."""
     return Stretch(
         question,
         segments,

@@ -1,8 +1,8 @@
-"""Queries that look back event by event: keep the events of open windows, answer closed ones.
+"""Queries that look up earlier events: keep the events of open windows, evaluate closed windows.
 
-The state is the events that some open window may need, as they came, less those that fit no
-variable. A window is answered when it can get no more events; so any slicing of the stream gives
-the same segments, and with them the same answers.
+The state is the events that some open window may need, in order of arrival, except those that fit
+no variable. A window is evaluated when it can get no more events; so the segments, and with them
+the results, do not depend on how the stream is cut into batches.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import Columns, EventArrays, KeyTable, read_times, type_bits
 from cepheid.events.temporal import FOREVER, LONG_AGO
-from cepheid.expressions.columns import Columns, EventArrays, KeyTable, read_times, type_bits
 from cepheid.kernels import trailing
 from cepheid.kernels.ring import MERSENNE
 from cepheid.kinds.trend.listing.match_aggregates import aggregate_matches, fingerprint_matches
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     from cepheid.kinds.trend.windows.step import PartitionState
 
 CHUNKS_MAX = 64
-"""Pieces of the kept events, one a step, before they are put together."""
+"""Chunks of the kept events, one per step, before they are concatenated."""
 
 
 def process_open_windows(
     job: Job, state: PartitionState, batch: pa.Table, until: int | None
 ) -> list[list[Rows]]:
-    """Take in events and answer the windows that end by ``until``, or all at the end (None)."""
+    """Add events and evaluate the windows that end by ``until``, or all at the end (None)."""
     table = needed(job, state, batch)
     if state.events is not None:
         table = pa.concat_tables([state.events, table])
@@ -93,7 +93,7 @@ def process_open_windows(
     if kind is WindowKind.SLIDING:
         state.reported = last
         window = job.plan.window
-        # Other windows are named by their starts, sliding ones by the pane in which they end.
+        # Sliding windows are named by the pane in which they end, other windows by their starts.
         ends = [r._replace(window=(r.window * window.slide + window.within) // window.pane)
                 for found in rows for r in found]  # fmt: skip
         renamed = iter(ends)
@@ -102,7 +102,7 @@ def process_open_windows(
 
 
 def _overlapping(job: Job, question: Question, first: int, last: int) -> list[list[Rows]] | None:
-    """Answer sliding windows in one pass, where that can be done."""
+    """Evaluate sliding windows in one pass, where possible."""
     if job.plan.window.kind is not WindowKind.SLIDING or job.moduli or job.plan.globals:
         return None
     found: list[list[Rows]] = []
@@ -138,7 +138,7 @@ def ask(job: Job, state: PartitionState, table: pa.Table) -> Question:
 
 
 def needed(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
-    """Return the columns and rows of a batch that can matter."""
+    """Select the columns and rows of a batch that can matter."""
     if job.plan.columns is not None:
         batch = batch.select([name for name in batch.column_names if job.reads(name)])
     columns = Columns(batch)
@@ -152,7 +152,7 @@ def needed(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
 def closing(
     job: Job, state: PartitionState, times: NDArray[np.int64], until: int | None
 ) -> tuple[int, int, int, int]:
-    """Return how many events closed windows hold, from where events are kept, and the windows."""
+    """Find the number of events of closed windows, the first event to keep, and the windows."""
     window = job.plan.window
     if window.kind is WindowKind.NONE:
         return len(times), len(times), 0, 1
@@ -181,14 +181,14 @@ def _segments_of(job: Job, arrays: EventArrays, first: int, last: int) -> Iterat
 
 
 def _answers(job: Job, question: Question, template: Template, segments: Segments) -> list[Answer]:
-    """Return aggregates; conditions on whole matches need the matches themselves (§4.5)."""
+    """Compute aggregates; conditions on whole matches need the matches themselves (§4.5)."""
     if job.plan.globals:
         return aggregate_matches(question, template, segments, job.moduli, job.plan.globals)
     return answer_segments(question, template, segments, job.moduli)
 
 
 def _answer(job: Job, question: Question, segments: Segments, rows: list[list[Rows]]) -> None:
-    """Add the rows of segments to those of every program and kind of numbers."""
+    """Append the rows of segments to those of every program and number format."""
     kinds = 1 + len(job.moduli)
     for number, template in enumerate(job.templates):
         answers = _answers(job, question, template, segments)
@@ -207,7 +207,7 @@ def _answer(job: Job, question: Question, segments: Segments, rows: list[list[Ro
 def _answer_counted(
     job: Job, state: PartitionState, table: pa.Table, *, last: bool
 ) -> list[list[Rows]]:
-    """Answer the windows counted in events that are full, or all of them at the end (§6.6)."""
+    """Evaluate the count-based windows that are full, or all of them at the end (§6.6)."""
     question = ask(job, state, table)
     key = question.arrays.key
     order = np.argsort(key, kind="stable")
@@ -221,7 +221,7 @@ def _answer_counted(
         )
         segments = segments._replace(key=windows.key[numbers], window=windows.start[numbers])
         _answer(job, question, segments, rows)
-    # An event stays if its number among those of its key is not below the next window's start.
+    # An event is kept if its number within its key is not below the next window's start.
     sorted_key = key[order]
     starts = np.flatnonzero(np.diff(sorted_key, prepend=-1))
     place = np.arange(len(key)) - np.repeat(starts, np.diff(starts, append=len(key)))
@@ -236,15 +236,15 @@ def _answer_counted(
 
 
 # ---------------------------------------------------------------------------------------
-# The window up to now
+# The trailing window
 
 
 def _answer_trailing(
     job: Job, state: PartitionState, table: pa.Table, until: int | None
 ) -> list[list[Rows]]:
-    """Report the window up to now, for every time at which it changes (§6.3, §6.4).
+    """Report the trailing window, for every time at which it changes (§6.3, §6.4).
 
-    Every such window is answered on its own: O(events in a window) segments of that size.
+    Every such window is evaluated separately: O(events in a window) segments of that size.
     """
     columns = Columns(table)
     keys = state.keys.number(columns)
@@ -262,13 +262,13 @@ def _answer_trailing(
     ]
     moduli = (0, *job.moduli)
     if pairs:
-        # Pairs stand in the place of the first program's matches; nothing is left to combine.
+        # Pairs replace the matches of the first program; nothing is left to combine.
         found = [pair_changes(*s, modulus=m) for *s, m in zip(*sides, moduli, strict=True)]
     else:
         (found,) = sides
     if job.plan.window.emit_on_expiry:
         found[0].kind[_leaving(job, question, found[0])] |= trailing.EXPIRED
-    # Residues cannot tell whether a match ended; the default numbers do.
+    # Residues cannot show whether a match ended; the default numbers can.
     found = [changes._replace(kind=found[0].kind) for changes in found]
     rows = [
         report_changes(job, changes, group_of, fresh, modulus)
@@ -285,7 +285,7 @@ def _answer_trailing(
 def _changes(
     job: Job, question: Question, template: Template, begin: int, end: int, *, expiries: bool
 ) -> list[Changes]:
-    """Return what the partitions count at every time at which events come or leave."""
+    """Compute the aggregates of partitions at every time at which events come or leave."""
     arrays, width = question.arrays, job.plan.window.within
     times = np.stack([arrays.key, arrays.ts])
     if expiries:
@@ -303,7 +303,7 @@ def _changes(
 
 
 def _leaving(job: Job, question: Question, changes: Changes) -> NDArray[np.bool_]:
-    """Return at which times the set of matches, or of pairs, changes by what leaves (§6.4)."""
+    """Mark the times at which events that leave change the set of matches, or of pairs (§6.4)."""
     arrays, width = question.arrays, job.plan.window.within
     now = (arrays.key, arrays.ts, arrays.bits, changes.key)
     prints = []
@@ -328,7 +328,7 @@ def _fingerprints(
 
 
 def _prints_of_pairs(sides: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return fingerprints of sets of pairs: the sum over all pairs of the products of two matches.
+    """Compute fingerprints of sets of pairs: the sum over all pairs of the products of two matches.
 
     P Q has every pair, those of two matches of both sides twice, and each match of both sides with
     itself; the sum of their squares is the last of the sides.

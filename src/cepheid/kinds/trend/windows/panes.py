@@ -1,9 +1,9 @@
-"""Panes of a live query without partitions: summarised side by side, put together when needed.
+"""Panes of a live query without partitions: summarised in parallel, multiplied when needed.
 
-Every bucket has panes of its own and keeps their matrices until all windows that they are
-in are closed. When the watermark passes the ends of windows, each bucket gives the matrices of
-these windows, and one task multiplies them in the order of time. Panes of few events travel as
-these, so what is kept and sent is never much more than the events.
+Every bucket has its own panes and keeps their matrices until all windows that contain them are
+closed. When the watermark passes the ends of windows, each bucket emits the matrices of these
+windows, and one task multiplies them in time order. Panes of few events are kept and sent as
+events, so the state and the traffic are never much larger than the events.
 
 An event costs O(edges x lanes), as in every stretch; a window that closes O(panes x size^3), with
 at most ``LIVE_PANES_MAX`` panes, however many events there are.
@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.events.temporal import FOREVER, LONG_AGO
-from cepheid.expressions.columns import Columns, KeyTable, read_times
 from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.kernels import compose
@@ -41,22 +41,22 @@ from cepheid.plans.plan import WindowPlan
 FORMAT = Format("panes", 2, "a query")
 
 EVENT_BYTES = 32
-"""About what an event takes in a state or on its way."""
+"""The approximate size of an event in a state or a shuffle."""
 
 STEP_ROWS = 1 << 18
 
 
 class _Panes(Meant):
-    """The panes of a bucket, as they lie in its state."""
+    """The panes of a bucket, as they are stored in its state."""
 
     events: bytes
     matrices: bytes
 
 
 def place_panes(times: NDArray[np.int64], pane: int, buckets: int) -> NDArray[np.int64]:
-    """Return the bucket of each event's pane.
+    """Compute the bucket of each event's pane.
 
-    Numbers are mixed, since events of whole seconds may have only panes of even numbers.
+    Pane numbers are hashed, since events of whole seconds may have only panes of even numbers.
     """
     mixed = (times // pane).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return ((mixed >> np.uint64(32)) % np.uint64(buckets)).astype(np.int64)
@@ -68,14 +68,14 @@ class Closing(NamedTuple):
     since: int
     until: int
     begin: int
-    """Where the first of them begins, and the last one ends."""
+    """The begin of the first window and the end of the last one."""
     end: int
     kept: int
-    """Where the first window begins that stays open."""
+    """The begin of the first window that stays open."""
 
 
 def closing(window: WindowPlan, before: int | None, until: int) -> Closing | None:
-    """Return the windows that a watermark closes, or None if it closes none."""
+    """Find the windows that a watermark closes; None if it closes none."""
     slide = window.slide or window.within
     last = (until - window.within) // slide
     since = LONG_AGO if before is None else before
@@ -89,9 +89,9 @@ def closing(window: WindowPlan, before: int | None, until: int) -> Closing | Non
 
 
 class LivePanes:
-    """The panes of one bucket: a matrix each, in the order of time, for every kind of numbers.
+    """The panes of one bucket: a matrix each, in time order, for every number format.
 
-    A pane of few events keeps these, as long as they are smaller than a matrix.
+    A pane of few events keeps the events, as long as they are smaller than a matrix.
     """
 
     def __init__(self, job: Job, pane: int, events: pa.Table, summaries: list[Summary]) -> None:
@@ -100,12 +100,12 @@ class LivePanes:
 
     @staticmethod
     def start(job: Job, pane: int, schema: pa.Schema) -> LivePanes:
-        """Return panes before the first event."""
+        """Create the panes before the first event."""
         none = Summariser(job, pane).close()[1]
         return LivePanes(job, pane, schema.empty_table(), none)
 
     def feed(self, fresh: pa.Table) -> LivePanes:
-        """Return the panes after events, which come in the order of time."""
+        """Add events, which come in time order, to the panes."""
         events = pa.concat_tables([self.events, fresh])
         if not len(events):
             return self
@@ -113,7 +113,7 @@ class LivePanes:
         edges = np.concatenate([[0], np.flatnonzero(np.diff(panes)) + 1, [len(panes)]])
         counts = np.diff(edges)
         dense = counts >= self._few()
-        # Time goes on, so only the last pane that has a matrix can get more events.
+        # Time advances, so only the last pane that has a matrix can get more events.
         dense |= np.isin(panes[edges[:-1]], self.summaries[0].pane[-1:])
         if not dense.any():
             return LivePanes(self.job, self.pane, events, self.summaries)
@@ -127,12 +127,12 @@ class LivePanes:
         )
 
     def _few(self) -> float:
-        """Return of how many events a matrix is worth it."""
+        """Compute the number of events from which a matrix is smaller."""
         first = self.summaries[0]
         return sum(a.dtype.itemsize * np.prod(a.shape[1:]) for a in first[2:]) / EVENT_BYTES
 
     def between(self, begin: int, end: int = FOREVER) -> LivePanes:
-        """Return the panes that begin in a range of time."""
+        """Select the panes that begin in a time range."""
         kept = []
         for summary in self.summaries:
             starts = summary.pane * self.pane
@@ -145,7 +145,7 @@ class LivePanes:
         return len(self.summaries[0].pane) + len(self.events)
 
     def parts(self) -> tuple[bytes, bytes]:
-        """Return events and matrices as bytes."""
+        """Serialize events and matrices."""
         keys, every = KeyTable(()), np.ones(1, np.bool_)
         matrices = stretch_to_bytes(self.job, keys, self.summaries, self.events.schema, every)
         return pack_table(self.events) if len(self.events) else b"", matrices
@@ -154,7 +154,7 @@ class LivePanes:
     def of_parts(
         job: Job, pane: int, schema: pa.Schema, parts: Iterable[tuple[bytes, bytes]]
     ) -> LivePanes:
-        """Return the panes of one or several buckets, each with panes of its own."""
+        """Combine the panes of one or several buckets; no two buckets share a pane."""
         whole = LivePanes.start(job, pane, schema)
         tables, made = [whole.events], [whole.summaries]
         for events, matrices in parts:
@@ -163,11 +163,11 @@ class LivePanes:
         return LivePanes(job, pane, pa.concat_tables(tables), joined(zip(*made, strict=True)))
 
     def to_bytes(self) -> bytes:
-        """Return the panes as a state."""
+        """Serialize the panes as a state."""
         return write_state(FORMAT, _Panes(self._meaning(), *self.parts()))
 
     def read(self, data: bytes) -> LivePanes:
-        """Return what ``to_bytes`` wrote of panes of the same query.
+        """Deserialize panes that ``to_bytes`` wrote for the same query.
 
         Raises
         ------
@@ -183,7 +183,7 @@ class LivePanes:
         return (*meaning_of(self.job.plan), str(self.pane))
 
     def rows(self, since: int, until: int) -> tuple[RowsOfRuns, KeyTable]:
-        """Return the rows of the windows that end after a time and by another one."""
+        """Compute the rows of the windows that end after a time and by another one."""
         job, composer = self.job, Composer(self.job)
         made = [self.summaries]
         if len(self.events):
@@ -200,7 +200,7 @@ class LivePanes:
 
 
 def summarised(job: Job, pane: int, events: pa.Table) -> list[Summary]:
-    """Return the matrices of panes, of events in the order of time."""
+    """Compute the matrices of panes from events in time order."""
     summariser = Summariser(job, pane)
     for begin in range(0, len(events), STEP_ROWS):
         summariser.feed(events.slice(begin, STEP_ROWS))
@@ -208,14 +208,14 @@ def summarised(job: Job, pane: int, events: pa.Table) -> list[Summary]:
 
 
 def _multiplied(job: Job, summaries: list[Summary]) -> list[Summary]:
-    """Return one matrix for each pane; one that went on in this micro-batch has two."""
+    """Multiply matrices of the same pane; one that continued in this micro-batch has two."""
     found = []
     for run, summary in zip(runs_of(job, one_pane(1), wide=True), summaries, strict=True):
         panes, number = np.unique(summary.pane, return_inverse=True)
         if len(panes) == len(number):
             found.append(summary)
             continue
-        # A key for each pane, all of which are open: matrices of one key are multiplied.
+        # Each pane becomes a key, and all are open: matrices of one key are multiplied.
         run.grow(len(panes))
         run.opened[:] = 0
         compose.compose_panes(

@@ -1,4 +1,4 @@
-"""PartitionState to bytes and back: versioned, without pickle, for restarts and state stores.
+"""Serialize a PartitionState: versioned, without pickle, for restarts and state stores.
 
 A snapshot holds arrays, keys and the classes that the programs have seen, in the order in which
 they were numbered: a program rebuilt from them numbers its configurations the same way.
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.expressions.columns import EventArrays, KeyTable
+from cepheid.arrays.columns import EventArrays, KeyTable
 from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, write_state
 from cepheid.jobs.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
 from cepheid.kinds.trend.program.job import Job
@@ -24,7 +24,7 @@ FORMAT = Format("trends", 7, "a query")
 
 
 class PackedArray(msgspec.Struct):
-    """An array as bytes."""
+    """A serialized array."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -32,7 +32,7 @@ class PackedArray(msgspec.Struct):
 
 
 class _Run(msgspec.Struct):
-    """The numbers of one program."""
+    """The counts of one program."""
 
     dtype: str
     keys: int
@@ -43,7 +43,7 @@ class _Run(msgspec.Struct):
 
 
 class _Snapshot(Meant):
-    """Everything that a state holds."""
+    """The fields of a serialized state."""
 
     keys: bytes
     runs: tuple[_Run, ...]
@@ -58,7 +58,7 @@ class _Snapshot(Meant):
 
 
 def state_to_bytes(job: Job, state: PartitionState) -> bytes:
-    """Return a state as bytes."""
+    """Serialize a state."""
     runs = tuple(
         _Run(
             run.dtype.str,
@@ -89,7 +89,7 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
 
 
 def state_from_bytes(job: Job, data: bytes) -> PartitionState:
-    """Return the state that ``state_to_bytes`` wrote.
+    """Deserialize a state that ``state_to_bytes`` wrote.
 
     Raises
     ------
@@ -121,22 +121,22 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
 
 
 def keys_to_bytes(keys: KeyTable) -> bytes:
-    """Return the values of keys, in the order of their numbers."""
+    """Serialize the values of keys, in the order of their numbers."""
     return table_to_bytes(pa.table({f"{n}": array for n, array in enumerate(keys.arrays())}))
 
 
 def restore_keys(keys: KeyTable, data: bytes) -> None:
-    """Give keys the numbers that they had before."""
+    """Restore the numbers of keys."""
     if keys.names:
         table = table_from_bytes(data)
         keys.restore(column.combine_chunks() for column in table.columns)
 
 
 def pack(array: NDArray[Any]) -> PackedArray:
-    """Return an array as bytes."""
+    """Serialize an array."""
     return PackedArray(array.dtype.str, array.shape, np.ascontiguousarray(array).tobytes())
 
 
 def unpack(packed: PackedArray) -> NDArray[Any]:
-    """Return the array that ``pack`` packed."""
+    """Deserialize an array that ``pack`` packed."""
     return np.frombuffer(packed.data, packed.dtype).reshape(packed.shape).copy()

@@ -1,11 +1,11 @@
-"""The step: what is remembered and the next events in, what to remember and what to report out.
+"""The step: state and events in, new state and rows out.
 
     step(job, state, batch)     ->  (state, rows)
     advance(job, state, until)  ->  (state, rows of the windows that end by a time)
     finish(job, state)          ->  (state, rows of the windows that the end of the stream closes)
 
-``step`` changes neither of its arguments. Batches are in the order of time; cutting a stream into
-other batches gives the same rows. Under TIES strict the events of the last time wait in the state,
+``step`` changes neither of its arguments. Batches are in time order; the rows do not depend on how
+the stream is cut into batches. Under TIES strict the events of the last time wait in the state,
 because events of the same time may still come.
 """
 
@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import Columns, EventArrays, KeyTable, read_times
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.temporal import FOREVER, LONG_AGO
-from cepheid.expressions.columns import Columns, EventArrays, KeyTable, read_times
 from cepheid.kernels.columns import look_up, scan_times
 from cepheid.kinds.trend.program.job import UNKNOWN_CODE, Job
 from cepheid.kinds.trend.program.linear_state import Events, LinearRun, Rows
@@ -41,7 +41,7 @@ from cepheid.plans.plan import TrendPlan, WindowKind
 
 
 class PartitionState:
-    """What a job remembers between batches, for all partitions."""
+    """The state of a job between batches, for all partitions."""
 
     def __init__(self, job: Job) -> None:
         self.keys = KeyTable(job.plan.partition.attributes)
@@ -52,20 +52,20 @@ class PartitionState:
             for modulus in (0, *job.moduli)
         ]
         self.held: pa.Table | None = None
-        # Queries that look back event by event: the events of open windows.
+        # Queries that look up earlier events: the events of open windows.
         self.events: pa.Table | None = None
         self.last: int | None = None
         # Windows that keep their events: the events, and where their numbers begin.
         self.kept: EventArrays | None = None
         self.base: NDArray[np.int64] = np.zeros(0, np.int64)
         self.reported = LONG_AGO
-        # Queries that list matches: how many were listed.
+        # Queries that list matches: the number of listed matches.
         self.listed = 0
-        # Counted windows end for each partition at its own time; groups of several wait for all.
+        # Count-based windows end at another time in each partition; a group waits for all of them.
         self.waiting: list[list[Rows]] = [[] for _ in range(job.outputs)]
 
     def copy(self, keys: KeyTable | None = None) -> PartitionState:
-        """Return a state that goes on by itself; several states may share a copy of their keys."""
+        """Copy the state, so that both can continue; several copies may share their keys."""
         other = object.__new__(PartitionState)
         other.keys = self.keys.copy() if keys is None else keys
         other.runs = [run.copy() for run in self.runs]
@@ -79,12 +79,12 @@ class PartitionState:
 def step(
     job: Job, state: PartitionState, batch: pa.Table
 ) -> tuple[PartitionState, list[list[Rows]]]:
-    """Process a batch; return the new state and, for each program, the rows that are complete.
+    """Process a batch; return the new state and, for each program, the complete rows.
 
     Raises
     ------
     DataError
-        E505 and E506 if a column is missing or unfit, E509 if the batch is not in order.
+        E505 and E506 if a column is missing or has a wrong type, E509 if the batch is not in order.
     """
     state = state.copy()
     ready = admit(job, state, batch)
@@ -104,14 +104,14 @@ def admit(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table | None:
 
 
 def waits(plan: TrendPlan) -> bool:
-    """Return whether the events of the last time wait for others of the same time."""
+    """Check whether the events of the last time wait for others of the same time."""
     return plan.ties is tree.Ties.STRICT or plan.window.kind is WindowKind.TRAILING
 
 
 def admit_events(
     batch: pa.Table, held: pa.Table | None, last: int | None, time: str, *, whole_times: bool
 ) -> tuple[pa.Table | None, pa.Table | None, int | None]:
-    """Return the events that can be processed, those that wait, and the last time.
+    """Split off the events that can be processed from those that wait; return the last time.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def admit_events(
 
 
 def advance(job: Job, state: PartitionState, until: int) -> tuple[PartitionState, list[list[Rows]]]:
-    """Return the rows of the windows that end by a time, before which no event comes any more.
+    """Close the windows that end by a time, and return their rows; no earlier event comes.
 
     All events so far are earlier than ``until``.
     """
@@ -154,7 +154,7 @@ def advance(job: Job, state: PartitionState, until: int) -> tuple[PartitionState
 
 
 def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[Rows]]]:
-    """Return the rows of all windows that are still open; the stream has ended."""
+    """Return the rows of all open windows; the stream has ended."""
     state = state.copy()
     rows: list[list[Rows]] = [[] for _ in range(job.outputs)]
     if job.looks_back:
@@ -186,7 +186,7 @@ def process(
 ) -> list[list[Rows]]:
     """Process admitted events in place, and close the windows that end by a time.
 
-    None for a time: the stream has ended.
+    If the time is None, the stream has ended.
     """
     if job.looks_back:
         return process_open_windows(job, state, columns.batch, flush_until)
@@ -212,7 +212,7 @@ def process(
 def _process_counted(
     job: Job, state: PartitionState, arrays: EventArrays, *, last: bool
 ) -> list[list[Rows]]:
-    """Run the windows counted in events that are full, or all of them at the end (§6.6)."""
+    """Run the count-based windows that are full, or all of them at the end (§6.6)."""
     whole = sorted_by_key(arrays if state.kept is None else join(state.kept, arrays))
     state.base = np.append(state.base, np.zeros(len(state.keys) - len(state.base), np.int64))
     windows, begins = count_windows(whole.key, state.base, job.plan.window, last=last)
@@ -221,7 +221,7 @@ def _process_counted(
     for program in job.programs:
         events = encode_events(job, program, copied)
         rows += [run_count_windows(job, program, windows, events, m) for m in (0, *job.moduli)]
-    # An event stays if its number among those of its key is not below the next window's start.
+    # An event is kept if its number within its key is not below the next window's start.
     starts = np.flatnonzero(np.diff(whole.key, prepend=-1))
     lengths = np.diff(starts, append=len(whole.key))
     place = np.arange(len(whole.key)) - np.repeat(starts, lengths)
@@ -237,7 +237,7 @@ def _process_counted(
 def _process_trailing(
     job: Job, state: PartitionState, arrays: EventArrays, until: int | None
 ) -> list[list[Rows]]:
-    """Report the window up to now, for every time at which it changes (§6.3, §6.4)."""
+    """Report the trailing window, for every time at which it changes (§6.3, §6.4)."""
     whole = sorted_by_key(arrays if state.kept is None else join(state.kept, arrays))
     width = job.plan.window.within
     fresh = state.reported
@@ -263,11 +263,11 @@ def _process_trailing(
         ]
         sides.append(side)
     if pairs:
-        # Pairs stand in the place of the first program's matches; nothing is left to combine.
+        # Pairs replace the matches of the first program; nothing is left to combine.
         found = [pair_changes(*s, modulus=m) for *s, m in zip(*sides, moduli, strict=True)]
     else:
         (found,) = sides
-    # Residues cannot tell whether a match ended; the default numbers do.
+    # Residues cannot show whether a match ended; the default numbers can.
     found = [changes._replace(kind=found[0].kind) for changes in found]
     rows = [
         report_changes(job, changes, group_of, fresh, modulus)
@@ -301,7 +301,7 @@ def _check_order(times: NDArray[np.int64], last: int | None, name: str, held: in
 
 
 def encode_events(job: Job, program: Program, arrays: EventArrays, *, sort: bool = True) -> Events:
-    """Give every event its code and every time its letter; put ties of a key side by side."""
+    """Encode every event as a code and every time as a letter; make ties of a key adjacent."""
     grouped = False
     tied = np.zeros(0, np.bool_)
     if job.plan.ties is tree.Ties.STRICT and len(arrays.ts) > 1:
@@ -319,7 +319,7 @@ def encode_events(job: Job, program: Program, arrays: EventArrays, *, sort: bool
 
 
 def _codes_of_events(job: Job, program: Program, bits: NDArray[Any]) -> NDArray[Any]:
-    """Give every event its code, through a table where the classes fit into bytes."""
+    """Look up the code of every event, through a table where the classes fit into bytes."""
     if bits.dtype == np.uint8:
         table = job.byte_codes(program)
         codes = np.empty(len(bits), np.uint8)
@@ -333,7 +333,7 @@ def _codes_of_events(job: Job, program: Program, bits: NDArray[Any]) -> NDArray[
 
 
 def _distinct(bits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return the distinct values and, for every event, the place of its value among them."""
+    """Find the distinct values, and the index of every event's value among them."""
     if len(bits) and bits.min() >= 0 and bits.max() < 1 << 16:
         seen = np.flatnonzero(np.bincount(bits))
         table = np.zeros(int(seen[-1]) + 1, np.int32)
@@ -346,12 +346,12 @@ def _distinct(bits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]
 def _codes_of_groups(
     job: Job, program: Program, arrays: EventArrays, tied: NDArray[np.bool_]
 ) -> NDArray[np.int32]:
-    """Give codes to events of one key and time together: with negation, each depends on all."""
+    """Encode events of one key and time together: with negation, each depends on all."""
     starts = np.flatnonzero(np.concatenate([[True], ~tied]))
     ends = np.append(starts[1:], len(arrays.ts))
     codes = np.zeros(len(arrays.ts), np.int32)
     known: dict[tuple[int, ...], list[int]] = {}
-    # Groups of one are the rule; they are numbered all at once.
+    # Most groups have one event; they are numbered all at once.
     single = ends - starts == 1
     alone = starts[single]
     seen, inverse = _distinct(arrays.bits[alone])

@@ -1,8 +1,8 @@
-"""Summaries of stretches of a stream: events in, matrices out, and their products elsewhere.
+"""Summarise stretches of a stream as matrices, and multiply them in another task.
 
-A stretch of events in order is one linear map for every key and pane, whatever comes before it. So
-tasks summarise stretches side by side (``Summariser``), and one task puts them together in the
-order of time (``Composer``): the events themselves stay where they are.
+A sorted stretch of events is one linear map for every key and pane, whatever comes before it. So
+tasks summarise stretches in parallel (``Summariser``), and one task composes them in time order
+(``Composer``): the events themselves are not shuffled.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.events.temporal import LONG_AGO
-from cepheid.expressions.columns import Columns, KeyTable, read_times
 from cepheid.kernels import compose, linear
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import (
@@ -37,13 +37,13 @@ HUGE = 2**62
 """The one pane of a query without a window."""
 
 PANE_EVENTS_MIN = 4096
-"""Panes of at least so many events are worked off one by one, by the fast kernels."""
+"""Panes of at least this many events run one by one, with the fast kernels."""
 
 ROOM = 1 << 12
 
 
 class Summary(NamedTuple):
-    """Matrices of one program: a row for every key and pane, in the order of time for each key."""
+    """Matrices of one program: a row for every key and pane, in time order for each key."""
 
     key: NDArray[np.int64]
     pane: NDArray[np.int64]
@@ -52,31 +52,31 @@ class Summary(NamedTuple):
     start: NDArray[np.int32]
 
     def take(self, rows: NDArray[Any]) -> Summary:
-        """Return some of the rows."""
+        """Select some of the rows."""
         return Summary(*(column[rows] for column in self))
 
 
 class Stretch(msgspec.Struct):
-    """The summaries of a stretch as bytes; arrays with their shapes, keys as Arrow."""
+    """The serialized summaries of a stretch: arrays with their shapes, keys as Arrow."""
 
     keys: bytes
     arrays: tuple[tuple[tuple[str, tuple[int, ...], bytes], ...], ...]
 
 
 def pane_window(window: WindowPlan) -> WindowPlan:
-    """Return a window in panes that gives the same rows: a product of matrices for each."""
+    """Express a window in panes, with the same rows: each is a product of matrices."""
     if window.kind is WindowKind.SLIDING:
         return window
     return one_pane(HUGE if window.kind is WindowKind.NONE else window.within)
 
 
 def one_pane(length: int) -> WindowPlan:
-    """Return the window of panes that follow each other."""
+    """Build a window of consecutive panes."""
     return WindowPlan(WindowKind.SLIDING, length, length, length)
 
 
 def runs_of(job: Job, window: WindowPlan, *, wide: bool = False) -> list[LinearRun]:
-    """Return a run for every program and kind of numbers, with a matrix for every key."""
+    """Create a run for every program and number format, with a matrix for every key."""
     runs = [
         LinearRun(program, window, job.columns_of(program), modulus)
         for program in job.programs
@@ -89,13 +89,13 @@ def runs_of(job: Job, window: WindowPlan, *, wide: bool = False) -> list[LinearR
 
 
 class Summariser:
-    """Summarises the events of one stretch, in batches in the order of time.
+    """Summarises the events of one stretch, in batches in time order.
 
-    The panes are those of the query's windows, or of a length that cuts these.
+    The panes are those of the query's windows, or of a length that divides these.
     """
 
     step_rows = 1
-    """Smaller batches are worth being put together first."""
+    """Smaller batches are concatenated first."""
 
     def __init__(self, job: Job, pane: int = 0) -> None:
         self.job = job
@@ -126,7 +126,7 @@ class Summariser:
             self._feed_run(run, encoded[id(run.program)], found)
 
     def close(self) -> tuple[KeyTable, list[Summary]]:
-        """Return the keys and, for each program and kind of numbers, its matrices."""
+        """Return the keys and, for each program and number format, its matrices."""
         if self._held is not None:
             self.feed(self._held.slice(0, 0), last=True)
         for program, size in zip(self.job.programs, self._sizes, strict=True):
@@ -180,14 +180,14 @@ def _matrices(run: LinearRun, rows: int) -> tuple[NDArray[Any], ...]:
 
 
 def joined(found: Iterable[Sequence[Summary]]) -> list[Summary]:
-    """Return the matrices of stretches one behind the other, for each kind of numbers."""
+    """Concatenate the matrices of stretches, for each number format."""
     return [
         Summary(*(np.concatenate(arrays) for arrays in zip(*own, strict=True))) for own in found
     ]
 
 
 def take_open(run: LinearRun) -> Summary:
-    """Take the matrices of all panes that have events, and begin again."""
+    """Take the matrices of all panes that have events, and reset the run."""
     keys = np.flatnonzero(run.dirty)
     out = _matrices(run, len(keys))
     unit, zero = run.dtype.type(1), run.dtype.type(0)
@@ -224,7 +224,7 @@ def _run_panes(run: LinearRun, events: Events, found: list[Summary]) -> None:
 
 
 class Composer:
-    """Multiplies the summaries of stretches that follow each other, and closes windows."""
+    """Multiplies the summaries of consecutive stretches, and closes windows."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -236,7 +236,7 @@ class Composer:
 
     @property
     def pane(self) -> int:
-        """Return the length of the panes that windows are made of."""
+        """Return the length of the panes that windows consist of."""
         return self._window.pane
 
     def add(self, names: pa.Table, summaries: list[Summary]) -> None:
@@ -249,7 +249,7 @@ class Composer:
                 self._compose(run, summary._replace(key=number[summary.key]), found)
 
     def finish(self, between: tuple[int, int] | None = None) -> RowsOfRuns:
-        """Return the rows of all windows, or of those that end after a time and by another one."""
+        """Compute the rows of all windows, or of those that end after a time and by another one."""
         window = self._window
         until = (self._last + 1) * window.pane + window.within if window.pane < HUGE else HUGE
         if self._last > LONG_AGO:
@@ -273,7 +273,7 @@ class Composer:
             found.append(Rows(*(array[:rows] for array in out)))
 
     def _renumber(self, rows: Rows) -> Rows:
-        """Return rows with the windows' names of the plan."""
+        """Rename the windows of rows as the plan does."""
         kind = self.job.plan.window.kind
         if kind is WindowKind.SLIDING:
             return rows
@@ -291,7 +291,7 @@ def _ending(rows: Rows, pane: int, since: int, until: int) -> Rows:
 def stretch_to_bytes(
     job: Job, keys: KeyTable, summaries: list[Summary], schema: pa.Schema, wanted: NDArray[np.bool_]
 ) -> bytes:
-    """Return the summaries of some keys as bytes, or nothing if there are none."""
+    """Serialize the summaries of some keys; empty if there are none."""
     number = np.cumsum(wanted) - 1
     taken = []
     for summary in summaries:
@@ -312,7 +312,7 @@ def stretch_to_bytes(
 
 
 def stretch_from_bytes(data: bytes) -> tuple[pa.Table, list[Summary]]:
-    """Return the keys and summaries that ``stretch_to_bytes`` wrote."""
+    """Deserialize the keys and summaries that ``stretch_to_bytes`` wrote."""
     stretch = msgspec.msgpack.decode(data, type=Stretch)
     summaries = [
         Summary(*(np.frombuffer(raw, dtype).reshape(shape) for dtype, shape, raw in arrays))

@@ -13,12 +13,12 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from cepheid.events.files import find_files
+from cepheid.expressions.format import as_written
 from cepheid.expressions.spark_columns import Expressions
 from cepheid.expressions.spark_numbers import mean_whole, sum_whole
 from cepheid.jobs.sources import EventSource, source_of
 from cepheid.kinds.selection.store import IndexPlan, limit_stores, plan_index, run_index
 from cepheid.language import tree
-from cepheid.language.formatter import as_written
 from cepheid.options import Held, holder_of
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Extent, SelectKind

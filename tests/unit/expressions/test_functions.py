@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.engine.test_expression_code import Columns, check, evaluate
+from tests.unit.expressions.test_evaluate import Columns, check, evaluate
 
 from cepheid.errors import DataError
-from cepheid.expressions.evaluate import evaluate_vector, true_mask
+from cepheid.expressions.evaluate import MEANINGS, evaluate_vector, true_mask
+from cepheid.expressions.functions import ALIASES, FUNCTIONS, LANGUAGE_FUNCTIONS
 from cepheid.expressions.vectors import Vector, constant, vector_of
 from cepheid.language import tree
 from cepheid.language.parser import parse
@@ -104,7 +107,7 @@ ALIKE = [
     "ROUND(S.x, 2)",
     "ROUND(S.y, S.j)",
     "ROUND(S.i % 1000, -1)",
-    "FLOOR(S.x) > -3",
+    "FLOOR(COALESCE(NULLIF(S.x, S.x), 2.5)) > -3",
     "CEIL(2.5) + 1",
     "ABS(S.x)",
     "ABS(S.i)",
@@ -202,9 +205,9 @@ def test_a_truth_value_counts_as_a_number() -> None:
 
 
 def test_a_choice_between_kinds_takes_the_wider_one() -> None:
-    columns: Columns = {"i": [1, None], "x": [0.5, 0.25], "t": [5, None], "p": [7, 8]}
+    columns: Columns = {"i": [1, None], "x": [0.5, 0.25], "t": [5, None], "u": [7, 8]}
     assert evaluate(expression_of("GREATEST(S.i, S.x)"), columns)[0] == [1.0, 0.25]
-    assert evaluate(expression_of("COALESCE(S.t, S.p)"), columns)[0] == [5, 8]
+    assert evaluate(expression_of("COALESCE(S.t, S.u)"), columns)[0] == [5, 8]
 
 
 def test_nan_in_a_list_is_found() -> None:
@@ -213,13 +216,16 @@ def test_nan_in_a_list_is_found() -> None:
     check(expression_of(f"S.i IN (1, {nan})"), COLUMNS)
 
 
-def test_floor_of_a_double_is_a_double_whatever_the_values_are() -> None:
+def test_floor_of_a_double_is_a_whole_number_or_refused() -> None:
     def kind(values: list[float | None]) -> str:
         column = vector_of(pa.array(values, pa.float64()))
         return evaluate_vector(expression_of("FLOOR(S.x)"), lambda _: column, 2).kind.value
 
-    for value in (None, -(2.0**63), 2.0**63, math.nan, -math.inf):
-        assert kind([1.5, value]) == "double"
+    for value in (None, -(2.0**63)):
+        assert kind([1.5, value]) == "integer"
+    for value in (2.0**63, math.nan, -math.inf):
+        with pytest.raises(DataError, match="E504"):
+            kind([1.5, value])
 
 
 def test_what_is_constant_stays_one_value_until_the_end() -> None:
@@ -243,3 +249,12 @@ def test_rounding_follows_the_decimal_text(values: list[float], digits: int) -> 
     rounded = evaluate_vector(expression, lambda _: column, len(column.data))
     wanted = [round_half_up(value, digits) for value in [*values, *ties]]
     np.testing.assert_array_equal(rounded.numbers, np.array(wanted, np.float64))
+
+
+def test_every_function_of_the_table_has_a_meaning_and_is_documented() -> None:
+    assert set(FUNCTIONS) == set(MEANINGS) - {"ARRAY"}
+    assert set(ALIASES.values()) <= set(FUNCTIONS)
+    docs = Path(__file__).parents[3] / "docs"
+    known = set(re.findall(r"[A-Z_0-9]+", (docs / "language.md").read_text("utf-8")))
+    assert set(LANGUAGE_FUNCTIONS) <= known
+    assert set(FUNCTIONS) <= set(re.findall(r"[A-Z_0-9]+", (docs / "sql.md").read_text("utf-8")))

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.arrays.key_values import KeyValues, join, take_apart
 from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.nanoseconds import is_nanoseconds
 from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import TIME_MAX
 from cepheid.expressions.evaluate import true_mask
-from cepheid.expressions.key_values import KeyValues, join, take_apart
 from cepheid.expressions.vectors import Vector, vector_of
 from cepheid.kernels.columns import look_up, order_keys
 from cepheid.language import tree

@@ -1,4 +1,4 @@
-"""Vectors in, vector out: arithmetic and the scalar functions, for all events at once.
+"""Vectors in, vector out: arithmetic and the functions of numbers, for all events at once.
 
 Rounding and the functions of analysis give the same bits as the C library: NumPy's own versions of
 EXP, LN and POWER differ in the last bit from one processor to another, so Arrow computes them.
@@ -15,19 +15,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cepheid.events.decimals import Decimals
 from cepheid.events.schema import ValueKind
 from cepheid.expressions.value_types import arithmetic_kind
 from cepheid.expressions.vectors import (
     INT64_MAX,
     INT64_MIN,
     NULL,
+    LeftRangeError,
     Vector,
     both_valid,
     constant,
     full_length,
-    map_texts,
+    in_one_zone,
     plain_texts,
-    truth_of,
+    zone_of,
 )
 
 if TYPE_CHECKING:
@@ -43,10 +45,6 @@ EXACT_DIGITS_MAX = 22
 """Up to here a power of ten is a double."""
 
 
-class LeftRangeError(Exception):
-    """A whole number left 64 bits."""
-
-
 # ---------------------------------------------------------------------------------------
 # Arithmetic
 
@@ -57,6 +55,9 @@ _ARITHMETIC: dict[str, np.ufunc] = {
     "/": np.divide,
     "%": np.fmod,
 }
+
+
+_EXACT = {"+": "add_checked", "-": "subtract_checked", "*": "multiply_checked"}
 
 
 def arithmetic(operator: str, left: Vector, right: Vector) -> Vector:
@@ -70,12 +71,22 @@ def arithmetic(operator: str, left: Vector, right: Vector) -> Vector:
         If a whole number leaves 64 bits.
     """
     if ValueKind.UNKNOWN in (left.kind, right.kind):
-        return NULL
+        other = left if right.kind is ValueKind.UNKNOWN else right
+        return NULL if other.kind is ValueKind.UNKNOWN else _null_of(operator, other)
+    if operator in _EXACT and is_exact(left, right):
+        try:
+            return _exact(_EXACT[operator], left, right)
+        except pa.ArrowInvalid:
+            pass  # No type of decimals has room for it, but doubles may have.
+    if zone_of(left) != zone_of(right):
+        left, right = in_one_zone(left, right)
     a, b, valid = left.numbers, right.numbers, both_valid(left.valid, right.valid)
-    if operator in "/%":
+    if operator in ("/", "%", "DIV"):
         zero = b == 0
         if zero.any():
             valid = both_valid(valid, ~zero)
+        if operator == "DIV":
+            return _whole_quotient(a, b, valid)
         data: Numbers = _ARITHMETIC[operator](a, b)
     elif np.float64 in (a.dtype, b.dtype):
         data = _ARITHMETIC[operator](a, b)
@@ -84,7 +95,47 @@ def arithmetic(operator: str, left: Vector, right: Vector) -> Vector:
     if data.dtype == np.float64:
         return Vector(data, valid, ValueKind.DOUBLE)
     kind = arithmetic_kind(operator, left.kind, right.kind) or ValueKind.INTEGER
-    return Vector(data, valid, kind)
+    zone = zone_of(left) or zone_of(right)
+    zoned = pa.timestamp("us", zone) if zone and kind is ValueKind.TIMESTAMP else None
+    return Vector(data, valid, kind, zoned)
+
+
+def _null_of(operator: str, other: Vector) -> Vector:
+    """Return the NULL of an operator beside an untyped NULL."""
+    double = operator == "/" or other.kind in (ValueKind.DOUBLE, ValueKind.DECIMAL)
+    kind = ValueKind.DOUBLE if double else other.kind
+    return Vector(np.zeros(1, np.float64 if double else np.int64), NULL.valid, kind)
+
+
+def _whole_quotient(a: Numbers, b: Numbers, valid: Mask | None) -> Vector:
+    """Return the quotient without what is behind the point."""
+    if np.float64 in (a.dtype, b.dtype):
+        return whole_of(Vector(np.trunc(a / b), valid, ValueKind.DOUBLE))
+    _refuse((a == INT64_MIN) & (b == -1), valid)
+    data = a // b
+    data += (data * b != a) & ((a < 0) != (b < 0))
+    return Vector(data, valid, ValueKind.INTEGER)
+
+
+def is_exact(*numbers: Vector) -> bool:
+    """Return whether numbers are decimals that stay decimals, or whole numbers beside them."""
+    exact = [isinstance(n.data, Decimals) and n.type is not None for n in numbers]
+    return any(exact) and all(
+        known or number.kind is ValueKind.INTEGER
+        for known, number in zip(exact, numbers, strict=True)
+    )
+
+
+def _exact(name: str, *numbers: Vector) -> Vector:
+    """Return a function of decimals that loses no digit."""
+    arrays = [
+        n.data.array if isinstance(n.data, Decimals) else pa.array(n.numbers) for n in numbers
+    ]
+    parts: list[Any] = [array[0] if len(array) == 1 else array for array in arrays]
+    found: Any = pc.call_function(name, parts)
+    array: Any = pa.array([found]) if isinstance(found, pa.Scalar) else found
+    valid = reduce(both_valid, [n.valid for n in numbers])
+    return Vector(Decimals(array, ""), valid, ValueKind.DECIMAL, array.type)
 
 
 def _whole_arithmetic(operator: str, a: Numbers, b: Numbers, valid: Mask | None) -> Numbers:
@@ -120,9 +171,12 @@ def minus(number: Vector) -> Vector:
     """Return a number with the other sign."""
     if number.kind is ValueKind.UNKNOWN:
         return NULL
+    if is_exact(number):
+        return _exact("negate", number)
     if number.numbers.dtype == np.float64:
         return number._replace(data=-number.numbers)
-    return arithmetic("-", constant(0), number)._replace(kind=number.kind)
+    negative = _whole_arithmetic("-", np.zeros(1, np.int64), number.numbers, number.valid)
+    return number._replace(data=negative)
 
 
 # ---------------------------------------------------------------------------------------
@@ -156,36 +210,58 @@ def _logarithm(function: Callable[..., Any]) -> Callable[[Vector], Vector]:
 
 def _power(base: Vector, exponent: Vector) -> Vector:
     x, y = np.broadcast_arrays(_doubles(base), _doubles(exponent))
-    # The C library tells the sign of zero apart here, and the language does not.
-    data = np.where((x == 0) & (y < 0), np.inf, _arrow(pc.power, x, y))
-    # Nor does one stay one whatever the exponent is, as in Spark.
+    data = _arrow(pc.power, x, y).copy()
+    # One does not stay one whatever the exponent is, as in Spark and unlike the C library.
     data[(np.abs(x) == 1) & np.isinf(y) | (x == 1) & np.isnan(y)] = np.nan
     return Vector(data, both_valid(base.valid, exponent.valid), ValueKind.DOUBLE)
 
 
 def _absolute(number: Vector) -> Vector:
+    if is_exact(number):
+        return _exact("abs", number)
     if number.numbers.dtype == np.int64:
         _refuse(number.numbers == INT64_MIN, number.valid)
     return number._replace(data=np.abs(number.numbers))
 
 
 def _to_whole(function: np.ufunc) -> Callable[[Vector], Vector]:
-    """Return FLOOR or CEIL, of a double a double: not every one has an int64."""
+    """Return FLOOR or CEIL: of a double the whole number, if 64 bits hold it."""
 
     def to_whole(number: Vector) -> Vector:
         if number.numbers.dtype == np.int64:
             return number
-        return Vector(function(number.numbers), number.valid, ValueKind.DOUBLE)
+        return whole_of(Vector(function(number.numbers), number.valid, ValueKind.DOUBLE))
 
     return to_whole
 
 
+def whole_of(number: Vector) -> Vector:
+    """Return doubles without digits behind the point as whole numbers of 64 bits.
+
+    Raises
+    ------
+    LeftRangeError
+        If a double is none: NaN, the infinities, and what is larger than all of them.
+    """
+    inside = (number.numbers >= -(2.0**63)) & (number.numbers < 2.0**63)
+    every = bool(inside.all())
+    if not every:
+        _refuse(~inside, number.valid)
+    data = number.numbers if every else np.where(inside, number.numbers, 0.0)
+    return Vector(data.astype(np.int64), number.valid, ValueKind.INTEGER)
+
+
 def _round(number: Vector, digits: Vector | None = None) -> Vector:
+    places = 0 if digits is None else int(digits.numbers[0]) if len(digits.data) == 1 else None
+    if places is not None and isinstance(number.data, Decimals) and is_exact(number):
+        rounded = pc.round(number.data.array, ndigits=places, round_mode="half_towards_infinity")
+        valid = number.valid if digits is None else both_valid(number.valid, digits.valid)
+        return number._replace(data=Decimals(rounded, ""), valid=valid, type=rounded.type)
     x = number.numbers if number.valid is None else np.where(number.valid, number.numbers, 0)
     function = _round_doubles if x.dtype == np.float64 else _round_whole
     digits = constant(0) if digits is None else digits
     data = piecewise(x, [digits], function)
-    return Vector(data, both_valid(number.valid, digits.valid), number.kind)
+    return number._replace(data=data, valid=both_valid(number.valid, digits.valid))
 
 
 def _round_whole(x: Numbers, digits: int) -> Numbers:
@@ -265,76 +341,20 @@ def _concatenated(parts: Sequence[Numbers | Texts]) -> Numbers | Texts:
 
 
 # ---------------------------------------------------------------------------------------
-# Functions of text
+# Parts of times
 
 
-def _textual(function: Callable[[Texts], Numbers | Texts]) -> Callable[[Vector], Vector]:
-    return lambda text: text._replace(data=map_texts(text.texts, function))
+def _part(function: Callable[[Any], Any]) -> Callable[[Vector], Vector]:
+    """Return a part of a time, in its zone if it knows one, else in UTC."""
+
+    def part(time: Vector) -> Vector:
+        found = function(pa.array(time.numbers, pa.timestamp("us", zone_of(time))))
+        return Vector(np.asarray(found, np.int64), time.valid, ValueKind.INTEGER, pa.int32())
+
+    return part
 
 
-def _cased(
-    ascii_function: Callable[[Texts], Texts], function: Callable[[str], str]
-) -> Callable[[Texts], Texts]:
-    """Return LOWER or UPPER; beyond ASCII, Arrow and Python do not agree on every letter."""
-
-    def change(texts: Texts) -> Texts:
-        if truth_of(pc.string_is_ascii(texts)).all():
-            return ascii_function(texts)
-        encoded = texts.dictionary_encode()
-        changed = [function(str(text)) for text in encoded.dictionary.to_pylist()]
-        return pa.DictionaryArray.from_arrays(
-            encoded.indices, pa.array(changed, texts.type)
-        ).dictionary_decode()
-
-    return change
-
-
-def _length(text: Vector) -> Vector:
-    def count(texts: Texts) -> Numbers:
-        lengths = pc.call_function("utf8_length", [texts])
-        return np.asarray(lengths, np.int64)
-
-    return Vector(map_texts(text.texts, count), text.valid, ValueKind.INTEGER)
-
-
-def _concat(*texts: Vector) -> Vector:
-    length = max(len(t.data) for t in texts) if all(len(t.data) for t in texts) else 0
-    columns = [plain_texts(t.texts) for t in texts]
-    wide = any(pa.types.is_large_string(column.type) for column in columns)
-    columns = [c.cast(pa.large_string()) if wide else c for c in columns]
-    parts = [c if len(c) == length else c[0] for c in columns]
-    data = pc.binary_join_element_wise(*parts, pa.scalar("", columns[0].type))
-    return Vector(data, reduce(both_valid, [t.valid for t in texts]), ValueKind.TEXT)
-
-
-def _substring(text: Vector, *extent: Vector) -> Vector:
-    data = piecewise(
-        text.texts, extent, lambda texts, *key: map_texts(texts, lambda t: _sliced(t, *key))
-    )
-    valid = reduce(both_valid, [v.valid for v in extent], text.valid)
-    return Vector(data, valid, ValueKind.TEXT)
-
-
-def _sliced(texts: Texts, start: int, length: int | None = None) -> Texts:
-    """Return parts of texts; ``start`` counts from 1, or from the end if it is negative."""
-    begin = start - 1 if start > 0 else start
-    end = None if length is None else begin + max(0, length)
-    if begin == end:
-        begin = end = 0
-    elif end is not None and begin < 0 <= end:
-        end = None  # From the end and beyond it.
-    return pc.utf8_slice_codeunits(texts, _bounded(begin), end if end is None else _bounded(end))
-
-
-def _bounded(place: int) -> int:
-    """Return a place in a text such that sums of two stay far from overflow."""
-    return max(-(2**40), min(place, 2**40))
-
-
-# ---------------------------------------------------------------------------------------
-# All functions
-
-_FUNCTIONS: dict[str, Callable[..., Vector]] = {
+NUMBER_FUNCTIONS: dict[str, Callable[..., Vector]] = {
     "ABS": _absolute,
     "ROUND": _round,
     "FLOOR": _to_whole(np.floor),
@@ -347,23 +367,11 @@ _FUNCTIONS: dict[str, Callable[..., Vector]] = {
     "LOG10": _logarithm(pc.log10),
     "SIGN": _analytic(np.sign),
     "MOD": lambda x, y: arithmetic("%", x, y),
-    "LOWER": _textual(_cased(pc.ascii_lower, str.lower)),
-    "UPPER": _textual(_cased(pc.ascii_upper, str.upper)),
-    "TRIM": _textual(lambda texts: pc.utf8_trim(texts, " ")),
-    "LENGTH": _length,
-    "CONCAT": _concat,
-    "SUBSTRING": _substring,
+    "YEAR": _part(pc.year),
+    "MONTH": _part(pc.month),
+    "DAY": _part(pc.day),
+    "HOUR": _part(pc.hour),
+    "MINUTE": _part(pc.minute),
+    "SECOND": _part(pc.second),
 }
-
-
-def call_function(name: str, arguments: Sequence[Vector]) -> Vector:
-    """Return the value of a function that is NULL if an argument is; the kinds are right.
-
-    Raises
-    ------
-    LeftRangeError
-        If a whole number leaves 64 bits.
-    """
-    if any(argument.kind is ValueKind.UNKNOWN for argument in arguments):
-        return NULL
-    return _FUNCTIONS[name](*arguments)
+"""Functions of numbers and times, NULL if an argument is."""

@@ -1,0 +1,1 @@
+"""Events as arrays: Arrow batches in, what kernels take out."""

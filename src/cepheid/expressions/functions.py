@@ -1,0 +1,96 @@
+"""The functions of expressions: their names, arguments and results, for the language and for SQL.
+
+What a function computes stands under its name in ``meanings``, and on Spark in ``spark_columns``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
+
+_B, _I, _D, _T = ValueKind.BOOLEAN, ValueKind.INTEGER, ValueKind.DOUBLE, ValueKind.TEXT
+_NUMBER = NUMERIC | {ValueKind.UNKNOWN}
+_TEXT = frozenset({_T, ValueKind.UNKNOWN})
+_TIME = TEMPORAL | {ValueKind.UNKNOWN}
+
+
+class Function(NamedTuple):
+    """A scalar function: its arguments and its result.
+
+    ``takes`` are the kinds of all arguments; None: any kinds of one family. ``whole`` is the number
+    of the first argument from which on whole numbers are needed. ``gives`` is the kind of the
+    result; None: the widest kind of the arguments. ``conditional`` says that the first argument is
+    a condition, ``arrays`` that there are arrays among the arguments, which only SQL has.
+    """
+
+    least: int
+    most: int | None
+    takes: frozenset[ValueKind] | None
+    gives: ValueKind | None
+    usage: str
+    whole: int | None = None
+    conditional: bool = False
+    arrays: bool = False
+
+
+def _on_arrays(least: int, most: int | None, usage: str) -> Function:
+    return Function(least, most, None, None, usage, arrays=True)
+
+
+FUNCTIONS = {
+    "ABS": Function(1, 1, _NUMBER, None, "ABS(number)"),
+    "ROUND": Function(1, 2, _NUMBER, None, "ROUND(number, digits)", 1),
+    "FLOOR": Function(1, 1, _NUMBER, _I, "FLOOR(number)"),
+    "CEIL": Function(1, 1, _NUMBER, _I, "CEIL(number)"),
+    "SQRT": Function(1, 1, _NUMBER, _D, "SQRT(number)"),
+    "POWER": Function(2, 2, _NUMBER, _D, "POWER(base, exponent)"),
+    "EXP": Function(1, 1, _NUMBER, _D, "EXP(number)"),
+    "LN": Function(1, 1, _NUMBER, _D, "LN(number)"),
+    "LOG2": Function(1, 1, _NUMBER, _D, "LOG2(number)"),
+    "LOG10": Function(1, 1, _NUMBER, _D, "LOG10(number)"),
+    "SIGN": Function(1, 1, _NUMBER, _D, "SIGN(number)"),
+    "MOD": Function(2, 2, _NUMBER, None, "MOD(number, divisor)"),
+    "GREATEST": Function(2, None, None, None, "GREATEST(a, b, ...)"),
+    "LEAST": Function(2, None, None, None, "LEAST(a, b, ...)"),
+    "COALESCE": Function(1, None, None, None, "COALESCE(a, b, ...)"),
+    "NULLIF": Function(2, 2, None, None, "NULLIF(a, b)"),
+    "IF": Function(2, 3, None, None, "IF(condition, then, else)", conditional=True),
+    "LOWER": Function(1, 1, _TEXT, _T, "LOWER(text)"),
+    "UPPER": Function(1, 1, _TEXT, _T, "UPPER(text)"),
+    "TRIM": Function(1, 1, _TEXT, _T, "TRIM(text)"),
+    "LTRIM": Function(1, 1, _TEXT, _T, "LTRIM(text)"),
+    "RTRIM": Function(1, 1, _TEXT, _T, "RTRIM(text)"),
+    "LENGTH": Function(1, 1, _TEXT, _I, "LENGTH(text)"),
+    "CONCAT": Function(1, None, _TEXT, _T, "CONCAT(text, ...)"),
+    "SUBSTRING": Function(2, 3, _TEXT, _T, "SUBSTRING(text, from, length)", 1),
+    "REPLACE": Function(2, 3, _TEXT, _T, "REPLACE(text, old, new)"),
+    "STARTS_WITH": Function(2, 2, _TEXT, _B, "STARTS_WITH(text, start)"),
+    "YEAR": Function(1, 1, _TIME, _I, "YEAR(time)"),
+    "MONTH": Function(1, 1, _TIME, _I, "MONTH(time)"),
+    "DAY": Function(1, 1, _TIME, _I, "DAY(time)"),
+    "HOUR": Function(1, 1, _TIME, _I, "HOUR(time)"),
+    "MINUTE": Function(1, 1, _TIME, _I, "MINUTE(time)"),
+    "SECOND": Function(1, 1, _TIME, _I, "SECOND(time)"),
+    "CONCAT_WS": _on_arrays(1, None, "CONCAT_WS(separator, text or array, ...)"),
+    "ARRAY_JOIN": _on_arrays(2, 3, "ARRAY_JOIN(array, separator, for NULL)"),
+    "ARRAY_SORT": _on_arrays(1, 1, "ARRAY_SORT(array)"),
+    "ARRAY_MIN": _on_arrays(1, 1, "ARRAY_MIN(array)"),
+    "ARRAY_MAX": _on_arrays(1, 1, "ARRAY_MAX(array)"),
+    "CONTAINS": _on_arrays(2, 2, "CONTAINS(array, value)"),
+    "ELEMENT_AT": _on_arrays(2, 2, "ELEMENT_AT(array, place)"),
+    "CARDINALITY": _on_arrays(1, 1, "CARDINALITY(array)"),
+}
+"""The scalar functions, by their upper-case names; they mean what they mean in Spark SQL."""
+
+LANGUAGE_FUNCTIONS = {name: known for name, known in FUNCTIONS.items() if not known.arrays}
+"""The functions of the language, which has no arrays."""
+
+ALIASES = {
+    "CEILING": "CEIL",
+    "POW": "POWER",
+    "CHAR_LENGTH": "LENGTH",
+    "SUBSTR": "SUBSTRING",
+    "SIZE": "CARDINALITY",
+}
+"""Other names of functions."""

@@ -1,0 +1,34 @@
+"""Row patterns over streams: a MATCH_RECOGNIZE clause of `cepheid.sql`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cepheid.jobs.stepped import SteppedKind
+from cepheid.plans.needs import Needs, needs_by_key
+from cepheid.plans.plan import RowPatternPlan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from cepheid.jobs.steps import Steps
+
+
+class RowPatternKind(SteppedKind):
+    """Clauses over streams. SQL texts over tables and stores have several, and run otherwise."""
+
+    plans = RowPatternPlan
+
+    def needs(self, plan: RowPatternPlan) -> Needs:
+        """Tell what a clause asks of a runtime that cuts its work."""
+        keys = plan.partition.group_by
+        why = "rows of a partition are matched one after the other"
+        return needs_by_key(
+            keys, why if keys else "without PARTITION BY all rows are one partition"
+        )
+
+    def steps(self, plan: RowPatternPlan, schema: pa.Schema) -> Steps[Any]:
+        """Make the step function of a clause over rows of a schema."""
+        from cepheid.kinds.row_pattern.steps import RowPatternSteps
+
+        return RowPatternSteps.of(plan, schema)

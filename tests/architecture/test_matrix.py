@@ -1,0 +1,179 @@
+"""Every kind of query in every place: it runs and agrees, or is refused with a reason.
+
+The table in docs/where.md is what is found here; ``CEPHEID_WRITE=1`` writes it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.runtime.test_stream import cut, drain, read_stream, write_files
+
+import cepheid
+from cepheid.errors import CepheidError
+
+PAGE = Path(__file__).parents[2] / "docs" / "where.md"
+SECOND = 1_000_000
+COUNT = 60
+EVENTS = pa.table(
+    {
+        "ts": pa.array([n * SECOND for n in range(COUNT)], pa.timestamp("us", "UTC")),
+        "type": ["AB"[n % 3 == 2] for n in range(COUNT)],
+        "k": ["pq"[n % 2] for n in range(COUNT)],
+        "x": [n * 7 % 11 for n in range(COUNT)],
+    }
+)
+LATER = EVENTS.slice(COUNT - 1).set_column(
+    0, "ts", pa.array([10_000 * SECOND], pa.timestamp("us", "UTC"))
+)
+"""Moves the watermark of a stream beyond all events."""
+
+CLAUSE = """SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts
+    MEASURES FIRST(A.x) AS low, B.x AS high PATTERN (A{} B) {} DEFINE A AS x < 5, B AS x >= 5)"""
+
+QUERIES = {
+    "aggregates of trends": "RETURN k, COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) WHERE [k] GROUP-BY k "
+    "WITHIN 8 s SLIDE 4 s",
+    "aggregates without a window": "RETURN k, COUNT(*) PATTERN SEQ(A, B) WHERE [k] GROUP-BY k",
+    "matches": "RETURN A.x, B.x PATTERN SEQ(A, B) WHERE [k] AND A.x < B.x WITHIN 5 s",
+    "situations": "FROM s PARTITION BY k DEFINE HIGH AS x > 4, LOW AS x <= 4 "
+    "PATTERN HIGH meets LOW WITHIN 9 s RETURN COUNT(HIGH) AS n",
+    "SELECT, rows": "SELECT k, x + 1 AS y FROM s WHERE x > 3",
+    "SELECT, windows of time": "SELECT k, SUM(x) AS n FROM s GROUP BY k WINDOW 6 s SLIDE 2 s",
+    "SELECT, windows of events": "SELECT k, SUM(x) AS n FROM s GROUP BY k WINDOW 4 EVENTS",
+    "SELECT, no window": "SELECT k, COUNT(*) AS n FROM s GROUP BY k",
+    "SELECT, join by time": "SELECT a.x, b.k FROM s a JOIN s b ON a.x = b.x WINDOW 9 s",
+    "SELECT, join of events": "SELECT a.x, b.k FROM s a JOIN s b ON a.x = b.x WINDOW 5 EVENTS",
+    "MATCH_RECOGNIZE": CLAUSE.format("{1,3}", ""),
+    "MATCH_RECOGNIZE, unbounded": CLAUSE.format("+", ""),
+    "MATCH_RECOGNIZE, WITHIN": CLAUSE.format("+", "WITHIN INTERVAL '5' SECOND"),
+    "workload of trends": "",
+    "workload with a SELECT": "",
+}
+WORKLOADS = {
+    "workload of trends": {
+        "one": QUERIES["aggregates of trends"],
+        "two": "RETURN k, COUNT(*) PATTERN A+ WHERE [k] GROUP-BY k WITHIN 4 s SLIDE 4 s",
+    },
+    "workload with a SELECT": {
+        "one": QUERIES["aggregates of trends"],
+        "two": QUERIES["SELECT, windows of time"],
+    },
+}
+
+
+class Held(NamedTuple):
+    """Where the same events are."""
+
+    files: str
+    store: cepheid.EventStore
+    spark: SparkSession
+    stream: Any
+    folder: Path
+
+
+def run(name: str, events: Any, spark: SparkSession | None = None) -> pa.Table:
+    if name in WORKLOADS:
+        found = cepheid.workload(WORKLOADS[name]).run(events, spark=spark)
+    elif "MATCH_RECOGNIZE" in name:
+        at: list[Any] = [QUERIES[name]] if spark is None else [spark, QUERIES[name]]
+        found = cepheid.sql(*at, tables={"s": events})
+    else:
+        with_spark = None if not isinstance(events, str | cepheid.EventStore) else spark
+        found = cepheid.query(QUERIES[name]).run(events, spark=with_spark)
+    return found if isinstance(found, pa.Table) else found.toArrow()
+
+
+def live(name: str, held: Held) -> pa.Table:
+    if name in WORKLOADS:
+        rows = cepheid.workload(WORKLOADS[name]).stream(held.stream, watermark="1 second")
+    elif "MATCH_RECOGNIZE" in name:
+        tables = {"s": held.stream}
+        rows = cepheid.sql(held.spark, QUERIES[name], tables=tables, watermark="1 second")
+    else:
+        rows = cepheid.query(QUERIES[name]).stream(held.stream, watermark="1 second")
+    return drain(rows, held.folder, "".join(c for c in name if c.isalnum()))[0]
+
+
+PLACES: dict[str, Callable[[str, Held], pa.Table]] = {
+    "in process": lambda name, _: run(name, EVENTS),
+    "files": lambda name, held: run(name, held.files),
+    "event store": lambda name, held: run(name, held.store),
+    "DataFrame": lambda name, held: (
+        run(name, held.spark.createDataFrame(EVENTS), held.spark)
+        if "MATCH" in name
+        else run(name, held.spark.createDataFrame(EVENTS))
+    ),
+    "files on Spark": lambda name, held: run(name, held.files, held.spark),
+    "store on Spark": lambda name, held: run(name, held.store, held.spark),
+    "live stream": live,
+}
+
+
+@pytest.fixture(scope="module")
+def held(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Held:
+    folder = tmp_path_factory.mktemp("matrix")
+    files = write_files(folder / "files", cut(EVENTS, 2))
+    store = cepheid.EventStore(folder / "store", time="ts")
+    store.append(EVENTS)
+    arriving = write_files(folder / "live", [*cut(EVENTS, 2), LATER])
+    return Held(str(files), store, spark, read_stream(spark, arriving, 1), folder)
+
+
+def plain(table: pa.Table) -> list[str]:
+    """Return rows in no order, without numbers of matches, which differ between tasks."""
+    rows = [{n: v for n, v in row.items() if n != "match_id"} for row in table.to_pylist()]
+    return sorted(repr([(n, _value(row[n])) for n in sorted(row)]) for row in rows)
+
+
+def _value(value: Any) -> Any:
+    return float(value) if isinstance(value, int | Decimal) else value
+
+
+def check(name: str, place: str, rows: list[str], expected: list[str]) -> None:
+    """Compare the rows of a place; a stream has those that no later event can change."""
+    assert expected, name
+    if place != "live stream":
+        assert rows == expected, (name, place)
+        return
+    whole = Counter(plain(run(name, pa.concat_tables([EVENTS, LATER]))))
+    assert Counter(rows) <= whole, (name, place)
+    assert len(rows) > whole.total() // 2, (name, place)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_every_kind_in_every_place(held: Held) -> None:
+    lines: list[str] = []
+    reasons: list[str] = []
+    for name in QUERIES:
+        cells: list[str] = []
+        expected: list[str] = []
+        for place, way in PLACES.items():
+            try:
+                rows = plain(way(name, held))
+            except CepheidError as error:
+                told = error.diagnostics[0]
+                reason = f"{told.code}: {told.message}"
+                reasons += [reason] if reason not in reasons else []
+                cells.append(f"{told.code} ({reasons.index(reason) + 1})")
+                continue
+            expected = expected or rows
+            check(name, place, rows, expected)
+            cells.append("yes")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    table = [f"| | {' | '.join(PLACES)} |", f"|---|{'---|' * len(PLACES)}", *lines]
+    notes = [f"{n}. {reason}" for n, reason in enumerate(reasons, 1)]
+    found = "\n".join([*table, "", *notes, ""])
+    head, _, _ = PAGE.read_text(encoding="utf-8").partition("| | in process")
+    if os.environ.get("CEPHEID_WRITE"):
+        PAGE.write_text(head + found, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == head + found
