@@ -250,7 +250,7 @@ def plans(shrink: int, folder: Path) -> tuple[list[Table], Rows]:
     counted = cepheid.query(CRIMES["related crimes, listed"].format(RELATED))
     count = FLIGHT_EVENTS // shrink
     flights = tracks(parquet.read_table(folder / "flight_tracks.parquet"), count)
-    landing = cepheid.query(LANDING, type="kind")
+    landing = cepheid.query(LANDING, type=None)
     for name, base, indexes, query in (
         ("crimes", crimes, ["type", "community_area"], counted),
         ("landings", flights, list(REPORTED), landing),
@@ -315,7 +315,7 @@ def real(folder: Path, shrink: int, tell: Callable[[str], None], only: str | Non
         tell("store: flights")
         events = FLIGHT_EVENTS // shrink
         base = tracks(parquet.read_table(folder / "flight_tracks.parquet"), events)
-        landing = {"landing": cepheid.query(LANDING, type="kind")}
+        landing = {"landing": cepheid.query(LANDING, type=None)}
         attributes = [(name,) for name in REPORTED]
         title = "Landings, the tracks of all aircraft one after the other"
         tables.append(patterns(title, base, events, attributes, landing))
