@@ -53,6 +53,8 @@ REFUSED: list[tuple[str, ...]] = [
     ("explain", "E305", "--schema", "events.parquet"),
     ("explain", "E999"),
     ("check", "query.cq", "--schema", "nonsense"),
+    ("check", "query.cq", "--input", "events.parquet", "--schema", "events.parquet"),
+    ("check", "query.cq", "--time-unit", "nonsense"),
     ("fmt", "query.cq", "--write", "--check"),
     (*STREAM, "--format", "nonsense"),
     (*STREAM, "--columns", "ts timestamp"),
