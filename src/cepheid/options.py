@@ -17,6 +17,10 @@ DEVICES = ("auto", "cpu", "gpu")
 METHODS = ("auto", "index", "replay")
 FRAME_STRATEGIES = ("combine", "key shuffle", "time shuffle")
 FILE_STRATEGIES = (*FRAME_STRATEGIES, "scan slices")
+IN_PROCESS = (
+    "a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a pandas or Polars DataFrame, a "
+    "list of dicts, or anything with `__arrow_c_stream__`"
+)
 
 
 class OptionError(CepheidError, TypeError, ValueError):
@@ -131,12 +135,29 @@ def holder_of(events: object) -> Held:
     library = type(events).__module__.partition(".")[0]
     if library == "pyspark" and hasattr(events, "isStreaming"):
         return Held.FRAME
-    if any(kind.__module__.startswith("pyarrow.") for kind in kinds) and hasattr(events, "schema"):
+    arrow = any(kind.__module__.startswith("pyarrow.") for kind in kinds)
+    if arrow and (hasattr(events, "schema") or hasattr(events, "to_table")):
         return Held.TABLE
-    if library == "pandas" and hasattr(events, "columns"):
+    exports = is_frame(events) or hasattr(events, "__arrow_c_stream__")
+    if exports or isinstance(events, list | tuple):
         return Held.TABLE
-    message = "events are a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or Spark "
-    refuse("E592", message + f"DataFrame, an event store, or a path, not {_kind(events)}")
+    message = f"events are a path, an event store, a Spark DataFrame, {IN_PROCESS}, not "
+    refuse("E592", message + _kind(events), *_way_out(events))
+
+
+def is_frame(events: object) -> bool:
+    """Return whether events are a DataFrame of pandas or Polars, without loading either."""
+    library, name = type(events).__module__.partition(".")[0], type(events).__name__
+    return library in ("pandas", "polars") and name in ("DataFrame", "LazyFrame")
+
+
+def _way_out(events: object) -> tuple[str, ...]:
+    """Say what to do with what looks like events and is not."""
+    if isinstance(events, Mapping):
+        return ("pass a list of such dicts, or `pyarrow.table(...)` of a dict of columns",)
+    if isinstance(events, Iterable):
+        return ("pass `list(events)` if they are dicts",)
+    return ()
 
 
 def check_run(
@@ -193,8 +214,8 @@ def check_sql(
         refuse("E592", f"tables are a dict of tables by name, not {_kind(tables)}")
     held = {holder_of(table) for table in (tables or {}).values()}
     if spark is None and Held.FRAME in held:
-        message = "tables in process are of Arrow or pandas, files or event stores"
-        refuse("E592", f"{message}, not {Held.FRAME}")
+        message = "tables in process are of Arrow, pandas or Polars, files or event stores"
+        refuse("E592", f"{message}, not {Held.FRAME}", "use `sql(spark, text, tables=...)`")
     if strategy is not None:
         one_of("strategy", strategy, METHODS)
     if watermark is not None:

@@ -6,6 +6,7 @@ import os
 from collections import Counter, defaultdict
 from math import log2
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,7 +39,7 @@ def test_arrow_gives_arrow_and_pandas_gives_pandas() -> None:
     assert isinstance(frame, pd.DataFrame)
     assert frame.to_dict("records") == ROWS
     with pytest.raises(TypeError, match="pyarrow Table"):
-        QUERY.run([1, 2, 3])
+        QUERY.run({1, 2, 3})
 
 
 def test_a_table_out_of_order_is_sorted_with_a_notice() -> None:
@@ -126,7 +127,7 @@ def test_real_trades_and_cars_equal_an_independent_computation() -> None:
         table = parquet.read_table(folder / f"{name}.parquet", columns=["ts", "type", key])
         window = f"WITHIN {minutes} min SLIDE {minutes} min"
         text = f"RETURN LOG2(COUNT(*)) PATTERN {kind} T+ GROUP-BY {key} {window}"
-        rows = query(text).run(table)
+        rows: Any = query(text).run(table)
         times = table["ts"].cast(pa.int64()).to_numpy()
         width = minutes * 60_000_000
         found: dict[tuple[int, object], Counter[int]] = defaultdict(Counter)

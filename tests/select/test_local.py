@@ -146,7 +146,7 @@ def test_types_of_columns_stay() -> None:
     assert kept.select(["ts", "d", "t"]).equals(table)
     assert kept["e"].to_pylist() == [1.5, 3.0]
     assert kept["f"].to_pylist() == [True, False]
-    windows = cepheid.query("SELECT MIN(ts), MAX(d) FROM s WINDOW 1 minute").run(table)
+    windows: Any = cepheid.query("SELECT MIN(ts), MAX(d) FROM s WINDOW 1 minute").run(table)
     assert windows.schema.types[:3] == [pa.timestamp("us", "UTC")] * 3
     assert [t.minute for t in windows["window_start"].to_pylist()] == [0, 1]
 

@@ -125,8 +125,8 @@ class EventStore(StoreReader):
         Parameters
         ----------
         events
-            A pyarrow Table, RecordBatch or RecordBatchReader, a list of RecordBatches, or a pandas
-            DataFrame.
+            Events in this process, as ``CompiledQuery.run`` takes them: Arrow, pandas, Polars,
+            lists of dicts.
         source, batch
             The number of a batch of some source. A batch whose number is not above the last one of
             its source is stored already and left out: so a batch can be sent again after a crash.
