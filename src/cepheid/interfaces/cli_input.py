@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -59,7 +60,16 @@ def compile_file(
     file: str, time: str, type_: str, columns: object, unit: str = "us"
 ) -> CompiledQuery:
     """Return the query of a file, or of standard input."""
-    text, name = read_text(file)
+    return compile_text(*read_text(file), time, type_, columns, unit)
+
+
+def compile_text(
+    text: str, name: str, time: str, type_: str, columns: object, unit: str = "us"
+) -> CompiledQuery:
+    """Return the query of a text; messages call it by its name."""
+    if is_sql(text):
+        message = f"{name} has MATCH_RECOGNIZE, which `cepheid run` runs and `cepheid check` reads"
+        raise WrongUseError(message)
     try:
         return query(text, time=time, type=type_, time_unit=unit, schema=columns)
     except CepheidError as error:
@@ -67,10 +77,26 @@ def compile_file(
         raise
 
 
+def is_sql(text: str) -> bool:
+    """Return whether a text is SQL with MATCH_RECOGNIZE, and no query of the trend language."""
+    start = re.match(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(select|with)\b", text, re.I | re.S)
+    return start is not None and re.search(r"\bmatch_recognize\b", text, re.I) is not None
+
+
+def given_text(file: str | None, text: str | None) -> tuple[str, str]:
+    """Return the query that a command is given, in a file or as a text, and its name."""
+    if text is None:
+        return read_text(named_file(file))
+    if file is not None:
+        message = "-q has the query, so there is no query file: give one of them"
+        raise WrongUseError(message)
+    return text, "query"
+
+
 def named_file(file: str | None) -> str:
     """Return the query file, of which there must be one."""
     if file is None:
-        message = "name a query file, or a folder of them with --rules"
+        message = "name a query file, give the query with -q, or a folder of them with --rules"
         raise WrongUseError(message)
     return file
 

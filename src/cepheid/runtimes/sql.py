@@ -190,3 +190,24 @@ def _run(
 def _select(select: Select, known: Known, text: str) -> pa.Table:
     known.read_all(select)
     return run_select(select, known.arrow, text)
+
+
+def table_names(text: str) -> list[str]:
+    """Return the names of the tables that a text reads, each once.
+
+    Raises
+    ------
+    NotSimpleError
+        If the text is more than a SELECT over one table around its clauses.
+
+    Examples
+    --------
+    >>> table_names("SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY ts PATTERN (A))")
+    ['ticks']
+    """
+    statement = read_statement(text)
+    sources, outer = _simple_parts(statement)
+    views = {_view(number) for number in range(len(statement.sites))}
+    names = [name for select in (*sources, outer) for name in _sources(select)]
+    local = {name for select in (*sources, outer) for name, _ in select.named}
+    return list(dict.fromkeys(name for name in names if name not in views | local))

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from cepheid.events.files import content_of
 from cepheid.jobs.blobs import BLOB_DDL, Batches
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.task_jobs import composing
@@ -95,10 +96,11 @@ def run_path(
 
 def read_frame(spark: SparkSession, paths: list[str]) -> DataFrame:
     """Return files as a DataFrame."""
-    ending = paths[0].rpartition(".")[2].lower()
-    if ending == "csv":
-        return spark.read.csv(paths, header=True, inferSchema=True)
-    if ending in ("json", "jsonl", "ndjson"):
+    content = content_of(paths[0])
+    if content in ("csv", "tsv"):
+        separator = "\t" if content == "tsv" else ","
+        return spark.read.csv(paths, header=True, inferSchema=True, sep=separator)
+    if content == "json":
         return spark.read.json(paths)
     return spark.read.parquet(*paths)
 
