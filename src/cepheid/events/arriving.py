@@ -1,8 +1,8 @@
-"""Whatever holds events in, tables of plain columns out: how values are stored matters no more.
+"""Convert events of any supported container to tables with plain column encodings.
 
-Texts may come as views, keys as dictionaries of anything, columns as runs of equal values. Not
-every function of Arrow takes all of these, so they are undone here, once, for all that reads
-events. Dictionaries of text stay: they are quick, and everything takes them.
+Texts may come as views, keys as dictionaries of any type, columns as run-end encodings. Not every
+Arrow function accepts all of these, so they are decoded here, once, for all readers of events.
+Dictionaries of text stay: they are fast, and every function accepts them.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from cepheid.options import IN_PROCESS, is_frame, refuse
 
 
 def form_of(events: object) -> str:
-    """Return the library in whose form a result leaves: ``pandas``, ``polars`` or ``pyarrow``."""
+    """Name the library of the result for these events: ``pandas``, ``polars`` or ``pyarrow``."""
     return type(events).__module__.partition(".")[0] if is_frame(events) else "pyarrow"
 
 
 def like(events: Any, result: pa.Table) -> Any:
-    """Return a result in the form in which the events came."""
+    """Convert a result to the kind of container in which the events came."""
     return in_form(form_of(events), result)
 
 
 def in_form(form: str, result: pa.Table) -> Any:
-    """Return a result as a DataFrame of pandas or Polars, or as it is.
+    """Convert a result to a DataFrame of pandas or Polars, or leave it as Arrow.
 
-    Whoever has given events of Polars has loaded it, so nothing is loaded here.
+    Events of Polars can only come if Polars is loaded, so nothing is imported here.
     """
     if form == "polars":
         return sys.modules["polars"].from_arrow(result)
@@ -39,16 +39,16 @@ def in_form(form: str, result: pa.Table) -> Any:
 
 
 def as_table(events: Any) -> pa.Table:
-    """Return events in this process as a plain table.
+    """Convert events in this process to a plain table.
 
-    They are tables, batches and readers of Arrow, lists of batches, datasets and their scanners,
-    lists of dicts, pandas, and whatever exports a stream of Arrow (``__arrow_c_stream__``): Polars,
-    relations of DuckDB, tables of Ibis.
+    Supported are Arrow tables, batches, readers, lists of batches, datasets and scanners, lists of
+    dicts, pandas, and objects that export an Arrow stream (``__arrow_c_stream__``): Polars, DuckDB
+    relations, Ibis tables.
 
     Raises
     ------
     OptionError
-        E592 if the events are of no known kind.
+        E592 if the container of the events is not supported.
     DataError
         E501 if the values of a column in dicts have no common type, E516 if two columns have one
         name.
@@ -118,12 +118,12 @@ def _column(name: str, values: list[Any]) -> Any:
 
 
 def plain_table(table: pa.Table) -> pa.Table:
-    """Return a table with plain columns, as it is if they are.
+    """Decode the columns of a table; a plain table is returned unchanged.
 
     Raises
     ------
     DataError
-        E516 if two columns have one name.
+        E516 if two columns have the same name.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def plain_table(table: pa.Table) -> pa.Table:
 
 
 def plain_reader(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Return a reader of the same events in plain columns."""
+    """Wrap a reader so that its columns are plain."""
     schema = plain_schema(reader.schema)
     if schema == reader.schema:
         return reader
@@ -155,12 +155,12 @@ def plain_reader(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the columns that ``plain_table`` makes of those of a schema."""
+    """Compute the schema that ``plain_table`` produces."""
     return plain_table(schema.empty_table()).schema
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which values of a type are plain."""
+    """Compute the plain type of an encoded type."""
     types = pa.types
     if types.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
@@ -208,7 +208,7 @@ def _has_null_entry(column: pa.ChunkedArray[Any]) -> bool:
 
 
 def refuse_twice(names: Iterable[str]) -> None:
-    """Stop where two columns have one name: which of them a query means, nobody could say.
+    """Refuse duplicate column names, because a query could mean either column.
 
     Raises
     ------

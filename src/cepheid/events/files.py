@@ -1,4 +1,4 @@
-"""Files of events in, tables out: Parquet, Arrow, CSV, TSV and JSON lines, read batch by batch.
+"""Read files of events as tables: Parquet, Arrow, CSV, TSV and JSON lines, batch by batch.
 
 Several files are read in the order of their names, as event logs are written.
 """
@@ -29,17 +29,17 @@ ENDINGS = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-"""What is in a file, by the end of its name."""
+"""The format of a file, by the end of its name."""
 
 PACKED = (".gz", ".bz2", ".zst")
-"""Ends of names of packed files, which Arrow unpacks as it reads; texts only."""
+"""The ends of names of compressed text files, which Arrow decompresses as it reads."""
 
 BATCH_ROWS = 1 << 18
 """Events of one batch: large enough to hide the cost of a step, small enough for the caches."""
 
 
 def find_files(pattern: str) -> list[Path]:
-    """Return the files that a path, a folder or a pattern with ``*`` names, in order.
+    """Find the files that a path, a folder or a pattern with ``*`` names, in order.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def find_files(pattern: str) -> list[Path]:
 
 
 def content_of(name: str) -> str:
-    """Return what is in a file, by the end of its name; an empty text if that is not known.
+    """Tell the format of a file by the end of its name; an empty text if it is unknown.
 
     Examples
     --------
@@ -74,12 +74,12 @@ def content_of(name: str) -> str:
 
 
 def csv_options(content: str) -> csv.ParseOptions:
-    """Return how fields are separated: by commas, or in TSV by tabs."""
+    """Choose the separator of fields: a comma, or in TSV a tab."""
     return csv.ParseOptions(delimiter="\t" if content == "tsv" else ",")
 
 
 def names_read(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | None:
-    """Return the columns of files that are read, None for all; parts come with the whole."""
+    """Choose the columns to read from files, None for all; fields come with the structure."""
     if columns is None:
         return None
     # A query that reads no column counts events, of which some column is needed.
@@ -87,20 +87,20 @@ def names_read(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | 
 
 
 def present(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Return those of some names that are read; parts of a structure come with the whole."""
+    """Select the names that exist in a schema; fields come with the whole structure."""
     wanted = {name if name in names else name.partition(".")[0] for name in columns}
     return [name for name in names if name in wanted]
 
 
 def count_events(files: list[Path]) -> int:
-    """Return the number of events in files."""
+    """Count the events in files."""
     return sum(len(batch) for batch in read_all(files))
 
 
 def read_all(files: list[Path], columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """Yield the events of files, batch by batch; E501 if one cannot be read.
+    """Yield the events of files, batch by batch; raise E501 if one cannot be read.
 
-    Of Parquet files only some columns are read, if they are named; others may come along.
+    From Parquet files only the named columns are read; other formats may include more.
     """
     first: pa.Schema | None = None
     for file in files:

@@ -1,4 +1,4 @@
-"""``cepheid run``, from the query and its inputs to what is printed or written."""
+"""Run the queries of ``cepheid run`` over inputs, and print or write the results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cepheid.workloads import Workload
 
 
 class Asked(NamedTuple):
-    """What runs a query, where its result goes, and how its events are read."""
+    """The options of a run: engine, destination of the result, and columns of events."""
 
     engine: str
     master: str | None
@@ -24,7 +24,7 @@ class Asked(NamedTuple):
 
 
 def check_sql(text: str, name: str) -> None:
-    """Read a SQL text, whose mistakes are then known but for names of columns."""
+    """Check a SQL text; names of columns are checked when it runs."""
     from cepheid.kinds.row_pattern.statement import read_statement
 
     try:
@@ -45,7 +45,7 @@ def run_rules_over(rules: Workload, inputs: list[str], asked: Asked) -> None:
 
 
 def run_text_over(text: str, name: str, inputs: list[str], asked: Asked) -> None:
-    """Run a query, or SQL with MATCH_RECOGNIZE, over files; messages call the text by its name."""
+    """Run a query, or SQL with MATCH_RECOGNIZE, over files; diagnostics show the name."""
     try:
         if is_sql(text):
             _run_sql(text, inputs, asked)

@@ -1,4 +1,4 @@
-"""``cepheid run`` of SQL with MATCH_RECOGNIZE: inputs become tables by name."""
+"""Run SQL with MATCH_RECOGNIZE for ``cepheid run``, with inputs as tables by name."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _on_spark(text: str, tables: dict[str, str], master: str | None) -> pa.Table
 
 
 def named_tables(inputs: list[str], names: list[str]) -> dict[str, str]:
-    """Return files by the names of tables; a single table needs none.
+    """Assign input files to table names; an input for a single table needs no name.
 
     Examples
     --------

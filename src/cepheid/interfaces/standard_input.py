@@ -1,4 +1,4 @@
-"""Events from standard input: they become a file, which every engine reads, and reads twice."""
+"""Copy events from standard input to a temporary file, which every engine can read twice."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from typing import BinaryIO
 from cepheid.interfaces.cli_input import WrongUseError
 
 FORMATS = {"csv": ".csv", "tsv": ".tsv", "json": ".jsonl", "parquet": ".parquet", "arrow": ".arrow"}
-"""What may come, and the end of its file's name."""
+"""The formats of standard input, and the ends of file names for them."""
 
 HEAD_BYTES = 1 << 16
-"""How much is looked at to tell what comes."""
+"""The number of bytes that are read to detect the format."""
 
 
 @contextmanager
 def standard_input(
     inputs: list[str], format_: str | None, *, is_query: bool
 ) -> Iterator[list[str]]:
-    """Give inputs in which the name of a file stands for ``-``; it is gone afterwards.
+    """Replace ``-`` in inputs by the name of a temporary file, which is deleted afterwards.
 
     Raises
     ------
     WrongUseError
-        If standard input is asked for twice, or what comes is of no known kind.
+        If standard input is used twice, or its format is unknown.
     """
     places = [place for place, text in enumerate(inputs) if text.rpartition("=")[2] == "-"]
     if format_ is not None and format_ not in FORMATS:
@@ -51,7 +51,7 @@ def standard_input(
 
 
 def _kept(folder: Path, format_: str | None) -> str:
-    """Write standard input to a file whose name tells what it holds, and return the name."""
+    """Copy standard input to a file whose name tells the format, and return the name."""
     source: BinaryIO = sys.stdin.buffer
     head = source.read(HEAD_BYTES)
     path = folder / f"stdin{ending_of(head, format_)}"
@@ -62,7 +62,7 @@ def _kept(folder: Path, format_: str | None) -> str:
 
 
 def ending_of(head: bytes, format_: str | None = None) -> str:
-    r"""Return the end of a file's name, from what was asked for or from its first bytes.
+    r"""Choose the end of a file's name, from the option or from the first bytes.
 
     Examples
     --------

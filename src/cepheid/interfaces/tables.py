@@ -1,7 +1,7 @@
-"""Rows for people: tables that fit a terminal, with short times and one event a line.
+"""Print tables that fit a terminal, with short times and one event a line.
 
-Columns become texts column by column, so that all values of one are written alike: times as short
-as the longest of them needs, whole doubles without a fraction.
+Values are formatted column by column, so that all values of a column look alike: times with as many
+digits as the longest needs, whole doubles without a fraction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cepheid.interfaces.console import cell
 
 ROWS_SHOWN_MAX = 50
 WIDTH_MAX = 40
-"""The columns of a screen that a text may take before it is broken into lines."""
+"""The width that a text may have before it is wrapped."""
 
 _DATE = re.compile(r"(?<=  )\d{4}-\d\d-\d\d(?= )")
 _ZEROS = re.compile(r"0+$")
@@ -43,7 +43,7 @@ def print_table(table: pa.Table) -> None:
 
 
 def _without_date(name: str, texts: list[str]) -> tuple[str, list[str]]:
-    """Put the date of events above them, if they all have one and the same."""
+    """Move the date of events into the header, if all events have the same."""
     lines = [line for text in texts for line in text.split("\n")]
     dates = {_DATE.findall(line)[0] if _DATE.search(line) else "" for line in lines}
     if len(dates) != 1 or "" in dates:
@@ -68,7 +68,7 @@ def _grid(names: list[str], schema: pa.Schema, columns: list[list[str]]) -> Tabl
 
 
 def _records(names: list[str], columns: list[list[str]], rows: int) -> Table:
-    """Lay rows out one value a line: more columns than fit would be cut to pieces."""
+    """Lay out rows with one value a line, for more columns than fit."""
     shown = Table(show_header=False)
     shown.add_column("name", no_wrap=True)
     shown.add_column("value", overflow="fold")
@@ -80,7 +80,7 @@ def _records(names: list[str], columns: list[list[str]], rows: int) -> Table:
 
 
 def _lines(text: str) -> Any:
-    """Return a cell; only line breaks between events are ours."""
+    """Build a cell of several lines, one an event."""
     first, *rest = (cell(line) for line in text.split("\n"))
     for line in rest:
         first.append("\n").append_text(line)
@@ -88,7 +88,7 @@ def _lines(text: str) -> Any:
 
 
 def _least_width(names: list[str], columns: list[list[str]]) -> int:
-    """Return how wide a screen must be for a grid that breaks no number and few texts."""
+    """Compute the least width of a grid that wraps only long texts."""
     total = 1
     for name, texts in zip(names, columns, strict=True):
         lines = [name, *(line for text in texts for line in text.split("\n"))]
@@ -97,7 +97,7 @@ def _least_width(names: list[str], columns: list[list[str]]) -> int:
 
 
 def texts_of(column: Any) -> list[str]:
-    """Return the values of a column as they are shown; NULL is empty.
+    """Format the values of a column; NULL is empty.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def _holds_events(kind: Any) -> bool:
 
 
 def _times(column: Any) -> list[str]:
-    """Write times in UTC or without a zone, with as many digits as one of them needs."""
+    """Format times in UTC or without a zone, with as many digits as one of them needs."""
     zone = column.type.tz
     if zone is not None and zone != "UTC":
         column = column.cast(pa.timestamp(column.type.unit, "UTC"))
@@ -137,7 +137,7 @@ def _times(column: Any) -> list[str]:
 
 
 def _events(column: Any) -> list[str]:
-    """Write lists of events, one event a line: its variable, its times, then names and values."""
+    """Format lists of events, one event a line: variable, times, then names and values."""
     whole: Any = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     inner = whole.flatten()
     kind = inner.type
