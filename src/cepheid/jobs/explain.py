@@ -6,6 +6,7 @@ from html import escape
 
 from cepheid.errors import render_diagnostics, visible
 from cepheid.jobs.kind import kind_of
+from cepheid.jobs.picture import draw
 from cepheid.plans.plan import Plan
 
 
@@ -45,7 +46,15 @@ def explain_html(plan: Plan) -> str:
     parts = (
         f"<b>{escape(title)}</b>",
         f"<pre>{escape(plan.text.strip())}</pre>",
-        f'<pre class="mermaid">{escape(explain_mermaid(plan))}</pre>',
+        _picture(plan),
         f"<details><summary>plan</summary><pre>{escape(explain_plan(plan))}</pre></details>",
     )
     return f"<div>{''.join(parts)}</div>"
+
+
+def _picture(plan: Plan) -> str:
+    """Draw the automata of a plan, or print the flowchart of a plan without any."""
+    drawn = [draw(graph) for graph in kind_of(plan).graphs(plan)]
+    if drawn and all(drawn):
+        return "<br/>".join(drawn)
+    return f"<pre>{escape(explain_mermaid(plan))}</pre>"

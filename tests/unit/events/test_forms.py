@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, assert_type
+from xml.etree import ElementTree as ET
 
 import pandas as pd
 import pyarrow as pa
@@ -167,3 +168,25 @@ def test_a_query_in_a_notebook_has_no_markup_of_its_own() -> None:
     shown = page._repr_html_()
     assert "&lt;script&gt;" in shown
     assert "<script" not in shown
+    assert ET.fromstring(shown).find("{http://www.w3.org/2000/svg}svg") is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RETURN COUNT(*) PATTERN (SEQ(A+, NOT SEQ(C, NOT E, D), B))+",
+        "RETURN COUNT(*) PATTERN SEQ(A, B?, C*, D, E)",
+        "RETURN COUNT(*) PATTERN SEQ(" + ", ".join(f"A a{n}" for n in range(20)) + ")",
+        "SELECT COUNT(*), AVG(load) FROM metrics GROUP BY host WINDOW 1 hour",
+        "PARTITION BY type DEFINE S AS x < 1 SITUATIONS S",
+    ],
+)
+def test_the_picture_of_a_plan_is_well_formed(text: str) -> None:
+    query = cepheid.query(text)
+    page = ET.fromstring(query._repr_html_())
+    circles = page.findall(".//{http://www.w3.org/2000/svg}circle")
+    template = getattr(query.plan, "patterns", [None])[0]
+    if template is None or len(template.states) > 15:
+        assert "flowchart LR" in "".join(page.itertext())
+    else:
+        assert len(circles) == 1 + len(template.states) + len(template.finals)
