@@ -201,7 +201,7 @@ def run(
     events = inputs[0]
     if rules is not None:
         if len(inputs) > 1:
-            message = "--input comes once, but for a JOIN of two streams"
+            message = "--input may be given only once, except for a JOIN of two streams"
             raise WrongUseError(message)
         together = read_workload(rules, file, time, type_, time_unit)
         write_result(run_rules(together, events, master, engine=engine), kind, output)
@@ -210,7 +210,7 @@ def run(
     compiled = compile_file(file, time, type_, None, time_unit)
     streams = named_inputs(compiled, inputs)
     if isinstance(streams, str) and len(inputs) > 1:
-        message = "--input comes once, but for a JOIN of two streams"
+        message = "--input may be given only once, except for a JOIN of two streams"
         raise WrongUseError(message)
     try:
         if compiled.plan.lists_matches:
@@ -284,7 +284,7 @@ def stream(
 
     source = named_inputs(compiled, sources) if compiled is not None else sources[0]
     if isinstance(source, str) and len(sources) > 1:
-        message = "--source comes once, but for a JOIN of two streams"
+        message = "--source may be given only once, except for a JOIN of two streams"
         raise WrongUseError(message)
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
