@@ -1,4 +1,4 @@
-"""The verbs behind the public names; each calls one layer after the other."""
+"""The public functions and methods; each calls one layer after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cepheid.plans.plan import Evaluator, Plan
 
 
 class CompiledQuery(msgspec.Struct, frozen=True):
-    """A query that was read, checked and planned; made by :func:`query`."""
+    """A parsed, checked and planned query; made by :func:`query`."""
 
     tree: tree.Query
     plan: Plan
@@ -35,7 +35,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """Return what is allowed and perhaps not meant."""
+        """Return the warnings about a valid query."""
         return self.plan.warnings
 
     def explain(
@@ -47,7 +47,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         store: object = None,
         analyze: bool = False,
     ) -> str:
-        """Return the plan in words, every choice with its reason.
+        """Explain the plan in words, every choice with its reason.
 
         Parameters
         ----------
@@ -60,10 +60,10 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             ``"spark"`` adds to the text how Spark cuts the work into tasks, ``"gpu"`` whether the
             query would run on a GPU of this machine.
         store
-            An event store, for a SELECT over two streams a dict of them by name; tells which part
-            of it the query reads, and why.
+            An event store, for a SELECT over two streams a dict of them by name: explains which
+            part of it the query reads, and why.
         analyze
-            With a store: run the query, and tell what it has read.
+            With a store: run the query, and report its reads.
 
         Examples
         --------
@@ -89,7 +89,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         return f"{text}\n{runtimes.explain_device(planned)}" if engine == "gpu" else text
 
     def _check_store(self, store: object, schema: object, shown: str, engine: str) -> None:
-        """Refuse what says nothing of how a store is read."""
+        """Refuse options that do not apply to explaining a store."""
         held = options.holders_of(store, streams=self.plan.streams)
         if held != {options.Held.STORE}:
             options.refuse("E592", f"store is an event store, not {', '.join(sorted(held))}")
@@ -133,8 +133,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         Returns
         -------
         pyarrow.Table, pandas.DataFrame or pyspark.sql.DataFrame
-            Arrow and paths give Arrow, pandas gives pandas, Spark gives Spark. Rows are sorted by
-            window and group, and matches come in the order of their last events, but for Spark.
+            The result of Arrow and paths is Arrow, of pandas it is pandas, of Spark it is Spark.
+            Rows are sorted by window and group, and matches come in the order of their last events,
+            but for Spark.
 
         Raises
         ------
@@ -146,7 +147,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         DataError
             If the events themselves are at fault (E5xx).
         UnsupportedError
-            If the query cannot be run (E404), or not on a GPU that was asked for (E551, E552).
+            If the query cannot be run (E404), or not on the requested GPU (E551, E552).
 
         Examples
         --------
@@ -167,12 +168,12 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         return runtimes.run(asked)
 
     def matches(self, events: object) -> Any:
-        """List the matches of the query, as they are read.
+        """List the matches of the query lazily, while the reader is read.
 
         Parameters
         ----------
         events
-            As for :meth:`run`, but for a DataFrame of Spark.
+            As for :meth:`run`, except a Spark DataFrame.
 
         Returns
         -------
@@ -205,18 +206,18 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         return runtimes.MATCHES[asked.place](asked)
 
     def stream(self, events: object, *, watermark: str, late: str = "drop") -> Any:
-        """Run the query over a live stream and return the rows of closed windows, each once.
+        """Run the query over a live stream; each row of a closed window is emitted once.
 
         Parameters
         ----------
         events
             A streaming DataFrame of Spark; for a SELECT over two streams a dict of them by name.
         watermark
-            How late events may come, such as ``"10 seconds"``: they are put in order as long as
-            they are not further behind the latest event so far.
+            The allowed lateness, such as ``"10 seconds"``: events are sorted as long as they are
+            not further behind the latest event so far.
         late
-            What becomes of events that come later than that. They are counted in the progress of
-            the query; ``"side"`` returns them too.
+            The treatment of events behind the watermark. They are always counted in the progress
+            of the query; ``"side"`` also returns them.
 
         Returns
         -------
@@ -234,7 +235,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         return runtimes.stream(self, events, watermark, late)
 
     def with_schema(self, schema: object) -> CompiledQuery:
-        """Return the query planned for events with these columns."""
+        """Plan the query for events with these columns."""
         source = _with_schema(self.source, self.tree, schema)
         plan = compile_query(self.tree, self.text, source)
         if self.evaluator is not None:
@@ -242,13 +243,13 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         return CompiledQuery(self.tree, plan, source, self.evaluator)
 
     def with_evaluator(self, evaluator: str) -> CompiledQuery:
-        """Return the query with another evaluator, to compare or to measure them.
+        """Plan the query with another evaluator, to compare or to measure them.
 
         Parameters
         ----------
         evaluator
             ``"linear"``, ``"indexed"``, ``"previous"`` or ``"pairwise"``; all that can answer the
-            query give the same answer.
+            query return the same result.
 
         Raises
         ------
@@ -260,12 +261,12 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         return CompiledQuery(self.tree, plan, self.source, evaluator)
 
     def format(self) -> str:
-        """Return the query in canonical layout."""
+        """Format the query in canonical layout."""
         return format_query(self.tree)
 
 
 def _with_schema(source: Source, query: tree.Query, schema: object) -> Source:
-    """Return a source with columns; a query over two streams takes a dict of theirs by name."""
+    """Apply a schema to a source; a query over two streams takes a dict of schemas by name."""
     if not isinstance(query, tree.SelectQuery) or len(query.streams) == 1 or schema is None:
         return msgspec.structs.replace(source, schema=read_schema(schema))
     if not isinstance(schema, Mapping):
@@ -285,7 +286,7 @@ def query(
     time_unit: str = "us",
     schema: object = None,
 ) -> CompiledQuery:
-    """Read, check and plan a query.
+    """Parse, check and plan a query.
 
     Parameters
     ----------
@@ -297,8 +298,8 @@ def query(
     tiebreak
         Columns that order events of equal time under ``TIES arrival``.
     time_unit
-        The unit of times that are whole numbers: ``"ns"``, ``"us"``, ``"ms"`` or ``"s"``. Windows
-        are given back in it. Timestamps and dates know their own.
+        The unit of integer times: ``"ns"``, ``"us"``, ``"ms"`` or ``"s"``. Windows are returned in
+        it. Timestamps and dates have their own.
     schema
         The columns of the events, if they are known already: a mapping from names to type names, an
         Arrow schema or table, a Spark DataFrame. Without it, names and types are checked later.
@@ -309,7 +310,7 @@ def query(
         If an argument is of another type than described here, or names no unit (E590, E592); it
         is a TypeError and a ValueError too.
     QuerySyntaxError
-        If the text cannot be read (E1xx).
+        If the text cannot be parsed (E1xx).
     BindError
         If names, types or clauses do not fit together (E2xx, E3xx); all mistakes at once.
     UnsupportedError
@@ -343,12 +344,12 @@ def sql(
 ) -> Any:
     """Run SQL with MATCH_RECOGNIZE clauses, on Spark or in process.
 
-    ``sql(spark, text)`` runs on Spark and returns a DataFrame; clauses may stand wherever a table
+    ``sql(spark, text)`` runs on Spark and returns a DataFrame; a clause may stand wherever a table
     may, and the rest of the text is Spark SQL. If a clause reads a stream, the DataFrame is
-    streaming too, and has a match when no later row can change it. ``sql(text, tables={...})`` runs
-    in process over Arrow tables, pandas DataFrames, files or event stores, of which it reads only
-    what the clauses need; what is more than a SELECT over one table around the clauses runs on a
-    Spark session of this machine. ``docs/sql.md`` describes the clause.
+    streaming too, and emits a match when no later row can change it. ``sql(text, tables={...})``
+    runs in process over Arrow tables, pandas DataFrames, files or event stores, of which it reads
+    only what the clauses need. If the query around the clauses is more than a SELECT over one
+    table, it runs on a local Spark session. ``docs/sql.md`` describes the clause.
 
     Parameters
     ----------
@@ -357,19 +358,19 @@ def sql(
     text
         The SQL text.
     tables
-        Tables by the names that the text gives them. With Spark, they stand beside its own.
+        Tables by their names in the text. With Spark, they are added to its own tables.
     strategy
-        Of event stores, in process: ``"index"`` looks up all that is indexed, ``"replay"`` reads
-        everything. Without it the cost decides.
+        For event stores in process: ``"index"`` uses all indexes, ``"replay"`` reads everything. By
+        default the cost decides.
     explain, analyze
-        Return how the clauses run, in words: which part of event stores they read, and why; of a
-        stream, what they keep of it, or why they cannot read one. ``analyze``, in process, also
-        runs the clauses, and tells what they have read.
+        Explain how the clauses run: which part of event stores they read, and why; for a stream,
+        the state they keep, or why they cannot read one. ``analyze``, in process, also runs the
+        clauses, and reports their reads.
     search_steps, search_states
-        How many rows the search of a partition may try, and how many partial matches it may
-        remember, where conditions see other rows of the match (E612, E616).
+        Limits of the search in a partition, if conditions read other rows of the match: the
+        number of rows tried, and of partial matches remembered (E612, E616).
     watermark
-        How late rows of a stream may come, such as ``"10 seconds"``; a stream needs it.
+        The allowed lateness of a stream, such as ``"10 seconds"``; a stream needs it.
 
     Returns
     -------
@@ -383,7 +384,7 @@ def sql(
         If an argument is of another type than described here (E592), none of the choices (E590),
         or without effect (E591).
     QuerySyntaxError
-        If a clause cannot be read (E601, E602, E615).
+        If a clause cannot be parsed (E601, E602, E615).
     BindError
         If names or types do not fit (E603 to E606, E608, E609, E613).
     UnsupportedError

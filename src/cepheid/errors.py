@@ -1,14 +1,14 @@
-"""Diagnostics and exceptions: what went wrong, where in the query, and a way out.
+"""Diagnostics and exceptions: the mistake, its place in the query, and a way out.
 
 The tree of exceptions::
 
     CepheidError                 carries .diagnostics
     ├── QueryError               the query text is at fault
-    │   ├── QuerySyntaxError     E1xx: it cannot be read
-    │   ├── BindError            E2xx, E3xx: it reads well and means nothing
-    │   └── UnsupportedError     E4xx: it means something that Cepheid cannot do yet
+    │   ├── QuerySyntaxError     E1xx: it cannot be parsed
+    │   ├── BindError            E2xx, E3xx: its names, types or clauses do not fit
+    │   └── UnsupportedError     E4xx: Cepheid cannot run it yet
     ├── DataError                E5xx: a file or an event is at fault
-    └── OptionError              E59x: an argument of a function is; see ``cepheid.options``
+    └── OptionError              E59x: a function argument is at fault; see ``cepheid.options``
 
 SQL has codes of its own, E6xx, and the same exceptions.
 
@@ -24,16 +24,16 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 DIAGNOSTICS_MAX = 10
-"""How many mistakes one run reports."""
+"""The maximum number of mistakes that one run reports."""
 
 NAMES_LISTED_MAX = 8
 """A help lists all names when there are at most this many."""
 
 
 class Span(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
-    """A half-open range of characters in a query text, and what stands there if it is short.
+    """A half-open range of characters in a query text, and the text there if it is short.
 
-    Messages about data quote ``text``, since the query has long been rewritten when data comes.
+    Messages about data quote ``text``, since the query has been rewritten by the time data arrives.
     """
 
     start: int
@@ -41,7 +41,7 @@ class Span(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     text: str = ""
 
     def to(self, other: Span) -> Span:
-        """Return the smallest span that covers both."""
+        """Compute the smallest span that covers both."""
         return Span(min(self.start, other.start), max(self.end, other.end))
 
 
@@ -69,7 +69,7 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
 
 class CepheidError(Exception):
-    """Anything that Cepheid says about a query or its data."""
+    """The base class of all errors about a query or its data."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class CepheidError(Exception):
         super().__init__(self.diagnostics, text)
 
     def __str__(self) -> str:
-        """Return every diagnostic as a block with a caret."""
+        """Format every diagnostic as a block with a caret."""
         return render_diagnostics(self.diagnostics, self.text, file=self.file)
 
 
@@ -93,15 +93,15 @@ class QueryError(CepheidError):
 
 
 class QuerySyntaxError(QueryError):
-    """The query text cannot be read (E1xx)."""
+    """The query text cannot be parsed (E1xx)."""
 
 
 class BindError(QueryError):
-    """The query reads well, but its names, types or clauses do not fit together (E2xx, E3xx)."""
+    """The query parses, but its names, types or clauses do not fit together (E2xx, E3xx)."""
 
 
 class UnsupportedError(QueryError):
-    """The query means something that Cepheid cannot do yet (E4xx)."""
+    """The query is valid, but Cepheid cannot run it yet (E4xx)."""
 
 
 class DataError(CepheidError):
@@ -109,13 +109,13 @@ class DataError(CepheidError):
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """Return the line and the column of a character, both counted from 1."""
+    """Compute the line and the column of a character, both counted from 1."""
     line = text.count("\n", 0, offset) + 1
     return line, offset - text.rfind("\n", 0, offset)
 
 
 def place_of(text: str, span: Span) -> str:
-    r"""Return the beginning of a span as people read it, ``line:column``.
+    r"""Format the start of a span as ``line:column``.
 
     Examples
     --------
@@ -131,11 +131,10 @@ _JOINERS = "\u200c\u200d"
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    r"""Return a text in which everything can be seen that would steer a terminal.
+    r"""Escape all characters of a text that would control a terminal.
 
-    Control characters, overrides of the direction of writing, separators of lines and halves of
-    characters come from data, from names of columns and from names of files. They are written as
-    in Python, but for those in ``keep``.
+    Control characters, bidirectional overrides, line separators and lone surrogates can come from
+    data, column names and file names. They are escaped as in Python, except those in ``keep``.
 
     Examples
     --------
@@ -154,12 +153,12 @@ def visible(text: str, *, keep: str = "") -> str:
 
 
 def render_diagnostics(diagnostics: Iterable[Diagnostic], text: str, *, file: str = "query") -> str:
-    """Return the blocks of several diagnostics, an empty line between them."""
+    """Format several diagnostics, with an empty line between them."""
     return "\n\n".join(render_diagnostic(d, text, file=file) for d in diagnostics)
 
 
 def render_diagnostic(diagnostic: Diagnostic, text: str, *, file: str = "query") -> str:
-    """Return one diagnostic as a block of text, with the place in the query underlined."""
+    """Format one diagnostic as a block of text, with the place in the query underlined."""
     lines = [f"{diagnostic.severity}[{diagnostic.code}]: {visible(diagnostic.message)}"]
     places = [Note(diagnostic.label, diagnostic.span)] if diagnostic.span is not None else []
     places += diagnostic.notes
@@ -177,7 +176,7 @@ LINE_SHOWN_MAX = 160
 
 
 def _render_place(place: Note, text: str, file: str, width: int, *, mark: str) -> list[str]:
-    """Return the lines that show one place; only the first line of a long span is underlined."""
+    """Format the lines that show one place; only the first line of a long span is underlined."""
     number, column = line_and_column(text, place.span.start)
     source = (text.split("\n", number)[number - 1]).rstrip("\r")
     length = max(1, min(place.span.end - place.span.start, len(source) - column + 1))
@@ -201,7 +200,7 @@ def _render_place(place: Note, text: str, file: str, width: int, *, mark: str) -
 
 
 def _columns(text: str) -> int:
-    """Return how many columns of a terminal a text takes: wide characters two, accents none."""
+    """Count the terminal columns of a text: wide characters take two, accents none."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(c) in ("W", "F") for c in text)
@@ -209,7 +208,7 @@ def _columns(text: str) -> int:
 
 
 def suggest_names(wanted: str, known: Iterable[str], *, owner: str = "known names") -> str:
-    """Return a help that offers the nearest names, or all of them when there are few.
+    """Suggest the nearest names, or all of them if there are few.
 
     Examples
     --------

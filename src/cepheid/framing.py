@@ -1,12 +1,12 @@
-"""Bytes that are kept in, bytes that prove what they are out: one frame for all that is on disk.
+"""Frame stored bytes with a checksum and a version: one format for everything on disk.
 
 A frame is a line of text, padded to a multiple of 64 bytes, and a body::
 
     CEPHEID manifest 3 5120 9f86d081884c7d659a2feaa0c55ad015
 
 The line has the name and the version of the format, the length of the body and a digest of all of
-that. A body is looked into only when its digest is right: what reads it need not expect the worst.
-Arrays in a body lie where processors like them.
+that. A body is parsed only after its digest was verified, so parsers need not handle damaged input.
+The padding aligns the arrays in a body.
 
 The digest is SHA-256, cut to 128 bits. Processors have instructions for it: it is twice as fast as
 BLAKE2b, 1.6 GB/s. Where a file is read in parts, the body of its frame holds their CRC-32 (4 GB/s):
@@ -27,20 +27,20 @@ _LINE = re.compile(rb"CEPHEID ([a-z]+) (\d{1,9}) (\d{1,18}) ([0-9a-f]{32}) *\n")
 
 
 class FrameError(ValueError):
-    """Bytes are not what was written: changed, cut off, or nothing of ours."""
+    """The bytes are damaged: changed, truncated, or not a frame."""
 
 
 class NoFrameError(FrameError):
-    """Bytes do not begin as a frame: they are of somebody else, or older than frames."""
+    """The bytes do not start with a frame: another program wrote them, or an old version."""
 
 
 class OtherFrameError(FrameError):
-    """Bytes are sound, and of another format or version.
+    """The bytes are intact, but of another format or version.
 
     Attributes
     ----------
     name, version
-        What they are.
+        The name and the version of the frame.
     """
 
     def __init__(self, name: str, version: int, wanted: int) -> None:
@@ -49,7 +49,7 @@ class OtherFrameError(FrameError):
 
 
 def frame(name: str, version: int, body: Any) -> bytes:
-    """Return a body with the line that vouches for it.
+    """Prepend the line with its digest to a body.
 
     Examples
     --------
@@ -60,20 +60,20 @@ def frame(name: str, version: int, body: Any) -> bytes:
 
 
 def digest_of(data: Any) -> str:
-    """Return the digest in the line of a frame, which stands for all of it."""
+    """Read the digest in the line of a frame, which identifies all of it."""
     line = bytes(memoryview(data)[:_LINE_MAX]).partition(b"\n")[0]
     return line.rstrip()[-DIGEST_TEXT:].decode("ascii", "replace")
 
 
 def unframe(data: Any, name: str, version: int) -> memoryview:
-    """Return the body of a frame, without a copy.
+    """Verify a frame and return its body, without a copy.
 
     Raises
     ------
     OtherFrameError
         If this is a frame of another name or version.
     FrameError
-        If it is no frame, or not as it was written.
+        If it is not a frame, or damaged.
     """
     body, rest = split_frame(data, name, version)
     if len(rest):
@@ -83,7 +83,7 @@ def unframe(data: Any, name: str, version: int) -> memoryview:
 
 
 def split_frame(data: Any, name: str, version: int) -> tuple[memoryview, memoryview]:
-    """Return the body of a frame, and the bytes behind it; raises as ``unframe``."""
+    """Verify a frame and return its body and the bytes after it; raises as ``unframe``."""
     view = memoryview(data).cast("B")
     start = bytes(view[:_LINE_MAX])
     if not start.startswith(MAGIC):

@@ -1,13 +1,14 @@
-"""How much a run may gather in memory before it stops and says so.
+"""Limits on the memory of a run; a run that exceeds them stops with an error.
 
-A pattern of a few words can have more matches than there are atoms. What goes to a file or to a
-stream is written as it is found and has no limit; what is collected, or kept to find the rest, has.
-Limits count rows and bytes and never seconds, so a run stops at the same place on every machine.
+A pattern of a few words can have more matches than there are atoms. Rows that go to a file or to a
+stream are written as they are found and have no limit. Limits apply to collected results, and to
+the state that is kept to find further matches. They count rows and bytes and never seconds, so a
+run stops at the same place on every machine.
 
-The defaults keep a run within 2 GB of memory and, on a usual core, a few seconds: what is collected
-takes a fourth of that and may be copied once, and so may a step, which holds what it makes beside
-what it is made of while a result waits. 50 million matches take about as long to list as half a GiB
-of them.
+The defaults keep a run within 2 GB of memory and, on a usual core, a few seconds. A collected
+result takes a quarter of that and may be copied once; a step takes as much for its input and its
+output while a result waits. Listing 50 million matches takes about as long as listing half a GiB of
+them.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ VARIABLE = "CEPHEID_LIMITS"
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What a run may gather.
+    """The limits of a run.
 
     Attributes
     ----------
     rows, bytes
-        Of a result that is collected.
+        The size of a collected result.
     state
         Bytes of matches that a single step finds, or must remember to find others.
     """
@@ -47,7 +48,7 @@ _CURRENT: ContextVar[Limits | None] = ContextVar("cepheid_limits", default=None)
 
 
 def current() -> Limits:
-    """Return the limits that are in force."""
+    """Return the limits in force."""
     found = _CURRENT.get()
     return found if found is not None else _from_environment(os.environ.get(VARIABLE, ""))
 
@@ -59,14 +60,14 @@ def limits(**changed: int) -> Iterator[Limits]:
     Parameters
     ----------
     rows, bytes
-        Of a result that is collected: 50 million rows and 512 MiB if nothing is said.
+        The size of a collected result: 50 million rows and 512 MiB by default.
     state
-        Bytes of matches that a single step finds: 256 MiB if nothing is said.
+        Bytes of matches that a single step finds: 256 MiB by default.
 
     Raises
     ------
     OptionError
-        E590 if there is no such limit, E592 if it is no positive number.
+        E590 if there is no such limit, E592 if it is not a positive number.
 
     Examples
     --------
@@ -104,7 +105,7 @@ def _checked(base: Limits, changed: dict[str, Any]) -> Limits:
 
 
 def collect(tables: Iterable[Any]) -> list[Any]:
-    """Return Arrow tables as they come, as long as they are within the limits.
+    """Pass Arrow tables through as long as they are within the limits.
 
     Raises
     ------
@@ -121,7 +122,7 @@ def collect(tables: Iterable[Any]) -> list[Any]:
 
 
 def check_rows(count: float, size: float) -> None:
-    """Refuse a result of so many rows of a size in bytes before it is made.
+    """Refuse a result before it is built if its rows and bytes exceed the limits.
 
     Raises
     ------
@@ -153,7 +154,7 @@ def too_many(name: str, amount: str) -> Never:
 
 
 def too_much_state(what: str, number: int, *, verb: str = "finds") -> Never:
-    """Stop a run that would have to remember too much.
+    """Stop a run whose state is too large.
 
     Raises
     ------

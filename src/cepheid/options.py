@@ -1,7 +1,7 @@
-"""Options of public functions: what was asked for in, an E59x for what is not done out.
+"""Check the options of public functions; an option without effect is an error (E59x).
 
-An option is used or refused: a wrong word, or a right one that changes nothing, is a mistake that
-nobody would see in a result.
+An option is used or refused: an unknown value, or a valid one without effect, is a mistake that the
+result would not reveal.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ FILE_STRATEGIES = (*FRAME_STRATEGIES, "scan slices")
 class OptionError(CepheidError, TypeError, ValueError):
     """An argument of a function cannot be used (E590 to E592).
 
-    It is what Python raises for such arguments too, so that callers may catch either.
+    It is also a TypeError and a ValueError, so that callers may catch either.
     """
 
 
 class Held(StrEnum):
-    """What holds events."""
+    """The container of events."""
 
     FILES = "files"
     STORE = "an event store"
@@ -36,7 +36,7 @@ class Held(StrEnum):
 
 
 def one_of(name: str, value: object, choices: Iterable[str]) -> None:
-    """Refuse a value that is none of the choices.
+    """Refuse a value that is not among the choices.
 
     Raises
     ------
@@ -53,14 +53,14 @@ def one_of(name: str, value: object, choices: Iterable[str]) -> None:
 
 
 def true_or_false(**values: object) -> None:
-    """Refuse values that are neither True nor False; most others would pass for True."""
+    """Refuse values that are not booleans; most others would count as True."""
     for name, value in values.items():
         if not isinstance(value, bool):
             refuse("E590", f"{name} is one of True, False, not {value!r}")
 
 
 def names_in(name: str, value: object) -> tuple[str, ...]:
-    """Return the names of columns that an argument lists."""
+    """Convert an argument to a tuple of column names."""
     if isinstance(value, str):
         refuse("E592", f"{name} is a list of column names, not one string")
     if not isinstance(value, Iterable):
@@ -72,20 +72,20 @@ def names_in(name: str, value: object) -> tuple[str, ...]:
 
 
 def texts(**values: object) -> None:
-    """Refuse values that are no text."""
+    """Refuse values that are not text."""
     for name, value in values.items():
         if not isinstance(value, str):
             refuse("E592", f"{name} is a str, not {_kind(value)}")
 
 
 def session(spark: object) -> None:
-    """Refuse what is no Spark session."""
+    """Refuse an object that is not a Spark session."""
     if not hasattr(spark, "createDataFrame"):
         refuse("E592", f"spark is a Spark session, not {_kind(spark)}")
 
 
 def whole(name: str, value: object) -> int | None:
-    """Return a positive whole number of at most 60 bits, or None if there is none.
+    """Check a positive integer of at most 60 bits; None stays None.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def whole(name: str, value: object) -> int | None:
 
 
 def unused(name: str, why: str, *helps: str) -> Never:
-    """Refuse an option that would change nothing.
+    """Refuse an option without effect.
 
     Raises
     ------
@@ -116,12 +116,12 @@ def refuse(code: str, message: str, *helps: str) -> Never:
 
 
 def holder_of(events: object) -> Held:
-    """Return what holds events.
+    """Find the container of the events.
 
     Raises
     ------
     OptionError
-        E592 if it is nothing that can hold them.
+        E592 if the container is not supported.
     """
     if isinstance(events, str | PathLike):
         return Held.FILES
@@ -148,13 +148,13 @@ def check_run(
     streams: Sequence[str],
     text: str,
 ) -> None:
-    """Refuse options with which events cannot be run.
+    """Refuse options that cannot be combined with the events.
 
     Raises
     ------
     OptionError
-        E590 for a value that is none of the choices, E591 for one without effect, E592 for a
-        value of the wrong kind.
+        E590 for a value that is not among the choices, E591 for one without effect, E592 for a
+        value of the wrong type.
     UnsupportedError
         E552 for a GPU that would not be used.
     """
@@ -181,7 +181,7 @@ def check_sql(
     analyze: object,
     watermark: object,
 ) -> None:
-    """Refuse options of SQL that have no effect.
+    """Refuse options of SQL without effect.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def check_sql(
 
 
 def holders_of(events: object, *, streams: Sequence[str]) -> set[Held]:
-    """Return what holds events; if streams have names, they may come as a dict."""
+    """Find the containers of the events; named streams may come as a dict."""
     found = events.values() if streams and isinstance(events, Mapping) else [events]
     return {holder_of(one) for one in found}
 
@@ -237,7 +237,7 @@ def _check_gpu(held: set[Held], *, on_spark: bool, streams: Sequence[str], text:
 def _check_strategy(
     strategy: object, held: set[Held], *, on_spark: bool, streams: Sequence[str]
 ) -> None:
-    """Refuse a strategy that these events do not know."""
+    """Refuse a strategy that does not exist for these events."""
     if Held.STORE in held:
         one_of("strategy", strategy, METHODS)
     elif streams or not on_spark:

@@ -1,4 +1,4 @@
-"""Many queries over one stream: the verbs behind ``cepheid.workload``."""
+"""Workloads of many queries over one stream: the methods behind ``cepheid.workload``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Workload(msgspec.Struct, frozen=True):
         return self.queries[self.names.index(name)]
 
     def explain(self, *, schema: object = None) -> str:
-        """Return what the queries share, as a tree of lines.
+        """Explain the work that the queries share, as a tree of lines.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class Workload(msgspec.Struct, frozen=True):
         return runtimes.WORKLOADS[asked.place](asked)
 
     def stream(self, events: object, *, watermark: str, late: str = "drop") -> Any:
-        """Run the queries over a live stream of Spark and return the rows of closed windows.
+        """Run the queries over a live Spark stream and return the rows of closed windows.
 
         Parameters
         ----------
@@ -101,9 +101,9 @@ class Workload(msgspec.Struct, frozen=True):
         -------
         pyspark.sql.DataFrame, or two of them
             The rows of all queries, each once, with the columns of :meth:`run`, for output mode
-            append. With ``late="side"`` also a DataFrame of late events. Started on the checkpoint
-            of another workload, queries with the same name and text go on where they were; others
-            begin with the events that have not passed the watermark.
+            append. With ``late="side"`` also a DataFrame of late events. If it starts on the
+            checkpoint of another workload, queries with the same name and text continue with their
+            state; others begin with the events that have not passed the watermark.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Workload(msgspec.Struct, frozen=True):
         return runtimes.stream_workload(self, events, watermark, late)
 
     def live(self, schema: object) -> Any:
-        """Run the queries over a stream in this process, batch by batch; rules come and go.
+        """Run the queries over a stream in this process, batch by batch; rules can change.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class Workload(msgspec.Struct, frozen=True):
         Returns
         -------
         LiveRules
-            ``feed(events)`` returns the rows of windows that are complete, ``close()`` the rest;
+            ``feed(events)`` returns the rows of complete windows, ``close()`` the rest;
             ``add(workload)`` and ``remove(name)`` change the rules between batches.
 
         Examples
@@ -148,7 +148,7 @@ class Workload(msgspec.Struct, frozen=True):
         return runtimes.live_workload(self, columns)
 
     def shared(self, schema: object = None) -> SharedPlan:
-        """Return the plan of the workload for events with these columns."""
+        """Plan the workload for events with these columns."""
         plans = []
         for name, compiled in zip(self.names, self.queries, strict=True):
             try:
@@ -172,7 +172,7 @@ def workload(
     time_unit: str = "us",
     merge: bool = True,
 ) -> Workload:
-    """Put queries together, so that they run in one pass over a stream and share work.
+    """Combine queries, so that they run in one pass over a stream and share work.
 
     Parameters
     ----------
@@ -182,8 +182,8 @@ def workload(
     time, type, tiebreak, time_unit
         For queries that are texts, as in :func:`query`.
     merge
-        Whether queries are merged where they can be. Without it they share reading only, to
-        compare or to measure.
+        Whether queries are merged where possible. If False they only share the reading, to compare
+        or to measure.
 
     Raises
     ------

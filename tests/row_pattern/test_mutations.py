@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -99,6 +100,19 @@ NO_SPARK = ModuleType("cepheid.runtimes.spark.row_pattern")
 NO_SPARK.run_tables = _left  # type: ignore[attr-defined]
 
 
+@contextmanager
+def without_spark() -> Iterator[None]:
+    """Put the other module in the place of Spark's; modules that load meanwhile stay loaded."""
+    before = sys.modules.get(NO_SPARK.__name__)
+    sys.modules[NO_SPARK.__name__] = NO_SPARK
+    try:
+        yield
+    finally:
+        del sys.modules[NO_SPARK.__name__]
+        if before is not None:
+            sys.modules[NO_SPARK.__name__] = before
+
+
 drawn = st.builds(
     lambda base, condition, measure: base.format(condition=condition, measure=measure),
     st.sampled_from(BASES),
@@ -144,7 +158,7 @@ def test_mutations_give_a_table_or_a_diagnostic(text: str, seed: int, count: int
 def check(text: str) -> None:
     said = ""
     try:
-        with patch.dict(sys.modules, {NO_SPARK.__name__: NO_SPARK}):
+        with without_spark():
             found = local_sql.run_local_sql(text, {"t": TABLE}, None, SearchBounds(20_000, 5_000))
         found.validate(full=True)
     except cepheid.CepheidError as error:

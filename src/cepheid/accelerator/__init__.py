@@ -1,6 +1,6 @@
-"""Work on a GPU: the linear evaluator and four operators on streams, order kept.
+"""GPU code: the linear evaluator and four order-preserving operators on streams.
 
-Nothing here loads numba until a device is asked for; ``kernels`` holds what runs on it, in Python,
+Nothing here imports numba until a device is requested; ``kernels`` holds the device code in Python,
 so that the same code runs in numba's simulator on machines without a GPU.
 """
 

@@ -1,4 +1,4 @@
-"""Which systems are worth a kernel of their own, and what it is made from."""
+"""Choose the systems that are worth a kernel of their own, and build its specification."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cepheid.accelerator.systems import System
 DIMENSION_MAX = 4
 CODES_MAX = 6
 PARTS_MAX = 5
-"""Larger systems need more registers than a thread has, and long to compile."""
+"""Larger systems need more registers than a thread has, and take long to compile."""
 
 
 def spec_of(system: System) -> Spec | None:
-    """Return a system as tuples, None if it is too large to be compiled into a kernel."""
+    """Convert a system to tuples; None if it is too large to be compiled into a kernel."""
     codes, d = system.identity, system.dimension
     parts, mins = len(system.weighs), len(system.values)
     if codes > CODES_MAX or d > DIMENSION_MAX or parts + mins > PARTS_MAX:
@@ -33,5 +33,5 @@ def spec_of(system: System) -> Spec | None:
 
 
 def _rows(matrix: NDArray[np.generic]) -> Cells:
-    """Return for every row where its ones are."""
+    """Collect the columns of the ones in every row."""
     return tuple(tuple(int(place) for place in np.flatnonzero(row)) for row in matrix)

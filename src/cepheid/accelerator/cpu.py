@@ -1,4 +1,4 @@
-"""The operators on a CPU, with one thread or all: what the device is compared with."""
+"""The operators on a CPU, with one thread or all: the baseline for the device."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numba import njit, prange
 
 
 def _compiled(predicate: Callable[..., Any]) -> Any:
-    """Compile a predicate without counting who holds its arrays, which costs more than it does."""
+    """Compile a predicate without reference counting, which costs more than the predicate."""
     compiler: Any = njit
     return compiler(_nrt=False)(predicate)
 
 
 @functools.cache
 def filter_loop(predicate: Callable[..., Any], *, parallel: bool = False) -> Any:
-    """Return a function (columns, stretch, counts or offsets, out) that counts or writes."""
+    """Build a function (columns, stretch, counts or offsets, out) that counts or writes."""
     fits = _compiled(predicate)
 
     @njit(parallel=parallel)
@@ -38,7 +38,7 @@ def filter_loop(predicate: Callable[..., Any], *, parallel: bool = False) -> Any
 
 @functools.cache
 def join_loop(predicate: Callable[..., Any], *, parallel: bool = False) -> Any:
-    """Return a function that counts or writes the pairs of every probe; see ``join_kernels``."""
+    """Build a function that counts or writes the pairs of every probe; see ``join_kernels``."""
     fits = _compiled(predicate)
 
     @njit(parallel=parallel)
@@ -61,7 +61,7 @@ def join_loop(predicate: Callable[..., Any], *, parallel: bool = False) -> Any:
 
 @functools.cache
 def first_loop(predicate: Callable[..., Any], *, parallel: bool = False) -> Any:
-    """Return a function that finds the first partner of every probe, -1 for none."""
+    """Build a function that finds the first partner of every probe, -1 for none."""
     fits = _compiled(predicate)
 
     @njit(parallel=parallel)
@@ -78,7 +78,7 @@ def first_loop(predicate: Callable[..., Any], *, parallel: bool = False) -> Any:
 
 @functools.cache
 def fold_loop(function: int, *, parallel: bool = False) -> Any:
-    """Return a function (values, low, high, out) that folds every window again."""
+    """Build a function (values, low, high, out) that folds every window from its values."""
     zero = (0.0, np.inf, -np.inf)[function]
 
     # Sums in any order let the loop run in vectors, as the device adds in another order too.

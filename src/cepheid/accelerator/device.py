@@ -1,4 +1,4 @@
-"""Which device there is: a GPU, numba's simulator of one, or none."""
+"""Find a device: a GPU, numba's simulator of one, or none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cepheid.options import DEVICES, one_of
 
 
 class Device(StrEnum):
-    """Where the user wants work to be done."""
+    """The device that the user requested."""
 
     AUTO = "auto"
     CPU = "cpu"
@@ -21,7 +21,7 @@ class Device(StrEnum):
 
 
 class Found(StrEnum):
-    """What this process can reach."""
+    """The device that this process can use."""
 
     GPU = "gpu"
     SIMULATOR = "simulator"
@@ -29,7 +29,7 @@ class Found(StrEnum):
 
 
 def parse_device(name: str) -> Device:
-    """Return the device of a name.
+    """Parse the name of a device.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def parse_device(name: str) -> Device:
 
 @functools.cache
 def find_device() -> tuple[Found, str]:
-    """Return what can be reached, and its name or why there is nothing; asked once a process."""
+    """Find the usable device, with its name or the reason why there is none; cached."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -63,7 +63,7 @@ def find_device() -> tuple[Found, str]:
 
 
 def _allow_few_blocks() -> None:
-    """Keep numba from warning of launches of few blocks: every tree of products ends with one."""
+    """Suppress numba's warning about small grids: every tree of products ends with one."""
     for name in ("numba.cuda.core.config", "numba.core.config"):
         try:
             config: Any = importlib.import_module(name)
@@ -73,9 +73,9 @@ def _allow_few_blocks() -> None:
 
 
 def select_device(address: str) -> tuple[Found, str]:
-    """Use one of several GPUs from now on: its number among them, or its name (a UUID).
+    """Select one of several GPUs by its number or its name (a UUID).
 
-    Returns what can be reached, and its name or why there is nothing.
+    Returns the usable device, with its name or the reason why there is none.
     """
     found, name = find_device()
     if found is not Found.GPU:
@@ -95,7 +95,7 @@ def _number_of(cuda: Any, address: str) -> int:
 
 
 def require_device() -> Found:
-    """Return what can be reached.
+    """Find the usable device, or raise if there is none.
 
     Raises
     ------

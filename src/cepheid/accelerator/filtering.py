@@ -1,7 +1,7 @@
-"""Filter events in pinned memory of the host: batches flow in, rows flow back, both at once.
+"""Filter events in pinned host memory: copies to and from the device overlap.
 
-A batch is copied to the device, counted, scanned and compacted by one stream. The host waits only
-for the number of its rows, and by then the next batches are on their way.
+One CUDA stream copies, counts, scans and compacts a batch. The host waits only for the number of
+its rows; meanwhile the next batches are already being copied.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from cepheid.accelerator.launches import ITEMS, scan_threads
 
 BATCH = 1 << 23
 SLOTS = 3
-"""Batches under way: one is copied in, one is compacted, the rows of one are copied back."""
+"""Batches in flight: one is copied in, one is compacted, the rows of one are copied back."""
 
 
 def pinned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Return memory of the host that the device copies from and to without help of the CPU."""
+    """Allocate pinned host memory, for copies without help of the CPU."""
     return np.asarray(cuda.pinned_array(shape, dtype))
 
 
 class _Slot:
-    """Room on the device for one batch, and the stream that works on it.
+    """Device buffers for one batch, and the CUDA stream that processes it.
 
-    Launches of whole batches are made once: to make them takes longer than to call them.
+    Launches of whole batches are prepared once: preparing one takes longer than calling it.
     """
 
     def __init__(self, shape: tuple[int, int], dtype: Any, kernels: tuple[Any, Any]) -> None:
@@ -60,7 +60,7 @@ class _Slot:
         )
 
     def compact(self, part: NDArray[Any], first: int) -> None:
-        """Put the work on a batch into the stream."""
+        """Enqueue the processing of a batch in the stream."""
         size = part.shape[1]
         if size == self.size:
             launches, lines, there = self.whole, self.lines, self.columns
@@ -80,7 +80,7 @@ class _Slot:
         self.done.record(self.stream)
 
     def copy_back(self, rows: NDArray[np.int64], at: int) -> int:
-        """Copy the rows of a batch behind those of batches before; return where they end."""
+        """Copy the rows of a batch after those of earlier batches; return the new end."""
         self.done.synchronize()
         count = int(self.found[0])
         if count:
@@ -89,21 +89,21 @@ class _Slot:
 
 
 def filter_threads() -> int:
-    """Return the threads of a block of a filter."""
+    """Choose the number of threads per block of a filter."""
     return 8 if find_device()[0] is Found.SIMULATOR else 128
 
 
 class HostFilter:
-    """Filters events of one shape and predicate, again and again; keeps its room on the device.
+    """Filters events of one shape and predicate repeatedly; reuses its device buffers.
 
     Parameters
     ----------
     predicate
         As for ``operators.filter_events``.
     columns, dtype
-        How many columns events have, and their type.
+        The number of columns, and their type.
     batch, slots
-        Events of a batch, and how many batches are under way.
+        The number of events per batch, and of batches in flight.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class HostFilter:
         self._slots = [_Slot((columns, batch), dtype, kernels) for _ in range(slots)]
 
     def run(self, columns: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the events for which the predicate is true, in order, as a part of ``rows``.
+        """Filter the events by the predicate, in order; the result is a slice of ``rows``.
 
         Parameters
         ----------

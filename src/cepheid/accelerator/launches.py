@@ -1,4 +1,4 @@
-"""The operators on the device: copies, launches and the sums between them."""
+"""The operators on the device: copies, launches and the prefix sums between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cepheid.accelerator.operators import Bounds
 
 ITEMS = 16
-"""Events that a thread of a filter looks at."""
+"""Events per thread of a filter."""
 
 STRIPE = 4096
 SCAN_THREADS = 1024
@@ -26,19 +26,19 @@ Rows = NDArray[np.int64]
 
 
 def device_of(array: Any) -> Any:
-    """Return an array on the device; one that lies there stays."""
+    """Copy an array to the device, unless it is already there."""
     if hasattr(array, "copy_to_host"):
         return array
     return cuda.to_device(np.ascontiguousarray(array))
 
 
 def scan_threads() -> int:
-    """Return the threads of the one block that adds up counts."""
+    """Choose the number of threads of the one-block scan."""
     return 8 if find_device()[0] is Found.SIMULATOR else SCAN_THREADS
 
 
 def offsets_of(counts: Any) -> tuple[Any, int]:
-    """Return where every thread begins to write, one more entry for the end, and the total."""
+    """Compute the write offset of every thread, plus one entry for the end, and the total."""
     threads = scan_threads()
     offsets = cuda.device_array(len(counts) + 1, np.int64)
     total = cuda.device_array(1, np.int64)
@@ -55,7 +55,7 @@ def filter_events(columns: Any, predicate: Callable[..., Any], threads: int) -> 
 def filter_on_device(
     columns: Any, predicate: Callable[..., Any], threads: int, out: Any = None
 ) -> Any:
-    """Return the rows on the device, in room for them if there is any, None for no rows."""
+    """Filter to rows on the device, into a buffer if one is given; None for no rows."""
     blocks = -(-columns.shape[1] // (threads * ITEMS))
     if not blocks:
         return None
@@ -113,7 +113,7 @@ def join(
 def join_on_device(
     left: Any, right: Any, rows: Any, bounds: Bounds, predicate: Callable[..., Any], threads: int
 ) -> tuple[Any, Any] | None:
-    """Return the pairs on the device, None for no pairs."""
+    """Join to pairs on the device; None for no pairs."""
     widest = int((bounds.high - bounds.low).max(initial=0))
     if not widest:
         return None

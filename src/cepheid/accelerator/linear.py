@@ -1,7 +1,7 @@
 """Summarise events on the device: arrays in, one matrix for every segment of the stream out.
 
-A segment is a stretch of neighbouring events, such as those of one key and pane. It is cut into
-chunks; each becomes a matrix, and neighbours are multiplied, a few at a time, until one is left.
+A segment is a run of consecutive events, such as those of one key and pane. It is cut into chunks;
+each becomes a matrix, and neighbours are multiplied, a few at a time, until one is left.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ TABLE_DIMENSION_MAX = 4
 
 
 COLUMNS_MAX = 3
-"""Up to here a thread has all columns of a matrix in registers; else a thread has one."""
+"""Up to this size a thread holds all columns of a matrix in registers; beyond it, one."""
 
 
 ALIGNED = 32
 
 
 class Sizes(NamedTuple):
-    """How work is cut up; the simulator runs a thread for each, so its blocks are small."""
+    """The sizes of chunks and blocks; small for the simulator, which runs Python threads."""
 
     threads: int
     chunks: int
@@ -55,12 +55,12 @@ class Matrices(NamedTuple):
 
 
 def default_sizes() -> Sizes:
-    """Return how work is cut up for the device that there is."""
+    """Choose the sizes for the available device."""
     return SIMULATOR_SIZES if find_device()[0] is Found.SIMULATOR else GPU_SIZES
 
 
 class DeviceSystem:
-    """A system whose tables lie on the device, or several of one shape over the same events."""
+    """A system whose tables are on the device, or several of one shape over the same events."""
 
     def __init__(self, system: System, *others: System) -> None:
         self.system = system
@@ -88,7 +88,7 @@ class DeviceSystem:
             self.period = max(int(480 / growth) // 8, 1)
 
     def empty(self, rows: int, stream: Any = 0) -> Matrices:
-        """Return room for matrices."""
+        """Allocate a buffer for matrices."""
         d = self.system.dimension
         return Matrices(
             cuda.device_array((rows, d, self.parts, d, 2), np.float64, stream=stream),
@@ -96,13 +96,13 @@ class DeviceSystem:
         )
 
     def chunks_of(self, words: int, sizes: Sizes) -> int:
-        """Return how many matrices ``count`` makes of so many words."""
+        """Count the matrices that ``count`` computes from a number of words."""
         return -(-words // _words_of_chunk(words, sizes))
 
     def count(
         self, words: Any, sizes: Sizes, flags: Any, stream: Any = 0, out: Matrices | None = None
     ) -> Matrices:
-        """Summarise one stream of codes, eight in a word, as matrices of its chunks."""
+        """Summarise one stream of codes, eight in a word, as one matrix per chunk."""
         chunk, chunks = _words_of_chunk(len(words), sizes), self.chunks_of(len(words), sizes)
         if out is None or len(out.numbers) != chunks:
             out = self.empty(chunks, stream)
@@ -117,7 +117,7 @@ class DeviceSystem:
         self, events: tuple[Any, Any, Any], ptr: Any, sizes: Sizes, flags: Any, *, wide: bool,
         stream: Any = 0, out: Matrices | None = None,
     ) -> Matrices:  # fmt: skip
-        """Summarise chunks of events (codes, weights, values) as one matrix each and system."""
+        """Summarise chunks of events (codes, weights, values), one matrix per chunk and system."""
         out = self.empty(self.systems * (len(ptr) - 1), stream) if out is None else out
         system, d = self.system, self.system.dimension
         columns = d if d <= COLUMNS_MAX and not wide else 1
@@ -136,7 +136,7 @@ class DeviceSystem:
         self, events: tuple[Any, Any, Any], ptr: Any, sizes: Sizes, flags: Any, *,
         stream: Any = 0, out: Matrices | None = None,
     ) -> Matrices:  # fmt: skip
-        """Do what ``aggregate`` does, with a kernel made for this system alone (``spec``)."""
+        """Summarise as ``aggregate`` does, with a kernel compiled for this system (``spec``)."""
         assert self.spec is not None, "the system is small enough"
         out = self.empty(len(ptr) - 1, stream) if out is None else out
         blocks = -(-(len(ptr) - 1) // sizes.threads)
@@ -148,16 +148,16 @@ class DeviceSystem:
     def multiply(
         self, matrices: Matrices, counts: NDArray[np.int64], sizes: Sizes, stream: Any = 0
     ) -> Matrices:
-        """Multiply the matrices of every segment, which has so many of them, until one is left.
+        """Multiply the matrices of every segment until one is left.
 
-        What is returned is overwritten by the next call.
+        The next call overwrites the result.
         """
         d = self.system.dimension
         kernel = product_kernel(d, self.parts, self.mins)
         while len(counts) and counts.max() > 1:
             after = -(-counts // FANOUT)
             rows = int(after.sum())
-            # One segment needs no pointers, and its rooms are the same again for streams.
+            # One segment needs no pointers, and streams reuse its buffers.
             one = len(counts) == 1
             if one:
                 ptr, out = self._length(int(counts[0])), self._room(rows)
@@ -184,16 +184,16 @@ def summarise(
     bounds: NDArray[np.int64], sizes: Sizes | None = None, *, wide: bool = False,
     lane: Lane | None = None,
 ) -> tuple[NDArray[np.complex128], NDArray[np.int64]]:  # fmt: skip
-    """Return the matrix of every segment: wide numbers and value keys.
+    """Compute the matrix of every segment: wide numbers and value keys.
 
     Parameters
     ----------
     codes, weights, values
         The events in order, those of a segment side by side; rows of weights and of values.
     bounds
-        (segments + 1,) where segments begin.
+        (segments + 1,) the start offsets of the segments.
     wide
-        Whether numbers have an exponent each from the beginning; otherwise where they must.
+        Whether all numbers have their own exponent from the start; otherwise only if they need it.
     lane
         The stream and the memory to work with.
 
@@ -233,7 +233,7 @@ def summarise(
 
 
 def cut(bounds: NDArray[np.int64], sizes: Sizes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the chunks of all segments begin, and how many each segment has."""
+    """Compute the start offsets of the chunks of all segments, and the number of chunks of each."""
     lengths = np.diff(bounds)
     chunk = max(-(-int(lengths.sum()) // sizes.chunks), sizes.chunk_min)
     if chunk > ALIGNED:
@@ -254,7 +254,7 @@ def _words_of_chunk(words: int, sizes: Sizes) -> int:
 
 
 def _grouped(counts: NDArray[np.int64], after: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where groups of neighbours begin, none of them across segments."""
+    """Compute the start offsets of groups of neighbours; no group crosses segments."""
     starts = np.cumsum(counts) - counts
     first = np.repeat(np.cumsum(after) - after, after)
     begin = np.repeat(starts, after) + (np.arange(len(first)) - first) * FANOUT
@@ -262,7 +262,7 @@ def _grouped(counts: NDArray[np.int64], after: NDArray[np.int64]) -> NDArray[np.
 
 
 def _table(system: System, per_symbol: int) -> NDArray[np.float64]:
-    """Return the product of the matrices of every symbol; the first event is the highest digit."""
+    """Compute the product of the matrices of every symbol; the first event is the highest digit."""
     one = system.kept + system.gained
     base = {1: SYMBOLS, 2: 16, 4: 4}[per_symbol]
     digits = np.zeros((base, *one.shape[1:]))

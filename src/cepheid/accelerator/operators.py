@@ -18,14 +18,14 @@ Predicate = Callable[..., Any]
 Rows = NDArray[np.int64]
 
 STRETCH = 1024
-"""Events that a thread of a filter looks at."""
+"""Events per thread of a filter."""
 
 THREADS = 128
 FUNCTIONS = {"sum": 0, "min": 1, "max": 2}
 
 
 class Work(NamedTuple):
-    """Where an operator runs: ``"cpu"`` with one or all threads, or ``"gpu"``."""
+    """The processor of an operator: ``"cpu"`` with one or all threads, or ``"gpu"``."""
 
     device: str = "cpu"
     parallel: bool = False
@@ -36,20 +36,20 @@ ONE_THREAD = Work()
 
 
 class Bounds(NamedTuple):
-    """Which events a window or a probe sees: low to high - 1."""
+    """The events of a window or the candidates of a probe: low to high - 1."""
 
     low: Rows
     high: Rows
 
 
 def count_windows(length: int, size: int, slide: int = 1) -> Bounds:
-    """Return the windows of the last ``size`` events, one every ``slide`` events."""
+    """Compute the windows of the last ``size`` events, one every ``slide`` events."""
     high = np.arange(slide, length + 1, slide, dtype=np.int64)
     return Bounds(np.maximum(high - size, 0), high)
 
 
 def time_windows(times: Rows, within: int, slide: int) -> Bounds:
-    """Return the windows ``[s, s + within)`` for multiples s of slide that hold an event."""
+    """Compute the windows ``[s, s + within)`` for multiples s of slide that hold an event."""
     if not len(times):
         return Bounds(np.zeros(0, np.int64), np.zeros(0, np.int64))
     first = (int(times[0]) - within) // slide + 1
@@ -61,19 +61,19 @@ def time_windows(times: Rows, within: int, slide: int) -> Bounds:
 
 
 def window_before(probes: Rows, times: Rows, within: int) -> Bounds:
-    """Return for every probe's time t the events of another stream in ``(t - within, t]``."""
+    """Find the events of another stream in ``(t - within, t]`` for every probe's time t."""
     low = np.searchsorted(times, probes - within, side="right").astype(np.int64)
     return Bounds(low, np.searchsorted(times, probes, side="right").astype(np.int64))
 
 
 def last_events(probes: Rows, times: Rows, size: int) -> Bounds:
-    """Return for every probe's time the last ``size`` events of another stream up to it."""
+    """Find the last ``size`` events of another stream up to every probe's time."""
     high = np.searchsorted(times, probes, side="right").astype(np.int64)
     return Bounds(np.maximum(high - size, 0), high)
 
 
 def filter_events(columns: NDArray[Any], predicate: Predicate, work: Work = ONE_THREAD) -> Rows:
-    """Return the rows of the events for which ``predicate(columns, row)`` is true, in order."""
+    """Find the rows of the events for which ``predicate(columns, row)`` is true, in order."""
     if work.device == "gpu":
         from cepheid.accelerator import launches
 
@@ -94,10 +94,10 @@ def aggregate(
     values: NDArray[np.float64], windows: Bounds, function: str, work: Work = ONE_THREAD, *,
     incremental: bool = False,
 ) -> NDArray[np.float64]:  # fmt: skip
-    """Return sum, min or max of every window.
+    """Compute the sum, minimum or maximum of every window.
 
-    Incremental folds panes of neighbours once and windows from panes; otherwise every window is
-    folded again from its values.
+    With ``incremental``, panes of neighbours are folded once, and windows from panes; otherwise
+    every window is folded from its values.
     """
     out = np.zeros(len(windows.low))
     if work.device == "gpu":
@@ -118,7 +118,7 @@ def aggregate(
 def _incremental(
     values: NDArray[np.float64], windows: Bounds, function: str
 ) -> NDArray[np.float64]:
-    """Return aggregates by prefix sums, or by a table of folds over powers of two."""
+    """Aggregate by prefix sums, or by a table of folds over powers of two."""
     if function == "sum":
         sums = np.concatenate([[0.0], np.cumsum(values)])
         return np.asarray(sums[windows.high] - sums[windows.low])
@@ -139,7 +139,7 @@ def join(
     left: NDArray[Any], right: NDArray[Any], bounds: Bounds, predicate: Predicate,
     work: Work = ONE_THREAD, rows: Rows | None = None,
 ) -> tuple[Rows, Rows]:  # fmt: skip
-    """Return the pairs for which ``predicate(left, i, right, j)`` is true.
+    """Find the pairs for which ``predicate(left, i, right, j)`` is true.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def first_partners(
     left: NDArray[Any], right: NDArray[Any], rows: Rows, bounds: Bounds, predicate: Predicate,
     work: Work = ONE_THREAD,
 ) -> Rows:  # fmt: skip
-    """Return the first candidate of every probe for which the predicate is true, -1 for none."""
+    """Find the first candidate of every probe that satisfies the predicate, -1 for none."""
     if work.device == "gpu":
         from cepheid.accelerator import launches
 

@@ -1,7 +1,7 @@
-"""Small batches without launches: a kernel waits on the device, a mailbox in memory of both.
+"""Count small batches without launches: a kernel polls a mailbox in mapped memory.
 
-While it waits, nothing else runs on the device that waits for all streams: use it in a process that
-does nothing else there, or ``close`` it before.
+While it waits, operations that synchronise all streams block: use it in a process that does nothing
+else on the device, or ``close`` it first.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from cepheid.accelerator.streams import host_of
 from cepheid.kernels.products import chain
 
 LOOKS_MAX = 1 << 20
-"""Looks into the mailbox, about a microsecond each, after which the kernel gives up."""
+"""Polls of the mailbox, about a microsecond each, after which the kernel ends."""
 
 PATIENCE_S = 5.0
-"""What the host waits for an answer."""
+"""The time that the host waits for an answer."""
 
 
 class PersistentCounter:
@@ -74,7 +74,7 @@ class PersistentCounter:
             self._launch(*self._arguments)
 
     def count(self, codes: NDArray[np.uint8]) -> NDArray[np.complex128]:
-        """Return the matrix of a batch.
+        """Count a batch and return its matrix.
 
         Raises
         ------
@@ -99,11 +99,11 @@ class PersistentCounter:
 
     @property
     def narrow(self) -> bool:
-        """Return whether doubles with a shared exponent did not reach for a batch."""
+        """Check whether doubles with a shared exponent ran out of range in a batch."""
         return bool(host_of(self._flags)[0])
 
     def close(self) -> None:
-        """Let the kernel end."""
+        """Stop the kernel."""
         self._mailbox[0] = -1
         latest = time.perf_counter() + PATIENCE_S
         while self._mailbox[2] and time.perf_counter() < latest:

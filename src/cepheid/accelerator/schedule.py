@@ -1,4 +1,4 @@
-"""Where a batch is done first: costs are measured while work goes on, none is known before."""
+"""Choose the faster processor for a batch by costs that are measured at run time."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from enum import StrEnum
 import msgspec
 
 MEMORY = 0.3
-"""How much a new measurement counts against the earlier ones."""
+"""The weight of a new measurement against the earlier ones."""
 
 
 WHILE = 0.05
-"""Seconds for which a lane takes events at once, where it works side by side with others."""
+"""The time slice of a lane in seconds, if several lanes work concurrently."""
 
 MOST_ROWS = 1 << 22
 
 
 class Place(StrEnum):
-    """Where a batch is worked off."""
+    """The processor of a batch."""
 
     CPU = "cpu"
     GPU = "gpu"
@@ -28,14 +28,14 @@ LEAST_ROWS = {Place.CPU: 1 << 14, Place.GPU: 1 << 19}
 
 
 class Cost(msgspec.Struct):
-    """What a place takes: seconds a batch, and seconds an event."""
+    """The cost model of a processor: seconds per batch, and seconds per event."""
 
     batch: float
     event: float
 
 
 class Scheduler(msgspec.Struct):
-    """Chooses a place for every batch by what batches took there so far.
+    """Chooses a processor for every batch by the measured times of earlier batches.
 
     The first figures are guesses: a launch and its copies take the device some time whatever the
     size of a batch, and an event next to nothing.
@@ -57,21 +57,21 @@ class Scheduler(msgspec.Struct):
     done: dict[str, int] = msgspec.field(default_factory=lambda: {"cpu": 0, "gpu": 0})
 
     def choose(self, events: int) -> Place:
-        """Return where a batch of so many events is done first."""
+        """Choose the processor that finishes a batch of this size first."""
         if self.forced is not None:
             return self.forced
         sooner = self.seconds(Place.CPU, events) <= self.seconds(Place.GPU, events)
         return Place.CPU if sooner else Place.GPU
 
     def seconds(self, place: Place, events: int) -> float:
-        """Return what so many events would take, by what others took."""
+        """Estimate the seconds for a number of events from earlier batches."""
         cost = self.cpu if place is Place.CPU else self.gpu
         return cost.batch + cost.event * events
 
     def measure(self, place: Place, events: int, seconds: float) -> None:
-        """Take note of what a batch took.
+        """Record the time of a batch.
 
-        The first batch on the device compiles its kernels and says nothing of the next ones.
+        The first batch on the device includes compiling its kernels, so it is ignored.
         """
         first = not self.done[place]
         self.done[place] += events
@@ -83,10 +83,10 @@ class Scheduler(msgspec.Struct):
 
 
 class Pace:
-    """Says how many events a free lane takes next: what its place does in a short while.
+    """Chooses the number of events that a free lane takes next: the work of a short time slice.
 
-    So a lane that is slow holds up nobody: it takes little, and what the others did meanwhile waits
-    for it no longer than that while.
+    So a slow lane delays nobody: it takes a small batch, and the results of the others wait for it
+    no longer than one time slice.
 
     Examples
     --------
@@ -106,12 +106,12 @@ class Pace:
         self._rates: dict[Place, float] = {}
 
     def rows(self, place: Place) -> int:
-        """Return how many events the next batch of a place has."""
+        """Choose the number of events in the next batch of a processor."""
         wanted = int(self._rates.get(place, 0.0) * WHILE)
         return min(max(wanted, self._least[place]), MOST_ROWS)
 
     def finish(self, place: Place, events: int, seconds: float) -> None:
-        """Take note of what a batch took; the first one of a place also loads its kernels."""
+        """Record the time of a batch; the first one of a processor also loads its kernels."""
         first = not self.done[place]
         self.done[place] += events
         if first or not events:

@@ -52,7 +52,7 @@ def match(
     columns: NDArray[Any], times: Rows, steps: Sequence[Step], *, semantics: str = ANY,
     within: int | None = None, limit: int = MATCHES_MAX, work: Work = ONE_THREAD,
 ) -> list[Rows]:  # fmt: skip
-    """Return the matches of a sequence, for every length an array (match, event).
+    """Find the matches of a sequence; returns for every length an array (match, event).
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def extend(
     columns: NDArray[Any], partial: Rows, ends: Rows, predicate: Predicate, semantics: str,
     work: Work,
 ) -> Rows:  # fmt: skip
-    """Return partial matches with one event more."""
+    """Extend partial matches by one event."""
     last = np.ascontiguousarray(partial[:, -1])
     high = ends[partial[:, 0]]
     if semantics == CONTIGUOUS:

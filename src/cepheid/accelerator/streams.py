@@ -1,7 +1,7 @@
-"""Codes that lie in the memory of the host: copied and counted at once, two buffers in turn.
+"""Count codes in host memory: copying and counting overlap, with two alternating buffers.
 
-While one buffer is copied to the device, the other is counted. Small batches are read by the
-kernel itself where they lie: a copy would take longer than the work.
+While one buffer is copied to the device, the other is counted. The kernel reads small batches
+directly from host memory: a copy would take longer than the work.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BATCH_WORDS = 1 << 23
 
 
 def pinned(length: int) -> NDArray[np.uint8]:
-    """Return memory of the host that the device copies from without help of the CPU."""
+    """Allocate pinned host memory, for copies without help of the CPU."""
     return np.asarray(cuda.pinned_array(length, np.uint8))
 
 
@@ -29,9 +29,9 @@ def count_from_host(
     device: DeviceSystem, words: NDArray[np.uint64], batch: int = BATCH_WORDS,
     sizes: Sizes | None = None,
 ) -> tuple[NDArray[np.complex128], bool]:  # fmt: skip
-    """Return the matrix of a stream of codes in the memory of the host, and whether it is right.
+    """Count a stream of codes in host memory; return its matrix, and whether it is valid.
 
-    It is not right where doubles with a shared exponent did not reach.
+    It is invalid if doubles with a shared exponent ran out of range.
     """
     sizes = sizes or default_sizes()
     # A batch keeps the device busy for a fraction of its copy; fewer matrices are left to multiply.
@@ -40,7 +40,7 @@ def count_from_host(
     streams = [cuda.stream(), cuda.stream()]
     buffers = [cuda.device_array(min(batch, len(words)), np.uint64) for _ in streams]
     flags = cuda.to_device(np.zeros(1, np.int32))
-    # All room is made before: to make some stops the device.
+    # All buffers are allocated first, because an allocation stops the device.
     room = device.empty(-(-len(words) // batch) * chunks)
     used = 0
     for number, begin in enumerate(range(0, len(words), batch)):
@@ -58,7 +58,7 @@ def count_from_host(
 
 
 class SmallCounter:
-    """Counts small batches with one launch: codes and matrices lie in memory that both see."""
+    """Counts small batches with one launch; codes and matrices are in mapped memory."""
 
     def __init__(self, device: DeviceSystem, events: int, chunk_words: int = 32) -> None:
         self.device = device
@@ -81,7 +81,7 @@ class SmallCounter:
         self.launch = kernel[-(-self.chunks // 32), 32]
 
     def count(self, codes: NDArray[np.uint8]) -> NDArray[np.complex128]:
-        """Return the matrix of a batch."""
+        """Count a batch and return its matrix."""
         device = self.device
         self.codes[: len(codes)] = codes
         self.codes[len(codes) :] = device.system.identity
@@ -91,7 +91,7 @@ class SmallCounter:
 
 
 def host_of(array: Any) -> NDArray[Any]:
-    """Return memory that both see as a plain array; the simulator wraps one."""
+    """View mapped memory as a plain array; the simulator wraps one."""
     if isinstance(array, np.ndarray):
         return np.ndarray.view(array, np.ndarray)
     return np.asarray(array._ary)

@@ -8,8 +8,8 @@ the second adds the event's weights and values:
     sum'    = (kept + gained) sum + weight * (gained count)
     least'  = least over kept and gained, and the value wherever (gained count) is not zero
 
-So every semantics and negation are the same kernel. One more code at the end changes nothing; it
-fills up words of codes.
+So one kernel serves all semantics and negation. One more code at the end is the identity; it pads
+words of codes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CODES_MAX = 64
 
 
 SHARED_BYTES_MAX = 48 << 10
-"""Shared memory that a block of threads may have without asking for more."""
+"""Shared memory of a block of threads without opting in to more."""
 
 
 class System(NamedTuple):
@@ -67,17 +67,17 @@ class System(NamedTuple):
 
     @property
     def identity(self) -> int:
-        """Return the code that changes nothing."""
+        """Return the code of the identity matrix."""
         return len(self.kept) - 1
 
 
 def shared_bytes(system: System) -> int:
-    """Return the shared memory that the tables of a system take."""
+    """Compute the shared memory of the tables of a system."""
     return 2 * system.kept.size * 8
 
 
 def system_of(program: Program, wcol: NDArray[np.int32], xcol: NDArray[np.int32]) -> System | None:
-    """Return a program as matrices, or None if it is too large for the device."""
+    """Convert a program to matrices, or return None if it is too large for the device."""
     tables, starts, size = program.tables(), program.start_size, program.size
     codes, dimension = len(tables.target_ptr) - 1, starts + size
     if dimension > DIMENSION_MAX or codes + 1 > CODES_MAX:
@@ -107,7 +107,7 @@ def system_of(program: Program, wcol: NDArray[np.int32], xcol: NDArray[np.int32]
 
 
 def _kept(program: Program, code: int, letter: int) -> NDArray[np.float64]:
-    """Return what stays or moves when an event of a code comes: clear first, then move."""
+    """Build the matrix of matches that stay or move at an event of a code: clear, then move."""
     tables, starts, size = program.tables(), program.start_size, program.size
     stays = np.ones(size)
     if program.semantics is tree.Semantics.CONTIGUOUS:

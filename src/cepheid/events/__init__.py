@@ -1,1 +1,1 @@
-"""What an event is: schemas, types and time."""
+"""The data model of events: schemas, types and time."""

@@ -1,8 +1,8 @@
-"""Whatever holds events in, tables of plain columns out: how values are stored matters no more.
+"""Convert events of any supported container to tables with plain column encodings.
 
-Texts may come as views, keys as dictionaries of anything, columns as runs of equal values. Not
-every function of Arrow takes all of these, so they are undone here, once, for all that reads
-events. Dictionaries of text stay: they are quick, and everything takes them.
+Texts may come as views, keys as dictionaries of any type, columns as run-end encodings. Not every
+Arrow function accepts all of these, so they are decoded here, once, for all readers of events.
+Dictionaries of text stay: they are fast, and every function accepts them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _UNKNOWN = "events are a pyarrow Table, RecordBatch or RecordBatchReader, or pan
 
 
 def is_pandas(events: object) -> bool:
-    """Return whether events are a DataFrame of pandas, without loading it."""
+    """Check whether events are a pandas DataFrame, without importing pandas."""
     return type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns")
 
 
 def as_table(events: Any) -> pa.Table:
-    """Return Arrow's tables, batches and readers, lists of batches and pandas as a plain table.
+    """Convert Arrow tables, batches, readers, lists of batches and pandas to a plain table.
 
     Raises
     ------
     OptionError
-        E592 if the events are of no known kind.
+        E592 if the container of the events is not supported.
     DataError
-        E516 if two columns have one name.
+        E516 if two columns have the same name.
     """
     if isinstance(events, pa.RecordBatch):
         return plain_table(pa.Table.from_batches([events]))
@@ -49,12 +49,12 @@ def as_table(events: Any) -> pa.Table:
 
 
 def plain_table(table: pa.Table) -> pa.Table:
-    """Return a table with plain columns, as it is if they are.
+    """Decode the columns of a table; a plain table is returned unchanged.
 
     Raises
     ------
     DataError
-        E516 if two columns have one name.
+        E516 if two columns have the same name.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def plain_table(table: pa.Table) -> pa.Table:
 
 
 def plain_reader(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Return a reader of the same events in plain columns."""
+    """Wrap a reader so that its columns are plain."""
     schema = plain_schema(reader.schema)
     if schema == reader.schema:
         return reader
@@ -86,12 +86,12 @@ def plain_reader(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the columns that ``plain_table`` makes of those of a schema."""
+    """Compute the schema that ``plain_table`` produces."""
     return plain_table(schema.empty_table()).schema
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which values of a type are plain."""
+    """Compute the plain type of an encoded type."""
     types = pa.types
     if types.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
@@ -139,7 +139,7 @@ def _has_null_entry(column: pa.ChunkedArray[Any]) -> bool:
 
 
 def refuse_twice(names: Iterable[str]) -> None:
-    """Stop where two columns have one name: which of them a query means, nobody could say.
+    """Refuse duplicate column names, because a query could mean either column.
 
     Raises
     ------

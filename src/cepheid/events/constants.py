@@ -1,15 +1,15 @@
-"""Doubles and what they are written as: which decimal a double stands for."""
+"""The decimal numbers that doubles stand for."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
 DIGITS_MAX = 38
-"""More digits before or behind the point than decimals of data have."""
+"""More digits before or after the point than decimal columns have."""
 
 
 def loses_digits(text: str) -> bool:
-    """Return whether a number with a point has digits that the nearest double has not.
+    """Check whether a decimal literal has digits that the nearest double loses.
 
     Examples
     --------
@@ -25,7 +25,7 @@ def loses_digits(text: str) -> bool:
 
 
 def decimal_of(double: float) -> Decimal:
-    """Return the decimal that a double stands for beside decimals (docs/semantics.md §4.10).
+    """Convert a double to the decimal that it stands for (docs/semantics.md §4.10).
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Decimal columns in, numbers of a machine out where no digit is lost, else decimals.
+"""Convert decimal columns to integers or doubles where no digit is lost; else keep decimals.
 
-Decimals without digits behind the point are whole numbers. Others are the doubles with the same
-digits. Where a value has more digits than these hold, the column stays as it is: it compares
-exactly, and whatever would compute with it is refused (docs/semantics.md §4.10).
+Decimals of scale 0 become integers. Others become the doubles with the same digits. If a value has
+more digits than these hold, the column stays decimal: comparisons are exact, and arithmetic is
+refused (docs/semantics.md §4.10).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 DIGITS_MAX = 76
 """Digits of the widest decimals of Arrow."""
 SAFE_DIGITS = 15
-"""Every decimal with so many digits has a double of its own, which has the same digits."""
+"""Every decimal with at most this many digits has its own double with the same digits."""
 EXACT_MAX = 2.0**53
-"""Up to here doubles lie closer than whole numbers."""
+"""Up to this value doubles are denser than integers."""
 _WHOLE_DIGITS = 18
 
 _NAMES = {
@@ -36,10 +36,10 @@ _NAMES = {
 
 
 class Decimals:
-    """Decimals with more digits than a double or a whole number of 64 bits holds.
+    """Decimals with more digits than a double or a 64-bit integer holds.
 
-    They have a length and can be taken from, as other data of vectors, and compare. ``rounded`` are
-    the doubles next to a constant, which may be rounded: the query says a number with a point.
+    They support length, take and comparison, as other vector data does. ``rounded`` is the nearest
+    double of a constant, which may be rounded: the query has a decimal literal.
     """
 
     __slots__ = ("array", "name", "rounded")
@@ -53,24 +53,24 @@ class Decimals:
 
     @staticmethod
     def constant(digits: str) -> Decimals:
-        """Return a constant as it is written."""
+        """Build the decimals of a literal, exactly as it is written."""
         return Decimals(pa.array([Decimal(digits)]), "", np.array([float(digits)]))
 
     def __len__(self) -> int:
         return len(self.array)
 
     def tolist(self) -> list[Any]:
-        """Return the decimals as Python has them."""
+        """Convert to a list of Python decimals."""
         return list(self.array.to_pylist())
 
     def take(self, rows: Any) -> Decimals:
-        """Return some of the rows."""
+        """Select rows."""
         rounded = None if self.rounded is None else self.rounded[rows]
         return Decimals(self.array.take(rows), self.name, rounded)
 
     @property
     def numbers(self) -> NDArray[Any]:
-        """Return numbers to compute with, or say that this would round the decimals."""
+        """Convert to numbers for arithmetic, or raise if this would round."""
         if self.rounded is not None:
             return self.rounded
         found, _ = read_decimals(self.array, self.name)
@@ -79,7 +79,7 @@ class Decimals:
         return found
 
     def refuse(self) -> NoReturn:
-        """Say that nothing but comparison is done with these decimals."""
+        """Raise an error: these decimals support only comparison."""
         called = f"column `{self.name}`" if self.name else "a column"
         message = (
             f"a decimal in {called} of type {self.array.type} has more digits than a number that "
@@ -92,14 +92,14 @@ class Decimals:
 
 
 def is_whole(kind: pa.DataType) -> bool:
-    """Return whether a type of decimals holds whole numbers only."""
+    """Check whether a decimal type holds integers only."""
     return bool(pa.types.is_decimal(kind) and kind.scale == 0)
 
 
 def read_decimals(
     array: pa.Array[Any], name: str = ""
 ) -> tuple[NDArray[Any] | Decimals, ValueKind]:
-    """Return a column of decimals in the form in which it loses nothing, and the kind of that.
+    """Convert a decimal column to a lossless representation, and return its kind.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def _fit_whole(array: pa.Array[Any]) -> bool:
 
 
 def _same_digits(doubles: pa.Array[Any], decimals: pa.Array[Any]) -> bool:
-    """Return whether doubles stand for the decimals from which they came (§4.10)."""
+    """Check whether doubles stand for the decimals from which they came (§4.10)."""
     numbers = doubles.to_numpy()
     if not (np.abs(numbers) < 2.0**63).all():
         return False
@@ -146,7 +146,7 @@ def _same_digits(doubles: pa.Array[Any], decimals: pa.Array[Any]) -> bool:
 def compare_decimals(
     operator: str, left: NDArray[Any] | Decimals, right: NDArray[Any] | Decimals
 ) -> NDArray[np.bool_]:
-    """Return a comparison of which at least one side is decimals; no side is rounded.
+    """Compare values of which at least one side is decimal, without rounding.
 
     A double stands for a decimal (``constants.decimal_of``): 0.1 is 0.1.
     """
@@ -164,7 +164,7 @@ def compare_decimals(
 
 
 def _one_or_all(array: pa.Array[Any]) -> Any:
-    """Return one value as that, which stands for a column of any length."""
+    """Unwrap a single value, which stands for a column of any length."""
     return array[0] if len(array) == 1 else array
 
 
@@ -185,7 +185,7 @@ def _of_one_type(left: Decimals, right: Decimals) -> tuple[pa.Array[Any], pa.Arr
 
 
 def _compare_doubles(operator: str, left: Decimals, doubles: NDArray[Any]) -> NDArray[np.bool_]:
-    """Compare with doubles: the nearest doubles decide, and where they are equal, the digits."""
+    """Compare with doubles: by the nearest doubles, and by the digits where these are equal."""
     near = left.array.cast(pa.string()).cast(pa.float64()).to_numpy()
     near, other = np.broadcast_arrays(near, doubles)
     sign = np.where(np.isnan(other) | (near < other), -1, np.where(near > other, 1, 0))
@@ -198,7 +198,7 @@ def _compare_doubles(operator: str, left: Decimals, doubles: NDArray[Any]) -> ND
 
 
 def decimal_keys(left: Decimals, right: Decimals) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return whole numbers that compare as the decimals of both sides do."""
+    """Encode both sides as integers that compare as the decimals do."""
     both: Any = pa.concat_arrays(_of_one_type(left, right))
     ranks = np.asarray(pc.rank(both, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
     return ranks[: len(left)], ranks[len(left) :]

@@ -1,4 +1,4 @@
-"""Files of events in, tables out: Parquet, Arrow, CSV and JSON lines, read batch by batch.
+"""Read files of events as tables: Parquet, Arrow, CSV and JSON lines, batch by batch.
 
 Several files are read in the order of their names, as event logs are written.
 """
@@ -22,7 +22,7 @@ BATCH_ROWS = 1 << 18
 
 
 def find_files(pattern: str) -> list[Path]:
-    """Return the files that a path, a folder or a pattern with ``*`` names, in order.
+    """Find the files that a path, a folder or a pattern with ``*`` names, in order.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def find_files(pattern: str) -> list[Path]:
 
 
 def names_read(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | None:
-    """Return the columns of files that are read, None for all; parts come with the whole."""
+    """Choose the columns to read from files, None for all; fields come with the structure."""
     if columns is None:
         return None
     # A query that reads no column counts events, of which some column is needed.
@@ -50,20 +50,20 @@ def names_read(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | 
 
 
 def present(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Return those of some names that are read; parts of a structure come with the whole."""
+    """Select the names that exist in a schema; fields come with the whole structure."""
     wanted = {name if name in names else name.partition(".")[0] for name in columns}
     return [name for name in names if name in wanted]
 
 
 def count_events(files: list[Path]) -> int:
-    """Return the number of events in files."""
+    """Count the events in files."""
     return sum(len(batch) for batch in read_all(files))
 
 
 def read_all(files: list[Path], columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """Yield the events of files, batch by batch; E501 if one cannot be read.
+    """Yield the events of files, batch by batch; raise E501 if one cannot be read.
 
-    Of Parquet files only some columns are read, if they are named; others may come along.
+    From Parquet files only the named columns are read; other formats may include more.
     """
     first: pa.Schema | None = None
     for file in files:

@@ -1,7 +1,7 @@
-"""Timestamps of nanoseconds: ticks of their own in a time column, exact or refused elsewhere.
+"""Nanosecond timestamps: nanosecond ticks in a time column, exact or refused elsewhere.
 
-The times of events are nanoseconds where their column is. Expressions know microseconds: values
-that are none stay as they are, compare exactly, and whatever would compute with them is refused.
+Event times are nanoseconds if their column is. Expressions compute in microseconds: values that are
+not whole microseconds stay as they are, compare exactly, and are refused in arithmetic.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ _DIGITS = 19
 
 
 class Nanoseconds(Decimals):
-    """Times between two microseconds, as microseconds with three digits behind the point."""
+    """Times between two microseconds, as microseconds with three decimal digits."""
 
     __slots__ = ()
 
     @staticmethod
     def of(steps: NDArray[np.int64], name: str) -> Nanoseconds:
-        """Return whole nanoseconds as microseconds with digits behind the point."""
+        """Convert integer nanoseconds to microseconds with decimal digits."""
         whole = pa.array(np.ascontiguousarray(steps)).cast(pa.decimal128(_DIGITS, 0))
         return Nanoseconds(whole.view(pa.decimal128(_DIGITS, 3)), name)
 
     def take(self, rows: Any) -> Nanoseconds:
-        """Return some of the rows."""
+        """Select rows."""
         return Nanoseconds(self.array.take(rows), self.name)
 
     @property
     def numbers(self) -> NDArray[Any]:
-        """Return microseconds to compute with: of rows that were taken, all may be whole."""
+        """Convert to integer microseconds if the selected rows are all whole; else raise."""
         steps = self.array.view(pa.decimal128(_DIGITS, 0)).cast(pa.int64()).to_numpy()
         if (steps % PER_MICROSECOND).any():
             self.refuse()
         return steps // PER_MICROSECOND
 
     def refuse(self) -> NoReturn:
-        """Say that nothing but comparison is done with these times."""
+        """Raise an error: these times support only comparison."""
         texts = map(str, self.array.cast(pa.string()).to_pylist())
         part = (text for text in texts if not text.endswith(".000"))
         raise between(next(part, "0.000"), self.name)
 
 
 def between(microseconds: str, name: str) -> DataError:
-    """Return the error about a time that lies between two microseconds (E514)."""
+    """Build the error for a time between two microseconds (E514)."""
     column = f"column `{name}`" if name else "a column"
     message = f"the time {microseconds} us in {column} is not a whole number of microseconds"
     helps = (
@@ -63,7 +63,7 @@ def between(microseconds: str, name: str) -> DataError:
 def read_nanoseconds(
     steps: NDArray[np.int64], valid: NDArray[np.bool_] | None, name: str
 ) -> NDArray[np.int64] | Nanoseconds:
-    """Return nanoseconds as whole microseconds if they are some, else as they are."""
+    """Convert nanoseconds to integer microseconds if all are whole; else keep them."""
     micros: NDArray[Any] = steps // PER_MICROSECOND
     part = micros * PER_MICROSECOND != steps
     if valid is not None:
@@ -74,7 +74,7 @@ def read_nanoseconds(
 
 
 def in_microseconds(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table in the types of a schema, whose times may be coarser.
+    """Cast a table to a schema whose times may be coarser.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def in_microseconds(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def in_units_of(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table whose times are in nanoseconds where those of a schema are, and only there.
+    """Cast times to nanoseconds where the schema has nanoseconds, and only there.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def in_units_of(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _refuse_rounding(column: pa.ChunkedArray[Any], field: pa.Field[Any]) -> None:
-    """Raise E514 if a time of a column is no whole one of a coarser unit."""
+    """Raise E514 if a time of a column is not a multiple of a coarser unit."""
     if not is_nanoseconds(column.type) or is_nanoseconds(field.type):
         return
     steps = column.drop_null().cast(pa.int64()).to_numpy()
@@ -129,12 +129,12 @@ def _refuse_rounding(column: pa.ChunkedArray[Any], field: pa.Field[Any]) -> None
 
 
 def is_nanoseconds(kind: pa.DataType) -> bool:
-    """Return whether times of a type are counted in nanoseconds."""
+    """Check whether a type counts time in nanoseconds."""
     return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
 
 
 def type_of_times(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which the times of a column leave in results.
+    """Choose the type in which results return the times of a column.
 
     Examples
     --------

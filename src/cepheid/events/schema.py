@@ -1,7 +1,7 @@
 """The columns of an event stream: names and kinds of values, whatever library they come from.
 
-A schema is read from Arrow and Spark by the names that their types print, so neither is imported
-here.
+Arrow and Spark schemas are read through the printed names of their types, so neither library is
+imported here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cepheid.options import refuse
 
 
 class ValueKind(StrEnum):
-    """What an attribute or an expression holds; UNKNOWN without a schema, or of NULLs alone."""
+    """The kind of an attribute or expression; UNKNOWN without a schema, or if all are NULL."""
 
     BOOLEAN = "boolean"
     INTEGER = "integer"
@@ -75,7 +75,7 @@ _KINDS = {
     "null": ValueKind.UNKNOWN,
     "void": ValueKind.UNKNOWN,
 }
-"""How Arrow, Spark, pandas and people call their types, without width and parameters.
+"""Names of types in Arrow, Spark, pandas and queries, without width and parameters.
 
 An interval of months or years has no fixed length, so it is no duration.
 """
@@ -87,14 +87,14 @@ _FIRST_WORD = re.compile(r"(interval \w+|[a-z_]+)\d*(?![\w<]|\[\d*\])")
 
 
 def kind_of(type_name: str) -> ValueKind:
-    """Return the kind of a type from its printed name.
+    """Parse the kind of a type from its printed name.
 
     Examples
     --------
     >>> kind_of("timestamp[us, tz=UTC]").value, kind_of("bigint").value, kind_of("list<int>").value
     ('timestamp', 'integer', 'other')
 
-    Decimals without digits behind the point are whole numbers (docs/semantics.md §4.10).
+    Decimals of scale 0 are integers (docs/semantics.md §4.10).
 
     >>> kind_of("decimal(18,0)").value, kind_of("decimal128(10, 2)").value
     ('integer', 'decimal')
@@ -109,7 +109,7 @@ def kind_of(type_name: str) -> ValueKind:
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column of a stream; a field of a nested column has a dotted name."""
+    """One column of a stream; a field of a structure has a dotted name."""
 
     name: str
     kind: ValueKind
@@ -118,7 +118,7 @@ class Column(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of(name: str, type_name: str) -> Column:
-        """Return a column of a type with a printed name."""
+        """Build a column from the printed name of its type."""
         kind = kind_of(type_name)
         exact = kind is ValueKind.TIMESTAMP and bool(_NANOSECONDS.search(type_name.lower()))
         return Column(name, kind, exact)
@@ -135,16 +135,16 @@ class EventSchema(msgspec.Struct, frozen=True):
         return tuple(column.name for column in self.columns)
 
     def kind(self, name: str) -> ValueKind | None:
-        """Return the kind of a column, or None if there is no such column."""
+        """Look up the kind of a column; None if there is no such column."""
         return next((c.kind for c in self.columns if c.name == name), None)
 
     def in_nanoseconds(self, name: str) -> bool:
-        """Return whether a column holds times in nanoseconds."""
+        """Check whether a column holds times in nanoseconds."""
         return any(c.nanoseconds for c in self.columns if c.name == name)
 
 
 def read_schema(source: object) -> EventSchema | None:
-    """Return the schema of whatever describes columns, or None for None.
+    """Read a schema from any supported description of columns; None stays None.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def read_schema(source: object) -> EventSchema | None:
 
 
 def _fields_of(source: Any) -> Iterable[Any] | None:
-    """Return the fields of an Arrow or Spark schema, or of something that has one."""
+    """Find the fields of an Arrow or Spark schema, or of an object that has one."""
     inner = getattr(source, "schema", source)
     if hasattr(inner, "fields"):  # Spark's StructType
         return list(inner.fields)
@@ -184,7 +184,7 @@ def _fields_of(source: Any) -> Iterable[Any] | None:
 
 
 def _columns(fields: Iterable[Any], prefix: str = "") -> Iterator[Column]:
-    """Yield the columns of fields; the parts of a structure follow it under dotted names."""
+    """Yield the columns of fields; the fields of a structure follow it under dotted names."""
     for field in fields:
         data_type = getattr(field, "dataType", None)
         inner = data_type if data_type is not None else field.type

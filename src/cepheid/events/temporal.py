@@ -1,4 +1,4 @@
-"""Time as whole microseconds: ``10 min`` to a number and back."""
+"""Durations as integer microseconds: parse ``10 min`` and format it again."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ DURATION_US_MAX = 2**61
 """The longest duration, 73,000 years; in other units windows are as many ticks."""
 
 TIME_MAX = 2**62 - 1
-"""Times are at most so many ticks from 1970, so that sums with a duration fit 64 bits."""
+"""The maximum distance of a time from 1970 in ticks: sums with a duration fit 64 bits."""
 
 LONG_AGO, FOREVER = -(2**62 + 2**61), 2**62 + 2**61 + 2**60
-"""Before all windows that hold a time, and after them."""
+"""Bounds before and after all windows that hold a time."""
 
 DIGITS_MAX = 20
 """Digits on either side of the point that a duration may have."""
@@ -30,7 +30,7 @@ _FULL_NAMES = ("microsecond", "millisecond", "second", "minute", "hour", "day")
 
 
 def duration_us(amount: str, unit: str) -> int | None:
-    """Return a duration in microseconds, or None if it is no whole number of them.
+    """Convert a duration to microseconds; None if it is not a whole number of them.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def duration_us(amount: str, unit: str) -> int | None:
 
 
 def format_duration(microseconds: int) -> str:
-    """Return a duration in the largest unit that divides it.
+    """Format a duration in the largest unit that divides it.
 
     Examples
     --------

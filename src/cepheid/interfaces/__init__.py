@@ -1,1 +1,1 @@
-"""What people touch: the command line."""
+"""The user interface: the command line."""

@@ -1,4 +1,4 @@
-"""What ships beside the code: the queries of the papers, and a page for every diagnostic code."""
+"""Data files in the package: the queries of the papers, and a page for every diagnostic code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CODE = re.compile(r"[EW]\d{3}", re.IGNORECASE)
 
 
 def is_code(text: str) -> bool:
-    """Return whether a text looks like a diagnostic code.
+    """Check whether a text looks like a diagnostic code.
 
     Examples
     --------
@@ -21,25 +21,25 @@ def is_code(text: str) -> bool:
 
 
 def explain_code(code: str) -> str | None:
-    """Return the page of a diagnostic code, or None if there is none."""
+    """Look up the page of a diagnostic code; None if there is none."""
     return error_pages().get(code.upper())
 
 
 def error_pages() -> dict[str, str]:
-    """Return the page of every diagnostic code, cut from the one document that holds them."""
+    """Split the document of diagnostics into one page for every code."""
     text = resources.files("cepheid").joinpath("data/errors.md").read_text("utf-8")
     pages = re.split(r"(?m)^### (?=[EW]\d{3})", text)[1:]
     return {page[:4]: re.split(r"(?m)^## ", page)[0].strip() for page in pages}
 
 
 def bundled_sample() -> tuple[str, Path]:
-    """Return a query over the bundled sample of trades, and where the sample is."""
+    """Return a query over the bundled sample of trades, and the path of the sample."""
     folder = Path(str(resources.files("cepheid").joinpath("data")))
     return (folder / "trades.cq").read_text("utf-8"), folder / "trades.parquet"
 
 
 def bundled_queries() -> list[tuple[str, str]]:
-    """Return name and text of the bundled queries, in the order of their names."""
+    """Read the names and texts of the bundled queries, sorted by name."""
     folder = resources.files("cepheid").joinpath("data/queries")
     files = sorted(folder.iterdir(), key=lambda file: file.name)
     return [

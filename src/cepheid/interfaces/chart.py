@@ -1,4 +1,4 @@
-"""A result table in, bars of text out: numbers, or situations along the time."""
+"""Draw a result table as text: bars of numbers, or situations on a timeline."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ BAR_COLUMNS = 40
 TIME_COLUMNS = 60
 ROWS_SHOWN_MAX = 40
 LOGARITHMIC_FROM = 1000.0
-"""Where the largest number is so many times the smallest, bars show digits instead."""
+"""If the maximum is more than this multiple of the minimum, bars are logarithmic."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def bar_chart(table: pa.Table, value: str) -> str:
-    """Return one bar for every row: groups and window on the left, the number on the right."""
+    """Draw one bar for every row: groups and window on the left, the number on the right."""
     rows = table.slice(0, ROWS_SHOWN_MAX).to_pylist()
     numbers = [float(row[value] or 0) for row in rows]
     known = [n for n in numbers if n > 0 and math.isfinite(n)]
@@ -60,15 +60,15 @@ def _text(item: Any) -> str:
 
 
 def timeline(situations: pa.Table, *, marks: pa.Table | None = None) -> str:
-    """Return situations along the time: a line for each partition and definition.
+    """Draw situations on a timeline: one line for each partition and definition.
 
     Parameters
     ----------
     situations
-        What a query with SITUATIONS returns.
+        The result of a query with SITUATIONS.
     marks
-        What a query with PATTERN over the same partitions returns; ``^`` stands where a match
-        became certain.
+        The result of a query with PATTERN over the same partitions; ``^`` marks the time at which
+        a match became certain.
     """
     rows = situations.to_pylist()
     if not rows:

@@ -336,7 +336,7 @@ def fmt(
 
 
 def _replace_file(path: Path, text: str) -> None:
-    """Write a file whole or not at all; links stay links, and its mode stays."""
+    """Replace a file atomically; links stay links, and its mode stays."""
     temporary = None
     try:
         target = path.resolve(strict=True)
@@ -402,23 +402,23 @@ def _options(
 
 
 class _NoPandas(importlib.abc.MetaPathFinder):
-    """Hide pandas: Arrow loads it for its first array, which takes longer than a small query."""
+    """Hide pandas: Arrow imports it for its first array, which takes longer than a small query."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        """Refuse pandas, and nothing else."""
+        """Refuse to import pandas, and nothing else."""
         if fullname == "pandas":
             message = "the command line does without pandas, unless it starts Spark"
             raise ModuleNotFoundError(message, name=fullname)
 
 
 def _starts_spark(arguments: list[str]) -> bool:
-    """Return whether a command may start Spark, which cannot do without pandas."""
+    """Check whether a command may start Spark, which needs pandas."""
     command = next((word for word in arguments[1:] if not word.startswith("-")), "")
     return command in {"stream", "demo"} or any("spark" in word for word in arguments)
 
 
 def _report(error: CepheidError | WrongUseError) -> int:
-    """Print what went wrong and return the exit code for it."""
+    """Print the error and choose the exit code."""
     if isinstance(error, OptionError):
         error = WrongUseError(error.diagnostics[0].message)
     if isinstance(error, CepheidError):
@@ -429,7 +429,7 @@ def _report(error: CepheidError | WrongUseError) -> int:
 
 
 _WRONG_WORDS: Any = typer.BadParameter.__mro__[2]
-"""What Typer raises for words that it cannot read; it has no name that all versions share.
+"""The exception that Typer raises for usage errors; its name differs between versions.
 
 Typer would print it itself, and what was typed with it: names of files, which may steer a terminal.
 """

@@ -1,4 +1,4 @@
-"""What the commands are given: query files, rules and columns in, queries out."""
+"""Read the inputs of commands: query files, rules and columns."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ ENDINGS = {
 
 
 class WrongUseError(ValueError):
-    """The command was given something that it cannot work with; ends with EXIT_USAGE."""
+    """The command got an argument that it cannot use; ends with EXIT_USAGE."""
 
 
 def check_engine(engine: str, known: tuple[str, ...] = ENGINES) -> None:
-    """Refuse an engine that there is not."""
+    """Refuse an unknown engine."""
     if engine not in known:
         message = f"--engine is {', '.join(known[:-1])} or {known[-1]}, not {engine}"
         raise WrongUseError(message)
 
 
 def name_of(file: str) -> str:
-    """Return what messages call a file: one line that can be printed."""
+    """Format the name of a file for messages: one printable line."""
     return "<stdin>" if file == "-" else visible(os.fsencode(file).decode("utf-8", "replace"))
 
 
 def read_text(file: str) -> tuple[str, str]:
-    """Return a query text and the name that diagnostics give it."""
+    """Read a query text and choose its name in diagnostics."""
     name = name_of(file)
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
@@ -58,7 +58,7 @@ def read_text(file: str) -> tuple[str, str]:
 def compile_file(
     file: str, time: str, type_: str, columns: object, unit: str = "us"
 ) -> CompiledQuery:
-    """Return the query of a file, or of standard input."""
+    """Compile the query of a file, or of standard input."""
     text, name = read_text(file)
     try:
         return query(text, time=time, type=type_, time_unit=unit, schema=columns)
@@ -68,7 +68,7 @@ def compile_file(
 
 
 def named_file(file: str | None) -> str:
-    """Return the query file, of which there must be one."""
+    """Return the query file; refuse a command without one."""
     if file is None:
         message = "name a query file, or a folder of them with --rules"
         raise WrongUseError(message)
@@ -78,7 +78,7 @@ def named_file(file: str | None) -> str:
 def read_workload(
     rules: Path, file: str | None, time: str, type_: str, unit: str = "us"
 ) -> Workload:
-    """Return the queries of a folder or a table of rules."""
+    """Read the queries of a folder or a table of rules."""
     if file is not None:
         message = "--rules replaces the query file: give only one of them"
         raise WrongUseError(message)
@@ -89,7 +89,7 @@ def read_workload(
 
 
 def read_columns(path: Path | None) -> object:
-    """Return the columns that a file of events has."""
+    """Read the columns of a file of events."""
     if path is None:
         return None
     # Arrow takes longer to load than everything else together, and few calls need it.
@@ -102,7 +102,7 @@ def read_columns(path: Path | None) -> object:
 
 
 def result_kind(format_: str, output: Path | None) -> str:
-    """Return the form in which a result is written: what was asked for, else the file's ending."""
+    """Choose the format of a result: the requested one, else by the file's ending."""
     if output is not None and not format_ and output.suffix.lower() not in ENDINGS:
         message = (
             f"--output must end in {', '.join(ENDINGS)}, but {name_of(output.name)} does not: "
@@ -119,7 +119,7 @@ def result_kind(format_: str, output: Path | None) -> str:
 
 
 def refuse_options(why: str, **given: object) -> None:
-    """Refuse options that were given and would change nothing."""
+    """Refuse options that would have no effect."""
     for name, value in given.items():
         if value not in (None, "", False):
             message = f"--{name} has no effect here: {why}"

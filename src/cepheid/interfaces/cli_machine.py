@@ -1,4 +1,4 @@
-"""``cepheid warm`` and ``cepheid doctor``: what this machine is ready for, and what it lacks."""
+"""``cepheid warm`` and ``cepheid doctor``: prepare and check this machine."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def warm(
 
 
 class Finding(NamedTuple):
-    """One line of the doctor: what was looked at, what was found, and what to do if it is wrong."""
+    """One line of the doctor: the check, its result, and the fix if it failed."""
 
     subject: str
     found: str
@@ -133,7 +133,7 @@ def _kernels() -> Iterator[Finding]:
 
 
 def _existing(folder: Path) -> Path:
-    """Return the nearest folder above that is there."""
+    """Find the nearest parent folder that exists."""
     return next(place for place in (folder, *folder.parents) if place.exists())
 
 

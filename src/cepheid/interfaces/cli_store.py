@@ -44,7 +44,7 @@ def append(
 
 
 def _whole(file: Path, read_all: Any) -> Any:
-    """Yield the events of a file in few tables, so that segments are large."""
+    """Combine the events of a file into few tables, so that segments are large."""
     import pyarrow as pa
 
     from cepheid.store.segments import SEGMENT_ROWS
@@ -210,7 +210,7 @@ def query(
 
 
 def _is_sql(text: str) -> bool:
-    """Return whether a text has a MATCH_RECOGNIZE clause."""
+    """Check whether a text has a MATCH_RECOGNIZE clause."""
     return re.search(r"\bMATCH_RECOGNIZE\s*\(", text, re.IGNORECASE) is not None
 
 

@@ -1,9 +1,9 @@
-"""What the commands print: results on standard output, messages for people on standard error.
+"""Print results on standard output, and messages for people on standard error.
 
-Everything that a command prints goes through here. Names and values come from data, and could clear
-the screen, set the title of its window or hide what follows: texts for people (messages, plans,
-tables) are always clean, and rows as CSV or JSON are on a terminal. Elsewhere rows are data, and
-stay as they are.
+Everything that a command prints goes through here. Names and values come from data, and could hold
+control sequences that clear the screen, set the window title or hide text. So texts for people
+(messages, plans, tables) are always escaped, and rows as CSV or JSON are escaped on a terminal. In
+files and pipes, rows are data and stay unchanged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rich.theme import Theme
 from cepheid.errors import visible
 
 KEPT = "\n\t"
-"""Texts of several lines have these themselves; what is put into them has none."""
+"""Characters that texts of several lines keep; values inserted into them have none."""
 
 
 class _DiagnosticHighlighter(RegexHighlighter):
@@ -48,7 +48,7 @@ _THEME = Theme(
 
 
 def console_of(*, stderr: bool) -> Console:
-    """Return a console with the colours of diagnostics."""
+    """Create a console with the colours of diagnostics."""
     # soft_wrap keeps long lines whole, so that carets stay where they belong.
     return Console(
         stderr=stderr, highlighter=_DiagnosticHighlighter(), theme=_THEME, soft_wrap=True
@@ -56,9 +56,9 @@ def console_of(*, stderr: bool) -> Console:
 
 
 def say(text: str) -> None:
-    """Print a result as it is: Rich would expand tabs and drop control characters.
+    """Print a result unchanged: Rich would expand tabs and drop control characters.
 
-    In a pipe or a file it is data. On a terminal it is read by people, and steers nothing.
+    In a pipe or a file it is data. On a terminal, control characters are escaped.
     """
     sys.stdout.write(f"{_for_terminal(text)}\n")
 
@@ -72,14 +72,14 @@ def say_data(data: bytes) -> None:
 
 
 class StandardOutput(io.RawIOBase):
-    """Standard output for those who write rows to a file; lines are whole when they leave."""
+    """Standard output as a file object for rows; it writes whole lines."""
 
     def writable(self) -> bool:
         """Return True: rows are written here."""
         return True
 
     def write(self, data: Any) -> int:
-        """Write rows; Arrow hands its own buffers over."""
+        """Write rows; Arrow passes its own buffers."""
         whole = bytes(data)
         say_data(whole)
         return len(whole)
@@ -100,14 +100,14 @@ def complain(text: str) -> None:
 
 
 def notify(notices: Iterable[warnings.WarningMessage]) -> None:
-    """Print what the library warned about; what other libraries say of themselves is left out."""
+    """Print the warnings of Cepheid; warnings of other libraries are left out."""
     for notice in notices:
         if issubclass(notice.category, UserWarning):
             complain(f"notice: {visible(str(notice.message))}")
 
 
 def cell(value: object) -> Text:
-    """Return what stands in a table: one line, in which brackets mean nothing to Rich."""
+    """Format a value for a table cell: one line, with brackets escaped for Rich."""
     return Text(visible(str(value)))
 
 

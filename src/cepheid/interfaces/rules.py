@@ -1,4 +1,4 @@
-"""Rules as data: a folder of query files, or a table with a name and a query in every row."""
+"""Read rules from a folder of query files, or from a table with a name and a query in every row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAME, TEXT = "name", "query"
 
 
 def read_rules(path: Path) -> dict[str, str]:
-    """Return the texts of rules by their names.
+    """Read the texts of rules by their names.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def read_rules(path: Path) -> dict[str, str]:
     ------
     DataError
         E501 if the file cannot be read, E502 if a rule is not UTF-8 text, E532 if there are no
-        rules, or a table lacks a column, has a NULL, or has one name twice.
+        rules, or a table lacks a column, has a NULL, or has duplicate names.
     """
     rules = _from_folder(path) if path.is_dir() else _from_table(path)
     if not rules:

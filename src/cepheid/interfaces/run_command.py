@@ -1,4 +1,4 @@
-"""``cepheid run``: a query over files, with progress, and its result as a table or a file."""
+"""``cepheid run``: run a query over files, with progress, and print or write its result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROWS_SHOWN_MAX = 50
 
 
 def named_inputs(compiled: CompiledQuery, inputs: list[str]) -> str | dict[str, str]:
-    """Return the files of a query, by the names of its streams if it reads two."""
+    """Find the files of a query, by the names of its streams if it reads two."""
     plan = compiled.plan
     if len(set(plan.streams)) < 2:
         return inputs[0]
@@ -92,7 +92,7 @@ def run_rules(rules: Workload, pattern: str, master: str | None, *, engine: str)
 
 
 def _run_rules_with_spark(rules: Workload, pattern: str, master: str | None) -> pa.Table:
-    """Return the rows of all rules, in the order of the rules, and each rule's by its windows."""
+    """Run rules with Spark, and sort the rows by rule and then by window."""
     from cepheid.runtimes.scan import find_paths
     from cepheid.spark import session as spark_session
     from cepheid.spark.failures import clear_failures
@@ -120,7 +120,7 @@ def run_with_spark(
 def _on_spark(
     compiled: CompiledQuery, pattern: str | dict[str, str], master: str | None
 ) -> Iterator[DataFrame]:
-    """Give the rows of a query over files as a DataFrame, with progress on a terminal."""
+    """Run a query over files as a DataFrame, with progress on a terminal."""
     # Spark takes a second to load, and most commands do not need it.
     from cepheid.runtimes.scan import find_paths
     from cepheid.spark import session as spark_session
@@ -148,7 +148,7 @@ def _on_spark(
 def write_matches_with_spark(
     compiled: CompiledQuery, pattern: str, master: str | None, kind: str, output: Path | None
 ) -> None:
-    """List the matches of a query over files with Spark; they are never in memory together."""
+    """List the matches of a query over files with Spark, without collecting them in memory."""
     from cepheid.spark import parts as spark_parts
 
     with _on_spark(compiled, pattern, master) as frame:
@@ -184,7 +184,7 @@ def _print_matches(table: pa.Table, *, is_limited: bool) -> None:
 def _write_all(
     schema: pa.Schema, tables: Iterator[pa.Table], kind: str, output: Path | None
 ) -> None:
-    """Write tables to a file, whole or not at all, or to standard output."""
+    """Write tables to a file atomically, or to standard output."""
     if output is None:
         _write_tables(schema, tables, kind, StandardOutput())
         return
@@ -242,7 +242,7 @@ def _write_tables(schema: pa.Schema, tables: Iterator[pa.Table], kind: str, sink
 
 
 def _with_texts(table: pa.Table) -> pa.Table:
-    """Return a table in which lists are JSON text, for forms that have none."""
+    """Convert lists to JSON text, for formats without lists."""
     for place, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
             values = table.column(place).to_pylist()
@@ -252,7 +252,7 @@ def _with_texts(table: pa.Table) -> pa.Table:
 
 
 def write_result(table: pa.Table, kind: str, output: Path | None) -> None:
-    """Write a result to a file, whole or not at all, or to standard output."""
+    """Write a result to a file atomically, or to standard output."""
     if output is None and kind == "table":
         _print_table(table)
         return

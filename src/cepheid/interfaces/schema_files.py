@@ -1,6 +1,6 @@
-"""File in, its columns out: Parquet, Arrow, CSV and JSON lines, by the file's ending.
+"""Read the columns of a file: Parquet, Arrow, CSV and JSON lines, by the file's ending.
 
-A folder holds Parquet files, as Spark writes them; folders such as ``day=1`` below it are columns.
+A folder holds Parquet files, as Spark writes them; subfolders such as ``day=1`` are columns.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from pyarrow import csv, dataset, feather, ipc, json, parquet
 from cepheid.errors import DataError, Diagnostic
 
 SAMPLE_BYTES = 1 << 20
-"""How much of a JSON lines file is read to learn its columns."""
+"""The bytes of a JSON lines file that are read to find its columns."""
 
 
 class _UnreadableError(Exception):
-    """The reason why a file has no columns, in our words."""
+    """The reason why the columns of a file cannot be read, in our words."""
 
 
 def read_file_schema(path: Path) -> pa.Schema:
-    """Return the Arrow schema of a file, or of a folder of Parquet files.
+    """Read the Arrow schema of a file, or of a folder of Parquet files.
 
     Raises
     ------
     DataError
-        E501 if the file is damaged, or of a kind that Cepheid does not read.
+        E501 if the file is damaged, or of an unsupported format.
     """
     try:
         schema = _read(path)
@@ -66,7 +66,7 @@ def _read(path: Path) -> pa.Schema:
 
 
 def _read_folder(path: Path) -> pa.Schema:
-    """Read the first of the files; those that start with a dot or underscore are Spark's own."""
+    """Read the first file; names that start with a dot or underscore belong to Spark."""
     found = dataset.dataset(path, format="parquet", partitioning="hive")
     if not found.files:
         reason = "the folder holds no Parquet files"
@@ -75,7 +75,7 @@ def _read_folder(path: Path) -> pa.Schema:
 
 
 def _read_arrow(path: Path) -> pa.Schema:
-    """Tell Arrow's file format, its stream format and the old Feather by their first bytes."""
+    """Detect Arrow's file format, its stream format or old Feather by the first bytes."""
     with path.open("rb") as file:
         start = file.read(6)
     if start.startswith(b"FEA1"):

@@ -1,4 +1,4 @@
-"""``cepheid stream``: a live query from files, Kafka or Spark's rate source to a sink."""
+"""``cepheid stream``: run a live query from files, Kafka or Spark's rate source to a sink."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ KAFKA = "kafka://"
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 STANDARD_OUTPUT = "-"
 EVERY = "1 second"
-"""How often a micro-batch starts."""
+"""The interval between micro-batches."""
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What a live query reads and writes, and how it runs.
+    """The source and the sink of a live query, and its settings.
 
-    The source of a join of two streams is a dict of theirs by name.
+    For a join of two streams, the source is a dict of sources by name.
     """
 
     source: str | dict[str, str]
@@ -57,7 +57,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
-    """Return what is wrong with the options, before Spark starts; nothing if all is well."""
+    """Check the options before Spark starts, and describe the mistake; empty if there is none."""
     if options.format is not None and options.format not in FILE_FORMATS:
         return f"--format is one of {', '.join(FILE_FORMATS)}, not {options.format}"
     if options.files is not None and options.files < 1:
@@ -83,7 +83,7 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
 
 
 def _without_effect(sources: list[str], options: Options) -> str:
-    """Return which option no source needs, or nothing."""
+    """Find an option that no source uses; empty if there is none."""
     if options.columns is not None and not any(one.startswith(KAFKA) for one in sources):
         return "--columns has no effect here: it names the fields of Kafka's JSON"
     if all(one.startswith((KAFKA, RATE)) for one in sources):
@@ -112,7 +112,7 @@ def stream_query(compiled: CompiledQuery, options: Options) -> None:
     Raises
     ------
     DataError
-        What a task said about the events, or E523 if Spark itself failed.
+        The error of a task about the events, or E523 if Spark itself failed.
     """
     with live_session(options) as spark:
         stream_in(spark, compiled, options)
@@ -120,7 +120,7 @@ def stream_query(compiled: CompiledQuery, options: Options) -> None:
 
 @contextmanager
 def live_session(options: Options) -> Iterator[SparkSession]:
-    """Return a session with as many tasks a micro-batch as there are cores."""
+    """Start a session with as many tasks per micro-batch as there are cores."""
     with (
         warnings.catch_warnings(record=True),
         spark_session.session(options.master, packages=options.packages) as spark,
@@ -139,14 +139,14 @@ def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) ->
 
 
 def sources_of(spark: SparkSession, options: Options) -> DataFrame | dict[str, DataFrame]:
-    """Return the events of all sources as streaming DataFrames."""
+    """Open all sources as streaming DataFrames."""
     if isinstance(options.source, str):
         return source_of(spark, options.source, options)
     return {name: source_of(spark, one, options) for name, one in options.source.items()}
 
 
 def source_of(spark: SparkSession, source: str, options: Options) -> DataFrame:
-    """Return the events of a source as a streaming DataFrame."""
+    """Open a source as a streaming DataFrame."""
     if source.startswith(RATE):
         return spark.readStream.format("rate").option(
             "rowsPerSecond", source.removeprefix(RATE)
@@ -165,13 +165,13 @@ def source_of(spark: SparkSession, source: str, options: Options) -> DataFrame:
 
 
 def kafka_place(source: str) -> tuple[str, str]:
-    """Return the servers and the topic of ``kafka://host:port,.../topic``, empty if missing."""
+    """Parse the servers and the topic of ``kafka://host:port,.../topic``, empty if missing."""
     servers, _, topic = source.removeprefix(KAFKA).partition("/")
     return servers, topic
 
 
 def _kafka(spark: SparkSession, source: str, options: Options) -> DataFrame:
-    """Read JSON values; what is there before the first start counts too."""
+    """Read JSON values from Kafka, including those from before the first start."""
     servers, topic = kafka_place(source)
     assert options.columns is not None, "the command checks it"
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
@@ -187,7 +187,7 @@ def _kafka(spark: SparkSession, source: str, options: Options) -> DataFrame:
 
 
 def start(rows: DataFrame, options: Options, mode: str) -> Any:
-    """Return a live query that writes rows to the sink."""
+    """Start a live query that writes rows to the sink."""
     clear_unplanned(options.checkpoint)
     writer = rows.writeStream.outputMode(mode)
     writer = writer.option("checkpointLocation", str(options.checkpoint))
@@ -209,7 +209,7 @@ def _print_rows(batch: DataFrame, _number: int) -> None:
 
 
 def _watch(live: Any, console: Console) -> None:
-    """Wait for the end, and show on a terminal how the query is doing."""
+    """Wait for the end, and show the progress of the query on a terminal."""
     with showing(console) as show:
 
         def look() -> None:
@@ -221,7 +221,7 @@ def _watch(live: Any, console: Console) -> None:
 
 @contextmanager
 def showing(console: Console) -> Iterator[Callable[[Any], None]]:
-    """Return what shows the progress of a live query; nothing where there is no terminal."""
+    """Create the progress display of a live query; it shows nothing without a terminal."""
     if not console.is_terminal:
         yield lambda _: None
         return
@@ -237,7 +237,7 @@ def _wait(live: Any, wait: Callable[[], object]) -> None:
 
 
 def progress_table(progress: Any) -> Table:
-    """Return the numbers of the latest micro-batch: rates, lateness, state."""
+    """Format the numbers of the latest micro-batch: rates, lateness, state."""
     table = Table(show_header=False)
     if progress is None:
         table.add_row("waiting for the first micro-batch", "")

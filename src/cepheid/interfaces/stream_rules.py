@@ -1,7 +1,7 @@
-"""``cepheid stream --rules``: rules over a live stream, which come and go while it runs.
+"""``cepheid stream --rules``: run rules over a live stream, and reload them while it runs.
 
-The folder is looked at between micro-batches. If its rules have changed, the query is stopped and
-started again with the new ones on the same checkpoint: all others go on where they were.
+The folder is checked between micro-batches. If its rules have changed, the query is stopped and
+restarted with the new rules on the same checkpoint: unchanged rules continue with their state.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Read = Callable[[], Workload]
 Complain = Callable[[str], None]
 
 SECONDS = 1.0
-"""How often the rules are looked at."""
+"""The interval between checks of the rules."""
 
 
 class Rulebook:
-    """Rules that may change: the last ones that could be read, and that could run.
+    """Rules that may change: the last version that could be read and run.
 
     Parameters
     ----------
     read
-        Reads the rules, or says what is wrong with them.
+        Reads the rules, or raises the error in them.
     complain
-        Told once about rules that cannot be read or run; those before go on.
+        Called once for rules that cannot be read or run; the previous rules continue.
     """
 
     def __init__(self, read: Read, complain: Complain) -> None:
@@ -43,7 +43,7 @@ class Rulebook:
         self._said = ""
 
     def changed(self, try_out: Callable[[Workload], object]) -> bool:
-        """Look at the rules again; return whether there are other ones, and they can run."""
+        """Read the rules again; return whether they are different and can run."""
         try:
             rules = self._read()
             if _texts(rules) == _texts(self.rules):
@@ -69,7 +69,7 @@ def stream_rules(read: Read, options: Options, complain: Complain) -> None:
     Raises
     ------
     DataError
-        What a task said about the events, or E523 if Spark itself failed.
+        The error of a task about the events, or E523 if Spark itself failed.
     """
     with live_session(options) as spark:
         stream_rules_in(spark, Rulebook(read, complain), options)

@@ -1,1 +1,1 @@
-"""Array loops: numbers in, numbers out; they know nothing of queries."""
+"""Loops over arrays of numbers; they are independent of queries."""

@@ -1,4 +1,4 @@
-"""Sets of small numbers as trees of bits: a word of 64 bits says which words below are not empty.
+"""Sets of small integers as bit trees: a bit of a 64-bit word marks a non-empty word below.
 
 Adding, removing and finding the next member take O(log n / 6) steps.
 """
@@ -17,7 +17,7 @@ _SEQUENCE = np.uint64(0x03F79D71B4CB0A89)
 
 
 def _places():
-    """Return where the lowest bit of a word is, by the top six bits of its product."""
+    """Build the table of lowest-bit positions, indexed by the top six bits of a product."""
     table = np.zeros(64, np.int64)
     for bit in range(64):
         product = (int(_SEQUENCE) << bit) % 2**64
@@ -29,7 +29,7 @@ _PLACES = _places()
 
 
 def levels_of(size: int) -> np.ndarray:
-    """Return where the words of each level begin, that of the members first, and their number."""
+    """Compute the offset of each level of words, members first, and the total number of words."""
     starts, at = [], 0
     while True:
         words = -(-max(size, 1) // WORD)
@@ -42,7 +42,7 @@ def levels_of(size: int) -> np.ndarray:
 
 @kernel()
 def _lowest(word):
-    """Return the place of the lowest bit of a word that is not zero."""
+    """Find the position of the lowest bit of a non-zero word."""
     return _PLACES[((word & (~word + _ONE)) * _SEQUENCE) >> _SHIFT]
 
 
@@ -60,7 +60,7 @@ def put(words, levels, member):
 
 @kernel()
 def remove(words, levels, member):
-    """Remove a member; it may be missing."""
+    """Remove a member, if it is present."""
     for level in range(levels.shape[0] - 1):
         place = levels[level] + (member >> 6)
         if words[place] == _ZERO:
@@ -73,7 +73,7 @@ def remove(words, levels, member):
 
 @kernel()
 def next_member(words, levels, member):
-    """Return the least member that is not below a number, or -1."""
+    """Find the smallest member that is not below a number, or -1."""
     depth = levels.shape[0] - 1
     level = 0
     # Up, until some word has a bit to the right.

@@ -2,11 +2,11 @@
 
 A file holds one kernel for one tuple of argument types. The folder's name is a digest of the
 sources of all kernels, the versions of Python, numpy, numba and LLVM, and the processor: a kernel
-contains the code of those that it calls, so a change of any makes all of them strangers. Files
-arrive by renaming, so that any number of processes share the folder.
+contains the code of those that it calls, so a change of any kernel invalidates all of them. Files
+are renamed into place, so that any number of processes can share the folder.
 
-The files hold code that runs. A folder is used only when nobody but its owner, who runs the
-process, can write to it or to a folder above it.
+The files hold executable code. A folder is used only if nobody but its owner, who runs the process,
+can write to it or to a parent folder.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _NO_CODE = {
     "build_signatures.py", "cache.py", "costs.py", "signature.py", "tiers.py", "warm.py",
     "watch.py",
 }  # fmt: skip
-"""Sources that decide when kernels are compiled, and not to what."""
+"""Sources that affect when kernels are compiled, but not the result."""
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError
 )  # fmt: skip
-"""What reading an archive raises where a bit of it is wrong: also that it knows no such method."""
+"""Exceptions of reading a damaged archive, including an unknown compression method."""
 _DAY_S = 86_400.0
 _UNUSED_DAYS = 60
 
@@ -61,7 +61,7 @@ def _nothing() -> Path | None:
 
 
 shipped: Callable[[], Path | None] = _nothing
-"""Finds the archive of kernels that came with a job, where there may be one."""
+"""Finds the archive of kernels that was shipped with a job, if there is one."""
 
 
 def root() -> Path:
@@ -76,7 +76,7 @@ def root() -> Path:
 
 @functools.cache
 def key() -> str:
-    """Return the name of the folder that fits these sources, libraries and this processor."""
+    """Compute the folder name for these sources, libraries and this processor."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         if path.name not in _NO_CODE:
@@ -89,10 +89,10 @@ def key() -> str:
 
 
 def _version(library: str) -> str:
-    """Return the version of a library, looked up where it lies.
+    """Look up the version of a library in its own folder.
 
-    Spark puts archives of thousands of files on the path of its workers; to look through them for
-    three versions takes longer than a small task.
+    Spark puts archives of thousands of files on the path of its workers; searching them for three
+    versions takes longer than a small task.
     """
     spec = importlib.util.find_spec(library)
     if spec is not None and spec.origin is not None:
@@ -103,7 +103,7 @@ def _version(library: str) -> str:
 
 
 def _processor() -> str:
-    """Return a text that differs where machine code does."""
+    """Describe the processor by a text that differs whenever machine code does."""
     lines = []
     try:
         with Path("/proc/cpuinfo").open() as file:
@@ -118,7 +118,7 @@ def _processor() -> str:
 
 
 def why_unsafe(folder: Path) -> str:
-    """Return why others could put code into a folder, or nothing."""
+    """Explain why others could write code into a folder; empty if they cannot."""
     if not hasattr(os, "geteuid"):
         return ""  # Windows keeps the folders of users apart.
     user = os.geteuid()
@@ -127,12 +127,12 @@ def why_unsafe(folder: Path) -> str:
         try:
             status = place.stat()
         except FileNotFoundError:
-            continue  # It is made with the rights of this process.
+            continue  # It will be created with the rights of this process.
         except OSError as error:
             return f"{place} cannot be looked at: {error.strerror}"
         if status.st_uid not in {user, 0} or (place == folder and status.st_uid != user):
             return f"{place} belongs to another user"
-        # In a folder with the sticky bit, such as /tmp, others cannot replace what is ours.
+        # In a folder with the sticky bit, such as /tmp, others cannot replace our files.
         loose = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if loose and (place == folder or not status.st_mode & stat.S_ISVTX):
             return f"others can write to {place}"
@@ -152,18 +152,18 @@ def _checked(folder: Path) -> Path | None:
 
 
 def folder() -> Path | None:
-    """Return the folder of this version, or nothing where it is not safe."""
+    """Return the folder of this version; None if it is not safe."""
     return _checked(root() / key())
 
 
 def name_of(kernel_name: str, signature: str, *, entry: bool) -> str:
-    """Return the name of the file of a kernel for some types."""
+    """Build the file name of a kernel for some types."""
     digest = hashlib.sha256(signature.encode()).hexdigest()[:24]
     return f"{kernel_name}-{'entry' if entry else 'inner'}-{digest}"
 
 
 def has(kernel: Kernel, arguments: tuple[Any, ...]) -> bool:
-    """Return whether the cache holds a kernel for the types of some arguments."""
+    """Check whether the cache holds a kernel for the types of some arguments."""
     name = name_of(kernel.name, of_values(arguments), entry=True)
     own, archive = folder(), _archive()
     if own is not None and (own / name).exists():
@@ -187,7 +187,7 @@ def _archive() -> zipfile.ZipFile | None:
 
 
 class Entry(NamedTuple):
-    """What a file holds: a kernel, its types, how long compiling took, and the code."""
+    """The content of a file: a kernel, its types, its compile time, and the code."""
 
     kernel: str
     signature: str
@@ -196,7 +196,7 @@ class Entry(NamedTuple):
 
 
 def load(name: str) -> Entry | None:
-    """Find a kernel; nothing where it is missing, cut off or changed."""
+    """Load a kernel; None if it is missing, truncated or changed."""
     own, archive = folder(), _archive()
     entry = read(own / name) if own is not None else None
     if entry is None and archive is not None and name in archive.NameToInfo:
@@ -208,7 +208,7 @@ def load(name: str) -> Entry | None:
 
 
 def read(place: Path) -> Entry | None:
-    """Read a file that this user wrote and nobody else can write; nothing otherwise."""
+    """Read a file that only this user can write; None otherwise."""
     try:
         with place.open("rb") as file:
             status = os.fstat(file.fileno())
@@ -223,7 +223,7 @@ def read(place: Path) -> Entry | None:
 
 
 def _parse(text: bytes, name: str) -> Entry | None:
-    """Return what a file holds, if it is sound and was written under its name."""
+    """Decode the content of a file, if it is intact and was written under its name."""
     try:
         rest = bytes(unframe(text, _NAME, _VERSION))
     except FrameError:
@@ -258,7 +258,7 @@ def _lock_file(name: str) -> IO[str] | None:
 
 
 def save(name: str, entry: Entry) -> None:
-    """Write a file whole, or not at all; a folder that cannot be written is no error."""
+    """Write a file atomically; a read-only folder is not an error."""
     place = folder()
     if place is None:
         return
@@ -277,7 +277,7 @@ def save(name: str, entry: Entry) -> None:
 
 
 def _forget_unused(place: Path) -> None:
-    """Remove the folders of versions that nobody has used for long."""
+    """Remove the folders of versions that have not been used for long."""
     for other in place.parent.iterdir():
         if other != place and time.time() - other.stat().st_mtime > _UNUSED_DAYS * _DAY_S:
             shutil.rmtree(other, ignore_errors=True)

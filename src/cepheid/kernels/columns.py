@@ -1,4 +1,4 @@
-"""Passes over columns, O(n) each: looking up, scanning times, ordering values."""
+"""Passes over columns, O(n) each: look up codes, check times, encode values in order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _(values, lowest, seen):
 
 @kernel()
 def scan_times(times):
-    """Return the first place where times go back (-1 for none), and whether any two are equal."""
+    """Find the first row where times go back (-1 for none), and check for equal times."""
     ties = False
     for i in range(1, times.shape[0]):
         if times[i] <= times[i - 1]:
@@ -69,9 +69,9 @@ def _(times):
 
 @kernel()
 def order_keys(bits, largest, out):
-    """Map the bits of doubles to whole numbers of the same order, NaN last and one zero.
+    """Map the bits of doubles to integers of the same order, NaN last and one zero.
 
-    For the largest value the order is turned round.
+    For the maximum the order is reversed.
     """
     for i in range(bits.shape[0]):
         key = bits[i]
@@ -96,7 +96,7 @@ def _(bits, largest, out):
 
 @kernel()
 def is_counting(numbers):
-    """Return whether numbers are 0, 1, 2 and so on."""
+    """Check whether numbers are 0, 1, 2 and so on."""
     i = 0
     while i < numbers.shape[0] and numbers[i] == i:
         i += 1

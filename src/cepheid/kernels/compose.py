@@ -1,8 +1,8 @@
-"""Summaries of stretches of events: matrices of panes out, and matrices in again, elsewhere.
+"""Summaries of stretches of events: compute the matrices of panes, and compose them elsewhere.
 
 A stretch is summarised by one matrix per key and pane (``panes.py``): one lane for every start
 configuration and every configuration that may come in. Matrices of stretches that follow each
-other are multiplied, so a stream can be cut anywhere and its pieces worked off side by side.
+other are multiplied, so a stream can be cut anywhere and its pieces processed in parallel.
 
     V, start    [row, configuration, part, lane] and [row, lane]; M likewise, for extremes
 """
@@ -19,7 +19,7 @@ from cepheid.kernels.tiers import kernel
 
 @kernel()
 def add_rows(numbers, values, place, total, least, p):
-    """Add rows to the places where they belong; numbers by addition, value keys by the least."""
+    """Add rows to their targets: numbers by addition, value keys by the minimum."""
     for row in range(len(place)):
         for a in range(numbers.shape[1]):
             total[place[row], a] = add(total[place[row], a], numbers[row, a], p)
@@ -29,7 +29,7 @@ def add_rows(numbers, values, place, total, least, p):
 
 @kernel()
 def take_pane(V, M, start, exponent, k, D, DM, DS, row):
-    """Put the matrix of a key's open pane into a row of wide numbers or residues."""
+    """Copy the matrix of a key's open pane into a row of wide numbers or residues."""
     for lane in range(V.shape[3]):
         for q in range(V.shape[1]):
             for a in range(V.shape[2]):
@@ -41,7 +41,7 @@ def take_pane(V, M, start, exponent, k, D, DM, DS, row):
 
 @kernel()
 def take_panes(V, M, start, one, exponent, keys, nS, unit, zero, D, DM, DS):
-    """Take the matrices of several keys, and begin their panes again."""
+    """Take the matrices of several keys, and reset their panes."""
     for row in range(len(keys)):
         take_pane(V, M, start, exponent, keys[row], D, DM, DS, row)
         identity(V, M, start, one, exponent, unit, zero, keys[row], nS)
@@ -59,7 +59,7 @@ def summarise_panes(
     pane, dirty
         (keys,) the open pane of each key, and whether it has events.
     out_key, out_pane, D, DM, DS
-        Room for matrices of panes that are left; the caller takes what is still open.
+        Buffers for the matrices of finished panes; the caller takes those that are still open.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Contiguous with edge predicates: a match is extended by the events of the time right after it.
+"""Contiguous semantics with edge predicates: only events of the next time can extend a match.
 
 The arrays are those of ``graph.py``.
 """
@@ -38,9 +38,9 @@ def _begin_again(variable, weights, weight_of, values, value_of, V, M, row, stat
 
 @kernel()
 def run_contiguous(G, D, S, segment, begin, end, first, last, unit, zero, p, R, RM, ended):
-    """Run the rows [first, last) of a segment: only the time before can be extended; O(ties).
+    """Run the rows [first, last) of a segment: only the previous time is extended; O(ties).
 
-    A match cannot pass through a time of several events, as it would leave one of them out; it can
+    A match cannot pass through a time of several events, because it would skip one of them; it can
     begin or end there (§3.3).
     """
     variable, edge_ptr, guard_ptr, sources = G.variable, G.edge_ptr, G.guard_ptr, G.source

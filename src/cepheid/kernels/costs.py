@@ -1,4 +1,4 @@
-"""What the tiers cost: the figures by which a kernel is interpreted, loaded or compiled."""
+"""The cost figures that decide whether a kernel is interpreted, loaded or compiled."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _RATES_S = {
     "temporal_join.join": 10e-6,
     "trailing.aggregate_trailing": 40e-6,
 }
-"""What interpreting an event takes, where it is more than usual; measured on real trades."""
+"""Seconds to interpret an event, where they exceed the default; measured on real trades."""
 LOAD_S = 0.4
-"""Loading numba and a kernel from the cache."""
+"""Seconds to load numba and a kernel from the cache."""
 SMALL_CALL_S = 0.05
-"""A call that is shorter may be the last one: loading waits until it would have paid long ago."""
+"""A shorter call may be the last one: loading waits until it would have paid off several times."""
 PATIENCE = 4.0
 _DEFAULT_COMPILE_S = 10.0
 LIST = Path(__file__).with_name("signatures.txt")
 
 
 class Listed(NamedTuple):
-    """A kernel, types that it is called with, and how long compiling it took on two cores."""
+    """A kernel, argument types of its calls, and its compile time on two cores."""
 
     seconds: float
     kernel: str
@@ -36,20 +36,20 @@ class Listed(NamedTuple):
 
 
 def rate_seconds(name: str) -> float:
-    """Return about how long the interpreter takes for one unit of a kernel's work."""
+    """Estimate the seconds that the interpreter takes for one unit of a kernel's work."""
     return _RATES_S.get(name, _RATE_S)
 
 
 @functools.cache
 def listed() -> tuple[Listed, ...]:
-    """Return all kernels that Python calls, for all types that the tests call them with."""
+    """List all kernels that Python calls, for all types that the tests call them with."""
     lines = (line.split(" ", 2) for line in LIST.read_text().splitlines())
     return tuple(Listed(float(seconds), name, rest) for seconds, name, rest in lines)
 
 
 @functools.cache
 def called_from_python() -> frozenset[str]:
-    """Return the names of the listed kernels."""
+    """List the names of the kernels in the list."""
     return frozenset(entry.kernel for entry in listed())
 
 
@@ -62,5 +62,5 @@ def _slowest() -> dict[str, float]:
 
 
 def compile_seconds(name: str) -> float:
-    """Return about how long compiling a kernel takes."""
+    """Estimate the compile time of a kernel."""
     return _slowest().get(name, _DEFAULT_COMPILE_S)

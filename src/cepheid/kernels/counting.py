@@ -1,8 +1,8 @@
-"""The fast way for plain queries: skip-till-any-match, no negation, one variable an event.
+"""The fast path for plain queries: skip-till-any-match, no negation, one variable per event.
 
 Then an event adds a few numbers to one: v[target] += v[source] + v[source] + ... The unit with
 which matches begin is one more number, so a start is one more source. Sources are padded with a
-number that is always zero, so no event branches on its kind.
+number that is always zero, so the loop has no branch on the type of an event.
 
     S[key, slot(, lane)]    slots 0..size-1 configurations, slot size the unit, slot size+1 zero
 
@@ -23,7 +23,7 @@ from cepheid.kernels.tiers import kernel
 
 @kernel()
 def _shrink(S, exponent, k, size):
-    """Bring the numbers of a key below LIMIT; return False if others would be lost by it."""
+    """Rescale the numbers of a key below LIMIT; return False if small ones would underflow."""
     for q in range(size):
         if S[k, q] != 0.0 and abs(S[k, q]) * SHRINK < TINY:
             return False
@@ -40,7 +40,7 @@ def _shrink(S, exponent, k, size):
 def count_windows(
     S, exponent, opened, target, source, counts, ts, key, codes, begin, width, out_key, out_start, R
 ):
-    """Count matches in windows that do not overlap; O(sources) an event.
+    """Count matches in windows that do not overlap; O(sources) per event.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def count_windows(
 
 @kernel()
 def count_stream(S, exponent, target, source, codes, begin):
-    """Count matches of one key in one window; nothing but the codes is read."""
+    """Count matches of one key in one window; only the codes are read."""
     n = codes.shape[0]
     size = S.shape[1] - 2
     wide = source.shape[1]
@@ -132,7 +132,7 @@ def _close(P, M, counts, exponent, k, R, RM, row):
 
 @kernel()
 def _some_large(P, k, t):
-    """Return whether a number asks for an exponent; infinite and undefined ones never do."""
+    """Check whether a number needs an exponent; infinities and NaN never do."""
     some = False
     for a in range(P.shape[2]):
         some = some or (abs(P[k, t, a]) > LIMIT and math.isfinite(P[k, t, a]))
@@ -179,9 +179,9 @@ def aggregate_windows(
     R,
     RM,
 ):
-    """Count, sum and find extremes in windows that do not overlap; O(sources x parts) an event.
+    """Count, sum and find extremes in windows that do not overlap; O(sources x parts) per event.
 
-    ``P[key, slot, part]`` holds counts and sums, ``M[key, slot, part]`` the least value keys.
+    ``P[key, slot, part]`` holds counts and sums, ``M[key, slot, part]`` the minimum value keys.
     """
     rows = 0
     n = codes.shape[0]
@@ -249,13 +249,13 @@ def count_moving(
 ):  # fmt: skip
     """Count matches under skip-till-next-match and contiguous, in windows that do not overlap.
 
-    Matches move on instead of staying behind: an event empties some slots and adds what it took to
-    one slot for matches that can go on and to one for those that end; O(sources + cleared).
+    Matches move instead of being copied: an event empties some slots and adds their content to one
+    slot for matches that can continue and to one for those that end; O(sources + cleared).
 
     Parameters
     ----------
     target, ending
-        code -> slot for matches that can go on, and for those that end; the last slot for none.
+        code -> slot for matches that can continue, and for those that end; the last slot for none.
     clear
         code -> slots that an event empties, padded with the last slot.
     begins
@@ -306,7 +306,7 @@ def aggregate_few(
     P, M, exponent, opened, target, source, counts, variable, ts, key, codes, W, X, wrow, xrow,
     begin, width, out_key, out_start, R, RM,
 ):  # fmt: skip
-    """As ``aggregate_windows``, for a count with at most three sums and two extremes.
+    """Aggregate as ``aggregate_windows``, for a count with at most three sums and two extremes.
 
     ``wrow`` and ``xrow`` point to a row of zeros, or of no values, where a variable adds nothing.
     """
@@ -364,7 +364,7 @@ LANES = 4
 
 @kernel()
 def load_lanes(S, V, one, k):
-    """Lay the matrix of a key's pane out for ``count_panes``."""
+    """Copy the matrix of a key's pane to the layout of ``count_panes``."""
     size, lanes = V.shape[1], V.shape[3]
     S[k] = 0.0
     for q in range(size):
@@ -375,7 +375,7 @@ def load_lanes(S, V, one, k):
 
 @kernel()
 def save_lanes(S, V, one, k):
-    """Lay it out as ``panes.py`` wants it."""
+    """Copy the matrix back to the layout of ``panes.py``."""
     size, lanes = V.shape[1], V.shape[3]
     for q in range(size):
         for lane in range(lanes):
@@ -410,7 +410,7 @@ def count_panes(
 ):
     """Count matches in sliding windows whose matrices have at most four lanes.
 
-    As ``panes.aggregate_panes``, with ``S`` in the place of V while a pane is open.
+    Works as ``panes.aggregate_panes``, with ``S`` instead of V while a pane is open.
     """
     rows = 0
     n, room, panes = codes.shape[0], out_key.shape[0], B[0].shape[1]

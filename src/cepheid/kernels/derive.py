@@ -1,7 +1,8 @@
-"""Runs of events that satisfy a condition, partition by partition, with running aggregates.
+"""Derive runs of events that satisfy a condition, by partition, with running aggregates.
 
-Events come with a number of their partition and whether they satisfy the condition. ``order`` lists
-them partition by partition; ``starts[k] : starts[k + 1]`` are the places of partition k in it.
+Each event has the number of its partition and a flag whether it satisfies the condition. ``order``
+lists them partition by partition; ``starts[k] : starts[k + 1]`` are the places of partition k in
+it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import numpy as np
 from cepheid.kernels.tiers import kernel
 
 FOREVER = np.int64(2**63 - 1)
-"""The end of a run that goes on, and the time of what is not yet known."""
+"""The end of an open run, and a time that is not known yet."""
 
 
 @kernel()
 def sort_by_key(key, count):
-    """Return the events partition by partition, each in its order, and where partitions start."""
+    """Sort the events by partition (stable), and return the offsets of partitions."""
     starts = np.zeros(count + 1, np.int64)
     for i in range(key.shape[0]):
         starts[key[i] + 1] += 1
@@ -32,7 +33,7 @@ def sort_by_key(key, count):
 
 @kernel()
 def count_runs(mask, order, starts, open_row):
-    """Return how many runs there are at most: those that go on and those that begin."""
+    """Count an upper bound of the runs: those that continue and those that begin."""
     runs = 0
     for k in range(starts.shape[0] - 1):
         inside = open_row[k] >= 0
@@ -46,22 +47,22 @@ def count_runs(mask, order, starts, open_row):
 
 @kernel()
 def derive_runs(mask, order, starts, ts, open_row, open_ts, open_known, least, most):
-    """Return the runs of all partitions, in order, those that are too short or long left out.
+    """Derive the runs of all partitions in order, without those that are too short or too long.
 
     Parameters
     ----------
     ts
         The times of the events, in the order of ``order``.
     open_row, open_ts, open_known
-        For each partition the run that goes on from before, -1 for none; for each such run its
-        start, and when it was known to last long enough.
+        For each partition the run that continues from before, -1 for none; for each such run its
+        start, and the time at which it was known to last long enough.
     least, most
         Bounds of the duration; ``most`` is -1 for none.
 
     Returns
     -------
     tuple
-        Partition, start, end (FOREVER if it goes on), time at which the duration is known to fit,
+        Partition, start, end (FOREVER if it is open), time at which the duration is known to fit,
         the places of the first event and after the last one, and the run from before or -1.
     """
     count = count_runs(mask, order, starts, open_row)
@@ -107,7 +108,7 @@ def _put(run, n, key, start, end, known, first, last, old):
 
 @kernel()
 def add_up(order, first, last, before, values, running, total):
-    """Add the values of every run: in all and, if there is room for it, up to each event."""
+    """Add the values of every run: in total and, if there is a buffer, up to each event."""
     along = running.shape[0] > 0
     for r in range(first.shape[0]):
         here = before[r]
@@ -120,7 +121,7 @@ def add_up(order, first, last, before, values, running, total):
 
 @kernel()
 def least_of(order, first, last, before, values, running, total):
-    """Find the least value of every run: in all and, if there is room for it, up to each event."""
+    """Find the minimum of every run: in total and, if there is a buffer, up to each event."""
     along = running.shape[0] > 0
     for r in range(first.shape[0]):
         here = before[r]
@@ -133,7 +134,7 @@ def least_of(order, first, last, before, values, running, total):
 
 @kernel()
 def last_places(ts, first, last, now):
-    """Return the place of the last event of each run that is not later than a time."""
+    """Find the last event of each run that is not later than a time."""
     places = np.empty(first.shape[0], np.int64)
     for r in range(first.shape[0]):
         low, high = first[r], last[r]

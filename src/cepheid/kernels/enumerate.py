@@ -1,14 +1,14 @@
-"""Build matches backwards from their last events, one path at a time, and stop at any point.
+"""Enumerate matches backwards from their last events, one path at a time; resumable at any point.
 
-A *frame* is one event of the match that is being built; the frames from the last event of the match
-to its first are all that is remembered. A step either puts an earlier event below the last frame,
-or writes the match out when its first event may begin one, or goes back to the frame above. Every
-event that is put in can be led to a beginning (``kernels/starts.py``), so the time between two
-matches is bounded by their lengths and by the events that predicates reject.
+A *frame* is one event of the match that is being built; the stack of frames from the last event of
+the match to its first is the only state. A step either pushes an earlier event, or writes the match
+if its first event may begin one, or pops a frame. Every pushed event can be completed to a match
+(``kernels/starts.py``), so the time between two matches is bounded by their lengths and by the
+events that predicates reject.
 
 Source: RCEP, "Recomputation-based Complex Event Processing", section 2: events are stored for each
-variable, and matches are built when the event that ends them is there. Kleene closures need no
-list of subsets here: the path itself says which comes next.
+variable, and matches are built when the event that ends them arrives. Kleene closures need no list
+of subsets here: the path itself determines the next one.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from cepheid.kernels.starts import CONTIGUOUS, NEXT, in_ranks, related
 from cepheid.kernels.tiers import kernel
 
 DONE, FULL, MISSING = 0, 1, 2
-"""Why a kernel stopped: no match is left, no room is left, a block of masks is needed."""
+"""Why a kernel stopped: no match is left, the buffer is full, or a block of masks is needed."""
 ROW, STATE, EDGE, PLACE, STOP, LOW, HIGH, RANKED, FOUND = range(9)
 """The columns of a frame: what it binds, the edge, the earlier rows still to be tried, and whether
 it has led to a match."""
 FRAME = 9
 THEMSELVES = -2
-"""As RANKED: places are rows."""
+"""As RANKED, but positions are rows."""
 TRIGGER, DEPTH, COUNT, BINDINGS, WANTED = range(5)
-"""What the cursor holds."""
+"""The fields of the cursor."""
 
 
 @kernel()
@@ -43,9 +43,10 @@ def find_ends(G, D, bound):
 
 @kernel()
 def gather_members(D, reach, until, semantics, ptr, member, key):
-    """Gather the rows of every segment and state, sorted by the order by which they are looked up.
+    """Collect the rows of every segment and state, sorted by the order of their look-ups.
 
-    This is the row's own order or, under skip-till-next-match, that of the events that extend it.
+    This is the row's own order or, under skip-till-next-match, the order of the events that extend
+    it.
     """
     states = reach.shape[1]
     for segment in range(D.segment_ptr.shape[0] - 1):
@@ -68,7 +69,7 @@ def gather_members(D, reach, until, semantics, ptr, member, key):
 
 @kernel()
 def _lower_bound(key, first, last, value):
-    """Return the first place in a sorted slice that is not below a value."""
+    """Find the first position in a sorted slice that is not below a value."""
     while first < last:
         middle = (first + last) // 2
         if key[middle] < value:
@@ -83,10 +84,10 @@ def _open_edge(
     frame, edge, low, high, bound, semantics, order, first, last, key, equal, begin, rank_first,
     rank_last,
 ):  # fmt: skip
-    """Find the earlier rows that an edge can come from, as places from STOP to PLACE.
+    """Find the earlier rows that an edge can come from, as positions from STOP to PLACE.
 
-    ``low`` and ``high`` are the orders that guards allow, [first, last) the places of the state
-    before, and ``equal`` the predicate that asks for one value, if there is one.
+    ``low`` and ``high`` are the orders that guards allow, [first, last) the positions of the source
+    state, and ``equal`` the equality predicate, if there is one.
     """
     row = frame[ROW]
     frame[EDGE], frame[PLACE], frame[STOP], frame[RANKED] = edge, 0, 0, -1
@@ -123,7 +124,7 @@ def _next_row(
     frame, bound, source, n, upto, order, reach, member, at_rank, predicate, outside, rank, first,
     last,
 ):  # fmt: skip
-    """Return the next earlier row of a frame's edge, -1 if there is none.
+    """Find the next earlier row of a frame's edge, -1 if there is none.
 
     The ranked predicates are ``predicate[n]`` to ``predicate[upto]``.
     """
@@ -143,14 +144,14 @@ def _next_row(
 
 @kernel()
 def _begin(frame, row, state, edge_ptr):
-    """Bind a row; its edges are still to be tried."""
+    """Push a row; its edges are not tried yet."""
     frame[ROW], frame[STATE] = row, state
     frame[EDGE], frame[PLACE], frame[STOP], frame[FOUND] = edge_ptr[state] - 1, 0, 0, 0
 
 
 @kernel()
 def _leave(frames, depth, limits, trigger, dead, dead_limits):
-    """Tell the frame before whether a frame has led to a match; if not, it need not be tried."""
+    """Pop a frame: report a match to the frame before it, or mark the row as dead."""
     frame = frames[depth]
     if frame[FOUND]:
         frames[depth - 1, FOUND] = 1
@@ -160,7 +161,7 @@ def _leave(frames, depth, limits, trigger, dead, dead_limits):
 
 @kernel()
 def _write(variable, frames, cursor, depth, out_row, out_variable):
-    """Write the match that the frames hold, its first event first."""
+    """Write the match on the stack of frames, its first event first."""
     at = cursor[BINDINGS]
     for n in range(depth - 1, -1, -1):
         out_row[at] = frames[n, ROW]
@@ -175,24 +176,24 @@ def list_matches(
     G, D, L, P, semantics, cursor, frames, limits, dead, dead_limits, out_trigger, out_ptr, out_row,
     out_variable,
 ):  # fmt: skip
-    """Write matches until there are no more, the room is used up, or a mask is needed.
+    """Write matches until there are no more, the buffer is full, or a mask is needed.
 
-    The cursor and the frames say where to go on; a second call goes on there.
+    The cursor and the frames hold the state of the search; a second call continues there.
 
     Parameters
     ----------
     cursor
         The number of the trigger, of frames, of matches and bindings written, and the row whose
-        mask is wanted.
+        mask is needed.
     frames
         (events of the longest match, FRAME).
     limits, dead, dead_limits
-        What conditions between distant events leave; see ``kernels/pushed.py``. ``dead`` has a row
-        for every row of the widest window.
+        The ranges that conditions between distant events allow; see ``kernels/pushed.py``. ``dead``
+        has a row for every row of the widest window.
     out_trigger, out_ptr, out_row, out_variable
-        Filled: for each match its trigger and where its bindings begin; rows and variables.
+        Filled: for each match its trigger and the offset of its bindings; rows and variables.
     """
-    # Arrays are taken out of their tuples once: to hand tuples on costs more than all the rest.
+    # Arrays are read from their tuples once: passing tuples costs more than everything else.
     edge_ptr, source_of, pair_of, guard_ptr = G.edge_ptr, G.source, G.edge_pair, G.guard_ptr
     pair_ptr, pair_mask, states = G.pair_ptr, G.pair_mask, G.variable.shape[0]
     order, rank, rank_first, rank_last = D.order, D.rank, D.first, D.last

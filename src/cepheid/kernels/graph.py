@@ -1,9 +1,9 @@
-"""Aggregate matches event by event: what every event holds, and which earlier events it follows.
+"""Aggregate matches event by event: the aggregates of each event, from the events that it follows.
 
 With edge predicates an event cannot be extended by every later event, so each keeps its own
 aggregates. A *segment* is the events of one partition in one window, all known. Negation is settled
 before a segment is run: for every event, the latest start of an occurrence of each negated pattern
-that ended before it. So a guard is a bound on the order of the event before.
+that ended before it. So a guard is a bound on the order of the previous event.
 
     V[row, state, part], M[row, state, part]   aggregates of the matches that end here
     total[state, part]                         their sum, for edges without predicate and guard
@@ -18,7 +18,7 @@ Inner functions take arrays, not the tuples that hold them: reading an array out
 reference, which costs more than most of what is done here.
 
 Sources: Poppe et al., "GRETA", VLDB 2017, sections 4 and 5; "COGRA", SIGMOD 2019, section 5, where
-an event looks at all earlier ones. A tree of sums needs O(log n).
+an event scans all earlier ones. A tree of sums needs O(log n).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from cepheid.kernels.tiers import kernel
 NO_VALUE = np.iinfo(np.int64).max
 NO_BOUND = np.int64(2**62)
 TOTAL, INDEX, RANGE, SCAN = 0, 1, 2, 3
-"""How an edge finds the events before: their sum, a tree, a range of ranks, all of them."""
+"""How an edge finds earlier events: by their sum, a tree, a range of ranks, or a scan."""
 BETWEEN, LEADING, TRAILING, HIT = 0, 1, 2, 3
 """Kinds of guards of an edge; HIT is added where a guard must have been hit."""
 UNGUARDED, GUARDED = 0, 1
@@ -40,7 +40,7 @@ UNGUARDED, GUARDED = 0, 1
 
 @kernel()
 def bounds_of(G, D, edge, row, segment):
-    """Return whether an edge may be taken to a row, and the orders [low, high) to come from."""
+    """Check whether an edge to a row is allowed, and compute its source orders [low, high)."""
     low, high = np.int64(0), NO_BOUND
     for n in range(G.guard_ptr[edge], G.guard_ptr[edge + 1]):
         guard, kind = G.guard[n], G.guard_kind[n]
@@ -63,7 +63,7 @@ def bounds_of(G, D, edge, row, segment):
 
 @kernel()
 def least_order_of_end(G, D, state, segment):
-    """Return the order from which on a match may end in a state, as trailing guards allow."""
+    """Compute the order from which on a match may end in a state, by trailing guards."""
     best = NO_BOUND
     for way in range(G.way_ptr[state], G.way_ptr[state + 1]):
         bound = np.int64(0)
@@ -75,7 +75,7 @@ def least_order_of_end(G, D, state, segment):
 
 @kernel()
 def _holds(predicates, start, stop, outside, rank, first, last, prev, row):
-    """Return whether predicates that are ranges of ranks hold between two rows."""
+    """Check the predicates that are ranges of ranks between two rows."""
     for n in range(start, stop):
         predicate = predicates[n]
         here, low = rank[predicate, prev], first[predicate, row]
@@ -90,7 +90,7 @@ def _holds(predicates, start, stop, outside, rank, first, last, prev, row):
 def related(
     pair, pair_ptr, predicates, outside, pair_mask, rank, first, last, mask, prev, row, base, begin
 ):
-    """Return whether all predicates of a pair of variables hold between two rows."""
+    """Check all predicates of a pair of variables between two rows."""
     if pair < 0:
         return True
     start, stop = pair_ptr[pair], pair_ptr[pair + 1]
@@ -102,7 +102,7 @@ def related(
 
 @kernel(inline="code")
 def add_row(V, M, row, state, prev, source, p):
-    """Add what a row holds in a state to another row."""
+    """Add the aggregates of a row in a state to another row."""
     for a in range(V.shape[2]):
         V[row, state, a] = add(V[row, state, a], V[prev, source, a], p)
     if M.shape[2] and present(V[prev, source, 0]):
@@ -112,7 +112,7 @@ def add_row(V, M, row, state, prev, source, p):
 
 @kernel()
 def _set_leaf(tree, least, index, size, rank, V, M, row, source, zero, p):
-    """Put a row into a tree, or take it out (row < 0), and sum up what lies above; O(log n)."""
+    """Insert a row into a tree, or remove it (row < 0), and update the sums above; O(log n)."""
     parts, mins = tree.shape[2], least.shape[2]
     node = size + rank
     for a in range(parts):
@@ -153,7 +153,7 @@ def _add_range(tree, least, index, size, first, last, V, M, row, state, p):
 
 @kernel()
 def _move_window(G, D, S, index, begin, size, low, high, zero, p):
-    """Bring a tree to the orders [low, high): both only grow, so every row comes and goes once."""
+    """Move a tree to the orders [low, high): both only grow; each row enters and leaves once."""
     source, predicate = G.index_source[index], G.index_predicate[index]
     count = S.members[source]
     while S.entered[index] < count:
@@ -200,7 +200,7 @@ def _add_candidates(
     candidates, order, low, high, predicates, start, stop, outside, rank, first, last, mask, begin,
     V, M, row, state, source, p,
 ):  # fmt: skip
-    """Add what those of some rows hold that a row may follow; -1 is no row. O(candidates)."""
+    """Add the aggregates of those rows that a row may follow; -1 is no row. O(candidates)."""
     for n in range(candidates.shape[0]):
         prev = candidates[n]
         if prev < 0 or order[prev] < low or order[prev] >= high:
@@ -209,7 +209,7 @@ def _add_candidates(
             continue
         if mask.shape[0] and not mask[prev - begin]:
             continue
-        # As `add_row`, of which a call would take longer.
+        # Inlines `add_row`, because a call would take longer.
         for a in range(V.shape[2]):
             V[row, state, a] = add(V[row, state, a], V[prev, source, a], p)
         if M.shape[2] and present(V[prev, source, 0]):
@@ -219,7 +219,7 @@ def _add_candidates(
 
 @kernel()
 def _follow_some(G, D, S, candidates, edge, row, state, begin, base, low, high, p):
-    """Look at rows one by one."""
+    """Test rows one by one."""
     pair = G.edge_pair[edge]
     first = stop = np.int64(0)
     mask = np.zeros(0, np.bool_)
@@ -235,7 +235,7 @@ def _follow_some(G, D, S, candidates, edge, row, state, begin, base, low, high, 
 
 @kernel()
 def _follow_range(G, D, S, edge, row, state, begin, base, low, high, p):
-    """Look at the rows of a range of ranks one by one."""
+    """Test the rows of a range of ranks one by one."""
     index = G.edge_index[edge]
     predicate = G.index_predicate[index]
     start, stop = D.first[predicate, row], D.last[predicate, row]
@@ -250,7 +250,7 @@ def _follow_range(G, D, S, edge, row, state, begin, base, low, high, p):
 
 @kernel()
 def _follow_all(G, D, S, edge, row, state, begin, base, low, high, p):
-    """Look at all earlier rows in the state before."""
+    """Test all earlier rows in the source state."""
     source = G.source[edge]
     candidates = S.member[source, : S.members[source]]
     _follow_some(G, D, S, candidates, edge, row, state, begin, base, low, high, p)
@@ -258,14 +258,14 @@ def _follow_all(G, D, S, edge, row, state, begin, base, low, high, p):
 
 @kernel(inline="code")
 def begin_match(V, begins, row, state, unit, p):
-    """Let a match begin with a row."""
+    """Begin a match with a row."""
     V[row, state, 0] = add(V[row, state, 0], unit, p)
     begins[row, state] = True
 
 
 @kernel()
 def bind_event(variable, weights, weight_of, values, value_of, salt, V, M, row, state, p):
-    """Add what a row itself brings to all matches that end with it."""
+    """Add a row's own values to all matches that end with it."""
     count = V[row, state, 0]
     for a in range(1, V.shape[2]):
         column = weight_of[variable, a]
@@ -297,7 +297,7 @@ def report(variable, end_bound, bits, order, V, M, row, segment, tail, R, RM, en
 
 @kernel()
 def open_segment(G, D, S, segment, begin, end, zero):
-    """Forget the segment before and settle from where on matches may end."""
+    """Reset the previous segment and compute from where on matches may end."""
     size = end - begin
     for q in range(G.variable.shape[0]):
         S.end_bound[q] = least_order_of_end(G, D, q, segment)
@@ -316,7 +316,7 @@ def open_segment(G, D, S, segment, begin, end, zero):
 
 @kernel()
 def _add_total(total, total_least, source, V, M, row, state, p):
-    """Add what all rows in a state hold."""
+    """Add the sum of all rows in a state."""
     for a in range(V.shape[2]):
         V[row, state, a] = add(V[row, state, a], total[source, a], p)
     for a in range(M.shape[2]):
@@ -325,7 +325,7 @@ def _add_total(total, total_least, source, V, M, row, state, p):
 
 @kernel()
 def _commit_total(total, total_least, member, members, V, M, row, state, p):
-    """Let later events see what a row holds, where they ask for all rows or for each of them."""
+    """Make a row visible to later events that use the total of a state or scan its rows."""
     member[state, members[state]] = row
     members[state] += 1
     for a in range(V.shape[2]):
@@ -339,7 +339,7 @@ def _commit_indexes(
     sources, predicates, guarded, summed, ranks, tree, least, at, V, M, row, state, begin, size,
     zero, p,
 ):  # fmt: skip
-    """Let later events see what a row holds, where they ask for ranges of ranks."""
+    """Make a row visible to later events that use ranges of ranks."""
     for index in range(sources.shape[0]):
         if sources[index] != state or guarded[index]:
             continue
@@ -353,7 +353,7 @@ def _commit_indexes(
 
 
 def _pairs(G, D):
-    """Return the pairs of rows that edges without an index look at, in quarters of a usual step."""
+    """Estimate the pairs of rows that edges without an index test, in quarters of a usual step."""
     lengths = np.diff(D.segment_ptr).astype(np.float64)
     pairs = (lengths * lengths).sum() / 8 if (G.mode >= RANGE).any() else 0.0
     return max(lengths.sum(), pairs)

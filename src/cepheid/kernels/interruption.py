@@ -1,11 +1,11 @@
-"""What a kernel raises when a signal stops it, and what Python raises in its place."""
+"""The exception for a kernel that a signal stops, and the Python exception that replaces it."""
 
 from __future__ import annotations
 
 import sys
 
 WAITING = "_cepheid_interruption"
-"""Where ``sys`` keeps what the handler of a signal raised, until the kernel has ended."""
+"""The attribute of ``sys`` that keeps the handler's exception until the kernel has ended."""
 
 
 class InterruptedKernel(Exception):  # noqa: N818  # it is no error
@@ -13,6 +13,6 @@ class InterruptedKernel(Exception):  # noqa: N818  # it is no error
 
 
 def interruption() -> BaseException:
-    """Return what the handler of the signal raised."""
+    """Return the exception that the signal handler raised."""
     found = sys.__dict__.pop(WAITING, None)
     return found if isinstance(found, BaseException) else KeyboardInterrupt()

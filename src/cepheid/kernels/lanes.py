@@ -25,7 +25,7 @@ UNIT, UNIT_POWER = 2.0**-700, -700.0
 
 @kernel(inline="code")
 def _add_lanes(target, at, amounts, source, width):
-    """Add a row of lanes to another; unsigned numbers let this run in vectors."""
+    """Add a row of lanes to another; unsigned integers allow vector instructions."""
     first, second = np.uint64(at), np.uint64(source)
     for n in range(np.uint64(width)):
         target[first + n] += amounts[second + n]
@@ -44,7 +44,7 @@ def _add_prefix(tree, first, upto, stride, amounts, source, width):
 
 @kernel()
 def _gather(G, D, tree, total, mask, row, q, width, parts, room, amounts):
-    """Add up what a row may follow, for all windows that hold it."""
+    """Add up the rows that a row may follow, for all windows that hold it."""
     amounts[:] = 0.0
     stride = parts * LANES
     for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
@@ -75,7 +75,7 @@ def _gather(G, D, tree, total, mask, row, q, width, parts, room, amounts):
 
 @kernel()
 def _enter(G, D, tree, total, results, row, q, width, parts, room, size, amounts):
-    """Let later rows and the results see what a row holds."""
+    """Make a row visible to later rows and to the results."""
     stride = parts * LANES
     _add_lanes(total, q * stride, amounts, 0, parts * width)
     if G.ends[q]:
@@ -108,7 +108,7 @@ def _set_mask(mask, ts, base, within, slide):
 def _run_chain(D, tree, results, mask, held, begin, end, base, within, slide, width):
     """Count as ``run_lanes`` does where the pattern is one variable with Kleene plus, ``S+``.
 
-    The same without loops over states, edges and parts, which would take most of the time.
+    It has no loops over states, edges and parts, which would take most of the time.
     """
     place, upto = D.place[0], D.upto[0]
     size = end - begin
@@ -184,9 +184,9 @@ def run_lanes(G, D, chain, tree, room, total, results, held, within, slide, widt
     chain
         Whether the pattern is one variable with Kleene plus, its edge a prefix, and it is counted.
     tree, total, results, held
-        Room; trees have ``room`` places each.
+        Buffers; trees have ``room`` places each.
     width
-        LANES; if the compiler knew it, it would unroll loops instead of using vectors.
+        LANES; as a constant, the compiler would unroll loops instead of using vectors.
     numbers
         (segments, LANES, parts) filled with the results.
     """
@@ -216,7 +216,7 @@ def run_lanes(G, D, chain, tree, room, total, results, held, within, slide, widt
 
 @kernel()
 def widen_results(numbers, wide):
-    """Turn results into wide numbers; return whether doubles reached."""
+    """Convert results to wide numbers; return whether the range of doubles sufficed."""
     right = True
     for i in range(numbers.shape[0]):
         for j in range(numbers.shape[1]):

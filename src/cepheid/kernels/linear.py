@@ -1,4 +1,4 @@
-"""Aggregate matches as a linear system: codes and weights of events in, one vector a partition out.
+"""Aggregate matches as a linear system: one vector per partition, updated by each event.
 
 Without edge predicates every match in a configuration can be extended by the same events, so one
 running aggregate per configuration is enough and no event is kept.
@@ -26,13 +26,13 @@ from cepheid.kernels.tiers import kernel
 ANY, NEXT, CONTIGUOUS = 0, 1, 2
 NO_VALUE = np.iinfo(np.int64).max
 OK, NARROW, ENDED = 0, 1, 3
-"""Status of a run; NARROW: doubles with a shared exponent do not reach from the smallest to the
-largest number, so the run must go on with wide numbers. ENDED: an event comes after a stretch."""
+"""Status of a run; NARROW: the range of doubles with a shared exponent is too small, so the run
+must continue with wide numbers. ENDED: an event comes after a stretch."""
 
 
 @kernel()
 def rooms(V, M):
-    """Return rooms for ``advance``: what is added and what moves, with one more row each."""
+    """Allocate the buffers of ``advance``: additions and moves, with one more row each."""
     size, lanes = V.shape[1] + 1, V.shape[3]
     numbers = np.zeros((size, V.shape[2] * lanes), V.dtype)
     values = np.full((size, M.shape[2] * lanes), NO_VALUE, np.int64)
@@ -59,7 +59,7 @@ def _(V, M, q, zero):
 
 @kernel(inline="code")
 def _add_row(V, M, q, W, X, r, p):
-    """Add row r of W, X to row q of V, M; return how many numbers are large."""
+    """Add row r of W, X to row q of V, M; return the number of large values."""
     many = 0
     for n in range(np.uint64(V.shape[1])):
         total = add(V[q, n], W[r, n], p)
@@ -92,7 +92,7 @@ def _add_event(V, M, q, W, X, wcol, xcol, variable, e, lanes, zero, p):
         if column >= 0:
             weight, first = W[column, e], np.uint64(a) * lanes
             for n in range(lanes):
-                # A weight that is no number must not reach lanes without matches.
+                # A NaN weight must not reach lanes without matches.
                 more = mul(weight, V[q, n], p) if present(V[q, n]) else zero
                 V[q, first + n] = add(V[q, first + n], more, p)
     for a in range(xcol.shape[1]):
@@ -125,14 +125,14 @@ def advance(
     T, V, M, start, one, exponent, until, dirty, ts, key, codes, letters, W, X, wcol, xcol, room,
     i, n, grouped, semantics, zero, p,
 ):  # fmt: skip
-    """Apply events i to n, up to the first that comes too late; O(edges x parts x lanes) an event.
+    """Apply events i to n, up to the first that is too late; O(edges x parts x lanes) per event.
 
     Parameters
     ----------
     T
         The tables of a program (``engine.program.Tables``).
     until, dirty
-        (keys,) the end of the stretch that is open, and whether there were events.
+        (keys,) the end of the open stretch, and whether it has events.
     codes, letters
         The code of every event, and the letter of its time.
     W, X
@@ -140,14 +140,14 @@ def advance(
     wcol, xcol
         (variable, part) -> row of W or X, or -1.
     room
-        What ``rooms`` returns. Afterwards the first two hold what the last events added, in the
-        rows of the configurations that they could add to.
+        The buffers of ``rooms``. Afterwards the first two hold the additions of the last events, in
+        the rows of the configurations that they could add to.
     grouped
         Whether events of one key and time are processed together (TIES strict).
 
     Returns
     -------
-    OK, NARROW, or ENDED if the next event comes too late; and the next event.
+    OK, NARROW, or ENDED if the next event is too late; and the next event.
     """
     # Fields of tuples and views count references, which would take most of the time in the loop.
     (
@@ -239,7 +239,7 @@ def close_row(counts, V, M, k, exponent, R, RM, row, p):
 
 @kernel()
 def reset(V, M, start, one, exponent, unit, zero, k):
-    """Forget everything of a partition."""
+    """Reset the state of a partition."""
     V[k] = zero
     M[k] = NO_VALUE
     start[k] = 0
@@ -276,7 +276,7 @@ def aggregate_linear(
     R,
     RM,
 ):
-    """Aggregate windows that do not overlap; O(edges) an event and memory for one vector a key.
+    """Aggregate windows that do not overlap; O(edges) per event and one vector per key.
 
     Parameters
     ----------

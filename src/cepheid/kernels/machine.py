@@ -1,4 +1,4 @@
-"""Turn kernels into machine code with numba; nothing else loads it for the CPU."""
+"""Compile kernels to machine code with numba; no other CPU module imports it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = logging.getLogger("cepheid")
 
 
 def overloaded(operation: Operation) -> Any:
-    """Return a function that numba compiles by the kind of its argument."""
+    """Build a function that numba compiles by the kind of its argument."""
     functions = {kind: clone(function, "machine") for kind, function in operation.kinds.items()}
 
     def choose(*arguments: Any) -> Any:
@@ -63,7 +63,7 @@ class _KernelCache(_Cache):
         if entry is None:
             self._begun_s = time.process_time()
             return None
-        # The folder is the user's own: cache.py has looked.
+        # The folder is the user's own: cache.py has checked it.
         magic, payload = pickle.loads(entry.body)
         if magic != target_context.codegen().magic_tuple():
             return None
@@ -76,7 +76,7 @@ class _KernelCache(_Cache):
         cache.save(self._name(sig), entry)
 
     def enable(self) -> None:
-        """Do nothing: the cache is always there."""
+        """Do nothing: the cache is always enabled."""
 
     def disable(self) -> None:
         """Do nothing, as above."""
@@ -86,13 +86,13 @@ class _KernelCache(_Cache):
 
 
 def dispatcher(kernel: Kernel, *, entry: bool) -> Any:
-    """Return numba's dispatcher of a kernel, for calls from Python or from other kernels."""
-    compiler: Any = njit  # Its types do not tell of the options for wrappers.
+    """Build numba's dispatcher of a kernel, for calls from Python or from other kernels."""
+    compiler: Any = njit  # Its type stubs lack the options for wrappers.
     made = compiler(
         nogil=True,
         inline="always" if kernel.inline == "source" else "never",
         forceinline=kernel.inline == "code",
-        error_model="numpy",  # Dividing by zero gives what the interpreter gives, and no error.
+        error_model="numpy",  # Division by zero returns the interpreter's value, without an error.
         no_cpython_wrapper=not entry,
         no_cfunc_wrapper=True,
     )(clone(kernel.function, "machine"))
@@ -106,7 +106,7 @@ def dispatcher(kernel: Kernel, *, entry: bool) -> Any:
 
 
 def _first_call(kernel: Kernel, made: Any) -> Callable[..., Any]:
-    """Return what numba calls for arguments of new types: it returns the function to run."""
+    """Build the hook that numba calls for new argument types; it returns the function to run."""
 
     def choose(*arguments: Any) -> Any:
         if kernel.interprets(arguments):
@@ -125,7 +125,7 @@ def _first_call(kernel: Kernel, made: Any) -> Callable[..., Any]:
 
 
 def _compile(name: str, made: Any, kinds: tuple[Any, ...]) -> None:
-    """Load a kernel or compile it, and say so; another process that compiles it is waited for."""
+    """Load or compile a kernel, and report it; wait for another process that compiles it."""
     file = cache.name_of(name, of_types(kinds), entry=True)
     if cache.load(file) is None:
         seconds = costs.compile_seconds(name)
@@ -137,7 +137,7 @@ def _compile(name: str, made: Any, kinds: tuple[Any, ...]) -> None:
 
 
 def type_of(text: str) -> Any:
-    """Return numba's type for one argument of a description."""
+    """Convert the description of one argument to numba's type."""
     name, bracket, members = text.partition("(")
     if bracket:
         kinds = tuple(map(type_of, split(members[:-1])))
@@ -152,13 +152,13 @@ def type_of(text: str) -> Any:
 
 
 def _usual(kind: Any) -> Any:
-    """Return the type of whole numbers for constants and for smaller ones."""
+    """Choose the integer type for constants and for smaller integers."""
     kind = types.unliteral(kind)
     return types.int64 if kind in _SMALLER else kind
 
 
 def _writable(kind: Any) -> Any:
-    """Return the type of an array that may be written for one that may not: code is the same."""
+    """Convert a read-only array type to a writable one: the code is the same."""
     if isinstance(kind, types.Array):
         return kind.copy(readonly=False)
     if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
@@ -170,7 +170,7 @@ def _writable(kind: Any) -> Any:
 
 
 def _named(kinds: tuple[Any, ...], of: type) -> Any:
-    """Return the type of a named tuple, as numba finds it for a value."""
+    """Build the type of a named tuple, as numba infers it for a value."""
     if len(set(kinds)) == 1:
         return types.NamedUniTuple(kinds[0], len(kinds), of)
     return types.NamedTuple(kinds, of)

@@ -1,8 +1,8 @@
-"""Skip-till-next-match with edge predicates: a match that waits takes the first event that fits.
+"""Skip-till-next-match with edge predicates: a pending match takes the first event that fits.
 
-Pending rows stand in sets ordered by rank, one set for each predicate that can end the waiting, so
-an event finds the rows that it extends without looking at others. Every row is taken out once, by
-the events of one time: O(log n) a row and event, and O(ties) more.
+Pending rows are in sets ordered by rank, one set for each predicate that can end the waiting, so an
+event finds the rows that it extends without scanning others. Every row is removed once, by the
+events of one time: O(log n) per row and event, and O(ties) more.
 
 COGRA's Algorithm 3 keeps the last matched event only and so loses matches by its own Definition 2.6
 (docs/semantics.md §3.5); here all pending rows are kept.
@@ -54,7 +54,7 @@ def _collect(
     pair, index, index_source, index_predicate, pair_ptr, predicates, outside, pair_mask, rank,
     below, above, ranks, mask, sets, levels, at, state, row, begin, size, base, taken, count,
 ):  # fmt: skip
-    """Take out the pending rows of a state that an event extends, as some variable."""
+    """Remove the pending rows of a state that an event extends, as some variable."""
     predicate = index_predicate[index]
     place, stop = np.int64(0), size
     if predicate >= 0:
@@ -149,7 +149,7 @@ def run_next(G, D, S, taken, segment, begin, end, first, last, unit, zero, p, R,
 
 
 def _work(G, D, *_):
-    """Estimate: rows that wait are looked at once, unless a second predicate keeps them waiting."""
+    """Estimate the work: pending rows are tested once, unless a second predicate keeps them."""
     lengths = np.diff(D.segment_ptr).astype(np.float64)
     several = D.mask.size > 0 or (np.diff(G.pair_ptr) > 1).any()
     return max(lengths.sum(), (lengths * lengths).sum() / 8 if several else 0.0)

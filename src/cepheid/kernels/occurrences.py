@@ -16,7 +16,7 @@ def _latest_of(
     candidates, order, low, high, pair, pair_ptr, predicates, outside, pair_mask, rank, below,
     above, mask, row, base, begin, M, source, best,
 ):  # fmt: skip
-    """Return the latest start of the rows that a row may follow, or one that is later."""
+    """Find the latest start of the rows that a row may follow, if it is after ``best``."""
     for n in range(candidates.shape[0]):
         prev = candidates[n]
         if low <= order[prev] < high and M[prev, source, 0] > best:
@@ -74,7 +74,7 @@ def find_latest(G, D, S, segment, begin, end, first, last, found):
 
 @kernel()
 def spread_latest(order, segment_ptr, found, latest, latest_of_all):
-    """Turn what ends with a row into what ended before it, and into the latest of a segment."""
+    """Convert occurrences that end with a row to those before it, and to a segment's latest."""
     for segment in range(segment_ptr.shape[0] - 1):
         best = np.int64(-1)
         i, end = segment_ptr[segment], segment_ptr[segment + 1]
@@ -92,7 +92,7 @@ def spread_latest(order, segment_ptr, found, latest, latest_of_all):
 
 @kernel()
 def open_latest(G, D, S, segment, begin, end):
-    """Forget the segment before, for ``find_latest``."""
+    """Reset the previous segment, for ``find_latest``."""
     for q in range(G.variable.shape[0]):
         S.end_bound[q] = least_order_of_end(G, D, q, segment)
     S.members[:] = 0

@@ -28,12 +28,12 @@ from cepheid.kernels.ring import add, mul, present, wide
 from cepheid.kernels.tiers import kernel
 
 FULL = 2
-"""Status: there is no room for more rows; take them away and go on."""
+"""Status: the buffer for rows is full; empty it and continue."""
 
 
 @kernel()
 def times(X, XM, lane, xs, B, C, S, nS, oV, oM, p):
-    """Multiply a vector by a matrix: what comes in by the vector goes on through the matrix.
+    """Multiply a vector by a matrix: push the matches of the vector through the matrix.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def times(X, XM, lane, xs, B, C, S, nS, oV, oM, p):
 
     Returns
     -------
-    The start configuration of the product, which stands in oV, oM (configuration, part).
+    The start configuration of the product, which is in oV, oM (configuration, part).
     """
     size, parts, mins = B.shape[0], B.shape[1], C.shape[1]
     for q in range(size):
@@ -72,7 +72,7 @@ def times(X, XM, lane, xs, B, C, S, nS, oV, oM, p):
 
 @kernel()
 def put(oV, oM, D, DM, lane):
-    """Put a vector into a lane of a matrix."""
+    """Store a vector in a lane of a matrix."""
     for q in range(oV.shape[0]):
         for a in range(oV.shape[1]):
             D[q, a, lane] = oV[q, a]
@@ -102,7 +102,7 @@ def copy_lanes(X, XM, XS, D, DM, DS, lanes):
 
 @kernel()
 def identity(V, M, start, one, exponent, unit, zero, k, nS):
-    """Begin a pane: every lane holds one match, in the configuration that it stands for."""
+    """Begin a pane: every lane holds one match, in its own configuration."""
     for lane in range(V.shape[3]):
         one[k, lane] = unit
         exponent[k, lane] = 0
@@ -120,7 +120,7 @@ def identity(V, M, start, one, exponent, unit, zero, k, nS):
 
 @kernel()
 def _end_pane(V, M, start, exponent, P, PM, PS, has, F, FM, FS, begun, k, o, nS, oV, oM, p):
-    """Keep the matrix of the pane at offset o, and multiply the prefix of the block by it."""
+    """Store the matrix of the pane at offset o, and multiply the prefix of the block by it."""
     size, parts, lanes, mins = V.shape[1], V.shape[2], V.shape[3], M.shape[2]
     for lane in range(lanes):
         for q in range(size):
@@ -218,7 +218,7 @@ def seal(
     RM,
     rows,
 ):
-    """Pass all pane boundaries of a key up to pane ``upto``; return the number of rows.
+    """Close all panes of a key before pane ``upto``; return the number of rows.
 
     ``B`` holds the block: matrices, prefix and suffixes (``engine.state.Block``).
     """
@@ -244,7 +244,7 @@ def seal(
             _end_block(P, PM, PS, has, begun, A, AM, AS, tail, k, nS, oV, oM, p)
         # Suffixes only get shorter: if the next one is empty, so are all that follow.
         if not begun[k] and (o + 1 == panes or not tail[k, o + 1]):
-            # Nothing is left in any window: skip the silence.
+            # All windows are empty: skip the gap.
             for left in range(panes):
                 tail[k, left] = False
             break
@@ -345,7 +345,7 @@ def flush_panes(
     R,
     RM,
 ):
-    """Pass the boundaries of all keys up to pane ``upto``; return next key and number of rows."""
+    """Close the panes of all keys before pane ``upto``; return next key and number of rows."""
     rows = 0
     panes = B[0].shape[1]
     oV = np.zeros((V.shape[1], V.shape[2]), B[0].dtype)

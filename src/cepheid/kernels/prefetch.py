@@ -1,4 +1,4 @@
-"""Ask the processor for memory that is needed soon, so that nothing waits for it."""
+"""Prefetch memory that is needed soon."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from cepheid.kernels.tiers import Intrinsic
 
 
 def _nothing(array: Any, index: Any) -> None:
-    """Interpreted kernels wait for memory."""
+    """Do nothing: interpreted kernels do not prefetch."""
 
 
 def _make() -> Any:
-    # Only compiled kernels load what makes machine code.
+    # Only compiled kernels import numba.
     from llvmlite import ir  # type: ignore[import-untyped]
     from numba import types
     from numba.extending import intrinsic
@@ -36,4 +36,4 @@ def _make() -> Any:
 
 
 prefetch = Intrinsic(_nothing, _make)
-"""Bring the cache line of array[index] near; the index is not checked, the array is flat."""
+"""Prefetch the cache line of array[index]; the index is not checked, the array is flat."""

@@ -1,21 +1,21 @@
-"""Count matches through prefix sums over ranks: the fast way for separated predicates.
+"""Count matches by prefix sums over ranks: the fast path for separated predicates.
 
-Serves skip-till-any-match where every edge has at most one predicate of the form f(prev) < g(next)
-(or <=, >, >=, =, <>): an event adds the prefix sum below its bound and enters its own count at
-its rank. Leading NOT keeps rows from beginning a match (``barred``); other guards, and everything
-else, run in ``graph.py``.
+It applies to skip-till-any-match if every edge has at most one predicate of the form
+f(prev) < g(next) (or <=, >, >=, =, <>): an event adds the prefix sum below its bound and inserts
+its own count at its rank. Leading NOT keeps rows from beginning a match (``barred``); other guards,
+and everything else, run in ``graph.py``.
 
-The sums stand in a tree of 16 children a node. A node holds the sums of its children to the left of
-each child, so a look-up reads one number per level and an update adds to 16 neighbours, which one
-or two vector instructions do: O(log n / 4) each, and two or three cache lines that are not at hand.
+The sums are in a tree with 16 children per node. A node holds, for each child, the sum of the
+children to its left, so a look-up reads one number per level and an update adds to 16 neighbours,
+which takes one or two vector instructions: O(log n / 4) each, and two or three cache misses.
 
     tree[index, plane, node]   the nodes of all levels, leaves first; flat, ``room`` nodes each
     place[index, row]          where a row enters, -1 for nowhere
     upto[query, row]           how many places a row looks up, -1 for none
 
-Numbers of matches outgrow doubles, so they stand in *planes*: plane p holds amounts between 2^-1000
+Numbers of matches exceed doubles, so they are in *planes*: plane p holds amounts between 2^-1000
 and 2^930, times 2^(1900 p). An amount enters the tree of its plane only; a look-up reads the planes
-from above. There are at most PLANES_MAX; what outgrows them, and sums, run in ``prefix_wide.py``.
+from above. There are at most PLANES_MAX; larger counts, and sums, run in ``prefix_wide.py``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ RIGHT = np.tril(np.ones((FANOUT, FANOUT)), -1).T.ravel().copy()
 
 @kernel()
 def room_of(size):
-    """Return how many nodes a tree over places 0 to size needs."""
+    """Count the nodes of a tree over places 0 to size."""
     nodes, width = 0, size + 1
     while True:
         width = (width + FANOUT - 1) // FANOUT
@@ -65,9 +65,9 @@ def room_of(size):
 
 @kernel()
 def set_levels(size, starts):
-    """Set where the levels of a tree begin, and after them widths; return the number of levels.
+    """Set the offsets of the levels of a tree, then their widths; return the number of levels.
 
-    The root may have fewer children, so that half of a node will do.
+    The root may have fewer children, so that half a node is enough.
     """
     starts[LEVELS_MAX] = FANOUT
     count, at, width = 0, 0, size + 1
@@ -83,9 +83,9 @@ def set_levels(size, starts):
 
 @kernel(inline="code")
 def _enter(tree, at, starts, levels, place, amount):
-    """Add an amount to the sums right of a place; the tree begins at ``at``.
+    """Add an amount to the sums right of a place; the tree starts at offset ``at``.
 
-    Trees stand in one flat array: a view for each would cost more than the sums.
+    Trees are in one flat array: a view for each would cost more than the sums.
     """
     for level in range(levels):
         # Read from memory, or the compiler would unroll the loop instead of using vectors.
@@ -108,7 +108,7 @@ def _(tree, at, starts, levels, place, amount):
 
 @kernel(inline="code")
 def _look_up(tree, at, starts, levels, upto):
-    """Return the sum of all amounts at places below a number."""
+    """Sum all amounts at places below a number."""
     total = 0.0
     for level in range(levels):
         total += tree[at + starts[level] + upto]
@@ -118,7 +118,7 @@ def _look_up(tree, at, starts, levels, upto):
 
 @kernel()
 def _settle(amounts):
-    """Add up amounts of all planes; return the sum in the plane where it belongs, and the plane."""
+    """Add up amounts of all planes; return the sum and its plane."""
     plane = amounts.shape[0] - 1
     total = amounts[plane]
     while plane > 0 and total < SMALL:
@@ -132,9 +132,9 @@ def _settle(amounts):
 
 @kernel()
 def count_prefix(G, D, tree, room, total, held, planes_held, amounts, starts, begin, end, first):
-    """Count the matches of a segment; return its end, or the row that needs one plane more.
+    """Count the matches of a segment; return its end, or the row that needs one more plane.
 
-    ``total`` (states + 1, planes) ends with the result; the other arrays are room for one time.
+    ``total`` (states + 1, planes) ends with the result; the other arrays are buffers for one time.
     """
     levels = set_levels(end - begin, starts)
     # Read once: reading an array out of a tuple counts a reference, and loops do it every time.
@@ -202,7 +202,7 @@ def count_prefix(G, D, tree, room, total, held, planes_held, amounts, starts, be
 
 @kernel(inline="code")
 def _ask_for(tree, room, planes, starts, place, upto):
-    """Prefetch the two lowest nodes of a place, and numbers; those above are always at hand."""
+    """Prefetch the two lowest nodes of a place, and numbers; higher nodes are always cached."""
     leaf, node = place & ~LOW, starts[1] + (place >> SHIFT & ~LOW)
     for plane in range(planes):
         at = plane * room
@@ -217,10 +217,10 @@ def _ask_for(tree, room, planes, starts, place, upto):
 
 @kernel(inline="code")
 def _chain_amount(tree, room, planes, starts, levels, upto):
-    """Return what a row adds, and its plane.
+    """Compute the amount that a row adds, and its plane.
 
-    The highest plane comes first: if it has something, the others are beyond the last digit. These
-    are branches rather than choices of numbers, so that the processor can look ahead.
+    The highest plane comes first: if it is not empty, the others are below the last digit. These
+    are branches rather than conditional moves, so that the processor can speculate.
     """
     amount, plane = 0.0, planes - 1
     if upto < 0:
@@ -243,7 +243,7 @@ def count_chain(
 ):
     """Count as ``count_prefix`` does where the pattern is one variable with Kleene plus, ``S+``.
 
-    The same without loops over states and edges, which would take half of the time.
+    It has no loops over states and edges, which would take half of the time.
     """
     levels = set_levels(end - begin, starts)
     planes = total.shape[1]
@@ -282,7 +282,7 @@ def count_chain(
 
 @kernel()
 def _result_of(amounts):
-    """Return the sum of the amounts of all planes as a wide number."""
+    """Sum the amounts of all planes to a wide number."""
     # Nearly all windows have few matches, and there may be millions of windows.
     if amounts.shape[0] == 1 and amounts[0] < _PLAIN:
         return widen(amounts[0] / UNIT, 0.0)
@@ -309,7 +309,7 @@ def _plus(a, b):
 
 @kernel()
 def shifted(amount, power):
-    """Return a double times a power of two as a wide number."""
+    """Multiply a double by a power of two to a wide number."""
     if amount == 0.0:
         return complex(0.0, 0.0)
     number = widen(amount, 0.0)
@@ -326,9 +326,9 @@ def _clear(tree, count, room, used):
 
 @kernel()
 def run_count(G, D, chain, tree, room, total, held, planes_held, segment, first, numbers):
-    """Count segments from a row of one on; return the segment and row that need one plane more.
+    """Count segments from a row of one on; return the segment and row that need one more plane.
 
-    ``chain`` says whether the pattern is one variable with Kleene plus, and its edge a prefix.
+    ``chain`` is true if the pattern is one variable with Kleene plus, and its edge a prefix.
     """
     states, planes = G.variable.shape[0], total.shape[1]
     amounts, starts = np.zeros(planes), np.zeros(LEVELS_MAX + 2, np.int64)

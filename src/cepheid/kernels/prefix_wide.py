@@ -1,7 +1,7 @@
-"""Aggregate through prefix sums over ranks with wide numbers: sums, and counts of any size.
+"""Aggregate by prefix sums over ranks with wide numbers: sums, and counts of any size.
 
-The trees are those of ``prefix.py``, but every number has a power of two of its own, so trees take
-the same time and room however fast the numbers of matches grow. In a block of 16 neighbours the
+The trees are those of ``prefix.py``, but every number has its own power of two, so time and memory
+do not depend on the growth of the numbers of matches. In a block of 16 neighbours the
 mantissas come first and their powers, multiples of STEP, next: one update changes both with vector
 instructions, in about twice the time of plain doubles.
 
@@ -38,13 +38,13 @@ NOTHING, EVERYTHING = -1e300, 1e300
 
 @kernel(inline="code")
 def _factor(power, top):
-    """Return what a mantissa is multiplied with: two steps down, it is beyond the last digit."""
+    """Compute the factor of a mantissa; two steps down, it is below the last digit."""
     return 1.0 if power == top else (SHRINK if power == top - STEP else 0.0)
 
 
 @kernel(inline="code")
 def _settle(m, top):
-    """Return a sum with a mantissa below LIMIT."""
+    """Normalise a sum to a mantissa below LIMIT."""
     large = abs(m) >= LIMIT
     m, top = (m * SHRINK if large else m), (top + STEP if large else top)
     return m, (NOTHING if m == 0.0 else top)
@@ -52,14 +52,14 @@ def _settle(m, top):
 
 @kernel(inline="code")
 def plus(m, k, n, l):  # noqa: E741
-    """Return m 2^k + n 2^l; no branches, as nobody could foretell them."""
+    """Compute m 2^k + n 2^l without branches, which would be unpredictable."""
     top = max(k, l)
     return _settle(m * _factor(k, top) + n * _factor(l, top), top)
 
 
 @kernel()
 def _times(weight, count, power):
-    """Return a value, times a number of matches."""
+    """Multiply a value by a number of matches."""
     if not math.isfinite(weight):
         return weight, EVERYTHING
     number = widen(weight, 0.0)
@@ -71,7 +71,7 @@ def _times(weight, count, power):
 def enter_wide(tree, at, starts, levels, place, m, k):
     """Add m 2^k to the sums right of a place.
 
-    Sums may grow beyond LIMIT: 2^100 of them are still doubles, and look-ups settle that.
+    Sums may exceed LIMIT: 2^100 of them still fit a double, and look-ups normalise them.
     """
     for level in range(levels):
         # Read from memory, or the compiler would unroll the loop instead of using vectors.
@@ -116,7 +116,7 @@ def _(tree, at, starts, levels, place, m, k):
 
 @kernel(inline="code")
 def look_up_wide(tree, at, starts, levels, upto, m, k):
-    """Return a number plus the sum of all amounts at places below another number."""
+    """Add the sum of all amounts at places below a bound to a number."""
     top, place = k, upto
     for level in range(levels):
         node = at + 2 * (starts[level] + (place & ~LOW)) + (place & LOW)
@@ -150,7 +150,7 @@ def _look_up_least(tree, at, starts, levels, upto):
 
 @kernel(inline="source")
 def _gather_sum(G, D, tree, room, sums, starts, levels, row, q, a, parts):
-    """Return what the matches that a row may follow have of one part."""
+    """Sum one part of the matches that a row may follow."""
     m, k = 0.0, NOTHING
     for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
         if G.query_ptr[edge] == G.query_ptr[edge + 1]:
@@ -172,7 +172,7 @@ def _gather_sum(G, D, tree, room, sums, starts, levels, row, q, a, parts):
 
 @kernel(inline="source")
 def _gather_least(G, D, least, room, smallest, starts, levels, row, q, a, mins):
-    """Return the smallest value of the matches that a row may follow."""
+    """Find the minimum value of the matches that a row may follow."""
     found = NO_VALUE
     for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
         if G.query_ptr[edge] == G.query_ptr[edge + 1]:
@@ -192,7 +192,7 @@ def _gather_least(G, D, least, room, smallest, starts, levels, row, q, a, mins):
 
 @kernel(inline="source")
 def _enter_row(G, D, tree, least, room, sums, smallest, starts, levels, row, q, held, held_least):
-    """Let later rows and the result see what a row holds."""
+    """Make a row visible to later rows and to the result."""
     states, parts, mins = G.variable.shape[0], sums.shape[1], smallest.shape[1]
     for a in range(parts):
         m, k = held[a, 0], held[a, 1]
@@ -228,10 +228,10 @@ def _enter_row(G, D, tree, least, room, sums, smallest, starts, levels, row, q, 
 
 @kernel()
 def aggregate_wide(G, D, tree, least, room, sums, smallest, held, held_least, starts, begin, end):
-    """Aggregate a segment; rows of the same time see what was before all of them.
+    """Aggregate a segment; rows of one time see only the rows before that time.
 
     ``sums`` and ``smallest`` (states + 1, ...) end with the result; ``held`` and ``held_least`` are
-    room for one time. O(log n / 4) an event, state, query and part.
+    buffers for one time. O(log n / 4) per event, state, query and part.
     """
     levels = set_levels(end - begin, starts)
     states, parts, mins = G.variable.shape[0], sums.shape[1], smallest.shape[1]
@@ -278,7 +278,7 @@ def aggregate_wide(G, D, tree, least, room, sums, smallest, held, held_least, st
 
 @kernel(inline="code")
 def _ask_for(tree, starts, place, upto):
-    """Prefetch the two lowest blocks of a place, and numbers; those above are always at hand."""
+    """Prefetch the two lowest blocks of a place, and numbers; higher blocks are always cached."""
     leaf, block = 2 * (place & ~LOW), 2 * (starts[1] + (place >> SHIFT & ~LOW))
     for n in range(0, 2 * FANOUT, 8):
         prefetch(tree, leaf + n)
@@ -296,7 +296,7 @@ def _ask_for(tree, starts, place, upto):
 def count_chain_wide(place, upto, order, tree, held, starts, begin, end):
     """Count a segment where the pattern is one variable with Kleene plus, ``S+``.
 
-    The same as ``aggregate_wide`` without loops over states, edges and parts.
+    It equals ``aggregate_wide`` without loops over states, edges and parts.
     """
     levels = set_levels(end - begin, starts)
     total, top = 0.0, NOTHING
@@ -346,7 +346,7 @@ def run_wide(
 ):
     """Aggregate all segments from one on.
 
-    ``chain`` says whether the pattern is one variable with Kleene plus, and its edge a prefix.
+    ``chain`` is true if the pattern is one variable with Kleene plus, and its edge a prefix.
     """
     states, parts, mins = G.variable.shape[0], numbers.shape[1], values.shape[1]
     indexes = G.index_kind.shape[0]

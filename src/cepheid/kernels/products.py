@@ -1,4 +1,4 @@
-"""Multiply small matrices of wide numbers that follow each other, the first one first."""
+"""Multiply consecutive small matrices of wide numbers, the first one first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cepheid.kernels.tiers import kernel
 
 @kernel()
 def chain(matrices):
-    """Return the product of matrices (matrix, row, part, column), of counts only."""
+    """Multiply matrices (matrix, row, part, column) that hold only counts."""
     size = matrices.shape[1]
     total = matrices[0].copy()
     after = np.zeros_like(total)
@@ -29,7 +29,7 @@ def chain(matrices):
 
 @kernel()
 def count_pairs(p, q, both, one, minus_half, modulus, pairs):
-    """Compute PQ - c(c+1)/2 for columns of numbers; ``engine.wide`` says of what."""
+    """Compute PQ - c(c+1)/2 for columns of numbers; ``engine.wide`` explains the formula."""
     for i in range(len(p)):
         square = mul(both[i], add(both[i], one, modulus), modulus)
         pairs[i] = add(mul(p[i], q[i], modulus), mul(minus_half, square, modulus), modulus)

@@ -1,12 +1,12 @@
-"""Conditions between two events of a match, asked while it is built backwards.
+"""Check conditions between two events of a match while it is built backwards.
 
-An *order* is a condition with one of its events known to be earlier. The later one is bound first
-and leaves a range of ranks for the earlier one (``kernels/ranks.py``); several later ones leave
-what is common to their ranges. ``limits[depth]`` are the ranges of all orders after so many events.
+An *order* is a condition with one of its events known to be earlier. The later event is bound first
+and restricts the earlier one to a range of ranks (``kernels/ranks.py``); the ranges of several
+later events are intersected. ``limits[depth]`` are the ranges of all orders after ``depth`` events.
 
 A row in a state that led to no match will not lead to one later either, as long as the match ends
-with the same event and the ranges have not become wider: it is *dead*. So the time spent in vain is
-bounded by the rows and ranges of a window, and not by the number of partial matches.
+with the same event and the ranges have not become wider: it is *dead*. So wasted work is bounded by
+the rows and ranges of a window, and not by the number of partial matches.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ OPEN = np.int32(-1)
 WIDEST = np.int32(2**31 - 1)
 
 
-# Arrays are indexed and never sliced: a slice costs more than all the rest.
+# Arrays are indexed and never sliced: a slice costs more than everything else.
 @kernel()
 def open_limits(limits, outside, row, state, later_ptr, later, first, last):
-    """Set the ranges that the last event of a match leaves."""
+    """Initialise the ranges with those of the last event of a match."""
     for order in range(outside.shape[0]):
         limits[0, order, LOW] = OPEN
         limits[0, order, HIGH] = OPEN if outside[order] else WIDEST
@@ -38,7 +38,7 @@ def _narrow(limits, depth, outside, row, state, later_ptr, later, first, last):
         order = later[n]
         low, high = first[order, row], last[order, row]
         if outside[order]:
-            # The range is what the earlier event must not have; NULL leaves nothing.
+            # The range excludes ranks of the earlier event; NULL allows none.
             limits[depth, order, LOW] = low if low >= 0 else 0
             limits[depth, order, HIGH] = high if low >= 0 else WIDEST
         elif low < 0:
@@ -50,7 +50,7 @@ def _narrow(limits, depth, outside, row, state, later_ptr, later, first, last):
 
 @kernel()
 def _fits(limits, depth, outside, row, state, earlier_ptr, earlier, rank):
-    """Return whether a row is in the ranges of the orders in which it is the earlier event."""
+    """Check whether a row is in the ranges of the orders in which it is the earlier event."""
     for n in range(earlier_ptr[state], earlier_ptr[state + 1]):
         order = earlier[n]
         value = rank[order, row]
@@ -65,7 +65,7 @@ def _fits(limits, depth, outside, row, state, earlier_ptr, earlier, rank):
 
 @kernel()
 def _is_dead(limits, depth, outside, place, state, dead_limits):
-    """Return whether ranges leave no more than those with which a row was buried."""
+    """Check whether the ranges are within those with which a row was marked dead."""
     for order in range(outside.shape[0]):
         low, high = limits[depth, order, LOW], limits[depth, order, HIGH]
         least, most = dead_limits[place, state, order, LOW], dead_limits[place, state, order, HIGH]
@@ -82,7 +82,7 @@ def enter(
     limits, depth, row, state, trigger, dead, dead_limits, outside, earlier_ptr, earlier,
     later_ptr, later, rank, first, last,
 ):  # fmt: skip
-    """Return whether a row may be put in front; if so, set the ranges that are left after it."""
+    """Check whether a row can be pushed; if so, set the ranges that remain after it."""
     if not _fits(limits, depth - 1, outside, row, state, earlier_ptr, earlier, rank):
         return False
     place = row % dead.shape[0]
@@ -98,7 +98,7 @@ def enter(
 
 @kernel()
 def bury(limits, depth, row, state, trigger, dead, dead_limits):
-    """Remember that a row in a state led to no match, given the ranges before it was put in."""
+    """Mark a row in a state as dead, for the ranges before it was pushed."""
     place = row % dead.shape[0]
     dead[place, state] = trigger + 1
     for order in range(limits.shape[1]):

@@ -1,6 +1,6 @@
-"""Ranks of values inside segments: a separated predicate becomes a range of whole numbers.
+"""Rank values inside segments: a separated predicate becomes a range of integers.
 
-Every segment is ranked on its own, when it is run, so nothing needs the order of the whole input.
+Every segment is ranked separately when it is run, so the whole input is never sorted.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _MOVES = 8
 def sort_keys(keys, count, packed, room):
     """Sort numbers 0 to count - 1 by their keys, into ``packed``; return a mask for these numbers.
 
-    Keys are cut to as many bits as stand beside a number in one word, and words are put into four
-    million buckets of equal width; what is still out of order then is close to its place. Where
-    buckets are too uneven for that, all digits of the keys are sorted. O(n).
+    Keys are truncated so that key and number fit one word, and words are distributed to four
+    million buckets of equal width; an insertion sort then fixes the remaining disorder. If the
+    buckets are too uneven for that, a radix sort uses all digits of the keys. O(n).
     """
     bits = np.uint64(1)
     while count >> np.int64(bits):
@@ -44,7 +44,7 @@ def sort_keys(keys, count, packed, room):
     lowest, highest = keys[0], keys[0]
     for n in range(count):
         lowest, highest = min(lowest, keys[n]), max(highest, keys[n])
-    # Differences of signed numbers are right as unsigned ones.
+    # Differences of signed integers are correct as unsigned ones.
     base = np.uint64(lowest)
     width, shift = np.uint64(highest) - base, np.uint64(0)
     while (width >> shift) >> (np.uint64(64) - bits):
@@ -74,7 +74,7 @@ def _(keys, count, packed, room):
 
 @kernel()
 def _insert(packed, count, moves):
-    """Sort words that are nearly in order; return False after too many moves."""
+    """Sort nearly sorted words by insertion; return False after too many moves."""
     for n in range(1, count):
         word = packed[n]
         m = n
@@ -90,7 +90,7 @@ def _insert(packed, count, moves):
 
 @kernel()
 def _insert_by_keys(keys, packed, count, bits, mask, moves):
-    """Put right what differs only in the bits that were cut off."""
+    """Sort words that differ only in the truncated bits."""
     for n in range(1, count):
         word = packed[n]
         if packed[n - 1] >> bits != word >> bits:
@@ -109,7 +109,7 @@ def _insert_by_keys(keys, packed, count, bits, mask, moves):
 
 @kernel()
 def _sort_digit(packed, count, shift, to):
-    """Sort words by one digit, those of one digit in the order in which they came."""
+    """Sort words by one digit (stable)."""
     counts = np.zeros(_DIGIT_SIZE, np.int64)
     for n in range(count):
         counts[(packed[n] >> shift) & _LOW] += 1
@@ -149,7 +149,7 @@ def _sort_all_digits(keys, packed, count, base, room):
 
 @kernel()
 def _range(operator, below, upto, count):
-    """Return the ranks that fulfil a comparison with a value that has ``below`` smaller ones."""
+    """Compute the ranks that satisfy a comparison with a value that has ``below`` smaller ones."""
     if operator == LESS:
         return 0, below
     if operator == LESS_EQUAL:
@@ -166,19 +166,19 @@ def rank_segments(
     segment_ptr, prev_keys, prev_valid, next_keys, next_valid, operator, keys_room,
     rows_room, words_room, rank, first, last, ranks,
 ):  # fmt: skip
-    """Give every row its rank, and the range of ranks that it may follow; O(n).
+    """Compute the rank of every row, and the range of ranks that it may follow; O(n).
 
     Parameters
     ----------
     prev_keys, next_keys
-        f and g of every row, as whole numbers of the same order.
+        f and g of every row, as integers of the same order.
     prev_valid, next_valid
-        Where there is a value, and the row may be the earlier or the later one.
+        Whether there is a value, and the row may be the earlier or the later one.
     keys_room, rows_room, words_room
-        Room for two or three times the longest segment. Memory that NumPy allocates comes in large
-        pages, which saves half of the time.
+        Buffers for two or three times the longest segment. Memory that NumPy allocates comes in
+        large pages, which saves half of the time.
     rank, first, last, ranks
-        Filled: the rank of f (-1: none), the range (first -1: none), how many ranks there are.
+        Filled: the rank of f (-1: none), the range (first -1: none), the number of ranks.
     """
     keys, others = keys_room[0], keys_room[1]
     rows, other_rows = rows_room[0], rows_room[1]
@@ -209,7 +209,7 @@ def rank_segments(
 
 @kernel()
 def _collect(begin, end, keys, valid, to_keys, to_rows):
-    """Gather the keys that are there, and their rows; return how many."""
+    """Collect the keys that are not NULL, and their rows; return their number."""
     count = 0
     for row in range(begin, end):
         if valid[row]:
@@ -229,7 +229,7 @@ def _(begin, end, keys, valid, to_keys, to_rows):
 
 @kernel()
 def _prefix(operator, below, upto, count):
-    """Return how many places fulfil a comparison; for > and >= they are counted backwards."""
+    """Count the places that satisfy a comparison; for > and >= they are counted backwards."""
     if operator == LESS:
         return below
     if operator == LESS_EQUAL:
@@ -246,15 +246,15 @@ def place_segments(
     segment_ptr, prev_keys, prev_valid, next_keys, next_valid, operator, keys_room, rows_room,
     words_room, same, placed,
 ):  # fmt: skip
-    """Give every row a place, such that those that it may follow have the places below a number.
+    """Assign places to rows, so that each row may follow exactly those below a bound.
 
-    ``placed`` gets places and numbers, -1 for none.
+    ``placed`` gets places and bounds, -1 for none.
 
     As ``rank_segments``, for comparisons whose ranges begin at one end. For equality, rows of one
-    value share a place, and ``upto`` is that place. ``same`` says that f and g are the same for all
+    value share a place, and ``upto`` is that place. If ``same``, f and g are equal for all
     rows, so that sorting once is enough.
     """
-    # Where both sides are the same, there is room for one only.
+    # If both sides are the same, there is one buffer only.
     keys, others = keys_room[0], keys_room[-1]
     rows, other_rows = rows_room[0], rows_room[-1]
     room, packed, asked = words_room[0], words_room[1], words_room[-1]
@@ -295,9 +295,9 @@ def place_segments(
 
 @kernel()
 def order_rows(segment_ptr, times, together, order):
-    """Give numbers to the times of every segment, or to its rows where each stands for itself.
+    """Assign numbers to the times of every segment, or to its rows if ``together`` is false.
 
-    Return the largest number of rows of one time.
+    Return the maximum number of rows of one time.
     """
     widest = 1
     for segment in range(segment_ptr.shape[0] - 1):

@@ -1,7 +1,7 @@
-"""Was a sequence of bindings a match in another window: follow it through the template there.
+"""Check whether a sequence of bindings was a match in another window, by following it there.
 
-Of all edges from one state to states of one variable at most one can be taken, so there is one path
-to follow. Predicates and selection do not depend on the window and hold already.
+At most one edge from a state to the states of a variable can be taken, so there is one path to
+follow. Predicates and selection do not depend on the window and already hold.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cepheid.kernels.tiers import kernel
 
 @kernel()
 def _place_of(rows, first, last, row):
-    """Return the place of a row in a sorted slice, -1 if it is not there."""
+    """Find the position of a row in a sorted slice, -1 if it is missing."""
     end = last
     while first < last:
         middle = (first + last) // 2
@@ -27,7 +27,7 @@ def _place_of(rows, first, last, row):
 
 @kernel()
 def _follow(G, D, choice, chosen, segment, state, variable, prev, place):
-    """Return the state after one more binding, -2 if there is none."""
+    """Compute the state after one more binding, -2 if there is none."""
     for target in range(G.variable.shape[0]):
         if G.variable[target] != variable or choice[target] != chosen[segment]:
             continue
@@ -42,7 +42,7 @@ def _follow(G, D, choice, chosen, segment, state, variable, prev, place):
 
 @kernel()
 def _accepts(G, D, choice, chosen, ends, rows, segment, match_rows, match_variables, first, last):
-    """Return whether the bindings [first, last) are a match in a segment."""
+    """Check whether the bindings [first, last) are a match in a segment."""
     state, prev = -1, np.int64(-1)
     for n in range(first, last):
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
@@ -60,7 +60,7 @@ def _accepts(G, D, choice, chosen, ends, rows, segment, match_rows, match_variab
 def mark_repeated(
     G, D, choice, chosen, ends, rows, earlier, segment, ptr, match_rows, match_variables, repeated
 ):
-    """Mark the matches that one of the earlier segments of theirs has already had."""
+    """Mark the matches that were already found in one of their earlier segments."""
     for n in range(segment.shape[0]):
         for k in range(earlier.shape[1]):
             before = earlier[segment[n], k]

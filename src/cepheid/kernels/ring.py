@@ -1,4 +1,4 @@
-"""The numbers of the kernels: doubles, doubles with an exponent of their own, and residues.
+"""The number types of the kernels: doubles, doubles with their own exponents, and residues.
 
 A kernel is written once in terms of these operations and compiled for the dtype of its arrays:
 
@@ -22,7 +22,7 @@ STEP = 512.0
 LIMIT = 2.0**512
 SHRINK = 2.0**-512
 TINY = 2.0**-500
-"""Doubles with a shared exponent stay between TINY and LIMIT, or a kernel asks for wide numbers."""
+"""Doubles with a shared exponent stay between TINY and LIMIT, or a kernel needs wide numbers."""
 
 _M61 = np.uint64(MERSENNE)
 _MASK31 = np.uint64(2**31 - 1)
@@ -32,7 +32,7 @@ _U1, _U30, _U31, _U32, _U61 = (np.uint64(n) for n in (1, 30, 31, 32, 61))
 
 @kernel()
 def widen(mantissa: float, exponent: float) -> complex:
-    """Return a wide number with a mantissa in [1, LIMIT), or zero."""
+    """Normalise to a wide number with a mantissa in [1, LIMIT), or zero."""
     if mantissa == 0.0 or not math.isfinite(mantissa):
         return complex(mantissa, 0.0)
     while abs(mantissa) >= LIMIT:
@@ -56,7 +56,7 @@ def _add_wide(a: complex, b: complex) -> Any:
         return complex(a.real + b.real, 0.0)
     if a.imag < b.imag:
         a, b = b, a
-    # Two steps apart, the smaller number is beyond the last digit of the larger one.
+    # Two steps apart, the smaller number is below the last digit of the larger one.
     if a.imag - b.imag > STEP:
         return a
     return widen(a.real + b.real * SHRINK, a.imag)
@@ -64,14 +64,14 @@ def _add_wide(a: complex, b: complex) -> Any:
 
 @kernel()
 def _add_residue(a: np.uint64, b: np.uint64, p: np.uint64) -> np.uint64:
-    """Return a + b mod p; both are below p."""
+    """Compute a + b mod p; both are below p."""
     total = a + b
     return min(total, total - p)
 
 
 @kernel()
 def _mul_residue(a: np.uint64, b: np.uint64, p: np.uint64) -> np.uint64:
-    """Return a * b mod p without a number of more than 64 bits."""
+    """Compute a * b mod p within 64 bits."""
     if p != _M61:
         return a * b % p
     ah, al, bh, bl = a >> _U31, a & _MASK31, b >> _U31, b & _MASK31
@@ -84,7 +84,7 @@ def _mul_residue(a: np.uint64, b: np.uint64, p: np.uint64) -> np.uint64:
 
 @operation()
 def add(a: Any, b: Any, p: Any) -> Any:
-    """Return a + b; p is the modulus of residues."""
+    """Compute a + b; p is the modulus of residues."""
     return a + b
 
 
@@ -100,7 +100,7 @@ def _(a: Any, b: Any, p: Any) -> Any:
 
 @operation()
 def mul(a: Any, b: Any, p: Any) -> Any:
-    """Return a * b; p is the modulus of residues."""
+    """Compute a * b; p is the modulus of residues."""
     return a * b
 
 
@@ -116,7 +116,7 @@ def _(a: Any, b: Any, p: Any) -> Any:
 
 @operation()
 def present(a: Any) -> Any:
-    """Return whether a number is not zero; a residue of zero says nothing about the number."""
+    """Check whether a number is not zero; a zero residue says nothing about the number."""
     return a != 0
 
 
@@ -132,13 +132,13 @@ def _(a: Any) -> Any:
 
 @operation()
 def tiny(one: Any) -> Any:
-    """Return whether the unit of doubles with a shared exponent no longer counts."""
+    """Check whether the unit of doubles with a shared exponent is negligible."""
     return one < TINY
 
 
 @operation()
 def large(x: Any) -> Any:
-    """Return whether a double with a shared exponent should be settled."""
+    """Check whether a double with a shared exponent should be rescaled."""
     return abs(x) > LIMIT
 
 
@@ -152,7 +152,7 @@ def _(x: Any) -> Any:
 
 @operation()
 def settle(V: Any, one: Any, exponent: Any, k: Any) -> Any:
-    """Bring the doubles of a partition below LIMIT; return False if others would be lost by it."""
+    """Rescale the doubles of a partition below LIMIT; return False if small ones underflow."""
     for lane in range(V.shape[3]):
         largest, least = 0.0, LIMIT
         for q in range(V.shape[1]):
@@ -181,7 +181,7 @@ def _(V: Any, one: Any, exponent: Any, k: Any) -> Any:
 
 @operation()
 def wide(x: Any, exponent: Any) -> Any:
-    """Return a number of any kind in the form in which results leave: wide, or a residue."""
+    """Convert a number of any type to the form of results: wide, or a residue."""
     return widen(x, float(exponent))
 
 

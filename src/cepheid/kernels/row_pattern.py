@@ -1,12 +1,12 @@
-"""Finding row pattern matches where every condition speaks of one row alone: O(rows x states).
+"""Find row pattern matches if every condition reads one row only: O(rows x states).
 
-A match is searched from a start row by depth first search in the order of preference. Whether the
-rest of a match can follow from a row and a state does not depend on how they were reached, so a
-bit for every row and state remembers that it cannot, for all later starts too.
+A depth-first search from a start row tries matches in the order of preference. Whether a match can
+be completed from a row and a state does not depend on the path to them, so one bit for every row
+and state records a failure, for all later starts too.
 
-The end of a partition may be *open*, as on a stream: more rows will come. The search of a partition
-then stops at the first start whose match depends on them, so no failure at an open end is ever
-remembered for a later start.
+The end of a partition may be *open*, as on a stream: more rows will arrive. The search of a
+partition then stops at the first start whose match depends on them, so no failure at an open end is
+ever recorded for a later start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 DONE, FULL, SKIP_TO_FIRST_ROW, SKIP_TARGET_ABSENT = 0, 1, 2, 3
-"""How a search ends: all rows are done, the room is full, or SKIP has no place to go."""
+"""Results of a search: all rows are done, the buffer is full, or SKIP has no target."""
 
 PAST_LAST_ROW, TO_NEXT_ROW, TO_FIRST, TO_LAST = 0, 1, 2, 3
 
@@ -36,7 +36,7 @@ UNDECIDED = -3
 
 @kernel(inline="code")
 def edges_of(opened, p, begin, stop):
-    """Return the first row that may begin a match, and the first of unknown conditions."""
+    """Find the first row that may begin a match, and the first with unknown conditions."""
     if opened.shape[0] > 0:
         return opened[p, FIRST_START], opened[p, EDGE]
     return begin, stop
@@ -44,7 +44,7 @@ def edges_of(opened, p, begin, stop):
 
 @kernel(inline="code")
 def is_undecided(length, start, opened, p):
-    """Return whether what begins at a row depends on rows that have not come yet."""
+    """Check whether the match from a row depends on rows that have not arrived yet."""
     if length < 0:
         return length == UNDECIDED
     return opened.shape[0] > 0 and start + length > opened[p, LAST_END]
@@ -54,7 +54,7 @@ def is_undecided(length, start, opened, p):
 def _search(
     start, begin, stop, limit, edge, conditions, condition_of, first, moves, memo, path, cursor
 ):
-    """Return the length of the preferred match from a row, and how far it looked.
+    """Find the preferred match from a row; return its length and the last row read.
 
     The length is -1 if there is none, and UNDECIDED if that depends on a row from edge on.
     path[1:length + 1] holds the states of its rows. limit: the first row that is too late.
@@ -108,7 +108,7 @@ def _search(
 
 @kernel()
 def next_start(start, length, mode, is_target, variable_of, path):
-    """Return the row to go on from after a match, or a negative code of what is wrong."""
+    """Compute the row to continue from after a match, or a negative error code."""
     if length == 0 or mode == TO_NEXT_ROW:
         return start + 1
     if mode == PAST_LAST_ROW:
@@ -148,7 +148,7 @@ def find_matches(
     numbers,
     states,
 ):
-    """Find all matches of all partitions, and stop early where the room for them is full.
+    """Find all matches of all partitions, and stop early if the buffers are full.
 
     bounds[p], bounds[p + 1]: the rows of partition p. resume: partition, row, matches before, last
     row that a match took, matches found, states written; the last two start at 0, and all are
@@ -184,7 +184,7 @@ def find_matches(
             if is_undecided(length, row, opened, p):
                 break
             if within:
-                # What came too late for this start may be in time for the next.
+                # A row that is too late for this start may be in time for the next.
                 low = (row - begin) * state_count >> 6
                 memo[low : ((furthest - begin + 1) * state_count >> 6) + 1] = 0
             if length < 0:

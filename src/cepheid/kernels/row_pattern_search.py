@@ -1,10 +1,10 @@
-"""Finding row pattern matches where conditions see other rows of the match, all values numbers.
+"""Find row pattern matches if conditions read other rows of the match, with numeric values.
 
-The search is that of ``row_pattern``: depth first, in the order of preference. What a condition
-asks of the match so far is kept for every depth, so that one step forward or back is O(1): the rows
-of the variables it names, and running aggregates. Conditions are programs for a small stack
-machine. Where the search failed is remembered together with all that later conditions can see,
-by a hash of 128 bits; two that differ never meet in practice.
+The search is that of ``row_pattern``: depth first, in the order of preference. The data of the
+match so far that conditions read is kept for every depth, so that one step forward or back is O(1):
+the rows of the variables they name, and running aggregates. Conditions are programs for a small
+stack machine. A failed state of the search is remembered together with everything that later
+conditions can read, by a 128-bit hash; collisions do not occur in practice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 TOO_LONG, TOO_MANY = 4, 5
-"""How a search ends beside those of ``row_pattern``: it takes too many steps, or keeps too much."""
+"""More results of a search than ``row_pattern`` has: too many steps, or too many failures kept."""
 
 CONSTANT, CELL, LABEL, AGGREGATE, NUMBER = range(5)
 ADD, SUBTRACT, MULTIPLY, DIVIDE, MODULO = range(5, 10)
@@ -39,7 +39,7 @@ STACK_MAX = 64
 
 @kernel(inline="code")
 def _find_row(cells, cell, places, counts, depth, start, begin, stop):
-    """Return the row that a cell's navigation finds, or -1."""
+    """Find the row of a cell's navigation, or -1."""
     place, from_first = cells[cell, 0], cells[cell, 1]
     offset, shift = cells[cell, 2], cells[cell, 3]
     if place < 0:
@@ -56,7 +56,7 @@ def _find_row(cells, cell, places, counts, depth, start, begin, stop):
 
 @kernel(inline="code")
 def _compare(operator, a, b):
-    """Return a comparison; NaN equals itself and is greater than every other number."""
+    """Compare two numbers; NaN equals itself and is greater than every other number."""
     if a != a or b != b:
         a, b = (1.0 if a != a else 0.0), (1.0 if b != b else 0.0)
     if operator == EQUAL:
@@ -74,7 +74,7 @@ def _compare(operator, a, b):
 
 @kernel(inline="code")
 def _compute(operator, a, b):
-    """Return arithmetic of two numbers; a divisor is not zero."""
+    """Compute arithmetic of two numbers; the divisor is not zero."""
     if operator == ADD:
         return a + b
     if operator == SUBTRACT:
@@ -89,7 +89,7 @@ def _load(
     operator, argument, constants, cells, columns, valid, places, counts, tallies, kinds,
     path, variable_of, label_values, depth, start, begin, stop, number, stack, known, top,
 ):  # fmt: skip
-    """Put a value from outside on top of the stack."""
+    """Push an external value on the stack."""
     known[top] = True
     if operator == CONSTANT:
         stack[top], known[top] = constants[argument, 0], constants[argument, 1] == 0.0
@@ -122,7 +122,7 @@ def _holds(
     code, first, last, constants, cells, columns, valid, places, counts, tallies, kinds, path,
     variable_of, label_values, depth, start, begin, stop, number, stack, known,
 ):  # fmt: skip
-    """Return whether a condition is true for the last row of a match of some depth."""
+    """Evaluate a condition for the last row of a match of some depth."""
     top, at = -1, first - 1
     while at + 1 < last:
         at += 1
@@ -181,7 +181,7 @@ def _push(
     variable, row, depth, in_set, places, counts, tally_set, kinds, tally_column, columns, valid,
     tallies,
 ):  # fmt: skip
-    """Take a row as row number ``depth`` of a match, counted from 1."""
+    """Append a row to the match as row number ``depth``, counted from 1."""
     for s in range(counts.shape[0]):
         if in_set[s, variable]:
             places[s, counts[s]] = row
@@ -208,7 +208,7 @@ def _push(
 
 @kernel(inline="code")
 def _pop(variable, in_set, counts):
-    """Give the last row back."""
+    """Remove the last row of the match."""
     for s in range(counts.shape[0]):
         if in_set[s, variable]:
             counts[s] -= 1
@@ -216,7 +216,7 @@ def _pop(variable, in_set, counts):
 
 @kernel()
 def _mix(h, x):
-    """Return a hash with one more number in it (the finaliser of splitmix64)."""
+    """Mix one more number into a hash (the finaliser of splitmix64)."""
     h = h ^ x
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -227,10 +227,10 @@ def _mix(h, x):
 def _sign(
     row, target, depth, views, places, counts, tallies, path, variable_of, label_views, bits, out
 ):
-    """Set out to two hashes of a place in the search and all that later conditions can see.
+    """Hash a state of the search, with everything that later conditions can read, to two numbers.
 
-    views: sets of variables and how many of their first and last rows conditions may ask for;
-    label_views: how many labels they may ask for, from the start and from the end.
+    views: sets of variables and the number of their first and last rows that conditions may read;
+    label_views: the number of labels that they may read, from the start and from the end.
     """
     for k in range(2):
         h = _mix(np.uint64(0x243F6A8885A308D3 if k == 0 else 0x13198A2E03707344), np.uint64(row))
@@ -256,7 +256,7 @@ def _sign(
 
 @kernel()
 def _remembered(keys, generations, generation, key):
-    """Return where a key stands, or the free place for it as -1 - place."""
+    """Find the slot of a key, or the free slot for it as -1 - slot."""
     mask = keys.shape[0] - 1
     at = np.int64(key[0] & np.uint64(mask))
     while generations[at] == generation:
@@ -268,7 +268,7 @@ def _remembered(keys, generations, generation, key):
 
 @kernel()
 def _grown(keys, generations, generation):
-    """Return a table twice as large with the entries of a generation."""
+    """Build a table twice as large with the entries of a generation."""
     wider = np.zeros((2 * keys.shape[0], 2), np.uint64)
     new_generations = np.zeros(2 * keys.shape[0], np.int64)
     for i in range(keys.shape[0]):
@@ -281,7 +281,7 @@ def _grown(keys, generations, generation):
 
 @kernel(inline="code")
 def _keep(keys, generations, generation, kept, key):
-    """Remember a key, and return the table, which may have grown, and how many keys it holds."""
+    """Insert a key; return the table, which may have grown, and its number of keys."""
     slot = _remembered(keys, generations, generation, key)
     if slot < 0:
         slot = -1 - slot
@@ -297,12 +297,11 @@ def _keep(keys, generations, generation, kept, key):
 def _search(
     start, begin, stop, limit, edge, number, generation, kept, limits, pattern, programs, seen, room
 ):
-    """Search the preferred match from a row; return its length or -1, and the steps it took.
+    """Search the preferred match from a row; return its length or -1, and the number of steps.
 
-    The length is -2 if too much would have to be remembered, and UNDECIDED if it depends on a row
-    from edge on. The arguments of
-    ``find_seeing_matches`` come in groups, and its room. The table of failures comes back, since it
-    may have grown.
+    The length is -2 if the table of failures would exceed its limit, and UNDECIDED if it depends on
+    a row from edge on. The arguments are those of ``find_seeing_matches`` in groups, and its
+    buffers. The table of failures is returned, since it may have grown.
     """
     steps_before_memory, steps_max, kept_max = limits
     masks, mask_of, variable_of, first, moves = pattern
@@ -372,20 +371,20 @@ def _search(
 
 
 PATIENCE = 20_000
-"""Steps that a call may take where few are expected: as Python they take less than a second."""
+"""Steps of a call if few are expected: in Python they take less than a second."""
 
 ENDLESS = 1 << 62
 """The patience of a call that goes on to the end."""
 
 
 def _work(bounds, *rest):
-    """Estimate: a search goes back, so most rows are looked at several times.
+    """Estimate the work: a search backtracks, so most rows are read several times.
 
-    Nobody knows how often: a call with patience tries whether they are few, and one without it
-    comes when they are not.
+    The factor is unknown: a call with patience first tries with few steps, and a call without it
+    follows if they were not enough.
     """
     rows = 8.0 * float(bounds[-1] - bounds[0])
-    patience = rest[-8]  # It stands before the length of partitions and the room.
+    patience = rest[-8]  # It comes before the length of partitions and the buffers.
     return rows if patience < ENDLESS else max(rows, 1e9)
 
 
@@ -401,10 +400,10 @@ def find_seeing_matches(
     mask_of[v]: the mask of a variable's condition on its row alone, or -1. code[code_first[v]] up
     to code_first[v + 1]: the program of the rest of its condition. cells: set of variables (or -1),
     from the first, offset, shift, column. in_set[s, v]: whether a variable is in a set. tally_*:
-    the aggregates. shared: what fails for one start fails for all. steps_before_memory: a search
-    that ends sooner remembers nothing, since to remember costs more than to try again. steps_max,
+    the aggregates. shared: a failure for one start holds for all. steps_before_memory: a search
+    that ends sooner remembers nothing, since remembering costs more than trying again. steps_max,
     kept_max: steps that one partition may take, and failures that one search may remember.
-    patience: steps after which the call ends as if its room were full.
+    patience: steps after which the call ends as if its buffers were full.
     """
     p, start, number, taken = resume[0], resume[1], resume[2], resume[3]
     count, used, result = 0, 0, DONE

@@ -1,4 +1,4 @@
-"""Passes over segments of arrays: ordering by code, running sums, counts, minima and maxima."""
+"""Passes over segments of arrays: sort by code, running sums, counts, minima and maxima."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from cepheid.kernels.tiers import kernel
 
 @kernel()
 def order_by_code(codes, ends, destination):
-    """Set destination[i] to the place of row i by code, equal codes in the order of rows.
+    """Set destination[i] to the position of row i when sorted by code (stable).
 
-    ends has a zero and then one entry a code; it is set to where the rows of each code end.
+    ends has a zero and then one entry per code; it is set to the end offset of each code.
     """
     for i in range(codes.shape[0]):
         ends[codes[i] + 1] += 1
@@ -36,7 +36,7 @@ def first_of_codes(codes, count, first):
 
 @kernel()
 def scatter(values, destination, out):
-    """Set out[destination[i]] = values[i]: for few codes much faster than to gather."""
+    """Set out[destination[i]] = values[i]: for few codes much faster than a gather."""
     for i in range(values.shape[0]):
         out[destination[i]] = values[i]
 
@@ -50,9 +50,9 @@ def scatter_rows(destination, out):
 
 @kernel()
 def index_entries(states, wanted, entries, before):
-    """Set before[i] to how many entries before i have a wanted state, and entries to those.
+    """Set before[i] to the number of entries before i in a wanted state, and collect them.
 
-    Return how many there are in all.
+    Return their total number.
     """
     count = 0
     for i in range(states.shape[0]):
@@ -110,7 +110,7 @@ def first_rows_too_late(bounds, times, within, limits):
 
 @kernel()
 def running_count(offsets, use, out):
-    """Set out[i] to how many entries of i's segment up to i are used."""
+    """Set out[i] to the number of used entries of i's segment up to i."""
     for s in range(offsets.shape[0] - 1):
         count = 0
         for i in range(offsets[s], offsets[s + 1]):
@@ -122,7 +122,7 @@ def running_count(offsets, use, out):
 def running_sum(offsets, use, values, out):
     """Set out[i] to the sum of the used entries of i's segment up to i.
 
-    Return whether a sum of whole numbers left 64 bits.
+    Return whether an integer sum overflowed 64 bits.
     """
     wrapped = False
     zero = values.dtype.type(0)
@@ -161,7 +161,7 @@ def running_extreme(offsets, use, values, largest, out):
 
 @kernel()
 def spread_rows(starts, offsets, rows):
-    """Set rows[i] to the row of entry i: matches are rows that follow each other."""
+    """Set rows[i] to the row of entry i: matches are consecutive rows."""
     for m in range(starts.shape[0]):
         for i in range(offsets[m], offsets[m + 1]):
             rows[i] = starts[m] + i - offsets[m]

@@ -1,13 +1,13 @@
-"""Aggregate the matches of many queries as one linear system: an event touches its own nodes only.
+"""Aggregate the matches of many queries as one linear system: an event updates only its own nodes.
 
     V[key, node, part]    counts and sums; part 0 counts matches
     M[key, node, part]    smallest value keys (largest ones are kept as complements)
     exponent[key, heap]   doubles only: V stands for V * 2^exponent of the node's heap
 
 A node grows by events of some codes, by the sum of its sources. Nodes that depend on each other
-form a *heap* and share an exponent per key, so that one query's huge counts do not drown others.
-Under contiguous, every event empties what it does not extend: nodes carry the number of the event
-that wrote them (``stamp``), and older numbers count as zero.
+form a *heap* and share an exponent per key, so that one query's huge counts do not underflow
+others. Under contiguous, every event empties the nodes that it does not extend: nodes carry the
+number of the event that wrote them (``stamp``), and older numbers count as zero.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from cepheid.kernels.signals import look_at_clock
 from cepheid.kernels.tiers import kernel, operation
 
 ENDED, GROWN = 3, 4
-"""Status: a window or pane of the next event's key ends, or a double asks for another exponent."""
+"""Status: a window or pane of the next event's key ends, or a double needs another exponent."""
 
 
 @operation()
 def large(x):
-    """Return whether a double asks for another exponent."""
+    """Check whether a double needs another exponent."""
     return abs(x) > LIMIT and math.isfinite(x)
 
 
@@ -42,24 +42,25 @@ def _(x):
 def advance_until(
     T, V, M, stamp, limit, ts, key, codes, W, X, begin, grouped, semantics, room, zero, p
 ):
-    """Apply events up to the first one that its key's window or pane does not hold.
+    """Apply events up to the first one outside of its key's window or pane.
 
-    An event reads all its sources, then empties what it empties, then adds; O(touched sources x
-    parts) an event. Everything is one loop, because tables are too wide to be handed on for every
-    event.
+    An event reads all its sources, then empties nodes, then adds; O(touched sources x parts) per
+    event. Everything is one loop, because passing so many tables to a function for every event is
+    too slow.
 
     Parameters
     ----------
     T
         The tables of a group (``engine.shared_tables.SharedTables``).
     stamp
-        (keys, nodes + 1) when a node was written, the last entry counts events; contiguous only.
+        (keys, nodes + 1) the event that wrote a node; the last entry counts events; contiguous
+        only.
     limit
         (keys,) the time at which each key's open window or pane ends.
     grouped
         Whether events of one key and time are processed together (TIES strict).
     room
-        (nV, nM, mark, touched): what nodes get, whether they get anything, and which do.
+        (nV, nM, mark, touched): the additions to nodes, their flags, and the list of these nodes.
 
     Returns
     -------
@@ -82,7 +83,7 @@ def advance_until(
             continue
         if ts[i] >= limit[k]:
             return ENDED, i
-        # Matches that go on past tied events would leave one of them out (§3.3).
+        # Matches that continue past tied events would skip one of them (§3.3).
         alone = contiguous and j - i > 1
         m = 0
         for e in range(i, j):
@@ -139,13 +140,13 @@ def advance_until(
 
 @kernel()
 def _is_gone(kept, stamp, r):
-    """Return whether an event has emptied a node of a key, by not writing it (contiguous)."""
+    """Check whether an event has emptied a node of a key, by not writing it (contiguous)."""
     return not kept[r] and stamp[r] != stamp[stamp.shape[0] - 1]
 
 
 @kernel()
 def _take_back(nV, nM, mark, touched, m, zero):
-    """Forget what was gathered."""
+    """Discard the gathered additions."""
     for x in range(m):
         mark[touched[x]] = False
         _empty(nV, nM, touched[x], zero)
@@ -177,7 +178,7 @@ def _gather_values(
 
 @kernel()
 def _empty(V, M, q, zero):
-    """Take all matches from a node."""
+    """Remove all matches from a node."""
     for a in range(V.shape[1]):
         V[q, a] = zero
     for a in range(M.shape[1]):
@@ -186,9 +187,9 @@ def _empty(V, M, q, zero):
 
 @operation(of=1)
 def settle_heaps(T, V, exponent, k):
-    """Bring the doubles of a key below LIMIT, heap by heap; return False if others would be lost.
+    """Rescale the doubles of a key below LIMIT, heap by heap; return False on underflow.
 
-    Numbers of other kinds need nothing.
+    Other number types need no rescaling.
     """
     for h in range(exponent.shape[1]):
         some = False
@@ -208,7 +209,7 @@ def _(T, V, exponent, k):
 
 @kernel()
 def shrink_heap(T, V, exponent, k, h):
-    """Give a heap another exponent; return False if small numbers would be lost by it."""
+    """Change the exponent of a heap; return False if small numbers would underflow."""
     for n in range(T.heap_ptr[h], T.heap_ptr[h + 1]):
         q = T.heap_node[n]
         for a in range(V.shape[2]):
@@ -256,7 +257,7 @@ def close_key(T, V, M, exponent, k, when, p, rows, out, R, RM):
 
 @kernel()
 def reset_key(T, V, M, stamp, exponent, k, unit, zero):
-    """Begin again: nothing but the empty match, or the matrix of an empty stretch."""
+    """Reset a key to the empty match, or to the matrix of an empty stretch."""
     for q in range(V.shape[1]):
         for a in range(V.shape[2]):
             V[k, q, a] = zero
@@ -271,12 +272,12 @@ def reset_key(T, V, M, stamp, exponent, k, unit, zero):
 
 
 def _events(T, V, M, stamp, exponent, limit, ts, *_):
-    """Return the work of a run: events, and not the room for rows that may come."""
+    """Estimate the work of a run by its events, and not by the buffer for rows."""
     return float(ts.shape[0])
 
 
 def _keys(T, V, *_):
-    """Return the work of a flush."""
+    """Estimate the work of a flush."""
     return float(V.shape[0])
 
 
@@ -322,9 +323,9 @@ def run_shared_windows(
 
 @kernel()
 def count_until(V, limit, ts, key, codes, begin, width, counts, inc):
-    """Count as ``advance_until`` does, doubles and nothing else; O(touched nodes) an event.
+    """Count as ``advance_until`` does, for doubles only; O(touched nodes) per event.
 
-    ``V`` is (keys, nodes), and ``inc`` has room for what the nodes of one event get.
+    ``V`` is (keys, nodes), and ``inc`` is a buffer for the additions of one event.
     """
     target_ptr, target, source, unit, clear_ptr, clear = counts
     n, sources = codes.shape[0], source.shape[1]
@@ -409,7 +410,7 @@ def flush_shared_windows(
 
 @kernel()
 def widen_heaps(V, exponent, heap, out):
-    """Turn doubles with an exponent per heap into wide numbers."""
+    """Convert doubles with an exponent per heap to wide numbers."""
     for k in range(V.shape[0]):
         for q in range(V.shape[1]):
             for a in range(V.shape[2]):

@@ -21,7 +21,7 @@ from cepheid.kernels.tiers import kernel
 
 @kernel()
 def multiply(T, q, X, XM, Y, YM, D, DM, row, p):
-    """Add to a row the entry q of the product of two stretches; return whether there is any."""
+    """Add entry q of the product of two stretches to a row; return whether it is not empty."""
     some = False
     for t in range(T.product_ptr[q], T.product_ptr[q + 1]):
         left, right = T.left[t], T.right[t]
@@ -50,7 +50,7 @@ def _copy(X, XM, D, DM):
 
 @kernel()
 def product(T, X, XM, Y, YM, D, DM, p):
-    """Put the product of two stretches into D, DM."""
+    """Store the product of two stretches in D, DM."""
     for q in range(D.shape[0]):
         for a in range(D.shape[1]):
             D[q, a] = D.dtype.type(0)
@@ -63,9 +63,9 @@ def product(T, X, XM, Y, YM, D, DM, p):
 
 @kernel()
 def _end_pane(T, V, M, stamp, exponent, P, PM, has, F, FM, begun, k, o, D, DM, p):
-    """Keep the matrix of the pane at offset o, and multiply the product of the block by it."""
+    """Store the matrix of the pane at offset o, and multiply the product of the block by it."""
     for q in range(V.shape[1]):
-        # Contiguous: what the last event did not write is gone.
+        # Contiguous: nodes that the last event did not write are empty.
         gone = not T.kept[q] and stamp[k, q] != stamp[k, -1]
         for a in range(V.shape[2]):
             P[k, o, q, a] = wide(V.dtype.type(0) if gone else V[k, q, a], exponent[k, 0])
@@ -136,9 +136,9 @@ def seal_shared(
     T, V, M, stamp, exponent, limit, B, k, upto, width, slide, unit, zero, p, D, DM, rows, out,
     R, RM,
 ):  # fmt: skip
-    """Pass pane boundaries of a key up to pane ``upto``; return whether all, and rows.
+    """Close panes of a key before pane ``upto``; return whether all, and the number of rows.
 
-    Where there is no room for more rows, it stops at a boundary and goes on from there.
+    If the buffer for rows is full, it stops at a pane boundary; the next call continues there.
     """
     P, PM, has, F, FM, begun, A, AM, tail, sealed = B
     panes = P.shape[1]
@@ -162,7 +162,7 @@ def seal_shared(
         limit[k] = b * width
         # Products up to the end only get shorter: if the next one is empty, so are all that follow.
         if not begun[k] and (o + 1 == panes or not tail[k, o + 1]):
-            # Nothing is left in any window: skip the silence.
+            # All windows are empty: skip the gap.
             for left in range(panes):
                 tail[k, left] = False
             limit[k] = upto * width
@@ -170,12 +170,12 @@ def seal_shared(
 
 
 def _events(T, V, M, stamp, exponent, limit, B, ts, *_):
-    """Return the work of a run: events, and not the room for rows that may come."""
+    """Estimate the work of a run by its events, and not by the buffer for rows."""
     return float(ts.shape[0])
 
 
 def _keys(T, V, *_):
-    """Return the work of a flush."""
+    """Estimate the work of a flush."""
     return float(V.shape[0])
 
 
@@ -184,7 +184,7 @@ def run_shared_panes(
     T, V, M, stamp, exponent, limit, B, ts, key, codes, W, X, begin, width, slide, grouped,
     semantics, room, unit, zero, p, out, R, RM,
 ):  # fmt: skip
-    """Aggregate sliding windows; O(touched sources x parts) an event, O(products) a pane.
+    """Aggregate sliding windows; O(touched sources x parts) per event, O(products) per pane.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def run_shared_panes(
             T, V, M, stamp, limit, ts, key, codes, W, X, i, grouped, semantics, room, zero, p
         )
         if status != ENDED:
-            # Matrices have no exponent: a large double asks for wide numbers at once.
+            # Matrices have no exponent: a large double needs wide numbers at once.
             return (NARROW if status == GROWN else status), i, rows
         k, pane = key[i], ts[i] // width
         done, rows = seal_shared(
@@ -225,7 +225,7 @@ def run_shared_panes(
 def flush_shared_panes(
     T, V, M, stamp, exponent, limit, B, first, upto, width, slide, unit, zero, p, out, R, RM
 ):
-    """Pass the boundaries of all keys up to pane ``upto``; return next key and number of rows."""
+    """Close the panes of all keys before pane ``upto``; return next key and number of rows."""
     rows = 0
     nodes, parts, mins = V.shape[1], V.shape[2], M.shape[2]
     D, DM = np.zeros((nodes, parts), B[0].dtype), np.zeros((nodes, mins), np.int64)

@@ -1,8 +1,8 @@
-"""Let Ctrl-C through: a kernel that runs for long asks now and then whether it should stop.
+"""Handle Ctrl-C in long-running kernels: they poll for pending signals.
 
-Python sees a signal between two instructions of its own, and machine code has none of them. So
-kernels whose work has no bound call ``let_signals_in`` in their outer loops. Interpreted kernels
-are Python, and need nothing; they look at the clock there instead (``watch.py``).
+Python handles a signal between two bytecode instructions, and machine code has none. So kernels
+whose work has no bound call ``let_signals_in`` in their outer loops. Interpreted kernels are Python
+and need no polling; they check the clock there instead (``watch.py``).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from cepheid.kernels.tiers import Intrinsic, kernel
 from cepheid.kernels.watch import check_time
 
 ROUNDS = 128
-"""Rounds of a loop between two looks: a look takes as long as a few rounds of a quick loop."""
+"""Rounds of a loop between two polls: a poll takes as long as a few rounds of a fast loop."""
 
 
 def _never() -> bool:
-    """Interpreted kernels are interrupted by Python."""
+    """Do nothing: Python interrupts interpreted kernels."""
     return False
 
 
 def _make() -> Any:
-    # Only compiled kernels load what makes machine code.
+    # Only compiled kernels import numba.
     from llvmlite import ir  # type: ignore[import-untyped]
     from numba import types
     from numba.core import cgutils
@@ -37,11 +37,11 @@ def _make() -> Any:
         return builder.call(function, arguments)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        # Kernels run beside other threads, so Python's lock is taken for the look.
+        # Kernels run without the GIL, so the poll acquires it.
         held = call(builder, "PyGILState_Ensure")
         stopped = builder.icmp_signed("!=", call(builder, "PyErr_CheckSignals"), number(0))
         with builder.if_then(stopped, likely=False):
-            # What the handler of the signal raised waits until the kernel has ended.
+            # The handler's exception is kept until the kernel has ended.
             room = [cgutils.alloca_once(builder, address, zfill=True) for _ in range(3)]
             call(builder, "PyErr_Fetch", *room, gives=nothing)
             call(builder, "PyErr_NormalizeException", *room, gives=nothing)
@@ -58,12 +58,12 @@ def _make() -> Any:
 
 
 interrupted = Intrinsic(_never, _make)
-"""Return whether the handler of a signal wants this thread to stop."""
+"""Check whether a signal handler wants this thread to stop."""
 
 
 @kernel(inline="code")
 def let_signals_in(rounds):
-    """Stop where somebody pressed Ctrl-C, once in a while; return the number of rounds so far."""
+    """Poll for Ctrl-C once in a while, and stop; return the number of rounds so far."""
     if rounds % ROUNDS == ROUNDS - 1 and interrupted():
         raise InterruptedKernel
     return rounds + 1
@@ -77,7 +77,7 @@ def _(rounds):
 
 @kernel(inline="code")
 def look_at_clock():
-    """Give up an interpreted call that takes too long; machine code is as quick as it can be."""
+    """Abort an interpreted call that takes too long; machine code does nothing here."""
 
 
 @look_at_clock.interpreted

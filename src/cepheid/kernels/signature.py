@@ -1,4 +1,4 @@
-"""The types of a kernel's arguments as text, which names its compiled code in the cache.
+"""Describe the types of a kernel's arguments as text, which names its compiled code in the cache.
 
 Values are described without numba, so that looking into the cache does not load it. Whether an
 array may be written is left out: machine code is the same for both.
@@ -42,7 +42,7 @@ def _class_name(kind: type) -> str:
 
 
 def of_types(arguments: tuple[Any, ...]) -> str:
-    """Describe numba's types of the arguments of a call, with the words of ``of_values``."""
+    """Describe numba's types of the arguments of a call, in the notation of ``of_values``."""
     return ",".join(map(_of_type, arguments))
 
 

@@ -1,9 +1,9 @@
-"""How late can a match begin that ends here: what tells which partial matches can be finished.
+"""Find the latest start of the matches that end at a row, to prune partial matches.
 
-Matches are built backwards, from their last events (``kernels/enumerate.py``). Before, one pass
-forwards finds, for every row and state, the latest row that a partial match ending there can begin
-with. A window is a bound on the first event of a match, so one number answers for all windows
-whether there is any match to be built, and nothing is built that does not get to a beginning.
+Matches are built backwards, from their last events (``kernels/enumerate.py``). Before that, one
+forward pass finds, for every row and state, the latest row at which a partial match ending there
+can begin. A window is a bound on the first event of a match, so one number decides for all windows
+whether there is any match, and no partial match is built that cannot be completed.
 
     starts[row, state]   the latest first row of the matches that end here, -1 for none
     reach[row, state]    the same for those that a later event may extend
@@ -20,12 +20,12 @@ from cepheid.kernels.tiers import kernel
 
 ANY, NEXT, CONTIGUOUS = 0, 1, 2
 SOMEHOW, BEGINS, SUMMED = 0, 1, 2
-"""How late matches of a state begin: with the row itself, or like all of the states before."""
+"""The latest start of matches in a state: the row itself, or that of all source states."""
 
 
 @kernel()
 def in_ranks(n, end, predicate, outside, rank, first, last, prev, row):
-    """Return whether ranked predicates hold between two rows."""
+    """Check the ranked predicates between two rows."""
     while n < end:
         p = predicate[n]
         if rank[p, prev] < 0 or first[p, row] < 0:
@@ -38,7 +38,7 @@ def in_ranks(n, end, predicate, outside, rank, first, last, prev, row):
 
 @kernel()
 def related(G, D, L, pair, prev, row):
-    """Return whether all predicates of a pair of variables hold: 1, 0, or -1 if not known yet."""
+    """Check all predicates of a pair of variables: 1, 0, or -1 if not known yet."""
     if pair < 0:
         return 1
     for n in range(G.pair_ptr[pair], G.pair_ptr[pair + 1]):
@@ -65,7 +65,7 @@ def related(G, D, L, pair, prev, row):
 
 @kernel()
 def _scan(G, D, L, S, edge, row, best, low, high, begin):
-    """Return the latest start among all earlier rows of the state before, the last one first."""
+    """Find the latest start among all earlier rows of the source state, the last row first."""
     source, pair = G.source[edge], G.edge_pair[edge]
     equal = L.equal[pair] if pair >= 0 else -1
     if equal >= 0:
@@ -88,7 +88,7 @@ def _scan(G, D, L, S, edge, row, best, low, high, begin):
 
 @kernel()
 def _scan_last_time(G, D, L, edge, row, best, before, first):
-    """Return the latest start among the rows of the time before (contiguous)."""
+    """Find the latest start among the rows of the previous time (contiguous)."""
     source, pair = G.source[edge], G.edge_pair[edge]
     for prev in range(before, first):
         if L.reach[prev, source] > best and related(G, D, L, pair, prev, row) == 1:
@@ -98,7 +98,7 @@ def _scan_last_time(G, D, L, edge, row, best, before, first):
 
 @kernel()
 def _scan_taken(G, D, L, taken, count, edge, row, best, low, high):
-    """Return the latest start among the rows that the events of this time take."""
+    """Find the latest start among the rows that the events of this time take."""
     source, pair = G.source[edge], G.edge_pair[edge]
     for n in range(count):
         prev = taken[n, 1]
@@ -110,7 +110,7 @@ def _scan_taken(G, D, L, taken, count, edge, row, best, low, high):
 
 @kernel()
 def _extends(G, D, L, state, prev, first, last):
-    """Return whether one of some rows extends a partial match, as whatever variable (§3.2)."""
+    """Check whether one of some rows extends a partial match, as any variable (§3.2)."""
     for row in range(first, last):
         fitting = D.bits[row]
         if G.unsettled[state]:
@@ -125,7 +125,7 @@ def _extends(G, D, L, state, prev, first, last):
 
 @kernel()
 def _take(G, D, L, S, taken, first, last):
-    """Take the waiting rows that the events of one time extend, and forget those out of reach."""
+    """Take the pending rows that the events of one time extend, and drop those out of reach."""
     count = 0
     every = np.int64(0)
     for row in range(first, last):
@@ -152,7 +152,7 @@ def _take(G, D, L, S, taken, first, last):
 
 @kernel()
 def _start_of(G, D, L, S, taken, count, semantics, segment, row, q, before, first, begin):
-    """Return the latest start of the matches that end with a row in a state; also, if it begins."""
+    """Find the latest start of matches that end with a row in a state, and if it begins one."""
     best, begins = np.int64(-1), False
     for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
         low, high = np.int64(0), NO_BOUND
@@ -195,7 +195,7 @@ def find_starts(G, D, L, S, taken, semantics, segment, begin, first, last):
                     continue
                 if L.need[q] and L.need[q] & ~L.marks[row]:
                     continue
-                # To hand on tuples costs more than what most states need.
+                # Passing tuples costs more than the work of most states.
                 best, begins = np.int64(row), True
                 if L.way[q] == SUMMED:
                     best, begins = np.int64(-1), False
@@ -228,8 +228,8 @@ def find_contiguous_starts(
 ):  # fmt: skip
     """Fill starts and reach under contiguous, without negation and masks.
 
-    The same as ``find_all_starts``, three times as fast: arrays that come one by one are not
-    counted as used and unused again and again.
+    It equals ``find_all_starts`` and is three times as fast: arrays passed one by one avoid
+    repeated reference counting.
     """
     for segment in range(segment_ptr.shape[0] - 1):
         let_signals_in(segment)
@@ -266,13 +266,13 @@ def find_contiguous_starts(
 
 @kernel()
 def open_segment(S):
-    """Forget the segment before."""
+    """Reset the previous segment."""
     S.members[:] = 0
     S.latest[:] = -1
 
 
 def _work(G, D, L, *_):
-    """Estimate: every row may look at all rows in reach before it, though most look at few."""
+    """Estimate the work: every row may read all rows in reach before it, though most read few."""
     rows = float(L.bound.shape[0])
     return max(rows, float((np.arange(L.bound.shape[0]) - L.bound).sum()) / 64)
 

@@ -1,14 +1,15 @@
-"""Events in, stretches out: events of a partition, one after the other, that say the same.
+"""Cut events into stretches: runs of a partition's events that satisfy the same conditions.
 
-A situation begins and ends where a condition turns, so an event that satisfies the same conditions
-as the one before it in its partition only adds to aggregates. One pass, in the order of arrival:
+A situation begins and ends where a condition changes, so an event that satisfies the same
+conditions as the one before it in its partition only adds to aggregates. One pass, in the order of
+arrival:
 
     conditions   a a a ab ab b b . . a      of one partition; a, b: which conditions hold
     stretches    |-----|-----|---|---|-
 
-Where matches are reported while situations go on, somebody may ask for the aggregates of a
-situation at a *point*: at the time where a condition turns, or where a situation has lasted long
-enough. Then the events of this time are a stretch of their own.
+If matches are reported while situations are open, the aggregates of a situation may be needed at a
+*point*: at the time when a condition changes, or when a situation has lasted long enough. Then the
+events of this time are a stretch of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ NEVER = np.int64(-(2**63))
 """The time of a stretch that takes in events of every time."""
 
 NONE, LASTS, LASTS_FROM_BEFORE, HAS_LASTED = 0, 1, 2, 3
-"""Where a run with a least length is: its first event was seen, or perhaps not, or it is over."""
+"""A run with a minimum duration: none, began with a seen event, perhaps earlier, or long enough."""
 
 CURRENT, BITS, POINT = 0, 1, 2
 """Columns of the state of a partition: its stretch, the conditions, the time if it is a point."""
@@ -30,7 +31,7 @@ CURRENT, BITS, POINT = 0, 1, 2
 @kernel()
 def cut_stretches(key, ts, bits, base, split, needed, lasting, least, state, runs, first, kinds,
                   count, stretch_of):  # fmt: skip
-    """Cut a block of events into stretches, going on with those of the block before.
+    """Cut a block of events into stretches, continuing those of the previous block.
 
     Parameters
     ----------
@@ -41,21 +42,21 @@ def cut_stretches(key, ts, bits, base, split, needed, lasting, least, state, run
     split
         Whether the events at the time of a point are a stretch of their own.
     needed
-        Conditions of which somebody wants aggregates.
+        The conditions whose aggregates are needed.
     lasting, least
-        Conditions whose situations must last, and how long.
+        The conditions with a minimum duration, and these durations.
     state, runs
-        For each partition its stretch; for each partition and lasting condition where its run is,
-        and when it began. Both go on.
+        For each partition its stretch; for each partition and lasting condition the state of its
+        run, and its start. Both are updated.
     first, kinds, count
-        The first events of stretches and their conditions; so many there are.
+        The first events of stretches, their conditions, and the number of stretches.
     stretch_of
-        Gets the stretch of every event, -1 where nobody wants aggregates; may be empty.
+        Gets the stretch of every event, -1 if no aggregates are needed; may be empty.
 
     Returns
     -------
     int
-        How many stretches there are now.
+        The new number of stretches.
     """
     along = stretch_of.shape[0] > 0
     anything = np.int64(0)
@@ -86,13 +87,13 @@ def cut_stretches(key, ts, bits, base, split, needed, lasting, least, state, run
 
 @kernel()
 def _is_lasting(runs, here, now, lasting, least, new):
-    """Return whether a run has, or may have, lasted long enough with this event."""
+    """Check whether a run has, or may have, lasted long enough with this event."""
     point = False
     for j in range(lasting.shape[0]):
         if here >> lasting[j] & 1 == 0:
             runs[j, 0] = NONE
         elif runs[j, 0] == NONE:
-            # The first event of a partition may go on with a run from before.
+            # The first event of a partition may continue an earlier run.
             runs[j, 0] = LASTS_FROM_BEFORE if new else LASTS
             runs[j, 1] = now
         elif runs[j, 0] != HAS_LASTED:
@@ -121,7 +122,7 @@ def add_values(stretch_of, values, total):
 
 @kernel()
 def take_least(stretch_of, values, total):
-    """Find the least value of the events."""
+    """Find the minimum of the events."""
     for i in range(stretch_of.shape[0]):
         s = stretch_of[i]
         if s >= 0 and values[i] < total[s]:

@@ -1,4 +1,4 @@
-"""Joins situations by Allen's relations: triggers in, matches out, each once and when certain.
+"""Join situations by Allen's relations: each match is found once, when it becomes certain.
 
 The situations of one definition in one partition are disjoint, so they have one order by start and
 by end, and every relation to a given situation is a range of them:
@@ -17,7 +17,7 @@ from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 PAIRS_SAMPLED_MAX = 256
-"""Of longer ranges, some pairs stand for all."""
+"""Longer ranges are sampled."""
 
 GROUPS = np.array([0b111 << 2, 0b111 << 5, 0b111 << 8], np.int64)
 
@@ -29,7 +29,7 @@ def _sign(a, b):
 
 @kernel()
 def relate(a_ts, a_te, b_ts, b_te):
-    """Return the number of the relation in which A stands to B."""
+    """Determine the number of the relation of A to B."""
     if a_te <= b_ts:
         return np.int64(0) if a_te < b_ts else np.int64(1)
     if b_te <= a_ts:
@@ -67,7 +67,7 @@ def _first_above(times, low, high, wanted):
 
 @kernel()
 def _boundary(place, ts, te, low, high, b_ts, b_te):
-    """Return where one of the seven ranges of situations around B starts; 7 is the end."""
+    """Find the start of one of the seven ranges of situations around B; 7 is the end."""
     if place <= 0:
         return low
     if place == 1:
@@ -94,7 +94,7 @@ _SURE = np.int64(1 | 1 << 1 | 1 << 8 | 1 << 11 | 1 << 12)
 
 @kernel()
 def outer_ranges(mask):
-    """Return the first and the last of the seven ranges that a set of relations touches."""
+    """Find the first and the last of the seven ranges that a set of relations touches."""
     first, last = 7, -1
     for number in range(13):
         if mask >> number & 1:
@@ -105,7 +105,7 @@ def outer_ranges(mask):
 
 @kernel()
 def _is_certain(a, b, mask, ts, te, now):
-    """Return whether a constraint holds, whatever the ends after now turn out to be."""
+    """Check whether a constraint holds for all possible ends after now."""
     if te[a] > now and te[b] > now:
         group = GROUPS[1 + _sign(ts[a], ts[b])]
         return mask & group == group
@@ -114,10 +114,10 @@ def _is_certain(a, b, mask, ts, te, now):
 
 @kernel()
 def _owner(sel, cons, alone, known_counts, ts, te, known, now):
-    """Return the first definition whose situation makes a match certain now, or -1.
+    """Find the first definition whose situation makes a match certain now, or -1.
 
-    A constraint is certain at the later start or the earlier end. What was certain before now
-    has no owner, so no match is found twice.
+    A constraint becomes certain at the later start or the earlier end. A match that was certain
+    before now has no owner, so no match is found twice.
     """
     owner = sel.shape[0]
     for c in range(cons.shape[0]):
@@ -146,7 +146,7 @@ def _owner(sel, cons, alone, known_counts, ts, te, known, now):
 
 @kernel()
 def _last_to_end(sel, te, now):
-    """Return the first definition whose situation ends now, the others having ended."""
+    """Find the first definition whose situation ends now, if all others have ended."""
     for d in range(sel.shape[0]):
         if te[sel[d]] == now:
             return d
@@ -155,7 +155,7 @@ def _last_to_end(sel, te, now):
 
 @kernel()
 def _candidates(x, key, sel, ranges, lo, hi, ts, te, bounds, now, within, waits):
-    """Return the range of situations of definition x that may join the chosen ones."""
+    """Find the range of situations of definition x that may join the chosen ones."""
     low, high = bounds[x, key], bounds[x, key + 1]
     if within >= 0:
         low = _first_at_least(ts, low, high, now - within)
@@ -170,7 +170,7 @@ def _candidates(x, key, sel, ranges, lo, hi, ts, te, bounds, now, within, waits)
 
 @kernel()
 def _has_partner(mask, ts, te, low, high, b_ts, b_te):
-    """Return whether a situation of a range stands in one of some relations to B."""
+    """Check whether a situation of a range has one of some relations to B."""
     for place in range(7):
         if mask & _MASKS[place] == 0:
             continue
@@ -189,10 +189,10 @@ def _has_partner(mask, ts, te, low, high, b_ts, b_te):
 
 @kernel()
 def next_partners(partners, ts, te, bounds):
-    """Return for each situation the first, from it on, that has a partner for each constraint.
+    """Find for each situation the next one (or itself) with a partner for each constraint.
 
-    A match can have no other: without this, a join would try each of them with all that was
-    joined before.
+    Only such situations can be in a match. Without this, a join would try every situation with all
+    that was joined before.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def next_partners(partners, ts, te, bounds):
 
 
 def _work(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts, ts, *_):
-    """Estimate: a situation may meet all others of its partition."""
+    """Estimate the work: a situation may meet all others of its partition."""
     partitions = max(len(np.unique(keys)), 1)
     return max(len(rows), len(rows) * ts.shape[0] / partitions / 64)
 
@@ -225,35 +225,36 @@ def _work(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts, 
 @kernel(work=_work)
 def join(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts,
          ts, te, known, bounds, following, within, waits, most, looks):  # fmt: skip
-    """Return the matches that situations of one definition make certain.
+    """Find the matches that situations of one definition make certain.
 
     Parameters
     ----------
     trigger, rows, times
-        The definition, its situations, and when each of them can make a match certain.
+        The definition, its situations, and the times at which each can make a match certain.
     keys
         The partition of every situation of this definition, from its first one on.
     steps
-        For each join the definition, and where its constraints begin and end in ``ranges``.
+        For each join the definition, and the offsets of its constraints in ``ranges``.
     ranges
-        For each constraint of a join: the definition that is joined already, the relations to it,
+        For each constraint of a join: the definition that is already joined, the relations to it,
         and the outermost of the seven ranges.
     cons, alone, known_counts
         All constraints (left, right, relations); which definitions have none; which must be known
         to last long enough.
     bounds
-        Where the situations of each definition and partition start.
+        The start offsets of the situations of each definition and partition.
     following
         From ``next_partners``, or empty: all situations are tried.
     within, waits
         The window, -1 for none; whether every end must be known.
     most, looks
-        After so many matches, or looks at a candidate, nobody looks for others.
+        The search stops after this number of matches, or of tests of a candidate.
 
     Returns
     -------
     tuple
-        For each match the situations, one column for each definition; its time; and the looks.
+        For each match the situations, one column for each definition; its time; and the number of
+        tests.
     """
     count = bounds.shape[0]
     room = min(max(16, rows.shape[0]), most)
@@ -329,9 +330,9 @@ def _grown_times(when, room):
 
 @kernel()
 def sample_pairs(mask, a_bounds, b_bounds, ts, te, keys_max, rows_max):
-    """Return how many pairs of situations a constraint keeps, and how many there are, in a sample.
+    """Count, in a sample, the pairs of situations that a constraint keeps, and all pairs.
 
-    Some partitions, spread over all of them, and in each the latest situations.
+    The sample has partitions spread over all of them, and the latest situations of each.
     """
     kept, pairs = 0, 0
     count = a_bounds.shape[0] - 1

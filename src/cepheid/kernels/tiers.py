@@ -1,10 +1,10 @@
-"""Run a kernel in the tier that answers first: interpreted, loaded from the cache, or compiled.
+"""Run a kernel in the fastest tier for its work: interpreted, loaded from the cache, or compiled.
 
-A kernel is written once, as a Python function over arrays. Small work runs that function as it is,
-because numba takes longer to load than the work takes. Larger work runs machine code, from the
-cache of this machine where that has it, and from the compiler once the work would take longer than
-compiling. An estimate says how much the work is; where that is too low, the call is given up and
-begins again as machine code (``watch.py``). All tiers give the same bits.
+A kernel is written once, as a Python function over arrays. Small work runs that function unchanged,
+because numba takes longer to load than the work takes. Larger work runs machine code: from the
+cache of this machine if it is there, and from the compiler once the work would take longer than
+compiling. The work is estimated; if the estimate is too low, the call is aborted and restarted as
+machine code (``watch.py``). All tiers return the same bits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Inline = Literal["", "code", "source"]
 
 
 class Tier(enum.Enum):
-    """How kernels run; AUTO decides for every call."""
+    """The tier of kernels; AUTO decides for every call."""
 
     AUTO = "auto"
     INTERPRET = "interpret"
@@ -48,19 +48,19 @@ VARIABLE = "CEPHEID_KERNELS"
 
 
 class _Setting:
-    """The tier that is in force in this process."""
+    """The tier in force in this process."""
 
     tier: ClassVar[Tier] = Tier(os.environ.get(VARIABLE) or "auto")
 
 
 def current_tier() -> Tier:
-    """Return the tier that is in force."""
+    """Return the tier in force."""
     return _Setting.tier
 
 
 @contextmanager
 def forced(tier: Tier) -> Iterator[None]:
-    """Run all kernels of this process in one tier for a while."""
+    """Run all kernels of this process in one tier within the body."""
     before, _Setting.tier = _Setting.tier, tier
     try:
         yield
@@ -69,10 +69,10 @@ def forced(tier: Tier) -> Iterator[None]:
 
 
 class Operation(Twin):
-    """An operation of numbers, which doubles, wide numbers and residues define differently.
+    """An operation on numbers, with one version each for doubles, wide numbers and residues.
 
-    The function that it is made of is that of doubles; ``wide`` and ``residue`` add the others.
-    ``of`` is the argument, a number or an array of numbers, whose kind decides.
+    The decorated function is the version for doubles; ``wide`` and ``residue`` add the others.
+    ``of`` is the argument, a number or an array of numbers, whose type decides.
     """
 
     def __init__(self, function: Function, of: int) -> None:
@@ -84,27 +84,27 @@ class Operation(Twin):
         self.__doc__ = function.__doc__
 
     def wide(self, function: Function) -> Function:
-        """Take a function for wide numbers."""
+        """Register the version for wide numbers."""
         self.kinds["wide"] = function
         return function
 
     def residue(self, function: Function) -> Function:
-        """Take a function for residues."""
+        """Register the version for residues."""
         self.kinds["residue"] = function
         return function
 
     @property
     def plain(self) -> Function:
-        """Return a function that looks at the kind of its argument."""
+        """Build a Python function that dispatches on the type of its argument."""
         if self._plain is None:
             self._plain = _dispatch(self.of, {k: clone(f, "plain") for k, f in self.kinds.items()})
         return self._plain
 
     @property
     def machine(self) -> Any:
-        """Return a function that numba knows, with an overload for each kind."""
+        """Build a numba function with an overload for each type."""
         if self._machine is None:
-            # Loads numba.
+            # Imports numba.
             from cepheid.kernels.machine import overloaded
 
             self._machine = overloaded(self)
@@ -119,7 +119,7 @@ _KIND_OF: dict[type, str] = {
 
 
 def _dispatch(of: int, functions: dict[str, Function]) -> Function:
-    """Return a function that looks up the type of one argument; it is called for every number."""
+    """Build a function that dispatches on the type of one argument; called for every number."""
     by_type = {kind: functions[name] for kind, name in _KIND_OF.items()}
 
     def of_array(*arguments: Any) -> Any:
@@ -137,12 +137,12 @@ def _dispatch(of: int, functions: dict[str, Function]) -> Function:
 
 
 def operation(of: int = 0) -> Callable[[Function], Operation]:
-    """Make an operation of a function of doubles."""
+    """Make an operation from a function of doubles."""
     return lambda function: Operation(function, of)
 
 
 class Intrinsic(Twin):
-    """Something that only machine code can do; interpreted kernels leave it out."""
+    """An operation that exists in machine code only; interpreted kernels skip it."""
 
     def __init__(self, function: Function, make: Callable[[], Any]) -> None:
         self._function, self._make = function, make
@@ -150,19 +150,19 @@ class Intrinsic(Twin):
 
     @property
     def plain(self) -> Function:
-        """Return what does nothing."""
+        """Return the Python function, which does nothing."""
         return self._function
 
     @property
     def machine(self) -> Any:
-        """Return what numba calls."""
+        """Return the numba intrinsic."""
         if self._made is None:
             self._made = self._make()
         return self._made
 
 
 class Kernel(Twin):
-    """A function over arrays that runs in the tier that answers first."""
+    """A function over arrays that runs in the fastest tier for its work."""
 
     registry: ClassVar[dict[str, Kernel]] = {}
     """All kernels by name, for those who compile them ahead and those who test them."""
@@ -194,7 +194,7 @@ class Kernel(Twin):
             raise interruption() from None
 
     def interpreted(self, function: Function) -> Function:
-        """Take another body for the interpreter: the same numbers, computed by whole arrays."""
+        """Register another body for the interpreter, with whole-array operations."""
         self._written = function
         return function
 
@@ -207,9 +207,9 @@ class Kernel(Twin):
 
     @property
     def machine(self) -> Any:
-        """Return numba's dispatcher for calls from other kernels; it has no way in from Python.
+        """Return numba's dispatcher for calls from other kernels, without a Python wrapper.
 
-        A kernel that Python calls as well is compiled once, with the way in.
+        A kernel that Python calls as well is compiled once, with the wrapper.
         """
         if self.name in called_from_python():
             return self.entry
@@ -229,9 +229,9 @@ class Kernel(Twin):
         return self._entry
 
     def interpret(self, *arguments: Any) -> Any:
-        """Run the kernel as Python; numbers wrap and overflow in silence, as in machine code.
+        """Run the kernel as Python; integers wrap and overflow silently, as in machine code.
 
-        A call that takes longer than expected begins again as machine code.
+        A call that takes longer than expected is restarted as machine code.
         """
         begun, overrun, result = time.perf_counter(), False, None
         units = self.units(arguments)
@@ -257,7 +257,7 @@ class Kernel(Twin):
 
     @functools.cached_property
     def asks_time(self) -> bool:
-        """Whether the interpreted kernel asks for the time now and then."""
+        """Check whether the interpreted kernel polls the clock."""
         if "check_time" in self._written.__code__.co_names:
             return True
         return any(isinstance(t, Kernel) and t.asks_time for t in twins_of(self._written))
@@ -272,16 +272,16 @@ class Kernel(Twin):
         return watched(LOAD_S, longest)
 
     def units(self, arguments: tuple[Any, ...]) -> float:
-        """Return the work of a call: what the kernel says, or the length of its longest array."""
+        """Estimate the work of a call, by the kernel's estimator or by its longest array."""
         if self.work is not None:
             return float(self.work(*arguments))
         return _longest(arguments)
 
     def interprets(self, arguments: tuple[Any, ...]) -> bool:
-        """Return whether a call should be interpreted.
+        """Check whether a call should be interpreted.
 
-        Interpreting goes on while all of it, together with this call, takes less than the next tier
-        does to begin; so the sum is about twice the best at most.
+        A call is interpreted while the total interpreted time, including this call, is below the
+        start-up time of the next tier; so the total is at most about twice the optimum.
         """
         if _Setting.tier is not Tier.AUTO:
             return _Setting.tier is Tier.INTERPRET
@@ -309,7 +309,7 @@ def _longest(arguments: Any) -> float:
 
 
 def _unboxed(result: Any) -> Any:
-    """Return Python's numbers for numpy's, as numba does."""
+    """Convert numpy scalars to Python numbers, as numba does."""
     if isinstance(result, np.generic):
         return result.item()
     if type(result) is tuple:
@@ -318,13 +318,13 @@ def _unboxed(result: Any) -> Any:
 
 
 def kernel(*, inline: Inline = "", work: Work | None = None) -> Callable[[Function], Any]:
-    """Make a kernel of a function over arrays.
+    """Make a kernel from a function over arrays.
 
     Parameters
     ----------
     inline
-        Copy the function into its callers: their machine code, or their source, which takes longer
-        to compile and saves counting references to arrays inside tuples.
+        Inline the function into its callers: in machine code, or in their source, which takes
+        longer to compile and saves reference counting for arrays inside tuples.
     work
         The work of a call, from its arguments, where it is not the length of the longest array.
     """

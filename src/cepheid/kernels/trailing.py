@@ -1,11 +1,11 @@
-"""Aggregate the time up to now: a result whenever a match ends, over the events of (t - w, t].
+"""Aggregate trailing windows: a result whenever a match ends, over the events of (t - w, t].
 
 The events of a partition that are in the window form two stacks. For each time in the *front*
 a vector is kept: the empty match pushed through all times from there to the end of the front. The
 *back* is one matrix, the product of all later times. The result is a vector times a matrix. When
-the front runs empty, the back is turned into a new front, from its end to its beginning. Every
-time is pushed once and turned once, so an event costs O(size^2 x lanes) amortised, however many
-events the window holds; A-Seq keeps a counter for every start instead.
+the front is empty, the back is converted to a new front, from its end to its start. Every time is
+pushed once and converted once, so an event costs O(size^2 x lanes) amortised, whatever the number
+of events in the window; A-Seq keeps a counter for every start instead.
 
 Source: Qi et al., "Complex Event Analytics: Online Aggregation of Stream Sequence Patterns", SIGMOD
 2014, section 3.2, for the semantics; two stacks for associative products are folklore.
@@ -22,7 +22,7 @@ from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 ENDED, EXPIRED, LEFT = 1, 2, 4
-"""Why a row is there: matches ended, the matches changed as events left, or events left at all."""
+"""Kinds of rows: matches ended, matches changed because events left, or events left without."""
 
 
 @kernel()
@@ -45,9 +45,9 @@ def _write(counts, oV, oM, t, kind, moved, row, p, out_time, out_kind, out_ended
 @kernel()
 def _add_events(T, V, M, start, one, exponent, S, i, j, ts, codes, letters, W, X, wcol, xcol,
                 added, semantics, zero, p):  # fmt: skip
-    """Apply the events i to j, all of one time; ``added`` holds what they add, and nothing else.
+    """Apply the events i to j, all of one time; ``added`` holds only their additions.
 
-    ``S`` holds what a stream of one key without an end is for ``advance``.
+    ``S`` holds the state of an endless stream of one key for ``advance``.
     """
     added[0][:, :] = zero
     added[1][:, :] = NO_VALUE
@@ -61,10 +61,10 @@ def _add_events(T, V, M, start, one, exponent, S, i, j, ts, codes, letters, W, X
 @kernel()
 def _turn(T, first, last, at, V, M, start, one, exponent, S, ts, codes, letters, W, X, wcol,
           xcol, added, A, AM, AS, B, BS, semantics, nS, unit, zero, p):  # fmt: skip
-    """Make a front of the times first to last: suffix vectors, from the last one to the first.
+    """Build a front of the times first to last: suffix vectors, from the last one to the first.
 
     ``A[h]`` begins with the empty match before time h; ``B[h, s]`` with the matches that begin at h
-    in the start configuration s, which h turns into ``BS[h, s]``.
+    in the start configuration s, which becomes ``BS[h, s]`` at h.
     """
     size, parts, lanes, mins = V.shape[1], V.shape[2], V.shape[3], M.shape[2]
     nV = added[0][:size].reshape(size, parts, lanes)
@@ -131,18 +131,16 @@ def aggregate_trailing(
     Parameters
     ----------
     at
-        Where the events that are processed together begin; one more entry at the end.
+        The start offsets of the events that are processed together; one more entry at the end.
     fresh
-        Rows are wanted for times from here on; what comes before was reported earlier.
+        Rows are written for times from here on; earlier ones were reported before.
     until
         Expiries up to this time are reported; later ones may still meet new events.
     expiries
-        Whether a row is also wanted whenever events leave the window.
+        Whether a row is also written whenever events leave the window.
 
-    Returns
-    -------
-    The number of rows: (time, kind, matches that end or that leave, aggregates). Where events leave
-    and others come at one time, the row of those that leave stands first.
+    Returns ------- The number of rows: (time, kind, matches that end or that leave, aggregates). If
+    events leave and others arrive at one time, the row of those that leave comes first.
     """
     lanes = nS + size
     V = np.zeros((1, size, parts, lanes), R.dtype)
@@ -218,7 +216,7 @@ def aggregate_trailing(
 
 @kernel()
 def _forbid(T, E, letter, zero, p):
-    """Let an event move, or drop, what ended with others of its time."""
+    """Apply an event's moves and removals to matches that ended with others of its time."""
     first, last = T.move_ptr[letter], T.move_ptr[letter + 1]
     none = np.zeros((E.shape[0], 0), np.int64)
     moving = np.zeros_like(E)
@@ -227,14 +225,14 @@ def _forbid(T, E, letter, zero, p):
 
 @kernel()
 def _tied(ts, at):
-    """Return whether events of one time are processed one by one."""
+    """Check whether events of one time are processed one by one."""
     starts = ts[at[:-1]]
     return (starts[1:] == starts[:-1]).any()
 
 
 @kernel()
 def _counted(counts, E, p):
-    """Return how many of the matches that ended count."""
+    """Count the ended matches that are in counting configurations."""
     total = E.dtype.type(0)
     for q in range(E.shape[0]):
         if counts[q]:
@@ -255,7 +253,7 @@ def _value(counts, V, M, start, A, AM, AS, f, nS, oV, oM, p):
 
 @kernel()
 def _dying(counts, begun, V, first, s, nS, p):
-    """Return how many matches that count begin with the events that leave."""
+    """Count the matches in counting configurations that begin with the leaving events."""
     total = begun.dtype.type(0)
     for q in range(begun.shape[2]):
         if present(begun[first, s, q]):
@@ -267,7 +265,7 @@ def _dying(counts, begun, V, first, s, nS, p):
 
 @kernel()
 def _end(nV, A, AS, f, nS, E, p):
-    """Add what ends with the events just added, configuration by configuration."""
+    """Add the matches that end with the events just added, configuration by configuration."""
     for q in range(nV.shape[0]):
         total = E[q, 0]
         if AS[f, 0] >= 0:
@@ -280,16 +278,16 @@ def _end(nV, A, AS, f, nS, E, p):
 
 @kernel()
 def add_up_partitions(slot, time, kind, numbers, values, slots, wanted, fresh, p, out_time, R, RM):
-    """Add up the partitions of one group over time; O(log partitions) a change.
+    """Add up the partitions of one group over time; O(log partitions) per change.
 
     Parameters
     ----------
     slot, time, kind, numbers, values
-        The changes of the group in the order of time; ``slot`` numbers its partitions from 0.
+        The changes of the group sorted by time; ``slot`` numbers its partitions from 0.
     slots
         The number of partitions.
     wanted
-        The kinds of changes (ENDED, EXPIRED) that ask for a row.
+        The kinds of changes (ENDED, EXPIRED) that produce a row.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Twins: what kernels call has one form for each tier, under one name.
+"""Twins: functions that kernels call, with one version for each tier under one name.
 
-The code of a kernel is copied with other global names: in the copy for the interpreter they mean
-Python functions, in the copy for the compiler what numba compiles.
+The code of a kernel is copied with other global names: in the copy for the interpreter they refer
+to Python functions, in the copy for the compiler to numba functions.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ Function = Callable[..., Any]
 
 
 class Twin(ABC):
-    """Something that kernels call, with one meaning for each tier."""
+    """A function that kernels call, with one version for each tier."""
 
     @property
     @abstractmethod
     def plain(self) -> Function:
-        """Return what interpreted kernels call."""
+        """Return the version for interpreted kernels."""
 
     @property
     @abstractmethod
     def machine(self) -> Any:
-        """Return what compiled kernels call, for numba."""
+        """Return the version for compiled kernels, for numba."""
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run it as Python."""
+        """Run the Python version."""
         return self.plain(*arguments)
 
 
 def clone(function: Function, tier: str) -> FunctionType:
-    """Copy a function so that its global names mean their twins of a tier."""
+    """Copy a function so that its global names refer to their twins of a tier."""
     assert isinstance(function, FunctionType), f"{function} has no code"
     twins: dict[str, Any] = {"__builtins__": __builtins__, "__name__": function.__module__}
     copy = FunctionType(
@@ -51,14 +51,14 @@ def clone(function: Function, tier: str) -> FunctionType:
 
 
 def twins_of(function: Function) -> list[Twin]:
-    """Return the twins that a function calls by their global names."""
+    """Collect the twins that a function calls by their global names."""
     assert isinstance(function, FunctionType), f"{function} has no code"
     named = (function.__globals__.get(name) for name in _names(function.__code__))
     return [value for value in named if isinstance(value, Twin)]
 
 
 def _names(code: CodeType) -> set[str]:
-    """Return the global names that a function uses, in its inner functions too."""
+    """Collect the global names that a function uses, also in its inner functions."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -1,4 +1,4 @@
-"""Compile all kernels ahead, on all cores: the list of them in, files in the cache out."""
+"""Compile all listed kernels into the cache ahead of time, on all cores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cepheid.kernels.tiers import Kernel
 
 
 class Done(NamedTuple):
-    """How far it is: kernels that are ready, of all, and seconds of work that are left."""
+    """The progress: kernels that are ready, of all, and the remaining seconds of work."""
 
     ready: int
     total: int
@@ -25,7 +25,7 @@ class Done(NamedTuple):
 
 
 def missing() -> list[Listed]:
-    """Return the kernels that the cache does not hold."""
+    """Find the kernels that are not in the cache."""
     return [
         entry
         for entry in listed()
@@ -34,9 +34,9 @@ def missing() -> list[Listed]:
 
 
 def warm(processes: int | None = None) -> Iterator[Done]:
-    """Compile every kernel that is missing, and say after each group how far it is."""
+    """Compile every missing kernel, and yield the progress after each group."""
     groups: dict[str, list[Listed]] = defaultdict(list)
-    # Kernels of a module call the same others, which one process compiles once.
+    # Kernels of a module share their callees, which one process compiles once.
     for entry in missing():
         groups[entry.kernel.partition(".")[0]].append(entry)
     total, left = len(listed()), [entry for group in groups.values() for entry in group]

@@ -1,8 +1,8 @@
-"""Watch how long a call is interpreted: what runs for longer than expected begins again elsewhere.
+"""Watch the time of interpreted calls: a call that takes too long is restarted as machine code.
 
 An estimate of a kernel's work can be wrong a thousandfold: a pattern of sixty variables costs more
-for an event than one of two. So interpreted kernels ask for the time where compiled ones look for
-signals, and a call that has taken longer than the next tier takes to begin is given up.
+per event than one of two. So interpreted kernels check the clock where compiled ones poll for
+signals, and a call that has taken longer than the start-up of the next tier is aborted.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 FREE_BYTES = 1 << 20
-"""Arrays so small are always copied: it takes less than a tenth of a millisecond."""
+"""Arrays up to this size are always copied: it takes less than a tenth of a millisecond."""
 BYTES_A_SECOND = 1e8
-"""Larger ones are copied for a call that should take so long: a tenth of a fast copy's rate."""
+"""Larger arrays are copied if the call is expected to be long: a tenth of a fast copy's rate."""
 
 Kept = list[tuple[NDArray[Any], NDArray[Any]]]
-"""Arrays, and what was in them."""
+"""Arrays, and copies of their content."""
 
 
 class OverrunKernel(Exception):  # noqa: N818  # it is no error
-    """A call has been interpreted for too long."""
+    """A call was interpreted for too long."""
 
 
 class _Watch(threading.local):
-    """Until when this thread may interpret, and who says how long it may be at most."""
+    """The deadline of this thread's interpreted call, and the function that can extend it."""
 
     until = math.inf
     longest: Callable[[], float] | None = None
@@ -41,7 +41,7 @@ _watch = _Watch()
 
 
 def check_time() -> None:
-    """Stop a call that has been interpreted for too long."""
+    """Abort a call that has been interpreted for too long."""
     if time.perf_counter() > _watch.until:
         _ring()
 
@@ -56,7 +56,7 @@ def _ring() -> None:
 
 @contextmanager
 def watched(seconds: float, longest: Callable[[], float]) -> Iterator[None]:
-    """Stop the body after some seconds, and as many more as ``longest`` returns then."""
+    """Abort the body after some seconds, extended by the result of ``longest`` at that time."""
     _watch.until, _watch.longest = time.perf_counter() + seconds, longest
     try:
         yield
@@ -65,12 +65,12 @@ def watched(seconds: float, longest: Callable[[], float]) -> Iterator[None]:
 
 
 def keep(arguments: tuple[Any, ...], seconds: float) -> Kept | None:
-    """Copy what a call may write, or nothing at all where that takes too long.
+    """Copy the arrays that a call may write, or nothing at all if that takes too long.
 
     Parameters
     ----------
     seconds
-        What the call should take.
+        The expected time of the call.
     """
     arrays = list(_written(arguments))
     if sum(array.nbytes for array in arrays) > max(FREE_BYTES, seconds * BYTES_A_SECOND):
@@ -79,7 +79,7 @@ def keep(arguments: tuple[Any, ...], seconds: float) -> Kept | None:
 
 
 def restore(kept: Kept) -> None:
-    """Undo what a call has written."""
+    """Undo the writes of a call."""
     for array, before in kept:
         np.copyto(array, before)
 

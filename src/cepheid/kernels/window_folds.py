@@ -1,8 +1,8 @@
-"""Windows over stretches of events: which stretches a window has, and what they add up to.
+"""Windows over stretches of events: find the stretches of a window, and fold their values.
 
-A stretch lies in the windows first to last; both go up along a group. So the stretches of a window
-follow each other, and both ends of them only move forwards: every fold is O(1) amortised, with two
-stacks and no subtraction, which would cost digits.
+A stretch lies in the windows first to last; both increase along a group. So the stretches of a
+window are consecutive, and both ends only move forwards: every fold is O(1) amortised, with two
+stacks and no subtraction, which would lose precision.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def _fold(operation, a, b):
     if operation == SUM:
         return a + b
     if operation == MIN:
-        # NaN is nothing to a least value: it is larger than every number.
+        # NaN never affects a minimum: it is larger than every number.
         return b if a != a or b < a else a
     return b if b != b or b > a else a
 
 
 @kernel()
 def fold_windows(values, low, high, operation, neutral, back, out):
-    """Set out[w] to the fold of values[low[w]:high[w]]; back is room for one value each."""
+    """Set out[w] to the fold of values[low[w]:high[w]]; back is a buffer of the same length."""
     middle = reached = 0
     front = neutral
     for w in range(low.shape[0]):

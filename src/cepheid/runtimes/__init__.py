@@ -1,6 +1,6 @@
-"""Where events are and what runs a query there: one table, whose modules load on first use.
+"""Dispatch table: which module runs a query for each kind of input; modules load on first use.
 
-Reading and explaining a query needs neither numba nor Arrow, so nothing is imported above.
+Parsing and explaining a query needs neither numba nor Arrow, so nothing is imported at the top.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Place(StrEnum):
-    """Where events are, and who reads them."""
+    """Where a query runs, by the container of its events and by the engine."""
 
     PROCESS = "this process"
     DEVICE = "a GPU"
@@ -32,7 +32,7 @@ class Place(StrEnum):
 
 
 class Request(NamedTuple):
-    """What runs, over which events, with options that were checked."""
+    """A query, its events, and its validated options."""
 
     query: Any
     events: Any
@@ -43,7 +43,7 @@ class Request(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Return where the events are."""
+        """Choose the runtime by the container of the events."""
         match holder_of(self.events):
             case Held.FRAME:
                 return Place.FRAME
@@ -116,7 +116,7 @@ RUNS: dict[Place, Runner] = {
 
 
 def run(asked: Request) -> Any:
-    """Run a query where its events are."""
+    """Run a query with the runtime for its input."""
     from cepheid.jobs.streams import named_streams
 
     kind = kind_of(asked.query.plan)
@@ -217,7 +217,7 @@ WORKLOADS: dict[Place, Runner] = {
 
 
 def stream(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
-    """Run a query over a stream of Spark."""
+    """Run a query over a Spark stream."""
     from cepheid.jobs.streams import named_streams
     from cepheid.runtimes.spark.stream import stream_frame
 
@@ -230,7 +230,7 @@ def stream(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
 
 
 def stream_workload(queries: Workload, events: Any, watermark: str, late: str) -> Any:
-    """Run several queries over a stream of Spark."""
+    """Run several queries over a Spark stream."""
     from cepheid.runtimes.spark import rules as spark_rules
 
     return spark_rules.stream_workload(queries, events, watermark=watermark, late=late)
@@ -248,7 +248,7 @@ def live_workload(queries: Workload, schema: Any) -> Any:
 
 
 def explain_store(query: CompiledQuery, store: Any, *, analyze: bool) -> str:
-    """Tell which part of a store a query reads, and why."""
+    """Explain which part of a store a query reads, and why."""
     from cepheid.runtimes import store as store_run
 
     if query.plan.streams:
@@ -259,7 +259,7 @@ def explain_store(query: CompiledQuery, store: Any, *, analyze: bool) -> str:
 
 
 def explain_device(query: CompiledQuery) -> str:
-    """Tell whether a query runs on a GPU; this looks for one, which loads numba."""
+    """Explain whether a query runs on a GPU; this looks for one, which loads numba."""
     from cepheid.runtimes import device as local_device
 
     return local_device.explain_device(query.plan)
@@ -270,7 +270,7 @@ def explain_device(query: CompiledQuery) -> str:
 
 
 class SqlRequest(NamedTuple):
-    """A text with MATCH_RECOGNIZE, its tables, and how far a search may go."""
+    """A SQL text with MATCH_RECOGNIZE, its tables, and the limits of the search."""
 
     text: str
     tables: Any
@@ -295,7 +295,7 @@ def run_sql(spark: Any, asked: SqlRequest) -> Any:
 
 
 def explain_sql(spark: Any, asked: SqlRequest, *, analyze: bool) -> str:
-    """Tell how the clauses of a text run: what they read of event stores, or keep of streams."""
+    """Explain how the clauses of a text run: reads of event stores, and state of streams."""
     from cepheid.kinds.row_pattern.plan import SearchBounds
 
     bounds = SearchBounds(asked.steps, asked.states)

@@ -1,4 +1,4 @@
-"""Measure what reading, looking up and running cost on this machine, for the planner of stores."""
+"""Measure the cost of reads, look-ups and event processing on this machine, for the planner."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CLAUSE = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES A.ts AS a PATT
 
 
 def measure_rates(compile_query: Callable[[str], CompiledQueryLike]) -> Rates:
-    """Return what work costs on this machine; takes some seconds and some megabytes of disk."""
+    """Measure the unit costs of this machine; takes some seconds and some megabytes of disk."""
     random = np.random.default_rng(3)
     columns: dict[str, Any] = {"ts": np.arange(ROWS)}
     table = pa.table(columns | {name: random.random(ROWS) for name in COLUMNS})
@@ -54,7 +54,7 @@ def measure_rates(compile_query: Callable[[str], CompiledQueryLike]) -> Rates:
 
 
 def _matching(table: pa.Table) -> float:
-    """Return the seconds of a row and a variable in SQL."""
+    """Measure the seconds per row and variable of SQL matching."""
     statement = read_statement(CLAUSE)
     plan = bind_clause(statement.sites[0].clause, table.column_names, CLAUSE)
     needed = table.select(list(plan.read_columns))
@@ -76,7 +76,7 @@ def _opened(store: EventStore) -> tuple[Snapshot, Segment]:
 
 
 def _reading(store: EventStore) -> tuple[float, float]:
-    """Return the seconds of a row group, and those of a value in it."""
+    """Measure the seconds per row group, and per value in it."""
     snapshot, segment = _opened(store)
     groups = snapshot.tree(segment).groups
     # Every other one, as many at once as a replay reads.
@@ -97,7 +97,7 @@ def _reading(store: EventStore) -> tuple[float, float]:
 
 
 def _looking(store: EventStore) -> tuple[float, float]:
-    """Return the seconds of an entry that is read and sorted, and those of a look-up."""
+    """Measure the seconds per entry that is read and sorted, and per look-up."""
 
     def look(low: float) -> None:
         snapshot, segment = _opened(store)

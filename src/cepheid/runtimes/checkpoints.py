@@ -1,8 +1,8 @@
-"""What a killed driver leaves of a checkpoint that has no micro-batch yet.
+"""Repair a checkpoint whose driver was killed before its first micro-batch.
 
-Spark plans a micro-batch by a file ``offsets/N``, written under another name and then renamed.
-Killed before the first one is renamed, nothing has begun and nothing has left, but the leftover
-keeps Spark from starting: it wants ``offsets`` to be empty.
+Spark plans a micro-batch by a file ``offsets/N``, which it writes under a temporary name and then
+renames. If the driver is killed before the first rename, no micro-batch has started and no row was
+emitted, but the temporary file keeps Spark from starting: it wants ``offsets`` to be empty.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import re
 from pathlib import Path
 
 _LEFTOVER = re.compile(r"\.{1,2}0\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp(\.crc)?")
-"""How Spark and Hadoop call a file that is being written, and its checksum."""
+"""Names that Spark and Hadoop give to a file that is being written, and to its checksum."""
 
 
 def clear_unplanned(checkpoint: Path) -> bool:
-    """Remove the leftovers of a first plan that was never complete; return whether any were there.
+    """Remove the temporary files of an incomplete first plan; return True if there were any.
 
-    Nothing else is touched, and nothing at all once there is a plan.
+    No other file is touched, and none at all once there is a plan.
     """
     offsets = checkpoint / "offsets"
     names = {path.name for path in offsets.iterdir()} if offsets.is_dir() else set()

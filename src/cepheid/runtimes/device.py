@@ -1,4 +1,4 @@
-"""One process with a GPU: batches become matrices on the device, and these become rows here."""
+"""Run a query in one process with a GPU: batches become matrices there, and these become rows."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ BATCH_ROWS = 1 << 24
 """Events of one step on the device: enough for all of its lanes."""
 
 SMALL_ROWS = 1 << 20
-"""Tables up to here stay on the CPU unless the device is asked for."""
+"""Tables up to this size stay on the CPU unless the device is requested."""
 
 
 def explain_device(plan: Plan) -> str:
-    """Return in a line where a plan runs with ``device="auto"``, and why."""
+    """Explain in a line where a plan runs with ``device="auto"``, and why."""
     found, name = find_device()
     why = kind_of(plan).why_not_on_device(plan)
     if why:
@@ -42,7 +42,7 @@ def explain_device(plan: Plan) -> str:
 
 
 def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
-    """Run a query over events on the device that was asked for.
+    """Run a query over events on the requested device.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
 
 
 def _run_split(plan: TrendPlan, reader: Any, device: Device) -> pa.Table:
-    """Share batches out: between the lanes of the GPU, with ``auto`` also with the CPU."""
+    """Distribute batches over the lanes of the GPU and, with ``auto``, of the CPU."""
     from cepheid.runtimes import device_split as split
 
     batches: Iterable[pa.Table] = (
@@ -95,7 +95,7 @@ def _run_split(plan: TrendPlan, reader: Any, device: Device) -> pa.Table:
 
 
 def run_trends(job: Job, reader: Any, *, forced: bool) -> pa.Table:
-    """Return the result of a query with an edge predicate, which sees whole windows."""
+    """Run a query with an edge predicate, which needs whole windows."""
     from cepheid.kinds.trend.device import trends
 
     table = reader if isinstance(reader, pa.Table) else reader.read_all()
@@ -105,7 +105,7 @@ def run_trends(job: Job, reader: Any, *, forced: bool) -> pa.Table:
 
 
 def count_whole(job: Job, table: pa.Table) -> pa.Table | None:
-    """Return the result of a job whose columns the device reads itself, None if it cannot."""
+    """Run a job whose columns the device reads directly; return None if it cannot."""
     from cepheid.kinds.trend.device import columns
 
     summary = columns.count_table(job, table) if columns.reads_types_only(job) else None
@@ -120,7 +120,7 @@ def count_whole(job: Job, table: pa.Table) -> pa.Table | None:
 def run_batches(
     job: Job, batches: Iterable[pa.Table], schema: pa.Schema, scheduler: Scheduler
 ) -> pa.Table:
-    """Return the result of a job over batches in the order of time."""
+    """Run a job over batches sorted by time."""
     run = DeviceRun(job, schema, scheduler)
     for batch in batches:
         run.feed(batch)
@@ -128,7 +128,7 @@ def run_batches(
 
 
 class DeviceRun:
-    """One query over batches in the order of time."""
+    """One query over batches sorted by time."""
 
     def __init__(self, job: Job, schema: pa.Schema, scheduler: Scheduler) -> None:
         # Loads numba.cuda, which takes a moment.

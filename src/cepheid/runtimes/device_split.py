@@ -1,8 +1,8 @@
-"""One query on the CPU and the GPU at the same time: batches shared out, results in order.
+"""Run one query on the CPU and the GPU concurrently; the results of batches stay in order.
 
-Every lane is a thread with a job and a summariser of its own: one for the CPU, two for the GPU, of
-which one reads and copies its batch while the other computes. Kernels and copies let other threads
-run. The matrices of all batches are multiplied in the order of time, whoever made them.
+Every lane is a thread with its own job and summariser: one for the CPU, two for the GPU, of which
+one reads and copies its batch while the other computes. Kernels and copies release the GIL. The
+matrices of all batches are multiplied in the order of time, whichever lane computed them.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ WARM_ROWS = 1024
 
 
 BACKLOG = 64
-"""Batches that may wait for an earlier one before they are put together: they take memory."""
+"""The maximum number of batches that wait for an earlier one; they take memory."""
 
 
 class Made(NamedTuple):
-    """What a lane made of a batch."""
+    """The result of a lane for one batch."""
 
     names: pa.Table
     summaries: list[Summary]
@@ -47,7 +47,7 @@ class Made(NamedTuple):
 
 
 class Lanes:
-    """The threads of one place."""
+    """The threads of one device."""
 
     def __init__(self, plan: TrendPlan, schema: pa.Schema, place: Place, count: int) -> None:
         self._plan, self._schema, self._place = plan, schema, place
@@ -55,7 +55,7 @@ class Lanes:
         self.pool = ThreadPoolExecutor(count, thread_name_prefix=f"cepheid-{place.value}")
 
     def submit(self, batch: pa.Table) -> Future[Made]:
-        """Let a lane summarise a batch."""
+        """Submit a batch to a lane, which summarises it."""
         return self.pool.submit(self._summarise, batch)
 
     def _summarise(self, batch: pa.Table) -> Made:
@@ -82,14 +82,14 @@ class Lanes:
 
 
 class Warmth:
-    """Lets the device compile its kernels first, while the CPU works alone."""
+    """Compiles the kernels of the device in the background, while the CPU works alone."""
 
     def __init__(self, lanes: dict[Place, Lanes]) -> None:
         self._lanes = lanes
         self._first: Future[Made] | None = None
 
     def open(self, place: Place, batch: pa.Table) -> bool:
-        """Return whether a place takes batches; first of all the device gets a small one."""
+        """Check whether a device accepts batches; its first one is small, to compile kernels."""
         if place is Place.CPU or len(self._lanes) < 2:
             return True
         if self._first is None:
@@ -98,14 +98,14 @@ class Warmth:
 
 
 class Feed:
-    """Batches in the order of time, of which lanes take as much as they want."""
+    """Batches sorted by time, from which lanes take any number of events."""
 
     def __init__(self, batches: Iterable[pa.Table]) -> None:
         self._batches = iter(batches)
         self._rest: pa.Table | None = None
 
     def peek(self) -> pa.Table | None:
-        """Return what is left of a batch; None at the end."""
+        """Return the rest of the current batch; None at the end."""
         while self._rest is None or not len(self._rest):
             self._rest = next(self._batches, None)
             if self._rest is None:
@@ -113,7 +113,7 @@ class Feed:
         return self._rest
 
     def take(self, rows: int) -> pa.Table:
-        """Take the next events, at most so many."""
+        """Take the next events, at most the given number."""
         rest = self.peek()
         assert rest is not None, "there is more"
         self._rest = rest.slice(rows)
@@ -121,7 +121,7 @@ class Feed:
 
 
 class Turns:
-    """The batches under way, in the order of time, and the lanes that are free."""
+    """The batches in flight, in the order of time, and the free lanes."""
 
     def __init__(self, lanes: dict[Place, Lanes], pace: Pace, composer: Composer) -> None:
         self._lanes, self._pace, self._composer = lanes, pace, composer
@@ -131,7 +131,7 @@ class Turns:
         self._busy: set[Future[Made]] = set()
 
     def next(self, batch: pa.Table) -> Place:
-        """Return a place with a free lane, the device first, and wait for one."""
+        """Wait for a free lane and return its device; the GPU comes first."""
         while True:
             if len(self._under_way) >= BACKLOG:
                 wait([self._under_way[0]])
@@ -142,7 +142,7 @@ class Turns:
             self._wait()
 
     def submit(self, place: Place, batch: pa.Table | None) -> None:
-        """Let a lane work on a batch."""
+        """Submit a batch to a lane."""
         if batch is None or not len(batch):
             return
         self._free[place] -= 1
@@ -151,7 +151,7 @@ class Turns:
         self._busy.add(future)
 
     def finish(self) -> None:
-        """Wait for all of them."""
+        """Wait for all batches in flight."""
         while self._busy:
             self._wait()
 
@@ -169,7 +169,7 @@ class Turns:
 def run_split(
     plan: TrendPlan, batches: Iterable[pa.Table], schema: pa.Schema, pace: Pace
 ) -> pa.Table:
-    """Return the result of a plan over batches in the order of time."""
+    """Run a plan over batches sorted by time."""
     lanes = {place: Lanes(plan, schema, place, n) for place, n in pace.lanes.items()}
     composer, gate, feed = Composer(lower(plan)), Gate(plan), Feed(batches)
     turns = Turns(lanes, pace, composer)

@@ -1,4 +1,4 @@
-"""What is replayed of a store, and what that has cost, in words."""
+"""Describe the replay plan of a store query and its I/O cost in words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from cepheid.store.snapshot import Effort
 
 
 def explain_replay(replay: ReplayPlan, effort: Effort | None) -> str:
-    """Return a plan in words; with ``effort`` also what was read."""
+    """Describe a replay plan in words; with ``effort`` also the I/O cost."""
     how = "full replay" if replay.cover is None else "replay of intervals"
     lines = [f"store  {how}", f"  because {replay.reason}"]
     if replay.cover is not None:

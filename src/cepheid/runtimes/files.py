@@ -1,4 +1,4 @@
-"""Files in, a result table out: Parquet, Arrow, CSV and JSON lines, read batch by batch.
+"""Run a query over files: Parquet, Arrow, CSV and JSON lines, read batch by batch.
 
 Several files are read in the order of their names, as event logs are written.
 """
@@ -30,7 +30,7 @@ from cepheid.runtimes.local import (
 )
 
 Progress = Callable[[int], None]
-"""Told how many events were read, again and again."""
+"""Called repeatedly with the number of events read."""
 
 
 def run_path(compiled: CompiledQueryLike, pattern: str) -> pa.Table:
@@ -39,7 +39,7 @@ def run_path(compiled: CompiledQueryLike, pattern: str) -> pa.Table:
 
 
 def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress) -> pa.Table:
-    """Run a query over files; files that are not in the order of time are sorted, if they are few.
+    """Run a query over files; unsorted files are sorted if there are few events.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
         return job.answer(batches, schema)
     first = list(_first_rows(batches, job.batch_rows))
     if sum(map(len, first)) < job.batch_rows:
-        # They are all there, and a table can be looked at twice.
+        # All events are in memory, and a table can be read twice.
         return _run_whole(plan, first)
     try:
         return job.answer(with_ties_ordered(chain(first, batches), plan), schema)
@@ -66,14 +66,14 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
 
 
 def _first_rows(batches: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Yield batches until they have so many rows."""
+    """Yield batches until they have the given number of rows."""
     while rows > 0 and (batch := next(batches, None)) is not None:
         rows -= len(batch)
         yield batch
 
 
 def _run_whole(plan: Plan, batches: Iterable[pa.Table]) -> pa.Table:
-    """Run a plan over batches as one table, which is sorted if it is not in order."""
+    """Run a plan over batches as one table, which is sorted if necessary."""
     table = pa.concat_tables(batches, promote_options="permissive")
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
@@ -86,7 +86,7 @@ def _run_whole(plan: Plan, batches: Iterable[pa.Table]) -> pa.Table:
 def list_files(
     compiled: CompiledQueryLike, files: list[Path], progress: Progress
 ) -> tuple[pa.Schema, Iterator[pa.Table]]:
-    """Return the schema of a query's matches over files, and the matches as they are found.
+    """List the matches in files: return their schema, and a generator of tables.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def list_files(
 
 
 def list_path(compiled: CompiledQueryLike, pattern: str) -> pa.RecordBatchReader:
-    """Return a reader that lists the matches in files as it is read.
+    """Open a reader that lists the matches in files while it is read.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def list_path(compiled: CompiledQueryLike, pattern: str) -> pa.RecordBatchReader
 
 
 def _in_order(files: list[Path], time: str) -> bool:
-    """Return whether the events of files are in the order of time; matches cannot be taken back."""
+    """Check that the events of files are sorted by time; emitted matches cannot be retracted."""
     last: int | None = None
     for batch in read_all(files):
         times = read_times(Columns(batch), time)

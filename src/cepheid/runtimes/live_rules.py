@@ -1,4 +1,4 @@
-"""Rules over a stream in one process: batches in, rows of complete windows out."""
+"""A live workload in one process: feed batches, get the rows of complete windows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from cepheid.runtimes.workload import WorkloadLike
 class LiveRules:
     """Rules that run over a stream batch by batch; made by :meth:`Workload.live`.
 
-    Batches are in the order of time, and each is later than those before it. Rules come and go
-    between batches; the others go on as if nothing had happened.
+    Batches are sorted by time, and each is later than those before it. Rules can be added and
+    removed between batches without any effect on the others.
     """
 
     def __init__(self, workload: WorkloadLike, schema: pa.Schema) -> None:
@@ -35,12 +35,12 @@ class LiveRules:
         Raises
         ------
         ValueError
-            If there is a rule of such a name.
+            If there is already a rule with this name.
         """
         self._running.add(workload.shared(self._running.schema), merge=workload.merge)
 
     def remove(self, name: str) -> None:
-        """Remove a rule; what it has counted and not reported is forgotten.
+        """Remove a rule and discard its state; its open windows are not reported.
 
         Raises
         ------
@@ -50,9 +50,9 @@ class LiveRules:
         self._running.remove(name)
 
     def feed(self, events: Any) -> pa.Table:
-        """Process a batch; return the rows of windows that are complete, as ``Workload.run``."""
+        """Process a batch; return the rows of complete windows, as ``Workload.run`` does."""
         return unite(self._running.feed(in_units_of(as_table(events), self._running.schema)))
 
     def close(self) -> pa.Table:
-        """Return the rows of all windows that are still open; the stream has ended."""
+        """End the stream and return the rows of all windows that are still open."""
         return unite(self._running.finish())

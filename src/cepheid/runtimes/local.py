@@ -1,4 +1,4 @@
-"""One process, one loop: events as Arrow in, a result table out."""
+"""Run a query in one process: Arrow events in, a result table out."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from cepheid.plans.plan import Plan, TrendPlan
 
 
 class CompiledQueryLike(Protocol):
-    """What a runtime needs of a query: its plan for events of a schema."""
+    """The interface of a query that a runtime needs: its plan for a schema."""
 
     @property
     def plan(self) -> Plan:
         """Return the plan."""
 
     def with_schema(self, schema: object) -> CompiledQueryLike:
-        """Return the query planned for a schema."""
+        """Plan the query for a schema."""
 
 
 def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
-    """Run a query over whatever holds events, and return the result in the same form.
+    """Run a query over events in any supported container, and return the same kind of container.
 
     Raises
     ------
     TypeError
-        If the events are of no known kind.
+        If the container of the events is not supported.
     """
     if isinstance(events, pa.RecordBatchReader):
         reader = plain_reader(events)
@@ -50,29 +50,29 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
 
 
 def like(events: Any, result: pa.Table) -> Any:
-    """Return a result in the form in which the events came."""
+    """Convert a result to the kind of container in which the events came."""
     return result.to_pandas() if is_pandas(events) else result
 
 
 def run_table(plan: Plan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:
-    """Return the result of a plan over a table; an unordered table is sorted first."""
+    """Run a plan over a table; an unsorted table is sorted first."""
     job = local_job(plan)
     ordered = sort_events(table, plan) if job.in_order else table
     return job.answer_table(ordered, batch_rows or job.batch_rows)
 
 
 def run_batches(plan: Plan, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Return the result of a plan over batches in the order of time."""
+    """Run a plan over batches sorted by time."""
     return local_job(plan).answer(batches, schema)
 
 
 def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReader:
-    """Return a reader that lists matches as it is read; see ``CompiledQuery.matches``.
+    """Open a reader that lists matches while it is read; see ``CompiledQuery.matches``.
 
     Raises
     ------
     TypeError
-        If the events are of no known kind.
+        If the container of the events is not supported.
     ValueError
         If the query returns aggregates.
     """
@@ -90,7 +90,7 @@ def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReade
 
 
 def check_lists(plan: Plan) -> TrendPlan:
-    """Return the plan of a query that lists matches; refuse one that returns something else.
+    """Return the plan of a query that lists matches; refuse every other query.
 
     Raises
     ------
@@ -103,6 +103,6 @@ def check_lists(plan: Plan) -> TrendPlan:
 
 
 def reader_of(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.RecordBatchReader:
-    """Return tables as a reader, which asks for one when it is read."""
+    """Wrap a generator of tables in a reader, which pulls them on demand."""
     rows = (batch for table in tables for batch in table.to_batches())
     return pa.RecordBatchReader.from_batches(schema, rows)

@@ -1,8 +1,8 @@
-"""Parquet files to slices of time: footers in, descriptors out.
+"""Cut Parquet files into slices of time, using only their footers.
 
-The statistics of row groups tell which times they hold. Row groups that overlap in time form a
-*unit*, which a task sorts as a whole; units follow each other. A slice is a range of time and the
-units that it reads.
+The statistics of a row group hold its first and last time. Row groups that overlap in time form a
+*unit*, which a task sorts as a whole; units do not overlap. A slice is a range of time and the
+units that a task reads for it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from cepheid.events.files import find_files
 from cepheid.events.nanoseconds import is_nanoseconds
 
 UNIT_ROWS_MAX = 8_000_000
-"""Events that overlap in time and are sorted in memory by one task."""
+"""The maximum number of overlapping events that one task sorts in memory."""
 
 SLICE_ROWS_MIN = 500_000
 """Fewer events are not worth a task."""
 
 SLICE_REACHES = 4
-"""A slice is so many times as long as what its task reads beyond it."""
+"""The minimum ratio of a slice to the margin that its task also reads."""
 
 FOOTER_THREADS = 8
 
 
 class RowGroup(NamedTuple):
-    """A row group of a file, and the times in it."""
+    """A row group of a file, and its first and last time."""
 
     path: str
     number: int
@@ -54,7 +54,7 @@ class Unit(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """A range of time [begin, end) and the units to read; None has no end."""
+    """A range of time [begin, end) and the units to read; None is unbounded."""
 
     begin: int | None
     end: int | None
@@ -62,14 +62,14 @@ class Slice(NamedTuple):
 
 
 class Footers(NamedTuple):
-    """What the footers of files say; ``groups`` is None where one has no times."""
+    """The content of file footers; ``groups`` is None if one lacks time statistics."""
 
     schema: pa.Schema
     groups: list[RowGroup] | None
 
 
 def find_paths(pattern: str) -> list[str]:
-    """Return the files that a path, a folder or a pattern names, also in other file systems.
+    """Find the files that a path, a folder or a pattern names, also in other file systems.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def find_paths(pattern: str) -> list[str]:
 
 
 def open_file(path: str, **options: Any) -> parquet.ParquetFile:
-    """Open a Parquet file of any file system that Arrow knows."""
+    """Open a Parquet file in any file system that Arrow supports."""
     if "://" not in path:
         return parquet.ParquetFile(Path(path), **options)
     system, inner = fs.FileSystem.from_uri(path)
@@ -109,7 +109,7 @@ def open_file(path: str, **options: Any) -> parquet.ParquetFile:
 
 
 def read_footers(paths: list[str], time: str) -> Footers:
-    """Read the footers of Parquet files, several at once.
+    """Read the footers of Parquet files, several concurrently.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def _read_footer(path: str, time: str) -> Footers:
 
 
 def _groups_of(path: str, file: parquet.ParquetFile, time: str) -> list[RowGroup] | None:
-    """Return the row groups that have rows, with their times, or None if these are not known."""
+    """List the non-empty row groups with their times, or return None if these are unknown."""
     leaf = next((n for n in range(len(file.schema)) if file.schema.column(n).path == time), None)
     if leaf is None:
         return None
@@ -180,14 +180,14 @@ def _leaf_type(schema: pa.Schema, name: str) -> Any:
 
 
 def flat_schema(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
-    """Return the columns of names, with parts of structures as columns of their own."""
+    """Select columns by name; fields of structures become columns of their own."""
     return pa.schema([(name, _leaf_type(schema, name)) for name in names])
 
 
 def units_of(groups: list[RowGroup], *, apart: bool) -> list[Unit]:
-    """Put row groups that overlap in time together, in the order of time.
+    """Group row groups that overlap in time into units, sorted by time.
 
-    ``apart`` asks that units share no time, because tie-breakers order events of equal time.
+    With ``apart``, units share no time at all, because tie-breakers order events of equal time.
     """
     units: list[Unit] = []
     places = {id(group): n for n, group in enumerate(groups)}
@@ -211,14 +211,14 @@ def units_of(groups: list[RowGroup], *, apart: bool) -> list[Unit]:
 def cut(
     units: list[Unit], count: int, *, before: int, after: int, event_before: bool = False
 ) -> list[Slice]:
-    """Cut units into at most ``count`` slices of about equal numbers of events.
+    """Cut units into at most ``count`` slices with about the same number of events.
 
     Parameters
     ----------
     before, after
         How far a task reads beyond its range to either side, in microseconds.
     event_before
-        Tasks read one event more, before all others.
+        Whether tasks also read the last event before their range.
     """
     rows = np.array([unit.rows for unit in units])
     span = units[-1].last - units[0].first + 1

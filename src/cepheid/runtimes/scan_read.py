@@ -1,4 +1,4 @@
-"""Slices of time to events: a task reads its row groups, in order, and nothing else."""
+"""Read the events of a slice: a task reads only its own row groups, in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cepheid.runtimes.scan import RowGroup, Slice, Unit, open_file
 
 
 class Reader:
-    """Reads the columns of a plan from row groups; a file stays open while its groups are read."""
+    """Reads the columns of a plan from row groups; keeps a file open while its groups are read."""
 
     def __init__(self, plan: Plan, schema: pa.Schema) -> None:
         self._plan = plan
@@ -32,9 +32,9 @@ class Reader:
     def events(
         self, piece: Slice, *, before: int = 0, after: int = 0, event_before: bool = False
     ) -> Iterator[pa.Table]:
-        """Yield the events of a slice, and so far beyond it, in the order of time.
+        """Yield the events of a slice, and those within a margin beyond it, sorted by time.
 
-        With ``event_before`` there is one of every unit in which the slice does not begin, too.
+        With ``event_before``, each unit also yields its last event before the range.
         """
         lowest = None if piece.begin is None else piece.begin - before
         highest = None if piece.end is None else piece.end + after
@@ -67,7 +67,7 @@ class Reader:
     def _bounds(
         self, table: pa.Table, unit: Unit, lowest: int | None, highest: int | None
     ) -> tuple[int, int]:
-        """Return the events of a range, and check that the statistics were right about them."""
+        """Find the rows of a range, and check the statistics against them."""
         times = read_times(Columns(table), self._plan.time)
         if len(times) and (times[0] < unit.first or times[-1] > unit.last):
             message = f"`{unit.groups[0].path}` has times outside its own statistics"

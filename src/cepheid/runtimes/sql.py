@@ -1,6 +1,6 @@
-"""SQL with MATCH_RECOGNIZE over Arrow tables and event stores, in process.
+"""Run SQL with MATCH_RECOGNIZE over Arrow tables and event stores, in process.
 
-More than a simple SELECT is Spark's.
+Anything beyond a simple SELECT needs Spark.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def run_local_sql(
     strategy: str | None = None,
     bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
 ) -> Any:
-    """Return the result of a SQL text over tables: Arrow, or pandas if all tables are pandas.
+    """Run a SQL text over tables; the result is Arrow, or pandas if all tables are pandas.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def explain_local_sql(
     *,
     analyze: bool = False,
 ) -> str:
-    """Return which part of each event store the clauses of a text read, and why."""
+    """Explain which part of each event store the clauses of a text read, and why."""
     statement = read_statement(text)
     known = Known(tables)
     try:
@@ -104,7 +104,7 @@ def _schema_of(plan: MatchPlan, snapshot: Snapshot) -> pa.Schema:
 
 
 class Known:
-    """Tables by name; stores are read as a whole only where SQL asks for it."""
+    """Tables by name; a store is read as a whole only where SQL needs it."""
 
     def __init__(self, tables: Mapping[str, Any]) -> None:
         self._stores = {n: table for n, table in tables.items() if isinstance(table, StoreReader)}
@@ -113,7 +113,7 @@ class Known:
         }
 
     def snapshot(self, source: Select) -> Snapshot | None:
-        """Return the store that ``SELECT * FROM store`` reads, or None if it is something else."""
+        """Open the store that ``SELECT * FROM store`` reads; None for any other query."""
         name = plain_source(source)
         if name is None:
             return None
@@ -121,7 +121,7 @@ class Known:
         return self._stores[found].snapshot() if found in self._stores else None
 
     def table(self, name: str) -> pa.Table:
-        """Return a table, or all events of a store."""
+        """Return a table, or read all events of a store."""
         if name not in self.arrow:
             self.arrow[name] = read_whole(self._stores[name].snapshot()).table
         return self.arrow[name]
@@ -155,7 +155,7 @@ def _view(number: int) -> str:
 
 
 def _simple_parts(statement: Statement) -> tuple[list[Select], Select]:
-    """Return the inputs of all clauses and the query around them, if all are simple."""
+    """Split a text into the inputs of all clauses and the outer query, if all are simple."""
     views = [_view(i) for i in range(len(statement.sites))]
     sources = [
         parse_select(statement.source_query(site, views[:i]))

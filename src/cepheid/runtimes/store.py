@@ -1,7 +1,7 @@
-"""Queries over an event store: a snapshot in, a result table out.
+"""Run queries over an event store.
 
-What the indexes of the store rule out is not read; the rest goes through the ordinary engine, as
-one stream with gaps.
+Row groups that the indexes of the store rule out are not read; the rest goes through the ordinary
+engine, as one stream with gaps.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from cepheid.store.snapshot import Effort, Interval, Snapshot
 
 
 class StoreRun(NamedTuple):
-    """A result, how it was come by, and what that has cost."""
+    """A result, its replay plan and its I/O cost."""
 
     table: pa.Table
     replay: ReplayPlan
@@ -48,7 +48,7 @@ def run_store(
 
 
 def measure_store(compiled: CompiledQueryLike, store: EventStore, method: str = "auto") -> StoreRun:
-    """Run a query over a store and tell what was read.
+    """Run a query over a store and report the I/O cost.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def measure_store(compiled: CompiledQueryLike, store: EventStore, method: str = 
 
 
 def run_snapshot(plan: Plan, snapshot: Snapshot, method: str) -> StoreRun:
-    """Run a plan over a version of a store: from its index, or over what must be replayed."""
+    """Run a plan over a version of a store, from its index or by a replay."""
     kind, schema = kind_of(plan), snapshot.manifest.schema
     table = kind.from_index(plan, snapshot, method)
     replay = kind.replay(plan, snapshot, method)
@@ -71,7 +71,7 @@ def run_snapshot(plan: Plan, snapshot: Snapshot, method: str) -> StoreRun:
 
 
 def list_store(compiled: CompiledQueryLike, store: EventStore) -> pa.RecordBatchReader:
-    """Return a reader that lists matches as it is read.
+    """Open a reader that lists matches while it is read.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def list_store(compiled: CompiledQueryLike, store: EventStore) -> pa.RecordBatch
 
 
 def explain_store(compiled: CompiledQueryLike, store: EventStore, *, analyze: bool = False) -> str:
-    """Return how a query reads a store, in words; ``analyze`` runs it, to tell the cost."""
+    """Explain how a query reads a store; ``analyze`` runs it, to report the cost."""
     if analyze:
         run = measure_store(compiled, store)
         replay, effort = run.replay, run.effort
@@ -103,8 +103,8 @@ def run_workload(
 ) -> pa.Table | dict[str, pa.Table]:
     """Run a workload over a store: all its events, in one pass.
 
-    What one query need not read another may: where its windows were cut short by what others read,
-    a contiguous pattern could take events for neighbours that are not.
+    Queries cannot share their replay intervals: if a query got the partial windows that another
+    query reads, a contiguous pattern could take events for neighbours that are not.
     """
     assert spark is None, "Spark has a runtime of its own"
     if device != "cpu":
@@ -130,7 +130,7 @@ def events_of(snapshot: Snapshot, plan: Plan, replay: ReplayPlan) -> Iterator[pa
 
 
 def _with_ties_in_order(tables: Iterator[pa.Table], plan: Plan) -> Iterator[pa.Table]:
-    """Put events of equal time in the order of the tie-breakers; they may lie in two tables."""
+    """Sort events of equal time by the tie-breakers, also across two tables."""
     waiting: list[pa.Table] = []
     for table in tables:
         whole = pa.concat_tables([*waiting, table])
@@ -144,9 +144,9 @@ def _with_ties_in_order(tables: Iterator[pa.Table], plan: Plan) -> Iterator[pa.T
 
 
 def columns_of(plan: Plan, snapshot: Snapshot) -> list[str]:
-    """Return the columns that a plan reads; parts of a structure come with the whole.
+    """List the columns that a plan reads; a field of a structure comes with the whole.
 
-    Whoever reads a store needs its times.
+    The time column is always included.
     """
     names = snapshot.manifest.schema.names
     if plan.columns is None:

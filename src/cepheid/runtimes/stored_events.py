@@ -1,4 +1,4 @@
-"""The event store as users have it: events of Spark too can be appended."""
+"""The public event store, which also accepts Spark DataFrames."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class EventStore(event_store.EventStore):
     Parameters
     ----------
     path
-        The folder; it is made with the first events.
+        The folder; the first append creates it.
     time
-        The column that holds an event's time, ``"ts"`` without it. A store remembers it.
+        The column that holds an event's time, ``"ts"`` by default. A store remembers it.
 
     Raises
     ------
@@ -34,10 +34,10 @@ class EventStore(event_store.EventStore):
     """
 
     def append(self, events: Any, *, source: str = "", batch: int | None = None) -> int:
-        """Store events and return how many.
+        """Store events and return their number.
 
-        They need not be in order, nor later than what is stored. New columns are added to the
-        store, and NULL for older events.
+        Events may be unsorted, and older than stored ones. New columns are added to the store;
+        older events have NULL in them.
 
         Parameters
         ----------
@@ -45,14 +45,14 @@ class EventStore(event_store.EventStore):
             A pyarrow Table, RecordBatch or RecordBatchReader, a list of RecordBatches, a pandas or
             a Spark DataFrame. Spark's tasks write to the store's folder, so all must see it.
         source, batch
-            The number of a batch of some source. A batch whose number is not above the last one of
-            its source is stored already and left out: so a batch can be sent again after a crash.
+            The number of a batch of a source. A batch whose number is not above the last one of its
+            source is stored already and skipped, so a batch can be sent again after a crash.
 
         Raises
         ------
         DataError
-            E505, E506 if the time column is missing or unfit, E541 if other writers were always
-            first, E543 if a column has another type than in the store, E545 if the store is
+            E505, E506 if the time column is missing or unfit, E541 if other writers won every
+            commit, E543 if a column has another type than in the store, E545 if the store is
             read-only.
         """
         if type(events).__module__.partition(".")[0] == "pyspark":
@@ -62,9 +62,9 @@ class EventStore(event_store.EventStore):
         return super().append(events, source=source, batch=batch)
 
     def sink(self, name: str) -> Callable[[Any, int], None]:
-        """Return a function for Spark's ``foreachBatch`` that stores every batch once.
+        """Build a function for Spark's ``foreachBatch`` that stores every batch exactly once.
 
-        ``name`` tells sources apart: a query that starts again from its checkpoint keeps its name.
+        ``name`` identifies the source: a query that restarts from its checkpoint keeps its name.
         """
 
         def store_batch(frame: Any, batch: int) -> None:

@@ -1,4 +1,4 @@
-"""SELECT over two streams in process, and what a SELECT reads of stores, in words."""
+"""Run SELECT over two streams in process, and explain its reads from stores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cepheid.store.snapshot import Effort, Snapshot
 
 
 def run_streams(compiled: CompiledQueryLike, streams: list[Any], strategy: str | None) -> Any:
-    """Join two streams in process; the result has the form of the events, if both have one."""
+    """Join two streams in process; the result has the container of the events, if both agree."""
     sources = _sources(streams)
     planned = with_schemas(compiled, [source.schema for source in sources])
     result = join_sources(planned, sources, strategy)
@@ -31,7 +31,7 @@ def run_streams(compiled: CompiledQueryLike, streams: list[Any], strategy: str |
 
 
 def _sources(streams: list[Any]) -> list[EventSource]:
-    """Return streams as sources; one that is joined with itself is opened once."""
+    """Open streams as sources; one that is joined with itself is opened once."""
     opened = {id(stream): source_of(stream) for stream in streams}
     if len(opened) < len(streams) and isinstance(streams[0], pa.RecordBatchReader):
         opened[id(streams[0])] = source_of(streams[0].read_all())
@@ -39,7 +39,7 @@ def _sources(streams: list[Any]) -> list[EventSource]:
 
 
 def with_schemas(compiled: CompiledQueryLike, schemas: list[Any]) -> SelectPlan:
-    """Return the plan of a query for the columns of its streams."""
+    """Plan a query for the columns of its streams."""
     if len(schemas) == 1:
         return SelectPlan.of(compiled.with_schema(schemas[0]).plan)
     named = dict(zip(compiled.plan.streams, schemas, strict=True))
@@ -54,7 +54,7 @@ def join_sources(
     Raises
     ------
     ValueError
-        If there is no such strategy for stores.
+        If the strategy is unknown for stores.
     """
     method = strategy or "auto"
     one_of("strategy", method, METHODS)
@@ -67,14 +67,14 @@ def join_sources(
 
 
 def _loaded(source: EventSource, columns: list[str]) -> EventSource:
-    """Return files and readers as a table: a join looks at them twice."""
+    """Load files and readers into a table, because a join reads them twice."""
     if isinstance(source.events, Snapshot | pa.Table):
         return source
     return EventSource(source.schema, source.whole(columns))
 
 
 def explain_select(compiled: CompiledQueryLike, stores: Any, *, analyze: bool = False) -> str:
-    """Return what a SELECT reads of stores, in words; ``analyze`` runs it, to tell the cost."""
+    """Explain the reads of a SELECT from stores; ``analyze`` runs it, to report the cost."""
     plan = SelectPlan.of(compiled.plan)
     sources = _sources(named_streams(plan, stores))
     planned = with_schemas(compiled, [source.schema for source in sources])
@@ -96,7 +96,7 @@ def explain_select(compiled: CompiledQueryLike, stores: Any, *, analyze: bool = 
 
 
 def _run(plan: SelectPlan, sources: list[EventSource]) -> pa.Table:
-    """Run a SELECT over stores, to tell the cost."""
+    """Run a SELECT over stores, to measure the cost."""
     if len(sources) > 1:
         return join_sources(plan, sources)
     return run_snapshot(plan, sources[0].events, "auto").table

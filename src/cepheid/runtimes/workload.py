@@ -1,4 +1,4 @@
-"""A workload over events in one process: one pass, a result table for every query."""
+"""Run a workload over events in one process: one pass, a result table for every query."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ Tables = dict[str, pa.Table]
 
 
 class WorkloadLike(Protocol):
-    """What a runtime needs of a workload: its plan for events of a schema."""
+    """The interface of a workload that a runtime needs: its plan for a schema."""
 
     @property
     def merge(self) -> bool:
-        """Return whether queries are merged where they can be."""
+        """Check whether queries are merged where possible."""
 
     def shared(self, schema: object) -> SharedPlan:
-        """Return the plan of the workload for a schema."""
+        """Plan the workload for a schema."""
 
 
 def run_workload_table(shared: SharedPlan, table: pa.Table) -> Tables:
-    """Return the results of a workload over a table; an unordered table is sorted first."""
+    """Run a workload over a table; an unsorted table is sorted first."""
     ordered = sort_events(table, shared.plans[0])
     return run_workload_batches(shared, slices_of(ordered, batch_rows(shared)), table.schema)
 
 
 def run_workload_reader(shared: SharedPlan, reader: pa.RecordBatchReader) -> Tables:
-    """Return the results of a workload over batches of a reader."""
+    """Run a workload over the batches of a reader."""
     tables = _ordered(shared, put_together(reader, batch_rows(shared)))
     return run_workload_batches(shared, tables, reader.schema)
 
 
 def _ordered(shared: SharedPlan, batches: Iterable[pa.Table]) -> Iterable[pa.Table]:
-    """Return batches in the order of the queries, which all have the same tie-breakers."""
+    """Sort batches by the tie-breakers, which all queries share."""
     return with_ties_ordered(batches, shared.plans[0])
 
 
 def batch_rows(shared: SharedPlan) -> int:
-    """Return how many events one step takes."""
+    """Choose the number of events of one step."""
     back = any(looks_back(shared.plans[n]) for n in shared.alone)
     return LOOK_BACK_ROWS if back else BATCH_ROWS
 
@@ -66,7 +66,7 @@ def batch_rows(shared: SharedPlan) -> int:
 def run_workload_batches(
     shared: SharedPlan, batches: Iterable[pa.Table], schema: pa.Schema
 ) -> Tables:
-    """Return the results of a workload over batches in the order of time."""
+    """Run a workload over batches sorted by time."""
     job = WorkloadJob(shared)
     state = WorkloadState(job)
     found = Found.nothing(job)
@@ -82,12 +82,12 @@ def run_workload_batches(
 def run_workload(
     workload: WorkloadLike, events: Any, *, spark: object, separate: bool, device: str = "cpu"
 ) -> Any:
-    """Run a workload over whatever holds events, and return the results in the same form.
+    """Run a workload over events in any supported container; results have the same kind.
 
     Raises
     ------
     TypeError
-        If the events are of no known kind.
+        If the container of the events is not supported.
     """
     assert spark is None, "Spark has a runtime of its own"
     if device != "cpu" and not isinstance(events, str):
@@ -120,7 +120,7 @@ def _run_on(workload: WorkloadLike, events: Any, device: str) -> Tables:
 
 
 def run_workload_files(workload: WorkloadLike, files: list[Path]) -> Tables:
-    """Run a workload over files; files that are not in the order of time are sorted, if few."""
+    """Run a workload over files; unsorted files are sorted if there are few events."""
     schema = next(read_all(files[:1])).schema
     shared = workload.shared(schema)
     try:

@@ -1,4 +1,4 @@
-"""A workload in one process with a GPU: groups of queries as wide matrices, others one by one."""
+"""Run a workload in one process with a GPU: groups of queries as wide matrices, others singly."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ Tables = dict[str, pa.Table]
 
 
 class Unit(Protocol):
-    """Some queries of a workload, which take every batch."""
+    """A set of queries of a workload, to which every batch is fed."""
 
     def feed(self, batch: pa.Table) -> None:
-        """Process a batch in the order of time."""
+        """Process a batch; batches arrive sorted by time."""
 
     def finish(self) -> Tables:
         """Return the results by the names of the queries."""
 
 
 def wants_device(name: str, events: Any) -> bool:
-    """Return whether a workload uses a GPU, if there are queries for it.
+    """Check whether a workload uses a GPU, if it has queries for one.
 
     Raises
     ------
     ValueError
         If there is no device of this name.
     UnsupportedError
-        E551 if there is no GPU, but it was asked for.
+        E551 if a GPU was requested and there is none.
     """
     device = parse_device(name)
     if device is Device.GPU:
@@ -57,12 +57,12 @@ def wants_device(name: str, events: Any) -> bool:
 def run_on_device(
     shared: SharedPlan, events: pa.Table | pa.RecordBatchReader, name: str, *, merge: bool
 ) -> Tables:
-    """Return the results of a workload over a table or a reader.
+    """Run a workload over a table or a reader.
 
     Raises
     ------
     UnsupportedError
-        E552 if a query cannot run on a GPU that was asked for.
+        E552 if a GPU was requested and a query cannot run on it.
     """
     if parse_device(name) is Device.GPU:
         _all_fit(shared)
@@ -95,7 +95,7 @@ def _all_fit(shared: SharedPlan) -> None:
 def units_of(
     shared: SharedPlan, schema: pa.Schema, scheduler: Scheduler, *, merge: bool
 ) -> list[Unit]:
-    """Return who runs what: groups and single queries on the device, the others on the CPU."""
+    """Assign queries to units: groups and single queries on the device, the others on the CPU."""
     units: list[Unit] = []
     rest: list[int] = []
     for group in shared.groups:
@@ -129,7 +129,7 @@ class GroupUnit:
         self._gate = Gate(group.plan)
 
     def feed(self, batch: pa.Table) -> None:
-        """Process a batch in the order of time."""
+        """Process a batch; batches arrive sorted by time."""
         self._process(self._gate.admit(batch))
 
     def _process(self, ready: pa.Table | None) -> None:
@@ -147,14 +147,14 @@ class GroupUnit:
 
 
 class LoneUnit:
-    """A query that goes with no other one, on the device."""
+    """A query on the device that is not merged with others."""
 
     def __init__(self, name: str, plan: TrendPlan, schema: pa.Schema, scheduler: Scheduler) -> None:
         self._name = name
         self._run = DeviceRun(lower(plan), schema, Scheduler(scheduler.forced))
 
     def feed(self, batch: pa.Table) -> None:
-        """Process a batch in the order of time."""
+        """Process a batch; batches arrive sorted by time."""
         self._run.feed(batch)
 
     def finish(self) -> Tables:
@@ -163,7 +163,7 @@ class LoneUnit:
 
 
 class CpuUnit:
-    """Queries that the device does not run."""
+    """Queries that cannot run on the device."""
 
     def __init__(self, shared: SharedPlan, schema: pa.Schema) -> None:
         self._schema, self._shared = schema, shared
@@ -172,7 +172,7 @@ class CpuUnit:
         self._found = engine.Found.nothing(self._job)
 
     def feed(self, batch: pa.Table) -> None:
-        """Process a batch in the order of time."""
+        """Process a batch; batches arrive sorted by time."""
         self._found.add(engine.feed(self._job, self._state, batch))
 
     def finish(self) -> Tables:

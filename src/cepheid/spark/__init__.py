@@ -1,1 +1,1 @@
-"""What all code on Spark shares: sessions, schemas, batches and failures."""
+"""Code that everything on Spark shares: sessions, schemas, batches and failures."""

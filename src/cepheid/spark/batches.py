@@ -1,4 +1,4 @@
-"""What tasks of Spark have in common: batches of Spark in, tables of events out."""
+"""Convert Spark's Arrow batches to tables of events, for all tasks."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ REPORT_ROWS = 100_000
 """Rows of complete windows that wait before they leave a task."""
 
 BUCKET = "__bucket"
-"""The column that tells the task of an event."""
+"""The column with the task of an event."""
 
 
 def in_task(task: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
-    """Re-raise the errors of Cepheid without the traceback of the worker."""
+    """Re-raise Cepheid errors without the worker's traceback."""
 
     def run(batches: Batches) -> Batches:
         begin_task()
@@ -38,22 +38,22 @@ def in_task(task: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
 
 
 def partition_id() -> int:
-    """Return the number of the task."""
+    """Return the partition number of the task."""
     context = TaskContext.get()
     assert context is not None, "this runs inside a Spark task"
     return context.partitionId()
 
 
 def chunks(batches: Iterable[pa.RecordBatch], rows: int = STEP_ROWS) -> Iterator[pa.Table]:
-    """Yield the batches that have rows, put together to tables of at least so many rows."""
+    """Concatenate non-empty batches to tables of at least the given number of rows."""
     return put_together((batch for batch in batches if len(batch)), rows)
 
 
 def with_names(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table of Spark with the names and types that the query gives its columns.
+    """Rename and cast the columns of a Spark table to those of the query.
 
-    Spark hands times over in the zone of the session, and a schema is in UTC: the moments are the
-    same, and nothing is copied. Everything after this sees one zone only.
+    Spark passes times in the zone of the session, and a schema is in UTC: the instants are the
+    same, so nothing is copied. All code after this sees one zone only.
     """
     fields = list(schema)
     fields += [table.schema.field(i) for i in range(len(schema), table.num_columns)]
@@ -63,12 +63,12 @@ def with_names(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def begin_of(table: pa.Table, plan: Plan) -> int:
-    """Return the time of the first event."""
+    """Read the time of the first event."""
     return int(read_times(Columns(table.slice(0, 1)), plan.time)[0])
 
 
 def merged_events(plan: Plan, blobs: Iterable[Blob]) -> Iterator[pa.Table]:
-    """Yield the events of blobs in the order of time."""
+    """Merge the events of blobs and yield them sorted by time."""
     merge = TimeMerge(plan)
     for blob in blobs:
         yield from merge.add(blob.seq, blob.begin, table_from_bytes(blob.payload))

@@ -1,4 +1,4 @@
-"""Failures of Spark: pages of Java and Python in, one diagnostic that says the cause out."""
+"""Convert failures of Spark (pages of Java and Python traces) to one diagnostic with the cause."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from cepheid.errors import DataError, Diagnostic
 
 FAILURES = (PySparkException, Py4JError)
-"""What Spark raises, with its own words and without."""
+"""Exceptions of Spark, with a message of its own and without."""
 
 _OURS = re.compile(r"error\[(E\d{3})\]: (.*)")
 _HELP = re.compile(r"= help: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
@@ -32,7 +32,7 @@ _WRAPPERS = ("Traceback (", "Exception thrown in awaitResult", "Job aborted", "[
 
 @contextlib.contextmanager
 def clear_failures() -> Iterator[None]:
-    """Let what Spark says in the body leave as one diagnostic.
+    """Convert exceptions of Spark in the body to one diagnostic.
 
     Raises
     ------
@@ -46,10 +46,10 @@ def clear_failures() -> Iterator[None]:
 
 
 def clear_error(error: Exception) -> DataError:
-    """Return what went wrong in a task as one diagnostic, without pages of Java.
+    """Convert the failure of a task to one diagnostic, without the Java trace.
 
-    What Cepheid said keeps its code. E501 is a file that Spark cannot read, E524 a checkpoint,
-    E525 a scheme of files without a connector, and E523 everything else, with its cause.
+    Errors of Cepheid keep their code. E501 is a file that Spark cannot read, E524 a checkpoint,
+    E525 a file scheme without a connector, and E523 everything else, with its cause.
     """
     text = str(error)
     found = _OURS.search(text)
@@ -78,14 +78,14 @@ def _diagnosed(code: str, message: str, *helps: str) -> DataError:
 
 
 def _cause(text: str) -> str:
-    """Return what was raised first; else Spark's own words, else the first line."""
+    """Find the root cause; else use Spark's own message, else its first line."""
     classified = [_sentence(one) for one in _CLASSIFIED.findall(text) if not _wraps(one)]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return _raised(text) or (classified or [""])[-1] or (lines or [""])[0]
 
 
 def _raised(text: str) -> str:
-    """Return the innermost exception that says something; Java and Python write it last."""
+    """Find the innermost exception with a message; Java and Python print it last."""
     found = [(kind, one) for kind, one in _RAISED.findall(text) if not _wraps(one)]
     if not found:
         return ""
@@ -94,12 +94,12 @@ def _raised(text: str) -> str:
 
 
 def _wraps(message: str) -> bool:
-    """Return whether a message only says that something else was raised."""
+    """Check whether a message only reports that something else was raised."""
     return message.startswith(_WRAPPERS) or "terminated with exception: [PYTHON_EXC" in message
 
 
 def _sentence(message: str) -> str:
-    """Return a message of Spark without the classes and states that it puts around it."""
+    """Strip error classes and SQL states from a message of Spark."""
     inner = message.rpartition("terminated with exception: ")[2]
     plain = re.sub(r"^\[[A-Z][A-Z0-9_.]+\] ", "", inner)
     return re.sub(r"\s*SQLSTATE: \w+", "", plain).strip().rstrip(".")

@@ -1,8 +1,8 @@
-"""Send compiled kernels with a Spark job, so that executors need not compile them.
+"""Ship compiled kernels with a Spark job, so that executors need not compile them.
 
-The driver packs what its cache holds into one file, whose name says for which sources, libraries
-and processor it is. A worker looks for the file by the name that fits itself: another processor or
-version finds nothing, and uses its own cache. Local masters share the driver's cache already.
+The driver packs its cache into one file, whose name identifies the sources, libraries and
+processor. A worker looks for the file by its own identity: with another processor or version it
+finds nothing, and uses its own cache. Local masters share the driver's cache already.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHIPPED_BYTES_MAX = 256 * 2**20
 
 
 class _Sent(NamedTuple):
-    """What an application got; executors fetch the file when they start, from where it lies."""
+    """The kernels shipped to an application; executors fetch the file when they start."""
 
     kernels: int
     folder: tempfile.TemporaryDirectory[str]
@@ -36,7 +36,7 @@ def _name() -> str:
 
 
 def ship_kernels(spark: SparkSession) -> int:
-    """Send the compiled kernels of this machine to the executors; return how many there are."""
+    """Ship the compiled kernels of this machine to the executors, and return their number."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         return 0  # The client of Spark Connect is another machine than the driver.
     context = spark.sparkContext
@@ -62,7 +62,7 @@ def _send(context: SparkContext) -> _Sent:
 
 
 def _entries() -> list[Path]:
-    """Return the kernels of the cache that Python calls; those that they call are in them."""
+    """Collect the cached kernels that Python calls; they contain the kernels that they call."""
     folder = cache.folder()
     if folder is None or not folder.is_dir():
         return []
@@ -71,7 +71,7 @@ def _entries() -> list[Path]:
 
 
 def use_shipped_kernels() -> None:
-    """Let the kernels of this task come from what the driver sent; nothing is read before."""
+    """Use the driver's kernels in this task; they are read on demand."""
     cache.shipped = _find
 
 

@@ -1,7 +1,7 @@
-"""A DataFrame in, its rows out in small tables, by way of files, so that memory stays flat.
+"""Read a DataFrame in small tables through files, so that driver memory stays constant.
 
-Tasks write their rows as they make them; the driver reads the files one after the other. To collect
-rows in the driver would need room for all of them, or at least for all of a task.
+Tasks write their rows as they produce them; the driver reads one file after the other. Collecting
+rows in the driver would need memory for all of them, or at least for all rows of a task.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ ROWS = 1 << 15
 
 
 def schema_of(frame: DataFrame) -> pa.Schema:
-    """Return the Arrow schema of a DataFrame."""
+    """Convert the schema of a DataFrame to Arrow."""
     return to_arrow_schema(frame.schema, timezone="UTC")
 
 
 def first_rows(frame: DataFrame, count: int) -> pa.Table:
-    """Return so many rows of a DataFrame; no task makes more than it must.
+    """Collect the first rows of a DataFrame; tasks compute no more than necessary.
 
     Raises
     ------
     DataError
-        What a task said about the events, or E523 if Spark itself failed.
+        The error of a task about the events, or E523 if Spark itself failed.
     """
     with clear_failures():
         return frame.limit(count).toArrow()
 
 
 def tables_of(frame: DataFrame, folder: Path) -> Iterator[pa.Table]:
-    """Yield the rows of a DataFrame, in the order of its tasks, by way of files in a new folder.
+    """Yield the rows of a DataFrame in the order of its tasks, through files in a new folder.
 
     On a cluster the folder must be one that all machines share.
 
     Raises
     ------
     DataError
-        What a task said about the events, or E523 if Spark itself failed.
+        The error of a task about the events, or E523 if Spark itself failed.
     """
     # Spark's own default is a type that cannot tell times of different units apart.
     frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")

@@ -1,4 +1,4 @@
-"""Spark schemas to Arrow and back, and the columns of a DataFrame that a query reads."""
+"""Convert schemas between Spark and Arrow, and select the columns that a query reads."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def names_of(plan: Plan, columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns that a plan reads; None in a plan means all of them."""
+    """List the columns that a plan reads; None in a plan means all of them."""
     return plan.columns if plan.columns is not None else tuple(columns)
 
 
 def columns_of(frame: DataFrame, plan: Plan) -> dict[str, tuple[Column, ValueKind]]:
-    """Return the columns that a plan reads; parts of structures become columns of their own."""
+    """Select the columns that a plan reads; fields of structures become columns of their own."""
     # Listed events have whole structures as columns, and keys may be parts of them.
     names = dict.fromkeys((*names_of(plan, frame.columns), *plan.partition.attributes))
     schema = read_schema(frame.schema)
@@ -39,29 +39,29 @@ def _path(frame: DataFrame, name: str) -> Column:
 
 
 def projected_column(frame: DataFrame, name: str) -> Column:
-    """Return a column of a projected DataFrame, or the part of a structure in it."""
+    """Return a column of a projected DataFrame, or a field of a structure in it."""
     alias = alias_of(name)
     return sf.col(alias) if alias in frame.columns else _path(frame, name)
 
 
 def alias_of(name: str) -> str:
-    """Return what a column is called on its way to a task; Spark takes dots for structures."""
+    """Escape a column name for the way to a task, because Spark reads dots as fields."""
     return f"__{name.encode().hex()}" if "." in name or "`" in name else name
 
 
 def arrow_schema_of(frame: DataFrame, names: Iterable[str]) -> pa.Schema:
-    """Return the Arrow schema in which Spark hands columns over, with their names in the query."""
+    """Build the Arrow schema in which Spark passes columns, with their names in the query."""
     kinds = to_arrow_schema(frame.schema, timezone="UTC")
     return pa.schema([(name, kinds.field(alias_of(name)).type) for name in names])
 
 
 def result_schema_of(plan: Plan, schema: pa.Schema) -> pa.Schema:
-    """Return the columns of a plan's result over events of a schema, in types that Spark has."""
+    """Build the schema of a plan's result, in types that Spark has."""
     return plain_schema(local_job(plan).nothing(schema).schema)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the nearest type that Spark has too."""
+    """Convert a type to the nearest one that Spark has."""
     types = pa.types
     if types.is_dictionary(kind):
         return plain_type(kind.value_type)
@@ -86,18 +86,18 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def file_schema(schema: pa.Schema) -> pa.Schema:
-    """Return what tasks read from files: types that Spark has, and times in nanoseconds."""
+    """Build the schema that tasks read from files: types of Spark, and times in nanoseconds."""
     return pa.schema(
         [(f.name, f.type if is_nanoseconds(f.type) else plain_type(f.type)) for f in schema]
     )
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return a schema in types that Spark has."""
+    """Convert a schema to types that Spark has."""
     return pa.schema([(field.name, plain_type(field.type)) for field in schema])
 
 
 def spark_schema_of(schema: pa.Schema) -> StructType:
-    """Return an Arrow schema as Spark writes it."""
+    """Convert an Arrow schema to a Spark DDL string."""
     converted = from_arrow_schema(schema)
     return StructType([StructField(f.name, f.dataType, nullable=True) for f in converted.fields])

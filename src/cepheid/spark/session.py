@@ -1,4 +1,4 @@
-"""A Spark session with settings that fit, results in order, and failures in one message."""
+"""Start a Spark session with suitable settings, collect results in order, and shorten failures."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ STATE_SETTINGS = {
     # A put would read the old value, megabytes, to know whether it is the first.
     f"{_ROCKSDB}.trackTotalNumberOfRows": ("true", "false"),
 }
-"""Where the state of live queries lies: what Spark would take, and what is better."""
+"""Settings of the state store of live queries: Spark's default, and a better value."""
 
 LOCAL_CHECKPOINTS = (
     "spark.sql.streaming.checkpointFileManagerClass",
@@ -69,7 +69,7 @@ LOG_SETTINGS = Path(__file__).parents[1] / "data" / "log4j2.properties"
 
 
 def check_java() -> None:
-    """Complain about a missing or old Java in one line; Spark would take a page for it.
+    """Report a missing or outdated Java in one line, where Spark prints a page.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def session(master: str | None = None, *, packages: str | None = None) -> Iterat
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Let processes that start here say nothing: what matters arrives as an exception."""
+    """Discard the output of processes started here; errors arrive as exceptions."""
     sys.stderr.flush()
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -143,12 +143,12 @@ def _silence() -> Iterator[None]:
 
 
 def collect(frame: DataFrame, plan: Plan) -> pa.Table:
-    """Return a result as a table, sorted by window and group as in local runs.
+    """Collect a result as a table, sorted by window and group as in local runs.
 
     Raises
     ------
     DataError
-        What a task said about the events, or E523 if Spark itself failed.
+        The error of a task about the events, or E523 if Spark itself failed.
     """
     with clear_failures():
         table = frame.toArrow()
@@ -160,11 +160,11 @@ def collect(frame: DataFrame, plan: Plan) -> pa.Table:
 
 
 def keep_checkpoints_local(spark: SparkSession, checkpoint: str) -> None:
-    """Let live queries write a checkpoint on a local disk without a process for every file.
+    """Write checkpoints on a local disk without starting a process for every file.
 
-    Spark renames files by way of a class that asks ``readlink`` whether each is a link. The other
-    one renames them as well; on HDFS it would leave an old file in its place, so it is for disks
-    only. A checksum may be older than its file after a crash; that micro-batch is written again.
+    By default, Spark renames files through a class that runs ``readlink`` for each. The other class
+    renames without it; on HDFS it would keep an existing file, so it is for local disks only. After
+    a crash a checksum may be older than its file; that micro-batch is written again.
     """
     name, better = LOCAL_CHECKPOINTS
     if spark.conf.get(name, None) is None and not is_connect(spark):
@@ -181,13 +181,13 @@ def keep_checkpoints_local(spark: SparkSession, checkpoint: str) -> None:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Return whether a session is one of Spark Connect, without a JVM of its own."""
+    """Check whether a session is a Spark Connect session, without a local JVM."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 @contextlib.contextmanager
 def watch(spark: SparkSession, tell: Callable[[str], object]) -> Iterator[None]:
-    """Tell how many tasks are done, again and again, while the body runs."""
+    """Report the number of finished tasks repeatedly while the body runs."""
     if is_connect(spark):
         yield
         return

@@ -1,4 +1,4 @@
-"""What reads all events before it answers takes no streaming DataFrame, and says so."""
+"""Refuse streaming DataFrames where a function needs all events before it can answer."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ STREAM_WAY_OUT = "use `stream`: `q.stream(events, watermark='10 seconds')`"
 def refuse_stream(
     events: Any, what: str, way_out: str, text: str = "", span: Span | None = None
 ) -> None:
-    """Refuse events that are a streaming DataFrame; anything else is let through.
+    """Refuse a streaming DataFrame; accept all other events.
 
-    Without this Spark would answer for each micro-batch on its own, which is no answer at all.
+    Otherwise Spark would compute a separate, wrong result for each micro-batch.
 
     Parameters
     ----------
     events
         Events of any kind.
     what
-        What reads them, as the beginning of a sentence.
+        The function that reads them, as the start of a sentence.
     way_out
-        What to write in its place.
+        The code to write instead.
     text, span
-        The query, and where it names the events.
+        The query, and the place where it names the events.
 
     Raises
     ------

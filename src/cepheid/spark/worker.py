@@ -1,4 +1,4 @@
-"""What every task does first: find the kernels that the driver sent, and keep the worker quick."""
+"""Prepare a Python worker for a task: use the driver's kernels, and avoid needless GC work."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _begun = 0
 def begin_task() -> None:
     """Prepare a worker for a task.
 
-    Spark collects garbage after every task of a worker. What has been loaded so far is none, and
-    looking at it again each time takes several times as long as a small task does.
+    Spark collects garbage after every task of a worker. The modules loaded so far are never
+    garbage, and scanning them each time takes several times as long as a small task.
     """
     use_shipped_kernels()
     global _begun  # A worker is a process.

@@ -1,4 +1,4 @@
-"""``AVG(price)`` and ``15 minutes`` in, what is computed over which windows out."""
+"""Parse aggregates such as ``AVG(price)`` and window lengths such as ``15 minutes``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Aggregate(NamedTuple):
 def read_aggregates(
     wanted: Iterable[str] | Mapping[str, str], schema: pa.Schema
 ) -> list[Aggregate]:
-    """Return aggregates from texts, or from a dict of texts by the names of result columns.
+    """Parse aggregates from texts, or from a dict of texts by result column name.
 
     Raises
     ------
@@ -75,13 +75,13 @@ def _read(name: str | None, text: str, schema: pa.Schema) -> Aggregate:
 
 
 class WindowSpec(NamedTuple):
-    """Windows, and whether they are counted in events."""
+    """Windows, and whether their lengths are numbers of events."""
 
     windows: Windows
     counted: bool
 
     def scaled(self, factor: int) -> WindowSpec:
-        """Return the same windows in a unit that is so many times as small."""
+        """Convert the windows to a unit that is ``factor`` times smaller."""
         within, slide = (length * factor for length in self.windows)
         if max(within, slide) > LENGTH_MAX:
             message = "a window is at most 2^60 ns long, the unit of the times of this store"
@@ -90,11 +90,11 @@ class WindowSpec(NamedTuple):
 
 
 LENGTH_MAX = 2**60
-"""With a longer one, windows of the first and the last times would leave 64 bits."""
+"""With a longer window, the edges of the first and the last windows would overflow 64 bits."""
 
 
 def read_windows(within: Any, slide: Any) -> WindowSpec:
-    """Return windows from lengths such as ``"15 minutes"`` or ``"1000 events"``.
+    """Parse windows from lengths such as ``"15 minutes"`` or ``"1000 events"``.
 
     Raises
     ------

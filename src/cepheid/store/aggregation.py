@@ -1,8 +1,8 @@
-"""Windowed aggregates over a store: from its blocks, or by a replay of all events.
+"""Windowed aggregates over a store, computed from block statistics or by a replay of all events.
 
-A block that lies in one slice is taken from the index. Only blocks across an edge of slices are
-read, and with them their row groups (Körber, section 3.3.1). How many these are is known before
-anything is read, so the choice between index and replay needs no estimate.
+If a block lies within one slice, its statistics come from the index. Only blocks that cross a
+slice edge are read, together with their row groups (Körber, section 3.3.1). Their number is known
+before anything is read, so the choice between index and replay needs no estimate.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from cepheid.store.snapshot import RUN_GROUPS, Interval, Snapshot
 from cepheid.store.times import read_ticks
 
 INDEX_SHARE_MAX = 0.6
-"""The index serves as long as it leaves no larger share of the row groups to be read,"""
+"""The index is used if at most this share of the row groups must be read,"""
 
 SLICE_EVENTS_MIN = 32
-"""or as there are so many events in a slice: what is read is then cut faster than by a replay."""
+"""or if a slice has this many events: cutting the events is then faster than a replay."""
 
 
 class Reading(NamedTuple):
-    """A segment, its blocks, where they lie (time, or number of the event) and what is read."""
+    """A segment, its blocks, their positions (time, or event number) and the row groups to read."""
 
     segment: Segment
     blocks: Blocks
@@ -58,7 +58,7 @@ def plan_aggregate(
 ) -> AggregatePlan:
     """Choose between index and replay.
 
-    ``method`` is ``"auto"``, or what is wanted; a replay is always possible.
+    ``method`` is ``"auto"``, ``"index"`` or ``"replay"``; a replay is always possible.
     """
     bounds = _bounds(snapshot, spec, interval)
     if bounds is None:
@@ -81,7 +81,7 @@ def plan_aggregate(
 
 
 def _bounds(snapshot: Snapshot, spec: WindowSpec, interval: Interval) -> tuple[int, int] | None:
-    """Return the first and the last place that an event can have."""
+    """Compute the first and the last position that an event can have."""
     begin, end = snapshot.clip(interval)
     segments = snapshot.manifest.segments
     if not segments:
@@ -109,7 +109,7 @@ def _readings(
     bounds: tuple[int | None, int | None],
     attributes: list[str],
 ) -> list[Reading]:
-    """Return what is taken from nodes, and from the blocks of nodes across an edge."""
+    """Split each segment into nodes taken from the index and blocks that cross a slice edge."""
     found = []
     offset = 0
     for segment in snapshot.manifest.segments:
@@ -156,7 +156,7 @@ def _lacks_sum(blocks: Blocks, attribute: str) -> bool:
 
 
 class Slices:
-    """The partial aggregates of all slices, of all events and of some attributes."""
+    """The partial aggregates of all slices, for all events and for each attribute."""
 
     def __init__(self, grid: Grid, schema: pa.Schema, attributes: list[str]) -> None:
         self.grid = grid
@@ -168,7 +168,7 @@ class Slices:
         self._bound = dict.fromkeys(attributes, 0.0)
 
     def add_blocks(self, reading: Reading) -> None:
-        """Add blocks that lie in one slice each."""
+        """Add the statistics of blocks that each lie within one slice."""
         whole = reading.whole
         at = self.grid.place(reading.low[whole])
         np.add.at(self.rows, at, reading.blocks.rows[whole])
@@ -181,7 +181,7 @@ class Slices:
             self._add(name, partials, at, part)
 
     def add_events(self, table: pa.Table, places: NDArray[np.int64]) -> None:
-        """Add events in the order of their places."""
+        """Add events in the order of their positions."""
         if not len(places):
             return
         begins = np.flatnonzero(np.diff(places, prepend=places[0] - 1))
@@ -197,7 +197,7 @@ class Slices:
             self._add(name, partials, at, summary)
 
     def add_piece(self, piece: Piece) -> None:
-        """Add aggregates of events that were read."""
+        """Add the aggregates of events that were read."""
         np.add.at(self.rows, piece.at, piece.rows)
         for name, summary in piece.summaries.items():
             self._add(name, self.attributes[name], piece.at, summary)
@@ -224,7 +224,7 @@ def run_aggregate(
     aggregates: list[Aggregate],
     plan: AggregatePlan,
 ) -> pa.Table:
-    """Return a row for every window that has an event."""
+    """Compute one row for every window that holds an event."""
     manifest = snapshot.manifest
     attributes = attributes_of(aggregates)
     if plan.grid is None:
@@ -259,12 +259,12 @@ def run_aggregate(
 
 
 def attributes_of(aggregates: list[Aggregate]) -> list[str]:
-    """Return the columns that aggregates are about, each once."""
+    """Collect the columns that aggregates use, each once."""
     return list(dict.fromkeys(a.attribute for a in aggregates if a.attribute is not None))
 
 
 class Piece(NamedTuple):
-    """Events that were read: the slice of each stretch of them, its length, and its aggregates."""
+    """Events that were read: for each run of them its slice, its length, and its aggregates."""
 
     at: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -279,7 +279,7 @@ def _read_partial(
     spec: WindowSpec,
     bounds: tuple[int | None, int | None],
 ) -> list[Piece]:
-    """Read the blocks across edges, some row groups at a time."""
+    """Read the blocks that cross slice edges, a few row groups at a time."""
     blocks = reading.blocks
     columns = list(dict.fromkeys([snapshot.manifest.time, *attributes]))
     opened: dict[int, Any] = {}
@@ -377,7 +377,7 @@ def _times(ticks: NDArray[np.int64], kind: pa.DataType, spec: WindowSpec) -> Any
 
 
 def _ticks(ticks: NDArray[np.int64], kind: pa.DataType, none: NDArray[np.bool_] | None) -> Any:
-    """Return ticks as whole numbers, durations or timestamps."""
+    """Convert ticks to integers, durations or timestamps."""
     if pa.types.is_duration(kind):
         return pa.array(ticks, pa.duration("ns" if kind.unit == "ns" else "us"), mask=none)
     return pa.array(ticks, type_of_times(kind), mask=none)

@@ -1,4 +1,4 @@
-"""Whatever holds events in, a table that fits the store out."""
+"""Convert events of any supported container to a table that fits the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cepheid.store.times import Times, read_ticks
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """Return a table without dictionaries, whose codes would differ between segments."""
+    """Decode dictionary columns, whose codes would differ between segments."""
     table = plain_table(table)
     arrays: list[Any] = []
     for column in table.columns:
@@ -23,12 +23,12 @@ def plain(table: pa.Table) -> pa.Table:
 
 
 def fitted(table: pa.Table, schema: pa.Schema | None) -> tuple[pa.Table, pa.Schema]:
-    """Return events with the types of the store, and the store's columns with the new ones.
+    """Cast events to the column types of the store, and merge new columns into its schema.
 
     Raises
     ------
     DataError
-        E543 if a column has another type than the store's and cannot be turned into it.
+        E543 if a column has another type than the store's and cannot be cast.
     """
     table = plain(table)
     if schema is None:
@@ -49,7 +49,7 @@ def fitted(table: pa.Table, schema: pa.Schema | None) -> tuple[pa.Table, pa.Sche
 
 
 def merged_schema(schema: pa.Schema, known: pa.Schema | None) -> pa.Schema:
-    """Return the columns of a store with those of files that are written already.
+    """Merge the schema of a store with the schema of files that already exist.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def _misfit(name: str, kind: pa.DataType, known: pa.DataType) -> DataError:
 
 
 def in_order(table: pa.Table, time: str) -> tuple[pa.Table, Times]:
-    """Return events in the order of time, equal times as they came, and their times."""
+    """Sort events by time, stable for equal times, and return them with their times."""
     times = read_ticks(table, time)
     if (times[1:] < times[:-1]).any():
         order = np.argsort(times, kind="stable")

@@ -1,7 +1,7 @@
-"""The tree over blocks: what a node of about 64 blocks holds, and the blocks of some nodes.
+"""The tree over blocks: one node summarises about 64 blocks.
 
-Upper levels tell which nodes are worth a look, so that a query reads the columns of few blocks even
-if there are years of them. Pages of them have checksums.
+A query first reads the nodes, and then the columns of only those blocks whose nodes can match, even
+if there are years of events. Every page has a checksum.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BASE = ("begins", "rows", "group", "first", "last")
 
 
 def node_cuts(blocks: Blocks) -> NDArray[np.int64]:
-    """Return the first block of every node, and the number of blocks."""
+    """Compute the first block of every node, followed by the number of blocks."""
     size = len(blocks.rows)
     # Row groups begin here.
     starts = np.append(np.flatnonzero(np.diff(blocks.group, prepend=-1)), size)
@@ -40,7 +40,7 @@ def node_cuts(blocks: Blocks) -> NDArray[np.int64]:
 
 
 def nodes_of(blocks: Blocks, cuts: NDArray[np.int64]) -> Blocks:
-    """Return the level above: every node as if it were a block."""
+    """Build the level above: summarise each node as if it were one block."""
     if not len(blocks.rows):
         return blocks
     begins, ends = cuts[:-1], cuts[1:] - 1
@@ -56,7 +56,7 @@ def nodes_of(blocks: Blocks, cuts: NDArray[np.int64]) -> Blocks:
 
 
 def _combined(summary: Summary, begins: NDArray[np.int64]) -> Summary:
-    """Return the statistics of several blocks together; what is unknown in one has no effect."""
+    """Merge the statistics of several blocks; blocks without known values have no effect."""
     total: Any = summary.sum
     if total is not None:
         # As long as the sum of absolute values fits, so does every other.
@@ -74,20 +74,20 @@ def _combined(summary: Summary, begins: NDArray[np.int64]) -> Summary:
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What a file of blocks begins with.
+    """The header of a file of blocks.
 
     Attributes
     ----------
     columns
-        The names of the columns, and whether each holds doubles; others are whole numbers.
+        The names of the columns, and whether each holds doubles; all others hold integers.
     upper
-        The same of the nodes, which may lack a sum that is too large.
+        The same for the nodes, which lack a sum if it would overflow.
     cuts
         The first block of every node, and the number of blocks.
     groups
         The number of row groups.
     pages
-        The checksums of what is behind the header.
+        The checksums of the pages after the header.
     events
         The checksums of the pages of the Parquet file.
     """
@@ -104,9 +104,9 @@ NAME, VERSION = "blocks", 2
 
 
 def pack_blocks(blocks: Blocks, events: bytes) -> pa.Buffer:
-    """Return blocks as bytes: a frame, the nodes, and column by column the blocks.
+    """Serialise blocks to bytes: a frame, the nodes, and the blocks column by column.
 
-    ``events`` has the checksums of the pages of the events themselves.
+    ``events`` holds the checksums of the pages of the events themselves.
     """
     cuts = node_cuts(blocks)
     columns, upper = _columns(blocks), _columns(nodes_of(blocks, cuts))
@@ -121,7 +121,7 @@ def pack_blocks(blocks: Blocks, events: bytes) -> pa.Buffer:
             events,
         )
     )
-    header = header.ljust(-(-len(header) // 8) * 8)  # Numbers lie where processors like them.
+    header = header.ljust(-(-len(header) // 8) * 8)  # Aligns the numbers.
     return pa.py_buffer(frame(NAME, VERSION, header) + data)
 
 
@@ -158,7 +158,7 @@ def _blocks(arrays: dict[str, NDArray[Any]], attributes: Iterable[str]) -> Block
 
 
 class BlockTree:
-    """The blocks of a segment, read from a mapped file as far as they are needed.
+    """The blocks of a segment; columns are read on demand from a memory-mapped file.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class BlockTree:
     Raises
     ------
     DataError
-        E542 if the file is damaged, here or where blocks are read.
+        E542 if the file is damaged, on opening or when blocks are read.
     """
 
     def __init__(self, path: Path, file: StoredFile) -> None:
@@ -192,13 +192,13 @@ class BlockTree:
 
     @property
     def read_bytes(self) -> int:
-        """Return what was read so far."""
+        """Count the bytes that were read so far."""
         return self._header_bytes + self._pages.read_bytes
 
     def blocks(
         self, nodes: NDArray[np.int64] | None = None, attributes: Iterable[str] = ()
     ) -> Blocks:
-        """Return the blocks of some nodes, with some attributes; of all nodes without a choice."""
+        """Read the blocks of the chosen nodes (default: all), with the given attributes."""
         known = [name for name in attributes if name in self.attributes]
         names = [*BASE, *(f"{s}:{n}" for n in known for s in STATISTICS)]
         count = len(self.nodes.rows)
@@ -215,7 +215,7 @@ class BlockTree:
         return _blocks(taken, known)
 
     def _check(self, column: int, nodes: NDArray[np.int64]) -> None:
-        """Compare what is read of a column, from the first of some nodes to the last of a run."""
+        """Verify the checksums of a column for every contiguous run of nodes that is read."""
         begin = self._begin + 8 * int(self._cuts[-1]) * column
         for run in np.split(nodes, np.flatnonzero(np.diff(nodes) != 1) + 1):
             if len(run):

@@ -1,10 +1,10 @@
-"""The lightweight index: a sorted table in; count, least, largest and sum of each block out.
+"""The lightweight index: count, minimum, maximum and sum of each block of a sorted table.
 
 ChronicleDB keeps such entries in the inner nodes of its TAB+-tree (Körber, section 3.2.1). Here the
 entries of all blocks of a segment are arrays in one small file beside it (``block_tree``). A block
-never crosses a row group, which is the least that can be read, nor a round time (a minute, an
-hour), if events are frequent: windows usually begin and end at such times, and then no event has to
-be read. Of text, the first letters are compared.
+never crosses a row group, which is the smallest unit that can be read. If events are frequent, it
+also never crosses a round time (a minute, an hour): windows usually begin and end at such times,
+and then no event has to be read. For text, the index keeps a prefix of the minimum and the maximum.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BLOCK_ROWS = 8_192
 """Events of a block, at most."""
 
 ALIGNED_ROWS_MIN = 512
-"""Blocks are cut at round times as long as this leaves so many events in each."""
+"""Blocks are cut at round times if each keeps at least this many events."""
 
 _SECOND = 1_000_000
 ROUND_TIMES = tuple(
@@ -38,10 +38,10 @@ _FIRST_BYTES = np.array([2**64 - 2 ** (8 * (8 - n)) for n in range(9)], np.uint6
 
 
 class Summary(NamedTuple):
-    """The values of one attribute in each block; ``known`` is 0 where all are NULL.
+    """The statistics of one attribute in each block; ``known`` is 0 where all values are NULL.
 
     NaN is larger than every number: ``largest`` is NaN where a block has one, and ``least`` only
-    where it has nothing else. ``sum`` is None if whole numbers of a block leave 64 bits.
+    where it has nothing else. ``sum`` is None if an integer sum overflows 64 bits.
     """
 
     known: NDArray[np.int64]
@@ -62,12 +62,12 @@ class Blocks(NamedTuple):
 
 
 def group_offsets(rows: int, group_rows: int) -> NDArray[np.int64]:
-    """Return where row groups of equal length begin, and the end of the last."""
+    """Compute the start offsets of row groups of equal length, and the end of the last."""
     return np.append(np.arange(0, rows, group_rows, dtype=np.int64), rows)
 
 
 def block_offsets(times: Times, groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where the blocks of sorted events begin, and the end of the last."""
+    """Compute the start offsets of the blocks of sorted events, and the end of the last."""
     cuts = [groups]
     sizes = np.diff(groups)
     for begin, size in zip(groups[:-1], sizes, strict=True):
@@ -82,7 +82,7 @@ def block_offsets(times: Times, groups: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def aligned_period(times: Times) -> int:
-    """Return the round time at whose multiples blocks end, or 0 if events are too few."""
+    """Choose the round period at whose multiples blocks end; 0 if events are too sparse."""
     span = int(times[-1]) - int(times[0]) if len(times) else 0
     if span <= 0:
         return 0
@@ -93,7 +93,7 @@ def aligned_period(times: Times) -> int:
 
 
 def is_summed(kind: pa.DataType) -> bool:
-    """Return whether the index has the least, largest and sum of columns of a type."""
+    """Check whether the index keeps minimum, maximum and sum for columns of a type."""
     types = pa.types
     whole = types.is_integer(kind) and kind != pa.uint64()
     temporal = types.is_timestamp(kind) or types.is_date(kind) or types.is_duration(kind)
@@ -101,17 +101,17 @@ def is_summed(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether the index has the first letters of the least and the largest text."""
+    """Check whether the index keeps a prefix of the smallest and the largest text."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def is_summarised(kind: pa.DataType) -> bool:
-    """Return whether blocks know anything of columns of a type."""
+    """Check whether the index keeps any statistics for columns of a type."""
     return is_summed(kind) or is_text(kind)
 
 
 def text_key(text: str) -> int:
-    """Return the first eight bytes of a text as a number: never larger for a smaller text.
+    """Encode the first eight bytes of a text as an integer that keeps the order of texts.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def text_key(text: str) -> int:
 
 
 def text_keys(column: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Return the keys of texts, and which are not NULL."""
+    """Encode texts as keys, with a mask of those that are not NULL."""
     array = one_array(column)
     valid = np.asarray(array.is_valid()) if array.null_count else None
     wide = np.int64 if pa.types.is_large_string(array.type) else np.int32
@@ -139,14 +139,14 @@ def text_keys(column: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]
 
 
 def summary_of(column: Any, offsets: NDArray[np.int64]) -> Summary:
-    """Return the statistics of a column in each stretch between offsets; text has no sum."""
+    """Compute the statistics of a column between consecutive offsets; text has no sum."""
     if is_text(column.type):
         return summarise(*text_keys(column), offsets)._replace(sum=None)
     return summarise(*values_of(column), offsets)
 
 
 def values_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Return a column as int64 or float64, and where it is not NULL."""
+    """Convert a column to int64 or float64, with a mask of values that are not NULL."""
     array = one_array(column)
     valid = np.asarray(array.is_valid()) if array.null_count else None
     if pa.types.is_floating(array.type):
@@ -158,7 +158,7 @@ def values_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
 def summarise(
     values: NDArray[Any], valid: NDArray[np.bool_] | None, offsets: NDArray[np.int64]
 ) -> Summary:
-    """Return the statistics of each stretch between offsets."""
+    """Compute the statistics of the values between consecutive offsets."""
     begins = offsets[:-1]
     if not len(begins):
         none = np.zeros(0, values.dtype)
@@ -193,7 +193,7 @@ def _fits(
 
 
 def index_table(table: pa.Table, times: Times, groups: NDArray[np.int64]) -> Blocks:
-    """Return the blocks of a table in the order of time, cut into row groups at some offsets."""
+    """Build the blocks of a table sorted by time, with row groups at the given offsets."""
     if not len(times):
         none = np.zeros(0, np.int64)
         return Blocks(none, none, none, none, none, {})

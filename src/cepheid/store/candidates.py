@@ -1,7 +1,7 @@
-"""Thresholds in, the events that may fulfil them out: from secondary indexes, or from blocks.
+"""Find the events that may satisfy thresholds, from secondary indexes or from block statistics.
 
-A secondary index tells the events themselves; the blocks tell stretches of time in which there may
-be some. Both are stretches [low, high], of one time each in the first case.
+A secondary index yields the exact events; the blocks yield ranges of time that may hold some. Both
+are ranges [low, high], each of a single time in the first case.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from cepheid.store.snapshot import Snapshot
 from cepheid.store.times import Times
 
 SAMPLED_NODES = 4
-"""So many nodes of a segment tell whether it is worth while to look at all blocks,"""
+"""Nodes of a segment that are sampled to decide whether all its blocks are read,"""
 
 SAMPLED_SHARE_MAX = 0.9
-"""which it is if no larger share of their blocks may hold a candidate."""
+"""which they are if at most this share of the sampled blocks may hold a candidate."""
 
 INT64_MAX = np.iinfo(np.int64).max
 
 
 class Axis(StrEnum):
-    """What tells where an event is: its time, or its place in the stream."""
+    """How an event is located: by its time, or by its position in the stream."""
 
     TIME = "time"
     ROWS = "rows"
 
 
 class Stretches(NamedTuple):
-    """Times or places at which events may be: sorted by their ends."""
+    """Ranges of times or positions at which events may be, sorted by their ends."""
 
     low: Times
     high: Times
 
 
 class LookUp(NamedTuple):
-    """What an attribute is compared with, as the index has it; several values only for ``=``."""
+    """An operator and the constants of a look-up, encoded for the index; several only for ``=``."""
 
     attribute: str
     operator: str
@@ -58,7 +58,7 @@ class LookUp(NamedTuple):
 
 
 def look_up_of(threshold: Threshold, schema: pa.Schema) -> LookUp | None:
-    """Return a threshold in the values of an index, or None if no index can answer it."""
+    """Encode a threshold as a look-up, or return None if no index can answer it."""
     name = threshold.attribute
     if name not in schema.names:
         return None
@@ -78,7 +78,7 @@ def look_up_of(threshold: Threshold, schema: pa.Schema) -> LookUp | None:
 
 
 def _whole(threshold: Threshold) -> LookUp | None:
-    """Return a comparison with whole numbers: ``x > 2.5`` is ``x >= 3``."""
+    """Rewrite a comparison for integers: ``x > 2.5`` becomes ``x >= 3``."""
     name, operator, values = threshold
     if any(isinstance(value, float) and not math.isfinite(value) for value in values):
         return None
@@ -102,7 +102,7 @@ def _whole(threshold: Threshold) -> LookUp | None:
 
 
 def possible(blocks: Blocks, look_up: LookUp) -> NDArray[np.bool_]:
-    """Return the blocks in which a value may compare so; NaN is larger than every number."""
+    """Find the blocks in which the comparison may hold; NaN is larger than every number."""
     summary = blocks.attributes.get(look_up.attribute)
     if summary is None:
         return np.ones(len(blocks.rows), np.bool_)
@@ -127,7 +127,7 @@ def possible(blocks: Blocks, look_up: LookUp) -> NDArray[np.bool_]:
 
 
 def _possible_text(summary: Summary, look_up: LookUp) -> NDArray[np.bool_]:
-    """Return the blocks in which a text may compare so: first letters may be equal, or fit."""
+    """Find the blocks in which a text comparison may hold, judging by prefixes alone."""
     found = np.zeros(len(summary.known), np.bool_)
     for text in look_up.values:
         key = text_key(text)
@@ -144,7 +144,7 @@ def _above(raw: NDArray[Any], largest: NDArray[Any], value: Any) -> NDArray[np.b
 
 
 def joined_look_up(name: str, look_ups: Sequence[LookUp]) -> LookUp | None:
-    """Return what an index on several attributes is asked, if each has a value."""
+    """Build the look-up in a composite index if every attribute has an equality value."""
     values: list[tuple[Any, ...]] = []
     for attribute in parts_of(name):
         own = [part for part in look_ups if part.attribute == attribute and part.operator == "="]
@@ -155,14 +155,14 @@ def joined_look_up(name: str, look_ups: Sequence[LookUp]) -> LookUp | None:
 
 
 class Found(NamedTuple):
-    """Expected candidates, and entries of secondary indexes to be read for them."""
+    """The expected number of candidates, and of secondary-index entries to read for them."""
 
     candidates: int
     entries: int
 
 
 class Option(NamedTuple):
-    """Ranges of an index, and how many entries are in them."""
+    """The matching ranges of an index, and the number of entries in them."""
 
     entries: int
     attribute: str
@@ -170,7 +170,7 @@ class Option(NamedTuple):
 
 
 class SymbolSource:
-    """Where the events of a variable are found in a store."""
+    """The source of a variable's candidate events in a store."""
 
     def __init__(self, snapshot: Snapshot, thresholds: Sequence[Threshold]) -> None:
         self._snapshot = snapshot
@@ -192,44 +192,44 @@ class SymbolSource:
 
     @property
     def usable(self) -> bool:
-        """Return whether an index can say anything."""
+        """Check whether any index can narrow the candidates."""
         return bool(self._indexed or self._light)
 
     @property
     def light(self) -> bool:
-        """Return whether the blocks say something; that costs nothing."""
+        """Check whether block statistics narrow the candidates, which costs no I/O."""
         return bool(self._light)
 
     @property
     def depth(self) -> int:
-        """Return how many secondary indexes can be read."""
+        """Count the secondary indexes that can be read."""
         return len(self._indexed)
 
     def count(self, depth: int) -> Found:
-        """Return how many events or blocks are expected, and how many entries would be read.
+        """Estimate the number of candidates (events or blocks), and the entries to be read.
 
-        ``depth`` indexes are read and what they say is intersected, the most selective first; with
-        none, the blocks tell.
+        The ``depth`` most selective indexes are read and their results intersected; with depth 0,
+        only the block statistics are used.
         """
         parts = [self._count(segment, depth) for segment in self._snapshot.manifest.segments]
         return Found(sum(p.candidates for p in parts), sum(p.entries for p in parts))
 
     def counts(self) -> list[Found]:
-        """Return what is expected of the blocks alone, of one index, of two, and so on."""
+        """Estimate the candidates with the blocks alone, with one index, with two, and so on."""
         return [self.count(depth) for depth in range(self.depth + 1)]
 
     def _count(self, segment: Segment, depth: int) -> Found:
         if not depth:
             return Found(int(self._possible(segment)[1].sum()), 0)
         options = self._options(segment)[:depth]
-        # Attributes are taken for independent.
+        # Attributes are assumed to be independent.
         expected = float(segment.rows)
         for option in options:
             expected *= option.entries / max(segment.rows, 1)
         return Found(math.ceil(expected), sum(option.entries for option in options))
 
     def find(self, depth: int, axis: Axis = Axis.TIME) -> Stretches:
-        """Return the times of all events that may be meant, or their places in the stream."""
+        """Find the times, or the positions in the stream, of all candidate events."""
         low: list[Times] = [np.zeros(0, np.int64)]
         high: list[Times] = [np.zeros(0, np.int64)]
         offset = 0
@@ -250,10 +250,10 @@ class SymbolSource:
         return sorted_stretches(np.concatenate(low), np.concatenate(high))
 
     def _possible(self, segment: Segment) -> tuple[Blocks, NDArray[np.bool_]]:
-        """Return blocks, and which of them may hold a candidate.
+        """Read blocks, with a mask of those that may hold a candidate.
 
-        These are the blocks of nodes that may hold one, or the nodes themselves if a few of them
-        tell that nearly all of their blocks may.
+        Only blocks of nodes that may hold a candidate are read. If a sample of them shows that
+        nearly all of their blocks qualify, the nodes themselves stand for the blocks.
         """
         key = segment.blocks.name
         if key not in self._found:
@@ -277,7 +277,7 @@ class SymbolSource:
         return wanted
 
     def _ranges(self, segment: Segment, attribute: str) -> list[tuple[int, int]]:
-        """Return the entries of an index that fulfil all conditions on its attribute."""
+        """Find the entries of an index that satisfy all conditions on its attribute."""
         index = self._snapshot.secondary(segment, attribute)
         if index is None:
             return []  # The segment lacks the column: all values are NULL.
@@ -294,7 +294,7 @@ class SymbolSource:
         return kept
 
     def _options(self, segment: Segment) -> list[Option]:
-        """Return the ranges of all indexes, the most selective first; they are found once."""
+        """Find the ranges in all indexes, the most selective first; the result is cached."""
         key = segment.blocks.name
         if key not in self._ways:
             options = []
@@ -305,7 +305,7 @@ class SymbolSource:
         return self._ways[key]
 
     def _find(self, segment: Segment, depth: int) -> Hits:
-        """Return the events that all indexes and blocks allow; they are looked up once."""
+        """Intersect the candidates of indexes and blocks; the result is cached."""
         key = segment.blocks.name, depth
         if key not in self._hits:
             self._hits[key] = self._look_up(segment, depth)
@@ -332,7 +332,7 @@ class SymbolSource:
 
 
 def sorted_stretches(low: Times, high: Times) -> Stretches:
-    """Return stretches in the order of their ends."""
+    """Sort ranges by their ends."""
     if not ((high[1:] < high[:-1]).any() or (low[1:] < low[:-1]).any()):
         return Stretches(low, high)
     order = np.lexsort((low, high))
@@ -340,7 +340,7 @@ def sorted_stretches(low: Times, high: Times) -> Stretches:
 
 
 def united(parts: Sequence[Stretches]) -> Stretches:
-    """Return the stretches of several variables together."""
+    """Merge the ranges of several variables."""
     none = np.zeros(0, np.int64)
     low = np.concatenate([none, *(part.low for part in parts)])
     return sorted_stretches(low, np.concatenate([none, *(part.high for part in parts)]))

@@ -1,4 +1,4 @@
-"""Required variables, where their events are found, and at what costs."""
+"""The required variables of a pattern, the sources of their candidates, and the look-up costs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cepheid.store.cost import SymbolCost
 
 
 class Chain(NamedTuple):
-    """The required symbols of one pattern, where their events are found, and at what costs.
+    """The required symbols of one pattern, the sources of their candidates, and their costs.
 
     A symbol has a cost for each number of indexes that can be read for it.
     """
@@ -23,7 +23,7 @@ class Chain(NamedTuple):
 
 
 def light_places(chain: Chain) -> list[int]:
-    """Return the symbols of which the blocks say something."""
+    """Find the symbols whose candidates block statistics can narrow."""
     return [
         place
         for place, symbol in enumerate(chain.symbols)
@@ -32,15 +32,15 @@ def light_places(chain: Chain) -> list[int]:
 
 
 def fewest(chain: Chain) -> int:
-    """Return how many events the most selective symbol finds."""
+    """Estimate the number of candidates of the most selective symbol."""
     return min((own[-1].candidates for own in chain.costs if own), default=sys.maxsize)
 
 
 def costs_of(symbol: Required, found: dict[str, list[Found]]) -> list[SymbolCost]:
-    """Return what a symbol costs, with one index for each variable, with two, and so on."""
+    """Estimate the costs of a symbol with one index for each variable, with two, and so on."""
     depths = [len(found[name]) - 1 for name in symbol.variables]
     if not all(depths):
-        return []  # The blocks alone know something of one of them.
+        return []  # Only the blocks can narrow one of them.
     costs = []
     for depth in range(1, max(depths, default=0) + 1):
         mine = [found[n][min(depth, own)] for n, own in zip(symbol.variables, depths, strict=True)]
@@ -52,13 +52,13 @@ def costs_of(symbol: Required, found: dict[str, list[Found]]) -> list[SymbolCost
 
 
 def find_symbol(chain: Chain, place: int, depth: int, axis: Axis = Axis.TIME) -> Stretches:
-    """Return where the events of a symbol may be: their times, or their places in the stream."""
+    """Find the candidates of a symbol: their times, or their positions in the stream."""
     sources = [chain.sources[name] for name in chain.symbols[place].variables]
     return united([source.find(min(depth, source.depth), axis) for source in sources])
 
 
 def described(chain: Chain, chosen: Iterable[int]) -> list[str]:
-    """Return what some symbols ask for, in words."""
+    """Describe the conditions of some symbols in words."""
     texts = []
     for place in chosen:
         parts = []

@@ -1,4 +1,4 @@
-"""A store in, what is wrong with its files out; and files that nobody needs, removed."""
+"""Verify the checksums of a store's files, and remove files that no version uses."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cepheid.store.segments import DATA_FOLDER, INDEX_FOLDER
 from cepheid.store.snapshot import Snapshot
 
 MANIFESTS_KEPT = 10
-"""Older versions that can be looked at."""
+"""The number of older manifests that are kept."""
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What :meth:`EventStore.verify` found: files and bytes that were read, and what is wrong."""
+    """The result of :meth:`EventStore.verify`: files and bytes read, and the damage found."""
 
     files: int
     size: int
@@ -29,7 +29,7 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def sound(self) -> bool:
-        """Return whether every file is what was written."""
+        """Check whether every file is intact."""
         return not self.problems
 
 
@@ -60,7 +60,7 @@ def _problem(file: StoredFile, path: Path) -> str:
 def remove_leftovers(
     files: Files, folder: Path, manifest: Manifest | None, older_than_s: float
 ) -> list[Path]:
-    """Remove old files that no version names which somebody may still read; return them."""
+    """Remove old files that no version in use names, and return their names."""
     before = time.time() - older_than_s
     needed = set() if manifest is None else {file.name for file in manifest.files()}
     versions = list_versions(folder)
@@ -85,7 +85,7 @@ def remove_leftovers(
 
 
 def _names(folder: Path, version: int) -> set[str]:
-    """Return the files of a version; one that cannot be read is read by nobody."""
+    """Collect the files of a version; a damaged version has no readers and so no files."""
     try:
         return {file.name for file in load_manifest(folder, version).files()}
     except DataError:
@@ -93,7 +93,7 @@ def _names(folder: Path, version: int) -> set[str]:
 
 
 def _changed_at(path: Path) -> float:
-    """Return when a file was written; one that is gone by now is left to who took it."""
+    """Look up when a file was written; a file removed meanwhile counts as new."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:

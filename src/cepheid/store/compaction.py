@@ -1,4 +1,4 @@
-"""Segments in, fewer segments out: overlapping ones are merged, small ones put together."""
+"""Compact segments: merge those that overlap in time, and concatenate small ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cepheid.store.snapshot import Interval, Snapshot
 from cepheid.store.times import read_ticks
 
 Changes = list[tuple[list[Segment], list[Segment]]]
-"""Segments that go, and those that take their place."""
+"""Segments to remove, and their replacements."""
 
 
 def clusters_of(segments: Sequence[Segment]) -> list[list[Segment]]:
-    """Return segments that share times together, in the order of time; each in order of arrival."""
+    """Group segments that overlap in time, sorted by time; each group in order of arrival."""
     places = {id(segment): n for n, segment in enumerate(segments)}
     clusters: list[list[Segment]] = []
     last = None
@@ -33,7 +33,7 @@ def clusters_of(segments: Sequence[Segment]) -> list[list[Segment]]:
 
 
 def groups_to_merge(segments: Sequence[Segment], floor: int | None) -> list[list[Segment]]:
-    """Return the segments to be written anew, those that become one together."""
+    """Choose the groups of segments that are rewritten, each as one."""
     groups: list[list[Segment]] = []
     rows = 0
     for cluster in clusters_of(segments):
@@ -53,13 +53,13 @@ def groups_to_merge(segments: Sequence[Segment], floor: int | None) -> list[list
 
 
 def _is_fine(group: list[Segment]) -> bool:
-    """Return whether segments are full and touch at most: nothing is won by writing them again."""
+    """Check whether segments are full and do not overlap, so that rewriting gains nothing."""
     apart = all(a.last <= b.first for a, b in pairwise(group))
     return apart and all(segment.rows == SEGMENT_ROWS for segment in group[:-1])
 
 
 def compact_segments(snapshot: Snapshot, place: Place) -> Changes:
-    """Write what is to be merged; nothing refers to the new files yet."""
+    """Write the merged segments; no manifest refers to the new files yet."""
     manifest = snapshot.manifest
     places = {id(segment): n for n, segment in enumerate(manifest.segments)}
     changes: Changes = []
@@ -86,7 +86,7 @@ def _write(place: Place, table: pa.Table, time: str) -> list[Segment]:
 
 
 def replaced(manifest: Manifest, changes: Changes) -> Manifest:
-    """Return a manifest with segments in the place of others, which share no time with the rest."""
+    """Replace segments in a manifest; the new ones overlap no other segment in time."""
     gone = {id(segment) for old, _ in changes for segment in old}
     left = [segment for segment in manifest.segments if id(segment) not in gone]
     new = [segment for _, written in changes for segment in written]

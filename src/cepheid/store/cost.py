@@ -1,9 +1,9 @@
-"""Selectivities in, the expected cost of a replay out (Körber, section 3.4.3).
+"""Estimate the cost of a replay from selectivities (Körber, section 3.4.3).
 
-Candidates of a symbol are taken for a Poisson process. How long a chain of them is follows a
+The candidates of a symbol are modelled as a Poisson process. The length of a chain of them has a
 hypoexponential distribution; chains longer than the window drop out. Symbols at a fixed distance
-from each other are one block, as selective as all of them together. Intervals of the chains that
-are left fall onto row groups like balls into urns (Cardenas).
+from each other form one block, whose selectivity is the product of theirs. The intervals of the
+remaining chains fall onto row groups like balls into urns (Cardenas).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from cepheid.store.rates import Rates
 
 FOOTER_US = 1.5
-"""Reading an entry of a segment's footer."""
+"""The cost of reading an entry of a segment's footer."""
 
 
 class SymbolCost(NamedTuple):
-    """Candidates of a symbol, what is read for them, and where they stand in a match.
+    """The candidates of a symbol, its index reads, and its position in a match.
 
     ``entries`` are read in ``look_ups`` indexes. Symbols of one ``block`` have a fixed distance.
     """
@@ -35,7 +35,7 @@ class SymbolCost(NamedTuple):
 
 
 class StreamSize(NamedTuple):
-    """What the blocks leave of a stream, and the length of a window; 0 for none.
+    """The part of a stream that block statistics leave, and the window length (0 for none).
 
     ``groups`` of ``total`` row groups, ``share`` of its length ``span`` and of its ``rows``. All
     events of a row group are run if ``coarse``. The footer of a segment has entries for ``footer``
@@ -56,14 +56,14 @@ class StreamSize(NamedTuple):
 
 
 class ChainLength(NamedTuple):
-    """The probability that a chain fits into a window, and how long it is then."""
+    """The probability that a chain fits into a window, and its mean length if it does."""
 
     fits: float
     mean: float
 
 
 def chain_probability(rates: Sequence[float], within: float) -> float:
-    """Return the probability that waiting for one event of each rate in turn takes less time.
+    """Compute the probability that a chain of waiting times fits into the window.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def chain_probability(rates: Sequence[float], within: float) -> float:
 
 
 def chain_length(rates: Sequence[float], within: float) -> ChainLength:
-    """Return how likely a chain fits into a window, and its mean length if it does.
+    """Compute the probability that a chain fits into a window, and its mean length then.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def chain_length(rates: Sequence[float], within: float) -> ChainLength:
 
 
 def _exponential(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return e to the power of a small matrix, by squaring the series of a fraction of it."""
+    """Compute the exponential of a small matrix by scaling and squaring."""
     steps = max(0, int(np.ceil(np.log2(max(np.abs(matrix).max(), 1e-12)))) + 4)
     part = matrix / 2.0**steps
     term = result = np.eye(len(matrix))
@@ -118,12 +118,12 @@ def _exponential(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def expected_groups(symbols: Sequence[SymbolCost], stream: StreamSize) -> float:
-    """Return how many row groups the replay intervals of some symbols touch."""
+    """Estimate the number of row groups that the replay intervals of symbols touch."""
     return stream.groups * expected_share(symbols, stream, 1 / max(stream.groups, 1))
 
 
 def expected_share(symbols: Sequence[SymbolCost], stream: StreamSize, extra: float) -> float:
-    """Return the share of the stream in replay intervals, each ``extra`` longer."""
+    """Estimate the share of the stream in replay intervals, each ``extra`` longer."""
     if any(symbol.candidates == 0 for symbol in symbols):
         return 0.0
     if not symbols or not stream.within:
@@ -143,7 +143,7 @@ def expected_share(symbols: Sequence[SymbolCost], stream: StreamSize, extra: flo
 
 
 def _blocks(symbols: Sequence[SymbolCost], rows: float) -> list[float]:
-    """Return how often the symbols of each block come together."""
+    """Compute the rate at which all symbols of each block occur together."""
     found: list[float] = []
     for place, symbol in enumerate(symbols):
         if place and symbol.block and symbol.block == symbols[place - 1].block:
@@ -154,7 +154,7 @@ def _blocks(symbols: Sequence[SymbolCost], rows: float) -> list[float]:
 
 
 def replay_cost(groups: float, share: float, stream: StreamSize, rates: Rates) -> float:
-    """Return the cost of reading row groups and running a share of all events."""
+    """Estimate the cost of reading row groups and running a share of all events."""
     held = stream.rows / max(stream.total, 1)
     reading = groups * (rates.group + held * stream.columns * rates.value)
     reading += min(groups, stream.segments) * stream.footer * FOOTER_US
@@ -162,7 +162,7 @@ def replay_cost(groups: float, share: float, stream: StreamSize, rates: Rates) -
 
 
 def query_cost(symbols: Sequence[SymbolCost], stream: StreamSize, rates: Rates) -> float:
-    """Return the cost of a query that looks some symbols up; without any, of a replay."""
+    """Estimate the cost of a query that looks up some symbols; without any, of a full replay."""
     if not symbols:
         return replay_cost(stream.groups, stream.share, stream, rates)
     entries = sum(symbol.entries for symbol in symbols)

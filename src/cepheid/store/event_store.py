@@ -1,4 +1,4 @@
-"""The event store: events in, their history out, in the order of time.
+"""The event store: append events in any order, read them in the order of time.
 
 A store is a folder::
 
@@ -6,8 +6,8 @@ A store is a folder::
     segments/                  events, as Parquet files that never change
     index/                     for each segment its blocks, and its secondary indexes
 
-Writers need no lock: each prepares its files and then tries to commit the next version. Who comes
-second takes over what the first has done, and tries the version after it.
+Writers need no lock: each prepares its files and then tries to commit the next version. The writer
+that loses the race rebases on the winner's version and retries with the next number.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from cepheid.store.snapshot import Snapshot
 from cepheid.store.times import tick_of
 
 TRIES = 10
-"""How often a writer takes over what others have committed before it gives up."""
+"""The maximum number of retries after another writer's commit."""
 
 
 class EventStore(StoreReader):
@@ -52,7 +52,7 @@ class EventStore(StoreReader):
     Parameters
     ----------
     path
-        The folder; it is made with the first events.
+        The folder; the first append creates it.
     time
         The column that holds an event's time. A store remembers it.
 
@@ -82,10 +82,10 @@ class EventStore(StoreReader):
         index_at: str | PathLike[str] | None = None,
         files: Files | None = None,
     ) -> EventStore:
-        """Index Parquet files of others where they lie, and return a store that reads them.
+        """Index existing Parquet files in place, and open a store that reads them.
 
-        Each file must be in the order of time; the files themselves may overlap. Opened again, the
-        store takes in files that are new, and forgets those that are gone.
+        Each file must be sorted by time; different files may overlap. When it is opened again, the
+        store adds new files and drops deleted ones.
 
         Parameters
         ----------
@@ -116,11 +116,11 @@ class EventStore(StoreReader):
     # Writing
 
     def append(self, events: Any, *, source: str = "", batch: int | None = None) -> int:
-        """Store events and return how many.
+        """Store events and return their number.
 
-        They need not be in order, nor later than what is stored: late ones go to a side segment,
-        which reading and :meth:`compact` merge. New columns are added to the store, and NULL for
-        older events.
+        Events may be unsorted and older than stored ones: late events go to a side segment, which
+        reads and :meth:`compact` merge. New columns are added to the store; older events have NULL
+        in them.
 
         Parameters
         ----------
@@ -128,14 +128,14 @@ class EventStore(StoreReader):
             A pyarrow Table, RecordBatch or RecordBatchReader, a list of RecordBatches, or a pandas
             DataFrame.
         source, batch
-            The number of a batch of some source. A batch whose number is not above the last one of
-            its source is stored already and left out: so a batch can be sent again after a crash.
+            The number of a batch of a source. A batch whose number is not above the last one of its
+            source is stored already and skipped, so a batch can be sent again after a crash.
 
         Raises
         ------
         DataError
-            E505, E506 if the time column is missing or unfit, E541 if other writers were always
-            first, E543 if a column has another type than in the store, E545 if the store is
+            E505, E506 if the time column is missing or unfit, E541 if other writers won every
+            commit, E543 if a column has another type than in the store, E545 if the store is
             read-only.
         """
         table = as_table(events)
@@ -161,13 +161,13 @@ class EventStore(StoreReader):
         return sum(segment.rows for segment in written[0])
 
     def has_batch(self, source: str, batch: int) -> bool:
-        """Return whether a batch of a source is stored already."""
+        """Check whether a batch of a source is stored already."""
         known = self._latest()
         done = None if known is None else known.batches.get(source)
         return done is not None and batch <= done
 
     def terms(self) -> Terms:
-        """Return what writers of segments must know of the latest version."""
+        """Read the schema, floor and indexes that writers of segments must respect."""
         known = self._latest()
         self._place(known)
         if known is None:
@@ -183,7 +183,7 @@ class EventStore(StoreReader):
         source: str = "",
         batch: int | None = None,
     ) -> int:
-        """Commit segments that others have written under some terms; return how many events."""
+        """Commit segments written under some terms, and return the number of events."""
         added = True
 
         def add(before: Manifest | None) -> Manifest | None:
@@ -211,7 +211,7 @@ class EventStore(StoreReader):
         before: Manifest | None,
         written: tuple[list[Segment], Manifest | None],
     ) -> tuple[list[Segment], pa.Schema]:
-        """Write the segments of new events; those of a first try are used again, if they fit."""
+        """Write the segments of new events; a retry reuses its files if the terms still fit."""
         known = None if before is None else before.schema
         fitting, schema = fitted(table, known)
         segments, earlier = written
@@ -236,7 +236,7 @@ class EventStore(StoreReader):
     def _change(
         self, change: Callable[[Manifest | None], Manifest | None], *, in_place: bool = False
     ) -> None:
-        """Commit what a function makes of the latest version; None changes nothing."""
+        """Apply a function to the latest version and commit the result; None commits nothing."""
         for _ in range(TRIES):
             before = self._latest()
             if before is not None and before.folder is not None and not in_place:
@@ -266,9 +266,9 @@ class EventStore(StoreReader):
         return True
 
     def compact(self) -> int:
-        """Merge segments that overlap in time, and small ones; return how many went.
+        """Merge overlapping and small segments, and return the number of merged segments.
 
-        The files of before stay for those who still read them, until :meth:`clean`.
+        The old files stay for readers of older versions, until :meth:`clean`.
         """
         gone = 0
 
@@ -285,9 +285,9 @@ class EventStore(StoreReader):
         return gone
 
     def drop_before(self, time: Any) -> None:
-        """Forget all events before a time: they are no longer read, and their files go.
+        """Delete all events before a time, together with files that hold nothing else.
 
-        Events that are appended later and are older than that are not stored.
+        Later appends discard events that are older than this time.
         """
 
         def drop(before: Manifest | None) -> Manifest | None:
@@ -302,16 +302,16 @@ class EventStore(StoreReader):
         self._change(drop)
 
     def clean(self, *, older_than_s: float = 3_600.0) -> list[Path]:
-        """Remove files that no version needs, such as those of a crash; return them.
+        """Remove files that no version needs, such as those of a crash, and return their names.
 
-        Files that are younger stay, because another writer may be about to commit them, or
-        somebody reads an older version.
+        Younger files stay, because another writer may be about to commit them, or a reader may
+        still use an older version.
         """
         known = self._latest()
         return remove_leftovers(self._files, self.path, known, older_than_s)
 
     def index(self, *attributes: str) -> None:
-        """Build a secondary index; events that are appended later are in it too.
+        """Build a secondary index, which later appends keep up to date.
 
         Parameters
         ----------
@@ -355,7 +355,7 @@ class EventStore(StoreReader):
 
 
 def _same_terms(one: Manifest | None, other: Manifest) -> bool:
-    """Return whether events that were written for one version also fit another one."""
+    """Check whether segments written for one version also fit another."""
     if one is None:
         return False
     newest = [max((s.last for s in m.segments), default=None) for m in (one, other)]

@@ -1,4 +1,4 @@
-"""What a store asks of a file system: bytes in, files that survive a crash out.
+"""The file-system calls of a store: each write is durable or fails as a whole.
 
 Every change of a store goes through these few calls, so that a test can let each of them fail.
 """
@@ -28,24 +28,24 @@ class Files(Protocol):
         """Write a new file; it is on disk when this returns."""
 
     def publish(self, source: Path, target: Path) -> bool:
-        """Give a file a second name in one step; False if the name is taken."""
+        """Link a file under a second name atomically; return False if the name is taken."""
 
     def remove(self, path: Path) -> None:
         """Remove a file, if it exists."""
 
     def sync_folder(self, path: Path) -> None:
-        """Make sure that new names in a folder survive a crash."""
+        """Sync a folder, so that new names in it survive a crash."""
 
 
 def unusable(path: Path, why: str) -> DataError:
-    """Return the error of a folder or a file that the system does not let us use."""
+    """Build the error for a folder or file that the system does not let us use."""
     helps = ("name a folder that this process may read and write, on a disk with space",)
     return DataError([Diagnostic("E549", f"the store cannot use `{path}`: {why}", helps=helps)])
 
 
 @contextmanager
 def told(path: Path) -> Iterator[None]:
-    """Turn what the system says against a file into a diagnostic, E549."""
+    """Convert an OS error about a file to diagnostic E549."""
     try:
         yield
     except OSError as error:
@@ -57,7 +57,7 @@ def told(path: Path) -> Iterator[None]:
 class LocalFiles:
     """Files of this machine, or of a network drive with hard links.
 
-    What the system refuses is error E549.
+    A call that the operating system refuses raises E549.
     """
 
     def make_folder(self, path: Path) -> None:
@@ -73,9 +73,9 @@ class LocalFiles:
             os.fsync(file.fileno())
 
     def publish(self, source: Path, target: Path) -> bool:
-        """Give a file a second name in one step; False if the name is taken.
+        """Link a file under a second name atomically; return False if the name is taken.
 
-        A link, unlike a renaming, never takes the place of a file that another writer made.
+        A link, unlike a rename, never replaces a file that another writer made.
         """
         with told(target):
             try:
@@ -90,7 +90,7 @@ class LocalFiles:
             path.unlink(missing_ok=True)
 
     def sync_folder(self, path: Path) -> None:
-        """Make sure that new names in a folder survive a crash."""
+        """Sync a folder, so that new names in it survive a crash."""
         with told(path):
             handle = os.open(path, os.O_RDONLY)
             try:

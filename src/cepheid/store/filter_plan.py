@@ -1,7 +1,7 @@
-"""Conditions on single events in, the times of a store that may hold some out.
+"""Plan which times of a store may hold events that satisfy conditions on single events.
 
-Comparisons of the time column are ranges of time; other comparisons with constants are looked up in
-the least and largest values of blocks, and in secondary indexes if that is cheaper.
+Comparisons of the time column become ranges of time. Other comparisons with constants are checked
+against the minima and maxima of blocks, and looked up in secondary indexes if that is cheaper.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
 
 
 class FilterPlan(NamedTuple):
-    """What is read of a store: ``cover`` (None is everything), ``groups`` of ``total`` row groups.
+    """The part of a store to read: ``cover`` (None for all), ``groups`` of ``total`` row groups.
 
-    ``interval`` is what the conditions say of time; ``rest`` are those that say anything else.
+    ``interval`` is the range of time that the conditions allow; ``rest`` are all other conditions.
     """
 
     cover: Cover | None
@@ -43,7 +43,7 @@ class FilterPlan(NamedTuple):
 def plan_filter(
     snapshot: Snapshot, conditions: Sequence[tree.Expression], time: str, method: str = "auto"
 ) -> FilterPlan:
-    """Return what must be read for events that meet all of some conditions.
+    """Plan the reads for events that satisfy all of some conditions.
 
     ``method`` is "auto", "index" (all that can be looked up) or "replay" (everything).
     """
@@ -81,7 +81,7 @@ def plan_filter(
 def _depth(
     snapshot: Snapshot, source: SymbolSource, cover: Cover | None, total: int, method: str
 ) -> int:
-    """Return how many secondary indexes are worth a look-up."""
+    """Choose the number of secondary indexes that are worth a look-up."""
     if not source.depth or method == "index" or not total:
         return source.depth
     left = total if cover is None else count_groups(snapshot, cover)
@@ -107,7 +107,7 @@ def _thresholds(condition: tree.Expression) -> Iterator[Threshold]:
 
 
 def _comparisons(condition: tree.Expression) -> Iterator[tree.Expression]:
-    """Yield BETWEEN as two comparisons, and everything else as it is."""
+    """Split BETWEEN into two comparisons, and yield everything else unchanged."""
     if isinstance(condition, tree.Between) and not condition.negated:
         for operator, bound in ((">=", condition.low), ("<=", condition.high)):
             yield tree.Binary(
@@ -120,7 +120,7 @@ def _comparisons(condition: tree.Expression) -> Iterator[tree.Expression]:
 def time_bounds(
     conditions: Sequence[tree.Expression], snapshot: Snapshot
 ) -> tuple[Interval, tuple[tree.Expression, ...]]:
-    """Return the range of time of some conditions, and the conditions that are about more."""
+    """Intersect the time comparisons to one range, and return it with the other conditions."""
     time = snapshot.manifest.time
     kind = snapshot.manifest.schema.field(time).type
     begin: int | None = None
@@ -141,7 +141,7 @@ def time_bounds(
 def _bound(
     part: tree.Expression, time: str, kind: pa.DataType
 ) -> tuple[int | None, int | None] | None:
-    """Return the range [begin, end) of one comparison of the time, or None if it is none."""
+    """Convert one comparison of the time to a range [begin, end); None for other conditions."""
     threshold = read_threshold(part)
     if threshold is None or threshold.attribute != time or len(threshold.values) != 1:
         return None
@@ -165,7 +165,7 @@ def _bound(
 
 
 def _tick(text: str) -> int | None:
-    """Return a text as microseconds, in UTC if it names no zone (§4.6)."""
+    """Parse a text as microseconds, in UTC if it names no zone (§4.6)."""
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Parquet files of others in, the manifest of a store that reads them out."""
+"""Build the manifest of a store that reads existing Parquet files in place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cepheid.store.times import Times, read_ticks
 def read_directory(
     place: Place, folder: Path, time: str, before: Manifest | None
 ) -> Manifest | None:
-    """Return the manifest of a folder of files, or None if nothing has changed."""
+    """Build the manifest of a folder of files, or return None if nothing has changed."""
     files = find_parquet(folder)
     known = {} if before is None else {segment.data.name: segment for segment in before.segments}
     schema: pa.Schema | None = None
@@ -52,7 +52,7 @@ def read_directory(
 
 
 def find_parquet(folder: Path) -> list[Path]:
-    """Return the Parquet files of a folder and of those in it, in the order of their names.
+    """List the Parquet files of a folder and its subfolders, sorted by name.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def _index_group(
 
 
 def _joined(parts: list[Blocks]) -> Blocks:
-    """Return the blocks of several row groups; a sum that one of them lacks, all lack."""
+    """Concatenate the blocks of several row groups; if one lacks a sum, all lack it."""
     columns: Any = [np.concatenate(arrays) for arrays in list(zip(*parts, strict=True))[:5]]
     attributes = {}
     for name in parts[0].attributes:

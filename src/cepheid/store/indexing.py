@@ -1,4 +1,4 @@
-"""A segment and an attribute in, a secondary index for what is stored already out."""
+"""Build secondary indexes for segments that are stored already."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cepheid.store.times import read_ticks
 def index_segment(
     snapshot: Snapshot, place: Place, segment: Segment, attribute: str
 ) -> dict[str, StoredFile]:
-    """Write the index of a segment; return its file under the name of the segment's blocks."""
+    """Write the index of a segment; return its file, keyed by the name of the segment's blocks."""
     parts = parts_of(attribute)
     if not set(parts) <= set(snapshot.columns_in(segment)):
         return {}
@@ -35,7 +35,7 @@ def index_segment(
 
 
 def with_index(manifest: Manifest, attribute: str, built: dict[str, StoredFile]) -> Manifest:
-    """Return a manifest whose segments have an index more."""
+    """Add an index to the segments of a manifest."""
     segments = []
     for segment in manifest.segments:
         file = built.get(segment.blocks.name)
@@ -46,7 +46,7 @@ def with_index(manifest: Manifest, attribute: str, built: dict[str, StoredFile])
 
 
 class Terms(NamedTuple):
-    """What writers of segments must know: columns, what is too old, and what has an index."""
+    """The terms for writers of segments: the schema, the retention floor, and the indexes."""
 
     schema: pa.Schema | None
     floor: int | None
@@ -54,7 +54,7 @@ class Terms(NamedTuple):
 
 
 def marked(segments: Sequence[Segment], manifest: Manifest) -> list[Segment]:
-    """Return new segments, those that are late marked as side segments."""
+    """Mark late ones among new segments as side segments."""
     newest = max((segment.last for segment in manifest.segments), default=None)
     return [
         msgspec.structs.replace(segment, side=newest is not None and segment.first < newest)
@@ -63,7 +63,7 @@ def marked(segments: Sequence[Segment], manifest: Manifest) -> list[Segment]:
 
 
 def with_all_indexes(snapshot: Snapshot, place: Place, had: Sequence[str]) -> Manifest:
-    """Return a manifest whose segments also have the indexes that came while they were written."""
+    """Add indexes that were created while the segments of a manifest were written."""
     manifest = snapshot.manifest
     for attribute in manifest.indexed:
         if attribute in had:

@@ -1,8 +1,8 @@
-"""The manifest: which files a store consists of, as one small file for each version.
+"""The manifest: the list of a store's files, one small file for each version.
 
 A version is committed by giving its manifest the name ``manifest-<number>.json``, which fails if
-another writer has taken the number. So a version is there as a whole or not at all, and of two
-writers one is first. Files that no manifest names are left over from a crash and mean nothing.
+another writer has taken the number. So a commit is atomic, and of two
+writers exactly one wins. Files that no manifest names are left over from a crash and are ignored.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ NAME, FORMAT = "manifest", 4
 
 _NAME = re.compile(r"manifest-(\d{10})\.json")
 _OLD = re.compile(rb"[0-9a-f]{8}\n")
-"""How manifests began before they had a frame."""
+"""The first bytes of manifests before they had a frame."""
 _BACK = "remove it to go back to the version before"
 
 
 class StoredFile(msgspec.Struct, frozen=True):
     """A file of a store, its length, the CRC-32 of its bytes, and the digest of its frame.
 
-    Events have no frame: their blocks know their pages.
+    Files of events have no frame; the checksums of their pages are in the file of their blocks.
     """
 
     name: str
@@ -42,7 +42,7 @@ class StoredFile(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of(name: str, data: Data) -> StoredFile:
-        """Return what there is to know about a file that holds some bytes."""
+        """Describe a file with the given bytes."""
         view = memoryview(data).cast("B")
         framed = bytes(view[: len(MAGIC)]) == MAGIC
         return StoredFile(name, len(view), zlib.crc32(view), digest_of(view) if framed else "")
@@ -51,7 +51,7 @@ class StoredFile(msgspec.Struct, frozen=True):
 class Segment(msgspec.Struct, frozen=True):
     """Events in the order of time, in one Parquet file that never changes.
 
-    ``side`` says that they came after later events had been stored.
+    ``side`` marks a segment of late events: later ones had been stored before.
     """
 
     data: StoredFile
@@ -64,10 +64,10 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """A version of a store. Of equal times, those of an earlier segment in the list came first.
+    """A version of a store; among equal times, events of earlier segments in the list come first.
 
-    ``floor`` is the time before which nothing exists any more. ``batches`` has for every source
-    the number of its last batch, so that a batch which is sent again is not stored again.
+    ``floor`` is the retention limit: all events before it are deleted. ``batches`` maps every
+    source to the number of its last batch, so that a batch which is sent again is not stored twice.
     """
 
     version: int
@@ -86,11 +86,11 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """Return the number of events in the files, also of those below the floor."""
+        """Count the events in the files, including those below the floor."""
         return sum(segment.rows for segment in self.segments)
 
     def files(self) -> list[StoredFile]:
-        """Return all files but the manifest itself; those of others that are read in place too."""
+        """List all files except the manifest itself, including files read in place."""
         return [
             file
             for segment in self.segments
@@ -99,22 +99,22 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def pack_schema(schema: pa.Schema) -> str:
-    """Return a schema as text."""
+    """Serialise a schema to text."""
     return b64encode(schema.serialize().to_pybytes()).decode()
 
 
 def list_versions(folder: Path) -> list[int]:
-    """Return the versions of a store, in order."""
+    """List the versions of a store, in order."""
     with told(folder):
         if not folder.exists():
             return []
-        # A file in the place of the folder is told by the system.
+        # If the folder is a file, the system reports it.
         found = [_NAME.fullmatch(path.name) for path in folder.iterdir()]
     return sorted(int(match[1]) for match in found if match)
 
 
 def path_of(folder: Path, version: int) -> Path:
-    """Return the place of a manifest."""
+    """Build the path of a manifest."""
     return folder / f"manifest-{version:010}.json"
 
 
@@ -147,9 +147,9 @@ def load_manifest(folder: Path, version: int) -> Manifest:
 
 
 def _check_names(path: Path, manifest: Manifest) -> None:
-    """Raise E547 if a manifest names a file outside its folder, or outside that of others' files.
+    """Raise E547 if a manifest names a file outside the store and outside its in-place folder.
 
-    Where the files of others lie, who opened their folder has said; it is written as the way there.
+    The user named the in-place folder when opening it; the manifest keeps it as a relative path.
     """
     beside = () if manifest.folder is None else (manifest.folder,)
     for name in (*(file.name for file in manifest.files()), *beside):
@@ -160,7 +160,7 @@ def _check_names(path: Path, manifest: Manifest) -> None:
 
 
 def outside(path: Path, name: str) -> DataError:
-    """Return the error of a manifest that names a file which is not the store's."""
+    """Build the error for a manifest that names a file outside the store."""
     message = f"`{path}` names `{name}`, which is outside the folder of the store"
     helps = ("do not use this store: Cepheid writes no such names",)
     return DataError([Diagnostic("E547", message, helps=helps)])
@@ -173,7 +173,7 @@ def _other_format(folder: Path, why: str) -> DataError:
 
 
 def commit(files: Files, folder: Path, manifest: Manifest) -> bool:
-    """Make a manifest the next version; False if another writer was first."""
+    """Commit a manifest as the next version; return False if another writer was first."""
     body = msgspec.json.encode(manifest)
     waiting = folder / f".manifest-{uuid.uuid4().hex}.tmp"
     try:

@@ -1,9 +1,9 @@
-"""A file of a store in, its bytes out: mapped, and compared with checksums before they are used.
+"""Memory-map the files of a store, and verify checksums before bytes are used.
 
 Files are long and queries read little of them. So a file is cut into pages of 16 KiB, each with a
-CRC-32, and a page is compared when something in it is first read. The list of them is in the frame
-that begins the file, or for events in the frame of their blocks; the manifest has the digest of
-that frame, so that no file passes for another one. Whoever knows the manifest knows every byte.
+CRC-32, and a page is verified when it is first read. The checksums are in the frame at the start of
+the file, or for events in the frame of their blocks. The manifest holds the digest of that frame,
+so no file can be mistaken for another, and the manifest authenticates every byte.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ PAGE_BYTES = 1 << 14
 
 
 def damaged(path: Path, why: str) -> DataError:
-    """Return the error of a file that is not what was written."""
+    """Build the error for a damaged file."""
     helps = ("`cepheid store verify` looks at all files of the store",)
     return DataError([Diagnostic("E542", f"`{path}` is damaged: {why}", helps=helps)])
 
 
 def page_sums(data: Any) -> bytes:
-    """Return the checksums of all pages of some bytes."""
+    """Compute the checksums of all pages of some bytes."""
     view = memoryview(data).cast("B")
     begins = range(0, len(view), PAGE_BYTES)
     sums = [zlib.crc32(view[begin : begin + PAGE_BYTES]) for begin in begins]
@@ -39,7 +39,7 @@ def page_sums(data: Any) -> bytes:
 
 
 def map_file(path: Path, file: StoredFile) -> pa.Buffer:
-    """Return a file of the length that it had; nothing of it is looked at yet.
+    """Map a file and check its length; its content is not verified yet.
 
     Raises
     ------
@@ -55,19 +55,19 @@ def map_file(path: Path, file: StoredFile) -> pa.Buffer:
     if size != file.size:
         raise damaged(path, "its length is wrong")
     with told(path):
-        # What is mapped stays as it is when the file is removed.
+        # Mapped pages stay valid when the file is removed.
         return pa.memory_map(str(path)).read_buffer()
 
 
 def map_frame(
     path: Path, file: StoredFile, name: str, version: int
 ) -> tuple[memoryview, memoryview]:
-    """Return the body of the frame that begins a file, and what is behind it.
+    """Verify the frame at the start of a file, and return its body and the bytes after it.
 
     Raises
     ------
     DataError
-        E542 if the file is damaged or another one than was written.
+        E542 if the file is damaged or is not the one that was written.
     """
     data = map_file(path, file)
     try:
@@ -82,14 +82,14 @@ def map_frame(
 
 
 class Pages:
-    """Bytes and the checksums of their pages; each is compared once.
+    """Bytes and the checksums of their pages; each page is verified once.
 
     Attributes
     ----------
     data
         The bytes.
     read_bytes
-        How many have been compared so far.
+        The number of bytes verified so far.
     """
 
     def __init__(self, path: Path, data: Any, sums: bytes) -> None:
@@ -102,7 +102,7 @@ class Pages:
             raise damaged(path, "its length is wrong")
 
     def check(self, begin: int, end: int) -> None:
-        """Compare the pages of a range of bytes.
+        """Verify the pages of a range of bytes.
 
         Raises
         ------
@@ -120,5 +120,5 @@ class Pages:
             page = self._checked.find(0, page, after)
 
     def array(self, dtype: Any, count: int, begin: int) -> NDArray[Any]:
-        """Return an array that lies in the bytes; it is not compared yet."""
+        """View a range of the bytes as an array, without verifying it."""
         return np.frombuffer(self.data, dtype, count, begin)

@@ -1,4 +1,4 @@
-"""Sorted pieces of a stream in, one order out: time, then the order in which segments came."""
+"""Merge sorted pieces of a stream by time, then by the order of their segments."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow as pa
 from cepheid.store.times import Times
 
 STEP_ROWS = 1 << 18
-"""Events that are handed on together."""
+"""The maximum number of events in one output table."""
 
 
 class Piece(NamedTuple):
-    """Events in the order of time; of equal times, those of a lower ``place`` come first."""
+    """Events sorted by time; among equal times, those of a lower ``place`` come first."""
 
     place: int
     table: pa.Table
@@ -23,10 +23,10 @@ class Piece(NamedTuple):
 
 
 def merge_pieces(pieces: Iterable[tuple[int, Piece]]) -> Iterator[pa.Table]:
-    """Yield the events of pieces, which come in the order of their beginnings, in order.
+    """Merge pieces, which arrive sorted by their first times, and yield events in order.
 
-    What is earlier than the beginning of the next piece can no longer change its place, so memory
-    holds the overlap of pieces only.
+    Events earlier than the start of the next piece are final and leave at once, so memory holds
+    only the overlap of pieces.
     """
     waiting: list[Piece] = []
     rows = 0

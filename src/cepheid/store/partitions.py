@@ -1,8 +1,8 @@
-"""Partitions with a candidate in, what is replayed of them out: all of their events, and no others.
+"""Plan the replay of only those partitions (keys) that hold a candidate.
 
-A partition without an event for some row that every match has, has no match. The others are read
-as a whole, so nothing that a match may depend on is missing. That pays where the events of a
-partition lie together in time, as those of sessions do.
+A partition has no match if it lacks a candidate for a row that every match needs. All other
+partitions are read completely, so no event that a match depends on is missing. This pays off where
+the events of a partition are close in time, as in sessions.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from cepheid.store.secondary import can_join
 from cepheid.store.snapshot import Cover, Snapshot
 
 KEYS_MAX = 5_000
-"""More partitions are not looked up one by one."""
+"""The maximum number of partitions that are looked up one by one."""
 
 CANDIDATES_SHARE_MAX = 0.01
-"""Of more candidates the partitions are likely to be all there are."""
+"""More candidates are likely to cover all partitions."""
 
 GROUPS_SHARE_MAX = 0.8
-"""Partitions must leave no larger share of the row groups to be read."""
+"""The maximum share of row groups that the partitions may leave to read."""
 
 
 def plan_partitions(snapshot: Snapshot, chain: Chain, key: str) -> ReplayPlan | None:
-    """Return the partitions that have a candidate of the rarest symbol, if that saves reading."""
+    """Plan the replay of partitions with a candidate of the rarest symbol, if it saves reads."""
     manifest = snapshot.manifest
     kind = manifest.schema.field(key).type
     known = [place for place, own in enumerate(chain.costs) if own]
@@ -54,7 +54,7 @@ def plan_partitions(snapshot: Snapshot, chain: Chain, key: str) -> ReplayPlan | 
 
 
 def _values_at(snapshot: Snapshot, key: str, cover: Cover) -> pa.Array[Any] | None:
-    """Return the keys of events at some times; None if one is NULL, or they are too many."""
+    """Read the keys of events at some times; None if one is NULL, or there are too many."""
     names = list(dict.fromkeys([key, snapshot.manifest.time]))
     parts = [pc.unique(table.column(key)) for table in snapshot.scan(cover, names)]
     kind = snapshot.manifest.schema.field(key).type
@@ -63,7 +63,7 @@ def _values_at(snapshot: Snapshot, key: str, cover: Cover) -> pa.Array[Any] | No
 
 
 def _times_of(snapshot: Snapshot, key: str, values: pa.Array[Any]) -> Cover:
-    """Return the times of all events of some keys."""
+    """Find the times of all events of some keys."""
     wanted = values.to_pylist()
     times = [np.zeros(0, np.int64)]
     for segment in snapshot.manifest.segments:

@@ -1,6 +1,7 @@
-"""Times to places in the stream and back: the blocks of a store, one after the other.
+"""Convert times to positions in the stream and back, by the blocks of a store.
 
-An event has a place only if segments do not overlap: then it is the number of the events before.
+The position of an event is the number of events before it. It is defined only if segments do not
+overlap.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from cepheid.store.times import Times
 
 
 def in_order(snapshot: Snapshot) -> bool:
-    """Return whether the segments of a store follow each other."""
+    """Check that the segments of a store do not overlap."""
     segments = snapshot.manifest.segments
     clusters = clusters_of(segments)
     places = [id(segment) for cluster in clusters for segment in cluster]
@@ -27,7 +28,7 @@ def in_order(snapshot: Snapshot) -> bool:
 
 
 class Places(NamedTuple):
-    """The blocks of all segments: the place of their first events, and their times."""
+    """The blocks of all segments: the position of their first events, and their times."""
 
     begins: NDArray[np.int64]
     first: Times
@@ -36,7 +37,7 @@ class Places(NamedTuple):
 
     @staticmethod
     def of(snapshot: Snapshot) -> Places:
-        """Return the places of a store whose segments are in order."""
+        """Compute the positions for a store whose segments do not overlap."""
         begins, first, last, offset = [], [], [], 0
         for segment in snapshot.manifest.segments:
             blocks = snapshot.blocks(segment)
@@ -53,7 +54,7 @@ class Places(NamedTuple):
         )
 
     def times(self, rows: Cover) -> Cover:
-        """Return the times of ranges of places, up to the ends of blocks."""
+        """Convert ranges of positions to ranges of time, rounded out to whole blocks."""
         begins, ends = np.maximum(rows.begins, 0), np.minimum(rows.ends, self.rows) - 1
         some = begins <= ends
         low = np.searchsorted(self.begins, begins[some], side="right") - 1
@@ -61,7 +62,7 @@ class Places(NamedTuple):
         return Cover(self.first[low], self.last[high] + 1)
 
     def places(self, times: Cover) -> Cover:
-        """Return the places of ranges of time, up to the ends of blocks."""
+        """Convert ranges of time to ranges of positions, rounded out to whole blocks."""
         low = np.searchsorted(self.last, times.begins, side="left")
         high = np.searchsorted(self.first, times.ends, side="left")
         starts = np.append(self.begins, self.rows)

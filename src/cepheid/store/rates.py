@@ -1,7 +1,7 @@
-"""What work costs on this machine: measured once by ``cepheid store calibrate``, else guessed.
+"""Unit costs of this machine: measured by ``cepheid store calibrate``, else defaults.
 
-The figures are plain JSON without a frame: people may change them, and a wrong one costs time,
-never an answer. What cannot be read is as if nothing had been measured.
+The figures are plain JSON without a frame: users may edit them, and a wrong figure costs time but
+never changes a result. An unreadable file counts as no measurement.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pathlib import Path
 import msgspec
 
 FILE_VARIABLE = "CEPHEID_RATES"
-"""Names another file than the user's."""
+"""The environment variable that overrides the user's file."""
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """Microseconds.
+    """Unit costs in microseconds.
 
     Attributes
     ----------
     group
-        To read a row group, whatever is in it.
+        The fixed cost of reading a row group.
     value
-        To read an event's value of one column.
+        To read one value of one column.
     run
         To run an event through the engine.
     match
@@ -44,7 +44,7 @@ class Rates(msgspec.Struct, frozen=True):
 
 
 def rates_file() -> Path:
-    """Return where the figures of this machine are kept."""
+    """Locate the file with the figures of this machine."""
     named = os.environ.get(FILE_VARIABLE)
     if named:
         return Path(named)
@@ -53,7 +53,7 @@ def rates_file() -> Path:
 
 
 def read_rates() -> Rates:
-    """Return the figures of this machine, or the defaults if none were measured."""
+    """Read the figures of this machine, or use the defaults if none were measured."""
     path = rates_file()
     try:
         changed = path.stat().st_mtime_ns
@@ -74,7 +74,7 @@ def _read(path: Path, changed: int) -> Rates:
 
 
 def write_rates(rates: Rates) -> Path:
-    """Keep the figures of this machine, and return where."""
+    """Write the figures of this machine, and return the path of the file."""
     path = rates_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(rates), indent=2) + b"\n")

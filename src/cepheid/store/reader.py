@@ -1,4 +1,4 @@
-"""A store to be read: its latest version, ranges of its events, and windowed aggregates."""
+"""Read a store: its latest version, ranges of its events, and windowed aggregates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cepheid.store.times import tick_of
 
 
 class StoreReader:
-    """What can be asked of a store; :class:`EventStore` has the rest."""
+    """The read-only operations of a store; :class:`EventStore` adds the writing ones."""
 
     def __init__(
         self, path: str | PathLike[str], *, time: str | None = None, files: Files | None = None
@@ -100,14 +100,14 @@ class StoreReader:
     def scan(
         self, start: Any = None, end: Any = None, columns: Iterable[str] | None = None
     ) -> pa.RecordBatchReader:
-        """Return the events of a range of time [start, end), in order, as they are read.
+        """Read the events of a range of time [start, end) in order, as a stream of batches.
 
         Parameters
         ----------
         start, end
             Times, texts such as ``"2026-01-31 13:30:00"`` (UTC), or whole microseconds.
         columns
-            Those to read; all without it.
+            The columns to read; all by default.
 
         Raises
         ------
@@ -136,7 +136,7 @@ class StoreReader:
         end: Any = None,
         method: str = "auto",
     ) -> pa.Table:
-        """Return aggregates of windows, one row for each window that has an event.
+        """Aggregate windows; the result has one row for each window that holds an event.
 
         Parameters
         ----------
@@ -145,20 +145,20 @@ class StoreReader:
             the names of the result columns.
         within, slide
             Windows [i * slide, i * slide + within) for all whole i: lengths such as
-            ``"15 minutes"``, microseconds, or ``"1000 events"``. Without slide, windows follow each
-            other. Any slide goes with any length.
+            ``"15 minutes"``, microseconds, or ``"1000 events"``. Without slide, windows tumble. Any
+            slide can be combined with any length.
         start, end
             Only events of [start, end), as for :meth:`scan`.
         method
-            ``"index"`` takes what it can from the index, ``"replay"`` reads all events; ``"auto"``
-            chooses. Sums of doubles may differ in the last digits.
+            ``"index"`` uses the index as far as possible, ``"replay"`` reads all events; ``"auto"``
+            chooses the cheaper one. Sums of doubles may differ in the last digits.
 
         Raises
         ------
         ValueError
-            If an aggregate or a length is none.
+            If an aggregate or a length cannot be parsed.
         DataError
-            E504 if a sum leaves 64 bits, E505 and E506 if a column is missing or unfit, E511 if
+            E504 if a sum overflows 64 bits, E505 and E506 if a column is missing or unfit, E511 if
             there are too many windows.
 
         Examples
@@ -183,7 +183,7 @@ class StoreReader:
         start: Any = None,
         end: Any = None,
     ) -> str:
-        """Return how :meth:`aggregate` would compute its result, and why."""
+        """Explain how :meth:`aggregate` would compute its result, and why."""
         snapshot, spec, interval, wanted = self._aggregate(aggregates, within, slide, start, end)
         plan = plan_aggregate(snapshot, spec, interval, attributes_of(wanted), "auto")
         return f"{plan.method}: {plan.reason}"

@@ -1,10 +1,10 @@
-"""Candidates in, replay intervals out: the only times at which a query can have results.
+"""Compute replay intervals from candidates: the only times at which a query can have results.
 
 Every match binds one event of each required set of variables, in their order (a *chain*), and lies
-in one window. So a window without a chain has no match, whatever else is in it; and all windows
-with one are replayed as a whole, so that negation, contiguity and window boundaries see every event
-that they would see in a full replay. Events of other windows may be missing: without a chain
-nothing can come of them.
+in one window. So a window without a chain has no match, whatever else it holds. Every window
+with a chain is replayed completely, so that negation, contiguity and window boundaries see every
+event that they would see in a full replay. Events of other windows may be skipped, because without
+a chain they yield no match.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from cepheid.store.times import Times
 
 
 class Chains(NamedTuple):
-    """For every last candidate: its earliest time, and the latest time of a first one before it."""
+    """For every last candidate: its earliest time, and the latest start of a chain ending there."""
 
     low: Times
     start: Times
 
 
 def chains_of(symbols: Sequence[Stretches], *, strict: bool) -> Chains:
-    """Return the chains of candidates, one of each symbol, in order.
+    """Find the chains of candidates: one of each symbol, in order.
 
-    Of all chains that end in a candidate the one that begins last lies in the most windows. It is
-    found in one pass for each symbol, since a later candidate never has an earlier best beginning.
-    ``strict`` asks that times increase (§1.4): else one event could be a chain of its own.
+    Among all chains that end in a candidate, the one that starts last lies in the most windows. One
+    pass for each symbol finds it, since the best start never moves back from candidate to
+    candidate. ``strict`` requires increasing times (§1.4): otherwise one event could form a chain
+    by itself.
     """
     low, start = symbols[0].low, symbols[0].high
     for symbol in symbols[1:]:
@@ -47,7 +48,7 @@ def chains_of(symbols: Sequence[Stretches], *, strict: bool) -> Chains:
 
 
 class Reach(NamedTuple):
-    """What bounds a replay: the first symbol begins every match, or the last one ends it."""
+    """The bounds of a replay: the first symbol begins every match, or the last one ends it."""
 
     first: Stretches | None
     last: Stretches | None
@@ -57,7 +58,7 @@ NO_REACH = Reach(None, None)
 
 
 def cover_windows(chains: Chains, window: WindowPlan, reach: Reach = NO_REACH) -> Cover:
-    """Return the times of all windows that hold a chain; a window of events may be anywhere."""
+    """Compute the times of all windows that hold a chain; windows of events may lie anywhere."""
     low, start = chains
     if window.kind in (WindowKind.NONE, WindowKind.COUNT):
         if not len(low):
@@ -81,7 +82,7 @@ def cover_windows(chains: Chains, window: WindowPlan, reach: Reach = NO_REACH) -
 
 
 def _narrowed(begins: Times, ends: Times, reach: Reach) -> Cover:
-    """Return intervals without what comes before the first or after the last candidate in them."""
+    """Trim intervals to the span from their first to their last candidate."""
     if reach.first is not None and len(begins):
         highs = reach.first.high
         smallest = np.minimum.accumulate(reach.first.low[::-1])[::-1]
@@ -100,7 +101,7 @@ def _narrowed(begins: Times, ends: Times, reach: Reach) -> Cover:
 
 
 def merged(begins: Times, ends: Times) -> Cover:
-    """Return intervals that overlap or touch as one."""
+    """Merge intervals that overlap or touch."""
     some = begins < ends
     begins, ends = begins[some], ends[some]
     if not len(begins):
@@ -112,7 +113,7 @@ def merged(begins: Times, ends: Times) -> Cover:
 
 
 def common(one: Cover, other: Cover) -> Cover:
-    """Return what is in both; each holds all windows with matches, and so does this."""
+    """Intersect two covers; each holds all windows with matches, and so does the intersection."""
     edges = np.unique(np.concatenate([*one, *other]))
     if len(edges) < 2:
         return _none()

@@ -1,4 +1,4 @@
-"""Required symbols in, what of the history is replayed out, with the reason."""
+"""Plan the part of the history that is replayed, with the reason, from the required symbols."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ SAVED_MIN = 0.95
 
 
 Chosen = Sequence[tuple[int, int]]
-"""Symbols by their places, each with how many secondary indexes are read for it."""
+"""Symbols by their positions, each with the number of secondary indexes to read."""
 
 
 class Keys(NamedTuple):
-    """Values of a column; only events that have one of them are replayed."""
+    """Values of a column; only events with one of these values are replayed."""
 
     column: str
     values: pa.Array[Any]
 
 
 class ReplayPlan(NamedTuple):
-    """What is replayed: everything, or the intervals of ``cover``.
+    """A replay of the full history, or of the intervals in ``cover``.
 
     ``symbols`` are the look-ups, as text. ``expected`` row groups were estimated before the
-    look-ups, ``groups`` are left after them, of ``total``. ``cost`` is what was estimated, in
+    look-ups, ``groups`` are left after them, of ``total``. ``cost`` is the estimate in
     microseconds. With ``keys``, only events of some partitions are replayed.
     """
 
@@ -50,17 +50,17 @@ class ReplayPlan(NamedTuple):
 
 
 def full_replay(snapshot: Snapshot, reason: str) -> ReplayPlan:
-    """Return the plan that reads everything."""
+    """Build the plan that reads everything."""
     total = total_groups(snapshot)
     return ReplayPlan(None, reason, (), float(total), total, total)
 
 
 class Window(NamedTuple):
-    """How long a match may last, and how often windows begin; 0 for any time, and for always.
+    """The maximum length of a match, and the slide of windows; 0 for unbounded, and for no slide.
 
-    ``columns`` is how many columns are read; ``variables`` is how many variables rows are matched
-    with in SQL, 0 for other queries. An event of those is run ``weight`` times as long as of a
-    simple one.
+    ``columns`` is the number of columns read; ``variables`` is the number of variables that SQL
+    matches rows with, 0 for other queries. Running an event costs ``weight`` times as much as in a
+    simple query.
     """
 
     within: int
@@ -78,24 +78,24 @@ def choose_replay(
     method: str,
     forced: Picked | None = None,
 ) -> ReplayPlan:
-    """Choose what is looked up, and return the intervals that are left.
+    """Choose the symbols to look up, and compute the intervals that remain.
 
     Parameters
     ----------
     chain
-        The symbols that every match has.
+        The symbols that every match needs.
     cover_of
-        Tells the times of all possible matches, from the candidates of some symbols.
+        Computes the times of all possible matches from the candidates of some symbols.
     window
-        What the cost depends on.
+        The window and read sizes on which the cost depends.
     method
-        ``"auto"`` looks up what is worth it, ``"index"`` all that can be looked up.
+        ``"auto"`` looks up symbols that pay off, ``"index"`` all that can be looked up.
     forced
         The symbols to be looked up, to measure plans that would not be chosen.
     """
     whole = full_replay(snapshot, "")
     places = light_places(chain)
-    # What the blocks leave is a coarse map of the pattern (Körber, section 3.4.3).
+    # The remaining blocks are a coarse map of the pattern (Körber, section 3.4.3).
     light = cover_of([(place, 0) for place in places]) if places else None
     stream = _stream(snapshot, light, whole.total, window)
     rates = read_rates()
@@ -147,7 +147,7 @@ def _stream(snapshot: Snapshot, light: Cover | None, total: int, window: Window)
 
 
 def count_groups(snapshot: Snapshot, cover: Cover) -> int:
-    """Return how many row groups may have events in ranges of time."""
+    """Count the row groups that may have events in ranges of time."""
     cover = snapshot.clip_cover(cover)
     found = 0
     for segment in snapshot.manifest.segments:
@@ -161,18 +161,18 @@ def count_groups(snapshot: Snapshot, cover: Cover) -> int:
 
 
 def total_groups(snapshot: Snapshot) -> int:
-    """Return how many row groups a full replay reads."""
+    """Count the row groups that a full replay reads."""
     return count_groups(snapshot, Cover.of(Interval()))
 
 
 def _share(cover: Cover, span: int) -> float:
-    """Return which share of the time is replayed."""
+    """Estimate the share of the time that is replayed."""
     lengths = (cover.ends.astype(float) - cover.begins.astype(float)).sum()
     return min(1.0, float(lengths) / max(span, 1))
 
 
 def span_of(snapshot: Snapshot) -> int:
-    """Return from the first to the last event of a store."""
+    """Compute the span of time from the first to the last event of a store."""
     segments = snapshot.manifest.segments
     if not segments:
         return 0

@@ -1,9 +1,9 @@
-"""A pattern over adjacent rows and a snapshot in, what is replayed out, with the reason.
+"""Plan the replay for a pattern over adjacent rows, with the reason.
 
-Matches of MATCH_RECOGNIZE are found from row to row, and each decides where the next may begin. So
-the replay is cut into stretches that are matched on their own. That is right if every match of the
-whole history lies in one of them, with all rows that it looks at: nothing more can match there,
-since rows that are missing make no condition true, and nothing less.
+MATCH_RECOGNIZE searches row by row, and each match decides where the next may begin. So the replay
+is cut into stretches that are matched independently. The result is exact if every match of the full
+history lies in one stretch, with all rows that it reads: missing rows make no condition true, so
+a stretch has no additional match, and it loses none.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from cepheid.store.snapshot import Cover, Snapshot
 
 
 class RowQuestion(NamedTuple):
-    """What a pattern over rows asks of a store.
+    """The requirements of a row pattern that a store can be searched for.
 
     Attributes
     ----------
     shape, thresholds
-        The rows that every match has, how far they are apart, and what each must be.
+        The rows that every match has, their distances, and the conditions on each.
     margin
-        How many rows beyond its own a match looks at.
+        The number of rows that a match reads beyond its own.
     within
-        How long a match lasts at most, in ticks; None for any time.
+        The maximum duration of a match in ticks; None for unbounded.
     placed
-        Whether rows follow each other as the events of the store do, without partitions.
+        Whether adjacent rows are adjacent events of the store (no PARTITION BY).
     whole
-        Why nothing but "no match at all" can be told; empty if more can.
+        Why the plan can only rule out all matches or read everything; empty otherwise.
     one_stretch
         Why the replay must be one stretch; empty if it may be several.
     columns
-        How many columns are read.
+        The number of columns read.
     """
 
     shape: Shape
@@ -69,7 +69,7 @@ class RowQuestion(NamedTuple):
 def plan_rows(
     snapshot: Snapshot, asked: RowQuestion, method: str = "auto", forced: Picked | None = None
 ) -> ReplayPlan:
-    """Find out which part of a store a pattern over rows must read; arguments as for queries."""
+    """Plan which part of a store a pattern over rows must read; arguments as for queries."""
     if method == "replay":
         return full_replay(snapshot, "a full replay is asked for")
     chain, shape = chain_of(snapshot, asked)
@@ -101,7 +101,7 @@ def plan_rows(
 
 
 def chain_of(snapshot: Snapshot, asked: RowQuestion) -> tuple[Chain, Shape]:
-    """Return the symbols that an index knows something of, and the shape of them alone."""
+    """Select the symbols that an index can narrow, and the shape restricted to them."""
     shape = asked.shape
     names = sorted({name for symbol in shape.symbols for name in symbol})
     sources = {name: SymbolSource(snapshot, asked.thresholds[name]) for name in names}
@@ -127,7 +127,7 @@ def chain_of(snapshot: Snapshot, asked: RowQuestion) -> tuple[Chain, Shape]:
 
 
 def _impossible(chain: Chain) -> bool:
-    """Return whether a symbol has no event at all."""
+    """Check whether a symbol has no candidate at all."""
     return any(
         all(not chain.sources[name].counts()[-1].candidates for name in symbol.variables)
         for symbol in chain.symbols
@@ -135,7 +135,7 @@ def _impossible(chain: Chain) -> bool:
 
 
 def _within(snapshot: Snapshot, shape: Shape, asked: RowQuestion, places: Places | None) -> int:
-    """Return how long a match may last, for the estimate; 0 for any time."""
+    """Convert the maximum duration of a match for the estimate; 0 for unbounded."""
     bounds = [] if asked.within is None else [asked.within]
     if places is not None and shape.length.most < BEYOND and places.rows:
         bounds.append(shape.length.most * span_of(snapshot) // places.rows + 1)
@@ -145,7 +145,7 @@ def _within(snapshot: Snapshot, shape: Shape, asked: RowQuestion, places: Places
 def _cover(
     chain: Chain, shape: Shape, asked: RowQuestion, places: Places | None, chosen: Chosen
 ) -> Cover:
-    """Return the stretches of all possible matches, from the candidates of some symbols."""
+    """Compute the times of all possible matches from the candidates of some symbols."""
     alone = only(shape, [place for place, _ in chosen])
     if places is not None and alone.length.most < BEYOND:
         return _widened(_rows_of(chain, alone, chosen), asked.margin, places)
@@ -163,14 +163,14 @@ def _cover(
 
 
 def _rows_of(chain: Chain, shape: Shape, chosen: Chosen) -> Cover:
-    """Return the places of all possible matches."""
+    """Compute the positions of all possible matches."""
     return cover_rows(
         [find_symbol(chain, place, depth, Axis.ROWS) for place, depth in chosen], shape
     )
 
 
 def _widened(rows: Cover, margin: int, places: Places) -> Cover:
-    """Return the times of places and of some rows around them."""
+    """Convert positions to times, including some rows around them."""
     return merged(*places.times(Cover(rows.begins - margin, rows.ends + margin)))
 
 
@@ -179,7 +179,7 @@ def _widened(rows: Cover, margin: int, places: Places) -> Cover:
 
 
 def cover_rows(found: Sequence[Stretches], shape: Shape) -> Cover:
-    """Return the places of all matches whose symbols have their distances."""
+    """Compute the positions of all matches whose symbols have the required distances."""
     kept = chained(found, [Gap(g.least + 1, g.most + 1) for g in shape.gaps[1:-1]])
     covers = []
     for place, (low, high) in enumerate(kept):
@@ -190,9 +190,9 @@ def cover_rows(found: Sequence[Stretches], shape: Shape) -> Cover:
 
 
 def chained(found: Sequence[Stretches], distances: Sequence[Gap]) -> list[Stretches]:
-    """Return the candidates that have one of each other symbol at the right distance.
+    """Keep the candidates that have one of each other symbol at the required distance.
 
-    Neighbours are compared, first from the left and then from the right.
+    Neighbouring symbols are compared, first from left to right and then from right to left.
     """
     kept = list(found)
     for place, distance in enumerate(distances):
@@ -207,7 +207,7 @@ def _taken(stretches: Stretches, kept: NDArray[np.bool_]) -> Stretches:
 
 
 def _after(earlier: Stretches, distance: Gap, later: Stretches) -> NDArray[np.bool_]:
-    """Return which of the later ones have an earlier one at a distance."""
+    """Mark the later candidates that have an earlier one at the required distance."""
     if not len(earlier.low):
         return np.zeros(len(later.low), np.bool_)
     order = np.argsort(earlier.low, kind="stable")
@@ -218,7 +218,7 @@ def _after(earlier: Stretches, distance: Gap, later: Stretches) -> NDArray[np.bo
 
 
 def _before(later: Stretches, distance: Gap, earlier: Stretches) -> NDArray[np.bool_]:
-    """Return which of the earlier ones have a later one at a distance."""
+    """Mark the earlier candidates that have a later one at the required distance."""
     if not len(later.low):
         return np.zeros(len(earlier.low), np.bool_)
     nearest = np.minimum.accumulate(later.low[::-1])[::-1]

@@ -1,8 +1,8 @@
-"""Secondary indexes: a column in; its values in order, each with its row and its time, out.
+"""Secondary indexes: the sorted values of a column, each with its row and its time.
 
-An entry is (value, row, time), as in Körber, section 3.4.1: from the entries alone one can tell
-how far two events are apart, in time and in events. NULLs have no entry. A look-up reads few pages
-of entries, and compares only those with their checksums.
+An entry is (value, row, time), as in Körber, section 3.4.1: the entries alone give the distance of
+two events, in time and in events. NULLs have no entry. A look-up reads few pages of entries, and
+verifies the checksums of only those.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from cepheid.store.mapped import Pages, map_frame, page_sums
 from cepheid.store.times import Times, one_array
 
 FENCE_ENTRIES = 4_096
-"""The value of every so many entries is in the header: a look-up goes straight to its place."""
+"""Distance of the entries whose values (fences) are in the header: a look-up reads one gap."""
 
 NAME, VERSION = "index", 2
 NAME_MAX = 120
 """Letters of the name of an attribute in that of a file; file systems allow about 250 in all."""
 
 SPARSE_MIN = 64
-"""Fewer than one of so many entries are sorted."""
+"""If fewer than one in this many entries are hits, the rows are sorted."""
 
 
 class Hits(NamedTuple):
-    """Events that a look-up has found, in the order of their rows."""
+    """The events that a look-up has found, sorted by row."""
 
     rows: NDArray[np.int64]
     times: Times
 
 
 def index_name(attribute: str) -> str:
-    """Return how the files of an index end; of a long name, the beginning and a digest of it.
+    """Build the file suffix of an index; a long name is cut and gets a digest.
 
     Examples
     --------
@@ -58,28 +58,28 @@ def index_name(attribute: str) -> str:
 
 
 def can_index(kind: pa.DataType) -> bool:
-    """Return whether columns of a type can have a secondary index."""
+    """Check whether columns of a type can have a secondary index."""
     types = pa.types
     return is_summed(kind) or types.is_string(kind) or types.is_large_string(kind)
 
 
 JOINT = "\x1f"
-"""Between the attributes of an index on several, and between their values."""
+"""The separator of the attributes of a composite index, and of their values."""
 
 
 def parts_of(name: str) -> list[str]:
-    """Return the attributes of an index."""
+    """Split the name of an index into its attributes."""
     return name.split(JOINT)
 
 
 def can_join(kind: pa.DataType) -> bool:
-    """Return whether a column can be part of an index on several attributes: its text is exact."""
+    """Check whether a column can be part of a composite index, which needs an exact text."""
     types = pa.types
     return types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)
 
 
 def indexed_values(table: pa.Table, name: str) -> Any:
-    """Return the values of an index: a column, or the texts of several, NULL if one is."""
+    """Compute the values to index: a column, or the joined texts of several; NULL if one is."""
     if JOINT not in name:
         return table.column(name)
     texts: list[Any] = [table.column(part).cast(pa.string()) for part in parts_of(name)]
@@ -87,7 +87,7 @@ def indexed_values(table: pa.Table, name: str) -> Any:
 
 
 def index_column(column: Any, times: Times) -> pa.Buffer:
-    """Return the bytes of an index, sorted by value, then by row."""
+    """Serialise an index to bytes, sorted by value, then by row."""
     array = one_array(column)
     if is_summed(array.type):
         values, valid = values_of(array)
@@ -108,20 +108,20 @@ def index_column(column: Any, times: Times) -> pa.Buffer:
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What a file of an index begins with.
+    """The header of an index file.
 
     Attributes
     ----------
     entries
-        Their number.
+        The number of entries.
     values
-        The type of the values; of texts they are numbers.
+        The type of the values; texts are stored as numbers.
     fences
-        The first value of every so many entries.
+        The first value of every fixed number of entries.
     texts
         The length of the texts, an Arrow stream behind the entries; -1 without.
     pages
-        The checksums of what is behind the header.
+        The checksums of the pages after the header.
     """
 
     entries: int
@@ -134,7 +134,7 @@ class Header(msgspec.Struct, frozen=True):
 def _pack(
     keys: NDArray[Any], rows: NDArray[np.int32], times: Times, texts: pa.Array[Any] | None
 ) -> pa.Buffer:
-    """Lay an index out: a frame; times, values and rows of the entries; the texts."""
+    """Serialise an index: a frame; times, values and rows of the entries; the texts."""
     parts = [times.tobytes(), keys.tobytes(), rows.tobytes()]
     size = -1
     if texts is not None:
@@ -147,17 +147,17 @@ def _pack(
     data = b"".join(parts)
     fences = keys[::FENCE_ENTRIES].tobytes()
     header = msgspec.json.encode(Header(len(keys), keys.dtype.str, fences, size, page_sums(data)))
-    header = header.ljust(-(-len(header) // 8) * 8)  # Numbers lie where processors like them.
+    header = header.ljust(-(-len(header) // 8) * 8)  # Aligns the numbers.
     return pa.py_buffer(frame(NAME, VERSION, header) + data)
 
 
 class SecondaryIndex:
-    """An index of one attribute and segment, read from a mapped file as far as it is needed.
+    """The index of one attribute and segment; entries are read on demand from a mapped file.
 
     Raises
     ------
     DataError
-        E542 if the file is damaged, here or where entries are read.
+        E542 if the file is damaged, on opening or when entries are read.
     """
 
     def __init__(self, path: Path, file: StoredFile) -> None:
@@ -184,13 +184,13 @@ class SecondaryIndex:
 
     @property
     def entry_bytes(self) -> int:
-        """Return what is read of an entry; its value is that of a range of entries."""
+        """Compute the bytes read for an entry (time and row; the value comes from its range)."""
         return int(self._rows.itemsize + self._times.itemsize)
 
     def find(self, operator: str, value: Any) -> list[tuple[int, int]]:
-        """Return the ranges of entries whose value compares so with a constant; NaN is largest.
+        """Find the ranges of entries whose value satisfies a comparison; NaN is largest.
 
-        Nothing but a few values on the way is read.
+        Only the few values that the binary search visits are read.
         """
         size = len(self._values)
         if self._texts is not None:
@@ -200,7 +200,7 @@ class SecondaryIndex:
         return ranges_of(operator, low, high, size)
 
     def _place(self, value: Any, side: Literal["left", "right"]) -> int:
-        """Return where a value stands among the entries; one stretch between fences is read."""
+        """Find the position of a value by binary search; one range between fences is read."""
         stretch = max(int(np.searchsorted(self._fences, value, side=side)) - 1, 0)
         begin = stretch * FENCE_ENTRIES
         values = self._values[begin : begin + FENCE_ENTRIES]
@@ -220,7 +220,7 @@ class SecondaryIndex:
         return ranges_of(operator, low, high, len(self._values))
 
     def read(self, ranges: list[tuple[int, int]]) -> Hits:
-        """Return the events of ranges, in the order of rows."""
+        """Read the events of ranges of entries, sorted by row."""
         for begin, end in ranges:
             self._pages.check(8 * begin, 8 * end)
             self._pages.check(self._rows_at + 4 * begin, self._rows_at + 4 * end)
@@ -229,7 +229,7 @@ class SecondaryIndex:
         if len(rows) * SPARSE_MIN < len(self._rows):
             order = np.argsort(rows)
             return Hits(rows[order].astype(np.int64), times[order])
-        # Many rows are put in order by their places.
+        # Many rows are sorted by a scatter to their positions.
         size = int(rows.max()) + 1 if len(rows) else 0
         placed, held = np.zeros(size, np.int64), np.zeros(size, np.bool_)
         placed[rows] = times
@@ -238,7 +238,7 @@ class SecondaryIndex:
 
 
 def ranges_of(operator: str, low: int, high: int, size: int) -> list[tuple[int, int]]:
-    """Return which sorted entries compare so with a value that stands at [low, high)."""
+    """Compute the ranges of sorted entries that compare so with a value at [low, high)."""
     found = {
         "=": [(low, high)],
         "<": [(0, low)],

@@ -1,4 +1,4 @@
-"""Sorted events in, the files of a segment out: Parquet, its blocks and its indexes."""
+"""Write the files of a segment: sorted events as Parquet, their blocks and their indexes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INDEX_FOLDER = "index"
 
 
 class Place(NamedTuple):
-    """Where a store writes: its files, its folder and the attributes that have an index."""
+    """The target of a writer: file system, folder and indexed attributes."""
 
     files: Files
     folder: Path
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 def write_segments(
     place: Place, table: pa.Table, times: Times, *, side: bool = False
 ) -> list[Segment]:
-    """Write events in the order of time; nothing refers to the files yet."""
+    """Write segments of events sorted by time; no manifest refers to the files yet."""
     return [
         _write_segment(place, table.slice(at, SEGMENT_ROWS), times[at : at + SEGMENT_ROWS], side)
         for at in range(0, len(times), SEGMENT_ROWS)
@@ -65,7 +65,7 @@ def _write_segment(place: Place, table: pa.Table, times: Times, side: bool) -> S
 def write_indexes(
     place: Place, stem: str, table: pa.Table, times: Times, names: Iterable[str]
 ) -> dict[str, StoredFile]:
-    """Write the secondary indexes of a segment; columns that it lacks have none."""
+    """Write the secondary indexes of a segment, except for columns that it lacks."""
     return {
         name: _write(
             place,
@@ -83,7 +83,7 @@ def _write(place: Place, name: str, data: pa.Buffer) -> StoredFile:
 
 
 def _parquet(table: pa.Table) -> pa.Buffer:
-    """Return a table as Parquet; text repeats and has a dictionary, numbers seldom do."""
+    """Encode a table as Parquet, with dictionaries for text (which repeats) but not for numbers."""
     texts: Any = [
         field.name
         for field in table.schema

@@ -1,8 +1,8 @@
-"""Which symbols are worth a look-up: a best choice, without trying all (Körber, section 3.4.3).
+"""Choose the symbols that are worth a look-up, without trying all subsets (Körber, section 3.4.3).
 
-Few choices are all compared. Of more, a choice is better than another of as many symbols if it
-reads fewer entries of indexes and leaves fewer row groups; the choices of a pattern are put
-together from the best ones of its two halves.
+If there are few subsets, all are compared. Otherwise, a subset dominates another of the same size
+if it reads fewer index entries and leaves fewer row groups; the subsets of a pattern are combined
+from the Pareto-optimal ones of its two halves.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from cepheid.store.cost import StreamSize, SymbolCost, expected_groups, query_co
 from cepheid.store.rates import Rates
 
 ALL_MAX = 128
-"""So many choices are all compared."""
+"""Up to this number, all choices are compared."""
 
 WORTH_MAX = 0.8
-"""Look-ups must leave no larger share of the cost."""
+"""The maximum share of the cost that look-ups may leave."""
 
 FRONTIER_MAX = 8
-"""More choices of as many symbols are not kept."""
+"""The maximum number of choices kept for each number of symbols."""
 
 Picked = tuple[tuple[int, int], ...]
-"""Symbols by their places, each with its way to be looked up."""
+"""Symbols by their positions, each with its depth of look-up."""
 
 
 class Choice(NamedTuple):
-    """Some symbols, the entries to be read for them, and the row groups that they leave."""
+    """A subset of symbols, the index entries to read for them, and the row groups that remain."""
 
     picked: Picked
     entries: int
@@ -39,9 +39,9 @@ class Choice(NamedTuple):
 def choose_symbols(
     symbols: Sequence[Sequence[SymbolCost]], stream: StreamSize, rates: Rates
 ) -> Picked:
-    """Return which symbols are worth a look-up, each with its way; none means no look-up at all.
+    """Choose the symbols that are worth a look-up, each with its depth; empty for none.
 
-    A symbol can be looked up in several ways, with more and more indexes.
+    The depth of a symbol is the number of indexes that are read for it.
     """
     places = [place for place, own in enumerate(symbols) if own]
     if not places:
@@ -54,7 +54,7 @@ def choose_symbols(
         return query_cost(costs_of(symbols, picked), stream, rates)
 
     best = min(found, key=cost)
-    # Estimates err: what is hardly better is not worth the risk.
+    # Estimates err: a small gain is not worth the risk.
     return best if cost(best) < WORTH_MAX * cost(()) else ()
 
 
@@ -64,14 +64,14 @@ def _all_of(symbols: Sequence[Sequence[SymbolCost]]) -> Iterator[Picked]:
 
 
 def costs_of(symbols: Sequence[Sequence[SymbolCost]], picked: Picked) -> list[SymbolCost]:
-    """Return what the symbols of a choice cost."""
+    """Collect the costs of the symbols of a choice."""
     return [symbols[place][way] for place, way in picked]
 
 
 def _frontiers(
     symbols: Sequence[Sequence[SymbolCost]], stream: StreamSize, places: Sequence[int]
 ) -> list[list[Choice]]:
-    """Return the best choices of none of some symbols, of one, of two, and so on."""
+    """Compute the Pareto-optimal choices of zero symbols, of one, of two, and so on."""
     if len(places) == 1:
         ways = range(len(symbols[places[0]]))
         single = [_choice(symbols, stream, ((places[0], way),)) for way in ways]
@@ -98,7 +98,7 @@ def _choice(symbols: Sequence[Sequence[SymbolCost]], stream: StreamSize, picked:
 
 
 def _best(choices: Iterable[Choice]) -> list[Choice]:
-    """Return the choices that no other one is better than: the Pareto frontier."""
+    """Keep the choices that no other choice dominates: the Pareto frontier."""
     kept: list[Choice] = []
     for choice in sorted(choices, key=lambda c: (c.entries, c.groups)):
         if not kept or choice.groups < kept[-1].groups:

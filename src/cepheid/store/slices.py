@@ -1,9 +1,9 @@
-"""Windows in, slices out, and back: partial aggregates of slices become results of windows.
+"""Cut windows into slices, and combine the partial aggregates of slices to results of windows.
 
 The edges of all windows cut the stream into slices. With windows of length w every s they are
 alternately (w mod s) and s - (w mod s) long (Körber, section 3.3.3), so every window is a fixed
-number of slices, and two running aggregates over stretches of that length give any window: no
-window is added up twice, and no sum is taken back, which would cost digits.
+number of slices, and two running aggregates over stretches of that length yield any window: no
+event is added twice, and nothing is subtracted, which would lose precision.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Windows(NamedTuple):
 class Grid(NamedTuple):
     """The slices between the first and the last event.
 
-    ``edges`` has one number more than there are slices. A window begins at every ``step``-th edge
-    and has ``length`` slices; if windows leave gaps, every other slice is one.
+    ``edges`` has one more element than there are slices. A window begins at every ``step``-th edge
+    and has ``length`` slices; if windows leave gaps, every other slice is a gap.
     """
 
     windows: Windows
@@ -41,16 +41,16 @@ class Grid(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the number of slices."""
+        """Count the slices."""
         return len(self.edges) - 1
 
     def place(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the slice of every time."""
+        """Find the slice of every time."""
         return np.searchsorted(self.edges, at, side="right") - 1
 
 
 def grid_of(windows: Windows, first: int, last: int) -> Grid:
-    """Return the slices of all windows that can hold something in [first, last].
+    """Build the slices of all windows that can hold an event in [first, last].
 
     Raises
     ------
@@ -75,7 +75,7 @@ def grid_of(windows: Windows, first: int, last: int) -> Grid:
 
 
 class Partials(NamedTuple):
-    """Aggregates of an attribute per slice or per window; of all events for ``None``."""
+    """Aggregates of an attribute per slice or per window; ``None`` stands for all events."""
 
     known: NDArray[np.int64]
     least: NDArray[Any]
@@ -84,7 +84,7 @@ class Partials(NamedTuple):
 
     @staticmethod
     def empty(size: int, kind: type[np.float64] | type[np.int64]) -> Partials:
-        """Return the aggregates of nothing; NaN is the neutral element of fmin."""
+        """Build empty aggregates; NaN is the neutral element of fmin."""
         if kind is np.float64:
             low: Any = np.full(size, np.nan)
             high: Any = np.full(size, -np.inf)
@@ -101,7 +101,7 @@ class Partials(NamedTuple):
         largest: NDArray[Any],
         total: NDArray[Any],
     ) -> None:
-        """Add aggregates of parts to the slices in which they lie."""
+        """Add the aggregates of parts to their slices."""
         some = known > 0
         at = at[some]
         np.add.at(self.known, at, known[some])
@@ -116,8 +116,8 @@ def over_windows(
 ) -> NDArray[Any]:
     """Combine the slices of every window.
 
-    Stretches of ``length`` slices are accumulated from both ends; a window is the end of one
-    stretch and the beginning of the next (van Herk; Gil and Werman).
+    Stretches of ``length`` slices are accumulated from both ends; a window combines a suffix of one
+    stretch with a prefix of the next (van Herk; Gil and Werman).
     """
     length, step = grid.length, grid.step
     count = (grid.size - length) // step
@@ -136,7 +136,7 @@ def over_windows(
 
 
 def windows_of(partials: Partials, grid: Grid) -> Partials:
-    """Return the aggregates of all windows."""
+    """Compute the aggregates of all windows."""
     neutral = Partials.empty(1, np.float64 if partials.sum.dtype == np.float64 else np.int64)
     return Partials(
         over_windows(partials.known, grid, np.add, 0),

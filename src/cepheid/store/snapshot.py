@@ -1,6 +1,6 @@
-"""One version of a store, to be read: events in the order of time, blocks and index entries.
+"""Read one version of a store: events in the order of time, blocks and index entries.
 
-What is read is counted, so that a plan can be compared with what it has cost.
+All reads are counted, so that a plan can be compared with its actual cost.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from cepheid.store.secondary import Hits, SecondaryIndex
 from cepheid.store.times import Times, one_array, read_ticks
 
 RUN_GROUPS = 64
-"""Row groups that are read at once where no other segment overlaps."""
+"""Row groups that are read together if no other segment overlaps."""
 
 
 class Effort(msgspec.Struct):
-    """What reading has cost: row groups, events, bytes of columns, entries and bytes of indexes."""
+    """The I/O cost: row groups, events, bytes of columns, entries and bytes of indexes."""
 
     groups: int = 0
     rows: int = 0
@@ -39,21 +39,21 @@ class Effort(msgspec.Struct):
 
 
 class Cover(NamedTuple):
-    """Ranges of time [begin, end), in order and apart from each other."""
+    """Disjoint ranges of time [begin, end), sorted."""
 
     begins: Times
     ends: Times
 
     @staticmethod
     def of(interval: Interval) -> Cover:
-        """Return one range; a missing end is beyond all times."""
+        """Build a cover of one range; a missing end is unbounded."""
         lowest, highest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
         begin = lowest if interval.begin is None else interval.begin
         end = highest if interval.end is None else interval.end
         return Cover(np.array([begin]), np.array([end]))
 
     def touches(self, first: Times, last: Times) -> NDArray[np.bool_]:
-        """Return which stretches [first, last] share a time with a range."""
+        """Mark the stretches [first, last] that overlap a range."""
         if not len(self.begins):
             return np.zeros(len(first), np.bool_)
         # The first range that ends after a stretch has begun.
@@ -62,12 +62,12 @@ class Cover(NamedTuple):
         return inside & (self.begins[np.minimum(place, len(self.begins) - 1)] <= last)
 
     def holds(self, times: Times) -> NDArray[np.bool_]:
-        """Return which times are in a range."""
+        """Mark the times that lie in a range."""
         return self.touches(times, times)
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """A range of time [begin, end); None has no end."""
+    """A range of time [begin, end); None is unbounded."""
 
     begin: int | None = None
     end: int | None = None
@@ -81,17 +81,17 @@ class Snapshot:
         self.effort = Effort()
         self._folder = folder
         self._cache = cache
-        self._lock = Lock()  # Threads count together.
+        self._lock = Lock()  # Threads share the counters.
         # Variables of one query often ask for the same entries.
         self._found: dict[tuple[str, tuple[tuple[int, int], ...]], Hits] = {}
 
     def path(self, file: StoredFile, *, data: bool = False) -> Path:
-        """Return where a file is; events may lie in a folder of others.
+        """Resolve the path of a file; events may lie in an in-place folder.
 
         Raises
         ------
         DataError
-            E547 if a link leads out of the store.
+            E547 if a symbolic link leads out of the store.
         """
         if data and self.manifest.folder is not None:
             return self._folder / self.manifest.folder / file.name
@@ -105,7 +105,7 @@ class Snapshot:
     # Indexes
 
     def tree(self, segment: Segment) -> BlockTree:
-        """Return the tree over the blocks of a segment; it is opened once."""
+        """Open the tree over the blocks of a segment; it is cached."""
         name = segment.blocks.name
         if name not in self._cache:
             self._cache[name] = BlockTree(self.path(segment.blocks), segment.blocks)
@@ -119,7 +119,7 @@ class Snapshot:
         nodes: NDArray[np.int64] | None = None,
         attributes: Iterable[str] = (),
     ) -> Blocks:
-        """Return the blocks of some nodes of a segment, or of all, with some attributes."""
+        """Read the blocks of some nodes of a segment (default: all), with some attributes."""
         tree = self.tree(segment)
         before = tree.read_bytes
         try:
@@ -128,7 +128,7 @@ class Snapshot:
             self.effort.index_bytes += tree.read_bytes - before
 
     def secondary(self, segment: Segment, attribute: str) -> SecondaryIndex | None:
-        """Return the index of an attribute in a segment, or None if there is none."""
+        """Open the index of an attribute in a segment; None if there is none."""
         file = segment.indexes.get(attribute)
         if file is None:
             return None
@@ -138,7 +138,7 @@ class Snapshot:
         return found
 
     def look_up(self, segment: Segment, attribute: str, ranges: list[tuple[int, int]]) -> Hits:
-        """Return the events of some entries of an index."""
+        """Read the events of some entries of an index."""
         index = self.secondary(segment, attribute)
         assert index is not None, "ranges come from an index"
         key = (segment.indexes[attribute].name, tuple(ranges))
@@ -187,7 +187,7 @@ class Snapshot:
         yield from merge_pieces(pieces())
 
     def clip_cover(self, cover: Cover) -> Cover:
-        """Return ranges without what retention has dropped."""
+        """Clip ranges at the retention floor."""
         floor = self.manifest.floor
         if floor is None:
             return cover
@@ -195,7 +195,7 @@ class Snapshot:
         return Cover(np.maximum(cover.begins[left], floor), cover.ends[left])
 
     def clip(self, interval: Interval) -> tuple[int | None, int | None]:
-        """Return a range without what retention has dropped."""
+        """Clip a range at the retention floor."""
         floor = self.manifest.floor
         begin = interval.begin
         if floor is not None:
@@ -203,14 +203,14 @@ class Snapshot:
         return begin, interval.end
 
     def _runs(self, segment: Segment, cover: Cover, length: int) -> Iterator[tuple[int, list[int]]]:
-        """Yield the row groups of a segment that have events in ranges, with their first time."""
+        """Read the row groups of a segment that overlap the ranges, each with its first time."""
         groups, first, last = self.groups_in(segment, cover)
         del last
         for at in range(0, len(groups), length):
             yield int(first[at]), [int(g) for g in groups[at : at + length]]
 
     def groups_in(self, segment: Segment, cover: Cover) -> tuple[Times, Times, Times]:
-        """Return the row groups of a segment that may have events in ranges, and their times."""
+        """Find the row groups of a segment that may have events in ranges, and their times."""
         none = np.zeros(0, np.int64)
         if not cover.touches(np.array([segment.first]), np.array([segment.last]))[0]:
             return none, none, none
@@ -228,7 +228,7 @@ class Snapshot:
         *,
         opened: dict[int, parquet.ParquetFile] | None = None,
     ) -> pa.Table:
-        """Return row groups of a segment; columns that it lacks are NULL.
+        """Read row groups of a segment; columns that it lacks are NULL.
 
         Raises
         ------
@@ -252,11 +252,11 @@ class Snapshot:
         return complete(table, self.manifest.schema, columns)
 
     def columns_in(self, segment: Segment) -> list[str]:
-        """Return the columns that a segment has; E542 if its file is damaged."""
+        """Read the column names of a segment; raise E542 if its file is damaged."""
         return list(self._open(segment).schema_arrow.names)
 
     def _pages(self, segment: Segment) -> Pages:
-        """Return the bytes of a segment's events; each page is compared once."""
+        """Map the bytes of a segment's events; each page is verified once."""
         name = f"events of {segment.blocks.name}"
         if name not in self._cache:
             path = self.path(segment.data, data=True)
@@ -266,7 +266,7 @@ class Snapshot:
         return found
 
     def _open(self, segment: Segment) -> parquet.ParquetFile:
-        """Return the file of a segment; its last bytes say where the description begins."""
+        """Open the Parquet file of a segment; its last bytes hold the offset of the footer."""
         pages = self._pages(segment)
         size = len(pages.data)
         pages.check(max(size - 8, 0), size)
@@ -281,7 +281,7 @@ class Snapshot:
     def _check(
         self, file: parquet.ParquetFile, pages: Pages, groups: list[int], columns: set[str]
     ) -> None:
-        """Compare what is about to be read of row groups with its checksums, and count it."""
+        """Verify the checksums of the bytes that row groups are read from, and count them."""
         if not groups:
             return
         parts = _parts_of(file.metadata.row_group(groups[0]), columns)
@@ -297,7 +297,7 @@ class Snapshot:
 
 
 def _place_of(column: parquet.ColumnChunkMetaData) -> tuple[int, int]:
-    """Return where the values of a column and a row group begin and end in a file."""
+    """Compute the byte range of a column chunk in a file."""
     begin = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset is not None:
         begin = min(begin, column.dictionary_page_offset)
@@ -305,7 +305,7 @@ def _place_of(column: parquet.ColumnChunkMetaData) -> tuple[int, int]:
 
 
 def _parts_of(group: parquet.RowGroupMetaData, columns: set[str]) -> list[int]:
-    """Return the numbers of the parts of some columns; a structure has several."""
+    """Find the leaf numbers of some columns; a structure has several leaves."""
     paths = [group.column(number).path_in_schema for number in range(group.num_columns)]
     inside = tuple(f"{name}." for name in columns)
     return [n for n, path in enumerate(paths) if path in columns or path.startswith(inside)]
@@ -314,14 +314,14 @@ def _parts_of(group: parquet.RowGroupMetaData, columns: set[str]) -> list[int]:
 def group_times(
     blocks: Blocks,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the row groups of a segment, each with its first and last time."""
+    """List the row groups of a segment, each with its first and last time."""
     groups, begins = np.unique(blocks.group, return_index=True)
     ends = np.append(begins[1:], len(blocks.group))[: len(begins)] - 1
     return groups, blocks.first[begins], blocks.last[ends]
 
 
 def complete(table: pa.Table, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
-    """Return a table with all of some columns; those that it lacks are NULL."""
+    """Add the missing ones of some columns to a table, filled with NULL."""
     arrays: list[Any] = []
     fields = []
     for name in columns:

@@ -1,4 +1,4 @@
-"""A time column of Arrow in, whole ticks out: microseconds, nanoseconds, or whole numbers."""
+"""Convert time columns of Arrow to integer ticks: microseconds, nanoseconds, or plain integers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Times = NDArray[np.int64]
 
 
 def is_time(kind: pa.DataType) -> bool:
-    """Return whether a column of a type can be the time of events."""
+    """Check whether a column of a type can be the time of events."""
     types = pa.types
     return types.is_timestamp(kind) or types.is_date(kind) or types.is_integer(kind)
 
 
 def one_array(column: Any) -> pa.Array[Any]:
-    """Return a column as one array."""
+    """Combine the chunks of a column to one array."""
     if isinstance(column, pa.ChunkedArray):
         chunks = column.num_chunks
         column = (
@@ -36,18 +36,18 @@ def one_array(column: Any) -> pa.Array[Any]:
 
 
 def _none(column: Any) -> pa.Array[Any]:
-    """Return an array without values: a column may have no chunk at all."""
+    """Build an empty array: a column may have no chunk at all."""
     empty: pa.Array[Any] = pa.array([], column.type)
     return empty
 
 
 def ticks_of(array: pa.Array[Any]) -> Times:
-    """Return times, dates, durations or whole numbers as 64-bit numbers; NULL gives anything.
+    """Convert times, dates, durations or integers to 64-bit ticks; NULLs become arbitrary values.
 
     Raises
     ------
     DataError
-        E517 if one of them leaves 64 bits.
+        E517 if one of them overflows 64 bits.
     """
     types, kind = pa.types, array.type
     if types.is_date32(kind):
@@ -83,13 +83,13 @@ def _values(array: pa.Array[Any]) -> NDArray[Any]:
 
 
 def read_ticks(table: pa.Table, name: str) -> Times:
-    """Return the times of a table.
+    """Read the times of a table.
 
     Raises
     ------
     DataError
         E505 if there is no such column, E506 if it holds no times or a NULL, E517 if a time is
-        beyond what a store holds.
+        out of the range of a store.
     """
     if name not in table.column_names:
         helps = (suggest_names(name, table.column_names, owner="the input"),)
@@ -110,7 +110,7 @@ def read_ticks(table: pa.Table, name: str) -> Times:
 
 
 def tick_of(value: Any, kind: pa.DataType) -> int:
-    """Return one time as a tick: whole numbers are microseconds, others times of the column's type.
+    """Convert one time to a tick: integers are microseconds, others have the column's type.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Streams in shorthand: ``"a1 b2(price=5)"`` in, a list of events out.
+"""Parse streams in shorthand: ``"a1 b2(price=5)"`` becomes a list of events.
 
-The notation of the papers and of the golden files. An event is its type, its time in seconds and,
-in parentheses, its attributes. A type of one letter is written small and means the capital; ``_``
-stands for an event without a type (§1.2).
+This is the notation of the papers and of the golden files. An event is its type, its time in
+seconds and, in parentheses, its attributes. A type of one letter is written small and means the
+capital; ``_`` stands for an event without a type (§1.2).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Value = bool | int | float | str | None
 
 
 def stream(text: str) -> list[dict[str, object]]:
-    """Return the events that a text in shorthand describes.
+    """Parse the events of a text in shorthand.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def stream(text: str) -> list[dict[str, object]]:
 
 
 def _read_event(text: str, place: int) -> tuple[dict[str, object], int]:
-    """Return the event that starts at a place, and the place after it."""
+    """Parse the event that starts at a position, and return the position after it."""
     found = _EVENT.match(text, place)
     if found is None:
         message = f"expected an event such as a1 or Stock3(price=9): {_shown(text, place)}"
@@ -101,7 +101,7 @@ def _read_attributes(
 
 
 def _read_value(text: str, place: int) -> tuple[Value, int]:
-    """Return the value that starts at a place, and the place after it."""
+    """Parse the value that starts at a position, and return the position after it."""
     quoted = _TEXT.match(text, place)
     if quoted is not None:
         return quoted[0][1:-1].replace("''", "'"), quoted.end()

@@ -1,8 +1,8 @@
-"""The reference implementation: a query and its events in, the rows of the answer out (§5 to §7).
+"""The reference implementation: evaluates a query over its events to result rows (§5 to §7).
 
-It judges everything else and shares no code with it. ``oracle_matches`` finds the matches (§1 to
-§4) with the help of ``oracle_patterns``, ``oracle_expressions`` gives the value of an expression
-(§4.6); all follow docs/semantics.md.
+All engines are compared with it, and it shares no code with them. ``oracle_matches`` finds the
+matches (§1 to §4) with the help of ``oracle_patterns``, and ``oracle_expressions`` evaluates
+expressions (§4.6); all follow docs/semantics.md.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ def evaluate(
     time: str = "ts",
     type: str = "type",  # noqa: A002
 ) -> list[Row]:
-    """Return the rows of a query that the binder accepts, over events in the order of time.
+    """Evaluate a query that the binder accepts, over events sorted by time.
 
-    Times are whole microseconds; an attribute that an event lacks is NULL; if no event has a type,
-    the stream has no types (§1.2). Listed matches are tuples of (variable, number of the event).
+    Times are integer microseconds; an attribute that an event lacks is NULL; if no event has a
+    type, the stream has no types (§1.2). Listed matches are tuples of (variable, number of the
+    event).
     """
     if isinstance(query, tree.SituationQuery):
         return evaluate_situations(query, events, time)
@@ -104,7 +105,7 @@ class _Oracle(Matcher):
                     yield group, start, end, found
 
     def end(self, m: Match) -> int:
-        """Return when a match ends; a pair of matches ends with the later one (§2.10)."""
+        """Find the end of a match; a pair of matches ends with the later one (§2.10)."""
         return max(self.times[i] for _, i in m)
 
     def found(self, parts: list[list[int]]) -> list[Match]:
@@ -163,7 +164,7 @@ class _Oracle(Matcher):
         return [row] if kept else []
 
     def listed(self, item: tree.ReturnItem, m: Match) -> object:
-        """Return the value of a returned attribute, or the list of them (§7.3)."""
+        """Look up the value of a returned attribute, or the list of them (§7.3)."""
         if isinstance(item.expression, tree.Word):
             return self.events[m[0][1]].get(item.expression.text)
         assert isinstance(item.expression, tree.Attribute), "RETURN lists attributes"
@@ -174,7 +175,7 @@ class _Oracle(Matcher):
 
 
 def column_names(query: tree.Query) -> list[str]:
-    """Return the names of the columns of a query's rows, in order."""
+    """Name the columns of a query's rows, in order."""
     if isinstance(query, tree.SituationQuery):
         return situation_columns(query)
     names = [name.text for name in query.group_by]
@@ -184,7 +185,7 @@ def column_names(query: tree.Query) -> list[str]:
 
 
 def column_name(item: tree.ReturnItem) -> str:
-    """Return the name after AS, or the one that the expression gives."""
+    """Choose the name after AS, or else the one of the expression."""
     expression, log2 = item.expression, ""
     if item.alias:
         return item.alias.text
@@ -199,7 +200,7 @@ def column_name(item: tree.ReturnItem) -> str:
 
 
 def bindings_max(pattern: tree.Pattern, variable: str) -> float:
-    """Return how often a match can bind a variable."""
+    """Count how often a match can bind a variable."""
     match pattern:
         case tree.EventPattern(variable=name):
             return int(name.text == variable)

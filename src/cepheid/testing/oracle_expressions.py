@@ -1,7 +1,7 @@
-"""The value of an expression: a tree and the values of its leaves in, one Python value out.
+"""Evaluate an expression: a tree and the values of its leaves in, one Python value out.
 
-The oracle's own evaluator, in the words of docs/semantics.md §4.6 and §4.7: three-valued logic,
-NULL is ``None``, times and durations are whole microseconds. It shares no code with the engines.
+The oracle's own evaluator follows docs/semantics.md §4.6 and §4.7: three-valued logic, NULL is
+``None``, times and durations are integer microseconds. It shares no code with the engines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Lookup = Callable[[Leaf], Value]
 
 
 def evaluate_expression(expression: tree.Expression, lookup: Lookup) -> Value:
-    """Return the value of an expression; ``lookup`` gives attributes, aggregates and words."""
+    """Evaluate an expression; ``lookup`` resolves attributes, aggregates and words."""
 
     def value_of(operand: tree.Expression) -> Value:
         return evaluate_expression(operand, lookup)
@@ -71,13 +71,13 @@ def evaluate_expression(expression: tree.Expression, lookup: Lookup) -> Value:
 
 
 class Written(float):
-    """A number with a point that has more digits than a double."""
+    """A decimal literal that has more digits than a double."""
 
     digits: str
 
     @staticmethod
     def of(literal: tree.Literal) -> Written:
-        """Return a constant of the query."""
+        """Convert a constant of the query."""
         assert isinstance(literal.value, float)
         found = Written(literal.value)
         found.digits = literal.digits
@@ -85,7 +85,7 @@ class Written(float):
 
 
 def _beside(value: Value, other: Value) -> Value:
-    """Return a double as it counts beside another number: as the decimal for which it stands."""
+    """Convert a double to the decimal for which it stands beside another number."""
     if isinstance(value, Written) and isinstance(other, int | Decimal):
         return Decimal(value.digits)
     if isinstance(value, float) and isinstance(other, Decimal) and math.isfinite(value):
@@ -94,12 +94,12 @@ def _beside(value: Value, other: Value) -> Value:
 
 
 def as_number(value: Value) -> bool | int | float | str | None:
-    """Return a decimal as the double that stands for it.
+    """Convert a decimal to the double that stands for it.
 
     Raises
     ------
     ValueError
-        If there is none (E570).
+        If there is no such double (E570).
     """
     if not isinstance(value, Decimal):
         return value
@@ -115,12 +115,12 @@ def as_number(value: Value) -> bool | int | float | str | None:
 
 
 def negate(value: Value) -> Value:
-    """Return NOT of a truth value; NOT NULL is NULL."""
+    """Negate a truth value; NOT NULL is NULL."""
     return None if value is None else not value
 
 
 def combine(operator: str, values: Sequence[Value]) -> Value:
-    """Return AND or OR of truth values: the deciding value wins, then NULL, then the other."""
+    """Combine truth values by AND or OR: the deciding value wins, then NULL, then the other."""
     decisive = operator == "OR"
     if any(value is decisive for value in values):
         return decisive
@@ -128,7 +128,7 @@ def combine(operator: str, values: Sequence[Value]) -> Value:
 
 
 def compare(left: Value, right: Value) -> int:
-    """Return -1, 0 or 1 for two values that are not NULL.
+    """Compare two values that are not NULL: -1, 0 or 1.
 
     Numbers compare by value whatever their type, NaN equals itself and exceeds every other
     number (§4.6); Python already says that 0.0 equals -0.0.
@@ -145,7 +145,7 @@ order = cmp_to_key(compare)
 
 
 def compute(operator: str, left: Value, right: Value) -> Value:
-    """Return the value of a comparison or of arithmetic; NULL if either side is NULL."""
+    """Evaluate a comparison or arithmetic; NULL if either side is NULL."""
     if left is None or right is None:
         return None
     if isinstance(left, str) != isinstance(right, str):
@@ -182,7 +182,7 @@ def compute(operator: str, left: Value, right: Value) -> Value:
 
 
 def _time_of_text(value: float | Decimal | str) -> float | Decimal:
-    """Return a text that is compared with a time as a time: ISO 8601, UTC if it names no zone."""
+    """Parse a text that is compared with a time: ISO 8601, UTC if it names no zone."""
     if not isinstance(value, str):
         return value
     moment = dt.datetime.fromisoformat(value)
@@ -191,7 +191,7 @@ def _time_of_text(value: float | Decimal | str) -> float | Decimal:
 
 
 def _double(value: float) -> float:
-    """Return a number as a double; whole numbers beyond its range become infinite."""
+    """Convert a number to a double; integers beyond its range become infinite."""
     try:
         return float(value)
     except OverflowError:
@@ -199,14 +199,14 @@ def _double(value: float) -> float:
 
 
 def _remainder(left: float, right: float) -> float:
-    """Return the remainder with the sign of the dividend."""
+    """Compute the remainder with the sign of the dividend."""
     if isinstance(left, int) and isinstance(right, int):
         return abs(left) % abs(right) * (-1 if left < 0 else 1)
     return math.nan if math.isinf(left) else math.fmod(left, right)
 
 
 def like(text: Value, pattern: Value) -> Value:
-    """Return whether text matches a LIKE pattern: ``%`` any text, ``_`` one character."""
+    """Match a text against a LIKE pattern: ``%`` any text, ``_`` one character."""
     if text is None or pattern is None:
         return None
     parts = re.findall(r"\\.|.", str(pattern), flags=re.DOTALL)
@@ -220,7 +220,7 @@ def like(text: Value, pattern: Value) -> Value:
 
 
 def call_function(name: str, arguments: Sequence[Value]) -> Value:
-    """Return the value of a scalar function; most give NULL for a NULL argument."""
+    """Evaluate a scalar function; most return NULL for a NULL argument."""
     present = [as_number(a) for a in arguments if a is not None]
     match name.upper():
         case "COALESCE":
@@ -240,12 +240,12 @@ def call_function(name: str, arguments: Sequence[Value]) -> Value:
 
 
 def _logarithm(function: Callable[[float], float]) -> Callable[[float], Value]:
-    """Return a logarithm that is NULL where mathematics has none."""
+    """Compute a logarithm; NULL where it is undefined."""
     return lambda x: None if x <= 0 else math.inf if x == math.inf else function(x)
 
 
 def round_half_up(x: int | float, digits: int = 0) -> int | float:
-    """Return x rounded to a number of decimal places; ties go away from zero."""
+    """Round x to a number of decimal places; ties go away from zero."""
     if not math.isfinite(x):
         return x
     # The decimal text of a double is what users see, so 1.005 rounds as 1.005 and not as 1.00499.
@@ -256,7 +256,7 @@ def round_half_up(x: int | float, digits: int = 0) -> int | float:
 
 
 def power(base: float, exponent: float) -> float:
-    """Return base to the power of exponent as a double, infinite or NaN instead of an error."""
+    """Raise base to exponent as a double, infinite or NaN instead of an error."""
     base, exponent = _double(base), _double(exponent)
     # Spark knows no exception for one, where the C library has two.
     if (abs(base) == 1 and math.isinf(exponent)) or (base == 1 and exponent != exponent):
@@ -271,7 +271,7 @@ def power(base: float, exponent: float) -> float:
 
 
 def exponential(x: float) -> float:
-    """Return e to the power of x, infinite instead of an error."""
+    """Compute e to the power of x, infinite instead of an error."""
     try:
         return math.exp(x)
     except OverflowError:
@@ -279,7 +279,7 @@ def exponential(x: float) -> float:
 
 
 def substring(text: str, start: int, length: int | None = None) -> str:
-    """Return a part of a text; ``start`` counts from 1, or from the end if it is negative."""
+    """Cut a part out of a text; ``start`` counts from 1, or from the end if it is negative."""
     begin = start - 1 if start > 0 else len(text) + start if start < 0 else 0
     end = len(text) if length is None else begin + length
     return text[max(begin, 0) : max(end, 0)]

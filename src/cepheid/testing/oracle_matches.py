@@ -1,7 +1,7 @@
-"""The reference implementation, first half: which matches a pattern has (§1 to §4).
+"""The reference implementation, first half: find the matches of a pattern (§1 to §4).
 
-Written from docs/semantics.md alone, by recursion over the definitions and without a thought for
-speed; the numbers in brackets are the rules of that page. It shares no code with what it judges.
+It follows docs/semantics.md alone, by recursion over the definitions and without regard to speed;
+the numbers in brackets are the rules of that page. It shares no code with the engines.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Matcher:
     # Events (§1) and patterns (§2) ---------------------------------------------------------------
 
     def before(self, i: int, j: int) -> bool:
-        """Return whether an event comes before another (§1.3, §1.4)."""
+        """Check whether an event comes before another (§1.3, §1.4)."""
         return i < j if self.arrival else self.times[i] < self.times[j]
 
     def fits(self, variable: str, i: int) -> bool:
@@ -83,7 +83,7 @@ class Matcher:
         )
 
     def attribute(self, i: int, leaf: Leaf) -> Value:
-        """Return an attribute of an event; a bare word is text (§4.7)."""
+        """Look up an attribute of an event; a bare word is text (§4.7)."""
         if isinstance(leaf, tree.Word):
             return leaf.text
         assert leaf.attribute is not None, "only attributes belong to one event"
@@ -92,7 +92,7 @@ class Matcher:
         return value
 
     def derivations(self, pattern: tree.Pattern, window: Sequence[int]) -> set[Derivation]:
-        """Return all ways to match a pattern (§2.4), perhaps with nothing, and what they forbid."""
+        """Find all ways to match a pattern (§2.4), also the empty one, and what they forbid."""
         match pattern:
             case tree.EventPattern(variable=variable):
                 v = variable.text
@@ -140,11 +140,11 @@ class Matcher:
         }
 
     def matches(self, pattern: tree.Pattern, window: Sequence[int]) -> set[Match]:
-        """Return the matches that a pattern without AND has in a window."""
+        """Find the matches of a pattern without AND in a window."""
         return {m for m in self.holding(pattern, window, ()) if self.selected(pattern, m, window)}
 
     def holding(self, pattern: tree.Pattern, window: Sequence[int], around: Match) -> set[Match]:
-        """Return what holds before selection; ``around`` is what a negated match would forbid."""
+        """Find the matches before selection; ``around`` limits matches of a negated pattern."""
         key = (pattern, tuple(window), around)
         if key not in self.known:
             ways: dict[Match, list[frozenset[Obligation]]] = {}
@@ -164,7 +164,7 @@ class Matcher:
         return self.known[key]
 
     def violated(self, obligation: Obligation, m: Match, window: Sequence[int]) -> bool:
-        """Return whether an occurrence is forbidden (§2.5) and agrees with all around it (§2.9)."""
+        """Check for a forbidden occurrence (§2.5) that agrees with all around it (§2.9)."""
         negated, first, last = obligation
         return any(
             (first is None or self.before(first, n[0][1]))
@@ -175,7 +175,7 @@ class Matcher:
     # Selection (§3) and predicates (§4) ----------------------------------------------------------
 
     def selected(self, pattern: tree.Pattern, m: Match, window: Sequence[int]) -> bool:
-        """Return whether a match is long enough, is selected (§3) and passes global predicates."""
+        """Check that a match is long enough, is selected (§3) and passes global predicates."""
         least = self.query.min_length.value if self.query.min_length else 1
         if len(m) < whole(least) or not all(self.spans(c, m) for c in self.conditions["global"]):
             return False
@@ -187,7 +187,7 @@ class Matcher:
         return True
 
     def skipped(self, pattern: tree.Pattern, m: Match, until: int, window: Sequence[int]) -> bool:
-        """Return whether an event before ``until`` could have extended m (§3.2)."""
+        """Check whether an event before ``until`` could have extended m (§3.2)."""
         rests: set[Rest] = {(pattern,)}
         for variable, _ in m:
             rests = {left for rest in rests for left in after(rest, variable)}
@@ -208,7 +208,7 @@ class Matcher:
         return all(len(equal) <= 1 for equal in values)
 
     def same_partition(self, i: int, m: Match) -> bool:
-        """Return whether an event outside a match belongs to its partition (§4.3)."""
+        """Check whether an event outside a match belongs to its partition (§4.3)."""
         for attribute, names in self.partial.items():
             wanted = {key_of(self.events[j].get(attribute)) for v, j in m if v in names}
             typed = {self.types[v] for v in names}
@@ -243,7 +243,7 @@ class Matcher:
         return True
 
     def pair(self, condition: tree.Expression) -> Binding | tuple[str, str]:
-        """Return the variables (previous, next) of an edge predicate."""
+        """Find the variables (previous, next) of an edge predicate."""
         by_anchor: dict[str, str] = {}
         for node in tree.walk(condition):
             if isinstance(node, tree.Attribute):
@@ -287,7 +287,7 @@ class Matcher:
         )
 
     def aggregate(self, aggregate: tree.Aggregate, found: Sequence[Match]) -> Value:
-        """Return an aggregate over matches (§5.1, §5.2)."""
+        """Compute an aggregate over matches (§5.1, §5.2)."""
         if aggregate.variable is None:
             return len(found)
         bound = [i for m in found for v, i in m if v == aggregate.variable.text]
@@ -305,13 +305,13 @@ class Matcher:
 
 
 def key_of(value: object) -> object:
-    """Return a value in the form in which equality is §4.6: NaN equals itself, -0.0 equals 0.0."""
+    """Normalise a value for equality as in §4.6: NaN equals itself, -0.0 equals 0.0."""
     if isinstance(value, float):
         return (1, 0.0) if value != value else (0, value + 0.0)
     return (0, value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def whole(value: object) -> int:
-    """Return a value that must be a whole number."""
+    """Check that a value is an integer, and return it."""
     assert isinstance(value, int), "a whole number"
     return value

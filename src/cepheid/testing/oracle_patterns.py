@@ -1,7 +1,7 @@
-"""What patterns and conditions say without events: a part of the reference implementation.
+"""Static analysis of patterns and conditions for the reference implementation.
 
-Which variable a pattern allows next (§3.2), which variables can be neighbours, and what kind of
-predicate a condition is (§4).
+It finds the variables that a pattern allows next (§3.2), the variables that can be neighbours, and
+the kind of a predicate (§4).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from cepheid.language import tree
 
 Rest = tuple[tree.Pattern, ...]
-"""What of a pattern is still to be matched, in order."""
+"""The rest of a pattern that is still to be matched, in order."""
 
 
 def conjuncts_of(where: tree.Expression | None) -> Iterator[tree.Expression]:
@@ -28,22 +28,22 @@ def conjuncts_of(where: tree.Expression | None) -> Iterator[tree.Expression]:
 
 
 def attributes_of(condition: tree.Expression) -> list[tree.Attribute]:
-    """Return the attributes that a condition names."""
+    """Collect the attributes that a condition names."""
     return [node for node in tree.walk(condition) if isinstance(node, tree.Attribute)]
 
 
 def anchors_of(condition: tree.Expression) -> set[str]:
-    """Return the anchors of those attributes: each, NEXT, PREV, FIRST, LAST."""
+    """Collect the anchors of those attributes: each, NEXT, PREV, FIRST, LAST."""
     return {attribute.anchor.value for attribute in attributes_of(condition)}
 
 
 def variables_of(condition: tree.Expression) -> list[str]:
-    """Return the variables of those attributes, in the order of writing."""
+    """Collect the variables of those attributes, in the order of writing."""
     return list(dict.fromkeys(attribute.variable.text for attribute in attributes_of(condition)))
 
 
 def kind_of(condition: tree.Expression) -> str:
-    """Return local, edge or global (§4.1, §4.4, §4.5)."""
+    """Classify a condition as local, edge or global (§4.1, §4.4, §4.5)."""
     aggregated = any(isinstance(node, tree.Aggregate) for node in tree.walk(condition))
     if aggregated or anchors_of(condition) & {"FIRST", "LAST"}:
         return "global"
@@ -52,7 +52,7 @@ def kind_of(condition: tree.Expression) -> str:
 
 
 def after(rest: Rest, variable: str) -> set[Rest]:
-    """Return what can be left to match after an event of a variable; NOT parts take none."""
+    """Derive the pattern that remains after an event of a variable; NOT parts take none."""
     if not rest:
         return set()
     head, tail = rest[0], rest[1:]
@@ -73,7 +73,7 @@ def after(rest: Rest, variable: str) -> set[Rest]:
 
 
 def nullable(pattern: tree.Pattern) -> bool:
-    """Return whether a pattern can be matched by no event at all."""
+    """Check whether a pattern can be matched by no event at all."""
     match pattern:
         case tree.EventPattern():
             return False
@@ -87,7 +87,7 @@ def nullable(pattern: tree.Pattern) -> bool:
 
 
 def neighbours_of(pattern: tree.Pattern) -> set[tuple[str, str]]:
-    """Return the pairs of variables that can be neighbours, also inside negated patterns (§4.4)."""
+    """Find the pairs of variables that can be neighbours, also in negated patterns (§4.4)."""
     nodes = list(tree.walk(pattern))
     names = {node.variable.text for node in nodes if isinstance(node, tree.EventPattern)}
     tops = pattern.patterns if isinstance(pattern, tree.Conjunction) else (pattern,)

@@ -1,7 +1,7 @@
-"""SELECT by definition: rows and a query in, result rows out, by brute force.
+"""Evaluate SELECT by brute force, from its definition.
 
-Written from docs/semantics.md §10 alone: every event is tried in every window, and every pair of
-events in turn. Times are whole microseconds. It shares no code with the engines.
+It follows docs/semantics.md §10 alone: every event is tried in every window, and every pair of
+events in turn. Times are integer microseconds. It shares no code with the engines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Aliased = Mapping[str, Row]
 def evaluate_select(
     text: str, streams: Mapping[str, Sequence[Row]], *, time: str = "ts"
 ) -> list[dict[str, Any]]:
-    """Return the rows of a SELECT over streams, which are lists of rows in the order of arrival.
+    """Evaluate a SELECT over streams, which are lists of rows in the order of arrival.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def _lengths(window: tree.Window) -> tuple[int, int]:
 
 
 def _windows_of(window: tree.Window | None, time: Any, number: int) -> list[int]:
-    """Return all i with i * slide <= place < i * slide + within."""
+    """Find all i with i * slide <= place < i * slide + within."""
     if window is None:
         return [0]
     within, slide = _lengths(window)
@@ -136,7 +136,7 @@ def _canonical(value: Any) -> Any:
 
 
 def _rank(key: tuple[int, tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Return what rows are sorted by: the window, then the keys, NaN and then NULL last."""
+    """Build the sort key of a row: the window, then the keys, NaN and then NULL last."""
     values = [(2, 0) if v is None else (1, 0) if v == "NaN" else (0, v) for v in key[1]]
     return (key[0], *values)
 
@@ -148,7 +148,7 @@ _FUNCTIONS = frozenset(function.value for function in tree.AggregateFunction)
 
 
 def _aggregate_of(item: Any) -> tuple[str, Callable[[list[Aliased]], Any]] | None:
-    """Return the name of an aggregate and how it is computed, or None if an item is none."""
+    """Look up the name and the function of an aggregate; None if an item is not one."""
     node = item.expression if isinstance(item, tree.ReturnItem) else None
     argument: tree.Expression | None
     if isinstance(node, tree.Aggregate):
@@ -193,7 +193,7 @@ def _computed(function: str, values: list[Any]) -> Any:
 def _pairs(
     query: tree.SelectQuery, streams: Mapping[str, Sequence[Row]], time: str
 ) -> list[dict[str, Any]]:
-    """Return all pairs of a window for which both conditions are true, as they come."""
+    """Find all pairs of a window that satisfy both conditions, in order of arrival."""
     assert query.window is not None, "a join has a window"
     assert query.on is not None, "a join has a condition"
     names = [stream.alias.text for stream in query.streams]

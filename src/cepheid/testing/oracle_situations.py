@@ -1,8 +1,7 @@
-"""The reference implementation of situations: a query and its events in, rows out (§9).
+"""The reference implementation of situations: evaluate a query over its events (§9).
 
-It asks at every time of a partition which combinations of situations are a match, whatever the
-ends of those that go on turn out to be, and tries these ends one by one. It shares no code with
-the engine.
+At every time of a partition it finds the combinations of situations that match for every possible
+end of the open ones, by trying these ends one by one. It shares no code with the engine.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from cepheid.testing.oracle_matches import Event, key_of
 Row = dict[str, object]
 Time = int | Fraction
 FAR = 10**24
-"""Longer than everything that a window or a bound speaks of."""
+"""Longer than every window and every bound of a duration."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """A run of events; ``te`` is None as long as it goes on."""
+    """A run of events; ``te`` is None while it is open."""
 
     events: tuple[int, ...]
     ts: int
@@ -34,12 +33,12 @@ class Situation:
 def evaluate_situations(
     query: tree.SituationQuery, events: Sequence[Event], time: str
 ) -> list[Row]:
-    """Return the rows of a query that the binder accepts, over events in the order of time."""
+    """Evaluate a query that the binder accepts, over events sorted by time."""
     return _Situations(query, events, time).rows()
 
 
 def situation_columns(query: tree.SituationQuery) -> list[str]:
-    """Return the names of the columns of a query's rows, in order."""
+    """Name the columns of a query's rows, in order."""
     names = [name.text for name in query.partition_by]
     names += ["situation", "ts", "te"] if query.listed else ["ts"]
     items = query.returns.items if query.returns else ()
@@ -59,7 +58,7 @@ def _column_name(e: tree.Attribute | tree.Aggregate) -> str:
 
 
 def relation_of(a: tuple[Time, Time], b: tuple[Time, Time]) -> tree.Relation:
-    """Return Allen's relation between two intervals (§9.3)."""
+    """Determine Allen's relation between two intervals (§9.3)."""
     (a_ts, a_te), (b_ts, b_te) = a, b
     holds = {
         tree.Relation.BEFORE: a_te < b_ts,
@@ -111,7 +110,7 @@ class _Situations:
         return time
 
     def partitions(self) -> Iterator[list[int]]:
-        """Yield the events of each partition (§9.1), in the order of its values."""
+        """Yield the events of each partition (§9.1), sorted by its values."""
         found: dict[tuple[object, ...], list[int]] = {}
         names = [name.text for name in self.query.partition_by]
         for i in range(len(self.events)):
@@ -124,7 +123,7 @@ class _Situations:
             yield firsts[i]
 
     def derive(self, name: str, partition: Sequence[int]) -> list[Situation]:
-        """Return the longest runs of events that satisfy a condition (§9.2)."""
+        """Find the longest runs of events that satisfy a condition (§9.2)."""
         condition = self.definitions[name].condition
         found: list[Situation] = []
         run: list[int] = []
@@ -149,7 +148,7 @@ class _Situations:
     # Matches (§9.4 to §9.6) ------------------------------------------------------------------
 
     def futures(self, chosen: Sequence[Situation], now: int) -> Iterator[list[tuple[Time, Time]]]:
-        """Yield the intervals that situations may become, as far as anything depends on them."""
+        """Yield the intervals that open situations may become, one for each distinct outcome."""
         marks = {now + FAR}
         for name, s in zip(self.definitions, chosen, strict=True):
             bounds = (self.definitions[name].at_least, self.definitions[name].at_most)
@@ -180,7 +179,7 @@ class _Situations:
         return span <= self.query.window.within.microseconds
 
     def detections(self, partition: list[int]) -> Iterator[tuple[int, list[Situation]]]:
-        """Yield when a match is certain for the first time, and its situations as they are then."""
+        """Yield the time at which a match is first certain, and its situations at that time."""
         limit = self.query.detected_within
         reported: set[tuple[int, ...]] = set()
         for now in sorted({self.at(i) for i in partition}):

@@ -1,7 +1,7 @@
-"""Random whole queries: a schema in, texts that the binder accepts out, for Hypothesis.
+"""Draw random queries over a schema that the binder accepts, for Hypothesis.
 
-Predicates are drawn for a pattern that is already there, so that they name its variables, and edge
-predicates only compare what can be neighbours.
+Predicates are drawn after the pattern, so that they name its variables, and edge predicates only
+compare variables that can be neighbours.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NUMBERS = ("price", "volume")
 KEYS = ("key", "zone")
 OTHER_KEYS = ("code", "level", "day")
-"""Partition attributes that are no texts; no schema has them unless it is asked for them."""
+"""Partition attributes that are not text; a schema has them only on request."""
 COMPARISONS = ("<", "<=", ">", ">=", "=", "<>")
 
 
@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What a query may name: variables (those that a match can bind first) and attributes."""
+    """The names that a query may use: variables, pairs of neighbours, and attributes by kind."""
 
     bound: list[str]
     every: list[str]
@@ -47,7 +47,7 @@ class Names(NamedTuple):
 
 
 def names_of(pattern: str, schema: Mapping[str, str]) -> Names:
-    """Return the variables of a pattern and the attributes of a schema."""
+    """Collect the variables of a pattern and the attributes of a schema."""
     root = parse(f"PATTERN {pattern}").pattern
     return Names(
         sorted(_bound_variables(root)),
@@ -72,7 +72,7 @@ def _bound_variables(node: tree.Node) -> set[str]:
 
 
 def local_predicates(names: Names) -> st.SearchStrategy[str]:
-    """Draw a predicate over one variable, a negated one too."""
+    """Draw a predicate over one variable, also a negated one."""
     variable = st.sampled_from(names.every)
     choices = []
     if names.numbers:
@@ -127,7 +127,7 @@ def global_predicates(names: Names) -> st.SearchStrategy[str]:
 
 
 def equivalences(names: Names, *, partial: bool) -> st.SearchStrategy[str]:
-    """Draw ``[key]`` or, if asked, ``[A.key, zone]``."""
+    """Draw ``[key]`` or, if requested, ``[A.key, zone]``."""
     keys = names.keys + names.values
     if not keys:
         return st.nothing()

@@ -1,6 +1,6 @@
 """Random and exhaustive streams and patterns, for tests that compare with the oracle.
 
-The strategies are for Hypothesis; `all_patterns` and `all_streams` leave nothing out, and
+The strategies are for Hypothesis; `all_patterns` and `all_streams` are exhaustive, and
 `query_strategies` builds whole queries. Everything is small and full of collisions: few types, few
 values, many ties, NULL, NaN and both zeros.
 """
@@ -23,7 +23,7 @@ Schema = dict[str, str]
 Event = dict[str, object]
 
 TYPES = ("A", "A", "B", "C")
-"""The types of events; what stands there twice is drawn twice as often."""
+"""The types of events; a duplicate is drawn twice as often."""
 
 VARIABLES = {"A": ("x",), "B": ("y",)}
 """The variables of each type beside the one that has the type's name."""
@@ -45,7 +45,7 @@ EXTREME_VALUES: Mapping[str, tuple[object, ...]] = {
     "string": ("", "it's", 'a"b', "ü", "日本", "a\\b", "%", "_", "p ", "\n", "P", "p\u0301", "👍"),
     "bool": (),
 }
-"""Values at the ends of what a column holds, and texts that are easily misread."""
+"""Extreme values of a column, and texts that are easily misread."""
 
 
 # ---------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def streams(
     types: Sequence[str | None] = TYPES,
     values: Mapping[str, Sequence[object]] = VALUES,
 ) -> list[Event]:
-    """Draw a stream in the order of time; every second event, or so, ties with the one before."""
+    """Draw a stream sorted by time; about every second event ties with the one before."""
     # A list of random length would be short most of the time, and short streams match nothing.
     size = draw(st.sampled_from([*range(events_max + 1), events_max, events_max]))
     steps = draw(st.lists(st.sampled_from([0, 0, 1, 1, 2]), min_size=size, max_size=size))
@@ -87,7 +87,7 @@ def streams(
 
 
 def all_streams(types: Sequence[str], events_max: int) -> Iterator[list[Event]]:
-    """Yield all streams of at most so many events, with ties in every way.
+    """Yield all streams up to a number of events, with all combinations of ties.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def patterns(
 def all_patterns(
     types: Sequence[str], operators_max: int, *, negation: bool = True
 ) -> Iterator[str]:
-    """Yield all patterns of at most so many operators; a NOT and the SEQ around it count as two.
+    """Yield all patterns up to a number of operators; NOT with its SEQ counts as two.
 
     Examples
     --------

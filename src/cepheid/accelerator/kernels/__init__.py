@@ -1,3 +1,3 @@
-"""What runs on the device; every module here loads ``numba.cuda``."""
+"""Code that runs on the device; every module here imports ``numba.cuda``."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Aggregate chunks of events: codes, weights and values in, one matrix for every chunk out.
+"""Aggregate chunks of events: codes, weights and values become one matrix for every chunk.
 
-A thread runs one or all columns of its chunk's matrix through the events, in registers. ``parts``
-are counts and sums, ``mins`` least value keys; see ``cepheid.accelerator.systems`` for the rule.
+A thread pushes one or all columns of its chunk's matrix through the events, in registers. ``parts``
+are counts and sums, ``mins`` minimum value keys; see ``cepheid.accelerator.systems`` for the rule.
 
     numbers[chunk, row, part, column, 2]    wide numbers
     values[chunk, row, extreme, column]     value keys
@@ -20,12 +20,12 @@ from cepheid.accelerator.kernels.wide import add, mul, widen
 
 NO_VALUE = np.iinfo(np.int64).max
 PERIOD = 64
-"""Events after which numbers are brought below the limit: none grows by more than 2^7 in one."""
+"""Events after which numbers are rescaled: one event multiplies a number by at most 2^7."""
 
 
 @functools.cache
 def stepping(dimension: int, starts: int, parts: int, mins: int) -> Any:
-    """Return a function that takes column c of a matrix through one event."""
+    """Build a function that pushes column c of a matrix through one event."""
 
     @cuda.jit(device=True)
     def step(m, least, v, low, w, x, c, keep, at, used, weighs, picks):
@@ -42,7 +42,7 @@ def stepping(dimension: int, starts: int, parts: int, mins: int) -> Any:
                 inc += keep[used + at + q * dimension + r] * v[0, r]
             m[0, q, c] = total + inc
             for a in range(1, parts):
-                # A weight that does not count here may be infinite or no number.
+                # A weight that does not count here may be infinite or NaN.
                 total = w[a] * inc if weighs[a, q] != 0.0 and inc != 0.0 else 0.0
                 for r in range(starts, dimension):
                     cell = at + q * dimension + r
@@ -63,7 +63,7 @@ def stepping(dimension: int, starts: int, parts: int, mins: int) -> Any:
 
 @functools.cache
 def chunk_kernel(dimension: int, starts: int, parts: int, mins: int, columns: int) -> Any:
-    """Return the kernel for doubles that share an exponent per thread.
+    """Build the kernel for doubles that share an exponent per thread.
 
     Parameters of the kernel
     ------------------------
@@ -77,7 +77,7 @@ def chunk_kernel(dimension: int, starts: int, parts: int, mins: int, columns: in
     codes, W, X
         The events: codes, weights (parts x events), value keys (extremes x events).
     ptr
-        (chunks + 1,) where chunks begin.
+        (chunks + 1,) the start offsets of the chunks.
     """
     slots = max(mins, 1)
     lanes = dimension // columns
@@ -152,7 +152,7 @@ def chunk_kernel(dimension: int, starts: int, parts: int, mins: int, columns: in
 
 @functools.cache
 def wide_kernel(dimension: int, starts: int, parts: int, mins: int) -> Any:
-    """Return the kernel for numbers with an exponent each; arguments as of ``chunk_kernel``."""
+    """Build the kernel for numbers with their own exponents; arguments as of ``chunk_kernel``."""
     slots = max(mins, 1)
 
     @cuda.jit

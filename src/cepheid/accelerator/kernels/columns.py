@@ -1,4 +1,4 @@
-"""Columns on the device: indices of a dictionary to codes, and a look at times."""
+"""Columns on the device: translate dictionary indices to codes, and check the order of times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numba import cuda
 
 @cuda.jit
 def look_up(indices, table, filler, codes):
-    """Put the code of every event into a byte, and a filler behind the last event."""
+    """Write the code of every event as a byte, and padding after the last event."""
     step = cuda.gridDim.x * cuda.blockDim.x
     for i in range(cuda.grid(1), codes.shape[0], step):
         codes[i] = table[indices[i]] if i < indices.shape[0] else filler
@@ -15,7 +15,7 @@ def look_up(indices, table, filler, codes):
 
 @cuda.jit
 def check_times(times, verdict):
-    """Set the first number if a time comes before the one above it, the second if one is equal."""
+    """Set the first flag if a time goes back, the second if two neighbours are equal."""
     step = cuda.gridDim.x * cuda.blockDim.x
     for i in range(cuda.grid(1) + 1, times.shape[0], step):
         if times[i] < times[i - 1]:

@@ -1,4 +1,4 @@
-"""Filter and join on the device: count what fits, add the counts up, write it in order."""
+"""Filter and join on the device: count the hits, compute prefix sums, write in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numba import cuda, int32, int64, uint8
 
 @cuda.jit(device=True)
 def add_up_threads(sums, me, threads):
-    """Let every thread of a block have the sum of its number and those of all before it."""
+    """Compute the inclusive prefix sum over the threads of a block."""
     cuda.syncthreads()
     step = 1
     while step < threads:
@@ -25,7 +25,7 @@ def add_up_threads(sums, me, threads):
 
 @functools.cache
 def filter_kernels(predicate: Callable[..., Any], threads: int, items: int) -> tuple[Any, Any]:
-    """Return the kernels that count and write the events of every block's tile.
+    """Build the kernels that count and write the hits of every block's tile.
 
     Neighbouring threads read neighbouring events; flags in shared memory put them in order. Rows
     are written with ``base`` added.
@@ -85,9 +85,9 @@ def filter_kernels(predicate: Callable[..., Any], threads: int, items: int) -> t
 
 @functools.cache
 def scan_kernel(threads: int) -> Any:
-    """Return the kernel of one block that adds up counts: where every block begins to write.
+    """Build the one-block kernel that computes prefix sums: the write offset of every block.
 
-    Room for one more offset than counts gets the total too.
+    If there is one more offset than counts, it gets the total.
     """
 
     @cuda.jit
@@ -115,10 +115,10 @@ def scan_kernel(threads: int) -> Any:
 
 @functools.cache
 def join_kernels(predicate: Callable[..., Any]) -> tuple[Any, Any, Any]:
-    """Return the kernels that count and write pairs, and the one that finds a first partner.
+    """Build the kernels that count and write pairs, and the one that finds a first partner.
 
-    A thread looks at one left event and one stripe of its candidates, so pairs are in the order of
-    left events, and of right events for each.
+    A thread tests one left event against one stripe of its candidates, so pairs are sorted by left
+    event, then by right event.
 
     Parameters of the kernels
     -------------------------
@@ -129,7 +129,7 @@ def join_kernels(predicate: Callable[..., Any]) -> tuple[Any, Any, Any]:
     low, high
         The candidates of every probe: right events low to high - 1.
     stripes
-        How many threads share the candidates of a probe.
+        The number of threads that share the candidates of a probe.
     """
     fits = cuda.jit(device=True)(predicate)
 

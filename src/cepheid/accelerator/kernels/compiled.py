@@ -1,10 +1,10 @@
-"""Chunks of events with the system in the kernel itself: no tables, no zeros, all in registers.
+"""Chunks of events with the system compiled into the kernel: no tables, no zeros, all in registers.
 
-The numbers of a matrix are a tuple, which has no places to be looked up while the kernel runs. For
-every code and entry a small function adds up what the entry gets; functions are joined until one
-takes the whole tuple through one event. Entries that are always zero are left out: matches do not
-come back to a start, and starts have no sums. Compiling this takes seconds, so it pays where data
-stays on the device.
+The numbers of a matrix are a tuple, which needs no indexing at run time. For every code and entry a
+small function adds up the contributions to the entry; functions are joined until one pushes the
+whole tuple through one event. Entries that are always zero are left out: matches do not return to a
+start, and starts have no sums. Compiling this takes seconds, so it pays off where data stays on the
+device.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Spec(NamedTuple):
     Attributes
     ----------
     kept, gained
-        For every code and row the columns whose numbers stay or move there, and those that take
-        the event on.
+        For every code and row the columns whose numbers stay or move there, and those whose matches
+        are extended by the event.
     weighs, picks
         For every row the parts whose weights, and the extremes whose values count there.
     """
@@ -45,7 +45,7 @@ class Spec(NamedTuple):
 
 
 class Places:
-    """Where the entries of a matrix stand in the tuples."""
+    """The positions of the entries of a matrix in the tuples."""
 
     def __init__(self, spec: Spec) -> None:
         starts, d = range(spec.starts), range(spec.dimension)
@@ -57,19 +57,19 @@ class Places:
         self._value = {cell: n for n, cell in enumerate(self.values)}
 
     def of(self, part: int, rows: tuple[int, ...], column: int) -> tuple[int, ...]:
-        """Return the places of the entries of some rows; those that are always zero have none."""
+        """Assign positions to the entries of some rows; entries that are always zero have none."""
         cells = [(part, r, column) for r in rows]
         return tuple(self._number[cell] for cell in cells if cell in self._number)
 
     def values_of(self, extreme: int, rows: tuple[int, ...], column: int) -> tuple[int, ...]:
-        """Return the places of value keys, each once."""
+        """Collect the positions of value keys, each once."""
         cells = [(extreme, r, column) for r in dict.fromkeys(rows)]
         return tuple(self._value[cell] for cell in cells if cell in self._value)
 
 
 @functools.cache
 def total_of(places: tuple[int, ...]) -> Any:
-    """Return a function that adds up some numbers of the tuple."""
+    """Build a function that adds up some numbers of the tuple."""
     if not places:
         return inlined(lambda s, v, w, x: 0.0)
     last = places[-1]
@@ -81,13 +81,13 @@ def total_of(places: tuple[int, ...]) -> Any:
 
 @functools.cache
 def weighted(places: tuple[int, ...], taken: tuple[int, ...], row: int) -> Any:
-    """Return a function that adds up numbers, and a weight for each match that takes it on."""
+    """Build a function that adds up numbers, and a weight for each extended match."""
     rest, count = total_of(places), total_of(taken)
 
     @inlined
     def total(s, v, w, x):
         inc = count(s, v, w, x)
-        # A weight that does not count here may be infinite or no number.
+        # A weight that does not count here may be infinite or NaN.
         return rest(s, v, w, x) + (w[row] * inc if inc != 0.0 else 0.0)
 
     return total
@@ -95,9 +95,9 @@ def weighted(places: tuple[int, ...], taken: tuple[int, ...], row: int) -> Any:
 
 @functools.cache
 def least_of(places: tuple[int, ...], taken: tuple[int, ...], row: int) -> Any:
-    """Return a function that finds the least of some value keys, and of the event's if it counts.
+    """Build a function for the minimum of some value keys, and of the event's if it counts.
 
-    A row below zero: the event's value does not count.
+    If the row is negative, the event's value does not count.
     """
     if row >= 0:
         rest, count = least_of(places, (), -1), total_of(taken)
@@ -118,7 +118,7 @@ def least_of(places: tuple[int, ...], taken: tuple[int, ...], row: int) -> Any:
 
 
 def joined(functions: list[Any]) -> Any:
-    """Return a function of (s, v, w, x) that returns what all functions return, as a tuple."""
+    """Build a function of (s, v, w, x) that returns the results of all functions as a tuple."""
     if len(functions) == 1:
         (one,) = functions
         return inlined(lambda s, v, w, x: (one(s, v, w, x),))
@@ -131,7 +131,7 @@ def joined(functions: list[Any]) -> Any:
 
 
 def taking(spec: Spec, code: int) -> tuple[Any, Any]:
-    """Return the functions that give numbers and value keys after an event of a code."""
+    """Build the functions that compute numbers and value keys after an event of a code."""
     places, kept, gained = Places(spec), spec.kept[code], spec.gained[code]
     numbers = []
     for a, q, c in places.numbers:
@@ -148,7 +148,7 @@ def taking(spec: Spec, code: int) -> tuple[Any, Any]:
 
 
 def stepping(spec: Spec) -> Any:
-    """Return a function that takes both tuples through an event."""
+    """Build a function that pushes both tuples through an event."""
     identity = tuple((q,) for q in range(spec.dimension))
     step = inlined(lambda code, s, v, w, x: (s, v))
     for code in range(len(spec.kept)):
@@ -168,7 +168,7 @@ def _either(code: int, numbers: Any, values: Any, otherwise: Any) -> Any:
 
 
 def reading(rows: int, filler: Any) -> Any:
-    """Return a function that reads what an event has in each row of an array, as a tuple."""
+    """Build a function that reads the values of an event from all rows of an array, as a tuple."""
     if rows == 0:
         return inlined(lambda array, i: (filler,))
     last = rows - 1
@@ -179,7 +179,7 @@ def reading(rows: int, filler: Any) -> Any:
 
 
 def filling(cells: list[tuple[int, int, int]]) -> Any:
-    """Return a function that reads entries of a matrix (part, row, column) as a tuple."""
+    """Build a function that reads entries of a matrix (part, row, column) as a tuple."""
     if len(cells) == 1:
         ((a, q, c),) = cells
         return inlined(lambda m: (m[a, q, c],))
@@ -189,7 +189,7 @@ def filling(cells: list[tuple[int, int, int]]) -> Any:
 
 
 def spilling(cells: list[tuple[int, int, int]]) -> Any:
-    """Return a function that writes a tuple into a matrix (part, row, column)."""
+    """Build a function that writes a tuple into a matrix (part, row, column)."""
     write = None
     for n, (a, q, c) in enumerate(cells):
         write = _also(write, n, a, q, c)
@@ -214,7 +214,7 @@ def _also(write: Any, n: int, a: int, q: int, c: int) -> Any:
 
 
 def small_of(length: int) -> Any:
-    """Return a function that tells whether all numbers of a tuple are below the limit."""
+    """Build a function that checks whether all numbers of a tuple are below the limit."""
     last = length - 1
     if length == 1:
         return inlined(lambda s: abs(s[last]) < LIMIT)
@@ -223,7 +223,7 @@ def small_of(length: int) -> Any:
 
 
 def spilling_values(cells: list[tuple[int, int, int]], starts: int, mins: int) -> Any:
-    """Return a function that writes a tuple of value keys into a row of matrices."""
+    """Build a function that writes a tuple of value keys into a row of matrices."""
 
     @inlined
     def write(values, chunk, v):

@@ -1,7 +1,7 @@
-"""Chunks of events through a compiled system, in registers.
+"""Push chunks of events through a compiled system, in registers.
 
-A thread reads four events of its chunk before it works on the first, so that it waits for memory
-once. To read for a whole block at once, through shared memory, was a tenth slower on an H200.
+A thread reads four events of its chunk before it processes the first, so that it waits for memory
+once. Reading for a whole block at once, through shared memory, was a tenth slower on an H200.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from cepheid.accelerator.kernels.inlining import inlined
 from cepheid.accelerator.kernels.settling import shrinking, storing
 
 PERIOD = 64
-"""Events after which numbers are brought below the limit, as in ``chunks.py``."""
+"""Events after which numbers are rescaled, as in ``chunks.py``."""
 
 
 class Pieces(NamedTuple):
-    """What the kernel is made of."""
+    """The functions that make up the kernel."""
 
     step: Any
     settle: Any
@@ -41,10 +41,10 @@ class Pieces(NamedTuple):
 
 
 def pieces_of(spec: Spec) -> Pieces:
-    """Return the functions of a system.
+    """Build the functions of a system.
 
-    ``settle`` brings numbers below the limit; ``close`` writes the matrix of a chunk, and tells
-    whether doubles with a shared exponent did not reach.
+    ``settle`` rescales numbers below the limit; ``close`` writes the matrix of a chunk, and returns
+    whether doubles with a shared exponent ran out of range.
     """
     d, starts, parts = spec.dimension, spec.starts, spec.parts
     places = Places(spec)
@@ -84,7 +84,7 @@ def pieces_of(spec: Spec) -> Pieces:
 
 @functools.cache
 def compiled_kernel(spec: Spec) -> Any:
-    """Return the kernel; its parameters are those of ``chunk_kernel``, without the tables."""
+    """Build the kernel; its parameters are those of ``chunk_kernel``, without the tables."""
     step, settle, close, one, nothing = pieces_of(spec)
     weights_at, values_at = reading(spec.parts - 1, 0.0), reading(spec.mins, NO_VALUE)
 

@@ -1,4 +1,4 @@
-"""Count over one long stream: words of codes in, one matrix for every chunk out.
+"""Count over one long stream: words of codes become one matrix for every chunk.
 
 A thread multiplies the matrices of its chunk, in registers. Codes are one byte each and read eight
 at a time; where there are few of them, four or two events are one symbol, whose product stands in
@@ -21,7 +21,7 @@ SYMBOLS = 256
 
 @functools.cache
 def counting(dimension: int, starts: int, per_symbol: int) -> Any:
-    """Return a function that counts one chunk of words; it tells whether doubles did not reach.
+    """Build a function that counts one chunk of words; it returns whether doubles ran out of range.
 
     Its parameters are those of the kernel; ``shared`` is the table in shared memory, ``place`` the
     number of the chunk.
@@ -79,20 +79,20 @@ def counting(dimension: int, starts: int, per_symbol: int) -> Any:
 
 @functools.cache
 def count_kernel(dimension: int, starts: int, per_symbol: int) -> Any:
-    """Return the kernel for matrices of a size; its loops are unrolled.
+    """Build the kernel for matrices of a size; its loops are unrolled.
 
     Parameters of the kernel
     ------------------------
     table
         (256 * dimension * dimension,) the matrix of every symbol.
     words, chunk, period
-        Codes as uint64; words of a chunk; words after which numbers are brought below the limit.
+        Codes as uint64; words of a chunk; words after which numbers are rescaled below the limit.
     opening, steady
         Rows where matches begin; whether matches never leave a configuration.
     numbers
         (chunk, row, part, column, 2) wide numbers.
     flags
-        (1,) set if doubles with a shared exponent do not reach.
+        (1,) set if doubles with a shared exponent ran out of range.
     """
     room = SYMBOLS * dimension * dimension
     count = counting(dimension, starts, per_symbol)

@@ -1,4 +1,4 @@
-"""Functions of the device that become part of whatever calls them."""
+"""Inline device functions into their callers."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ OPTIONS = {"forceinline": True} if "forceinline" in inspect.signature(cuda.jit).
 
 
 def inlined(function: Any) -> Any:
-    """Return a function of the device; numbers that it takes and gives stay in registers."""
+    """Mark a device function as inlined; its arguments and results stay in registers."""
     return cuda.jit(device=True, **OPTIONS)(function)

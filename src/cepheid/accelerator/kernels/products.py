@@ -1,4 +1,4 @@
-"""Multiply matrices that follow each other: one for every group of neighbours, order kept."""
+"""Multiply consecutive matrices: one product for every group of neighbours, in order."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ NO_VALUE = np.iinfo(np.int64).max
 
 @functools.cache
 def product_kernel(dimension: int, parts: int, mins: int) -> Any:
-    """Return the kernel: a thread pushes one column of the first matrix through the others.
+    """Build the kernel: a thread pushes one column of the first matrix through the others.
 
     Parameters of the kernel
     ------------------------
     numbers, values
         The matrices, as ``chunks.py`` writes them.
     ptr, fanout
-        (groups + 1,) which of them a group has; where this has one entry, a group has ``fanout``
-        neighbours of that many matrices.
+        (groups + 1,) the offsets of the groups; if this has one entry, that is the number of
+        matrices, and each group has ``fanout`` neighbours.
     products, extremes
         Room for one matrix a group.
     """

@@ -1,13 +1,13 @@
-"""A kernel that stays and waits for small batches: no launch, no table to load again.
+"""A persistent kernel that waits for small batches: no launch, no table to load again.
 
-Host and device share a mailbox in memory that both see:
+Host and device share a mailbox in mapped memory:
 
-    mailbox[0]   the number of the batch that the host asks for, -1 to stop
+    mailbox[0]   the number of the batch that the host requests, -1 to stop
     mailbox[1]   the number of the batch that is done
     mailbox[2]   1 while the kernel runs
 
-The kernel gives up after so many looks without a new batch, so that it never stays for ever; the
-host starts it again when it needs it.
+The kernel ends after a number of polls without a new batch, so that it never runs forever; the host
+starts it again on demand.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cepheid.accelerator.kernels.count import SYMBOLS, counting
 
 @functools.cache
 def serve_kernel(dimension: int, starts: int, per_symbol: int, threads: int) -> Any:
-    """Return the kernel of one block; a thread has a chunk. Parameters as of ``count_kernel``."""
+    """Build the one-block kernel; one thread per chunk. Parameters as of ``count_kernel``."""
     room = SYMBOLS * dimension * dimension
     count = counting(dimension, starts, per_symbol)
 
@@ -41,7 +41,7 @@ def serve_kernel(dimension: int, starts: int, per_symbol: int, threads: int) -> 
                 looks = 0
                 asked = mailbox[0]
                 while asked == done and looks < looks_max:
-                    # Nothing is known of the host's memory after this.
+                    # Without the fence, the next read could miss a write of the host.
                     cuda.threadfence_system()
                     asked = mailbox[0]
                     looks += 1
@@ -55,7 +55,7 @@ def serve_kernel(dimension: int, starts: int, per_symbol: int, threads: int) -> 
                 shared, words, begin, last, period, opening, steady, me, numbers
             ):
                 flags[0] = 1
-            # What was written is there before the answer is.
+            # The result must be visible before the answer is.
             cuda.threadfence_system()
             cuda.syncthreads()
             done = asked

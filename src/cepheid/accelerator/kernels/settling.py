@@ -1,4 +1,4 @@
-"""What all chunks end with: numbers below the limit, and matrices of wide numbers."""
+"""The end of every chunk: rescale numbers below the limit, and write matrices of wide numbers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from cepheid.accelerator.kernels.wide import LIMIT, SHRINK, TINY, widen
 
 @functools.cache
 def shrinking(dimension: int, starts: int, parts: int, columns: int) -> Any:
-    """Return a function that brings numbers (part, row, column) below the limit.
+    """Build a function that rescales numbers (part, row, column) below the limit.
 
-    It returns the exponent that they share from now on, whether the unit of new matches was lost
-    by it, and whether doubles with a shared exponent do not reach.
+    It returns the new shared exponent, whether the unit of new matches underflowed, and whether
+    doubles with a shared exponent ran out of range.
     """
 
     @cuda.jit(device=True)
@@ -49,10 +49,10 @@ def shrinking(dimension: int, starts: int, parts: int, columns: int) -> Any:
 
 @functools.cache
 def storing(dimension: int, starts: int, parts: int, columns: int) -> Any:
-    """Return a function that writes columns of a matrix; it returns whether numbers reached.
+    """Build a function that writes columns of a matrix; it returns whether their range sufficed.
 
-    Where the unit was lost, a row in which matches begin must have some already: a new one would
-    not count beside them.
+    If the unit has underflowed, a row in which matches begin must have some already: a new match
+    would be negligible beside them.
     """
 
     @cuda.jit(device=True)

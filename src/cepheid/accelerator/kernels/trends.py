@@ -3,8 +3,8 @@
     count[i] = 1 + sum of count[j] over earlier events j of the segment that i may follow
     sum[i]   = weight[i] * count[i] + sum of sum[j] over the same events
 
-A block of threads has a segment (a key in a window) and goes through it in tiles, a thread for each
-event. It adds up what the tiles before give, read through shared memory, then the events of its own
+A block of threads processes a segment (a key in a window) in tiles, one thread for each event. A
+thread adds up the events of earlier tiles, read through shared memory, then the events of its own
 tile one after the other. Every number is wide; while exponents agree, only mantissas are added.
 """
 
@@ -21,7 +21,7 @@ LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, EQUAL, UNEQUAL = range(6)
 
 
 def comparing(operator: int) -> Any:
-    """Return a function that tells whether keys of an earlier and a later event compare."""
+    """Build a function that compares the keys of an earlier and a later event."""
     functions = {
         LESS: lambda a, b: a < b,
         LESS_EQUAL: lambda a, b: a <= b,
@@ -34,7 +34,7 @@ def comparing(operator: int) -> Any:
 
 
 def gathering(parts: int) -> Any:
-    """Return a function that adds the numbers of an event in shared memory to a thread's own."""
+    """Build a function that adds the numbers of an event in shared memory to a thread's own."""
 
     @cuda.jit(device=True)
     def gather(m, x, there, powers, k):
@@ -50,7 +50,7 @@ def gathering(parts: int) -> Any:
 
 
 def entering(parts: int) -> Any:
-    """Return a function that turns what came before an event into the event's own numbers."""
+    """Build a function that computes the event's numbers from the sums of its predecessors."""
 
     @cuda.jit(device=True)
     def enter(m, x, W, i):
@@ -67,7 +67,7 @@ def entering(parts: int) -> Any:
 
 @functools.cache
 def trend_kernel(operator: int, parts: int, threads: int) -> Any:
-    """Return the kernel.
+    """Build the kernel.
 
     Parameters of the kernel
     ------------------------
@@ -78,12 +78,12 @@ def trend_kernel(operator: int, parts: int, threads: int) -> Any:
     W
         (part, event) weights of the parts after the count.
     begins, ends, rooms
-        (segments,) the events of a segment, which may have some in common with others; where its
-        numbers stand.
+        (segments,) the events of a segment, which may overlap other segments; the offset of its
+        numbers.
     numbers
-        (row, part, 2) room for wide numbers, a row for each event of each segment.
+        (row, part, 2) buffer of wide numbers, a row for each event of each segment.
     totals
-        (segment, part, 2) what a segment adds up to.
+        (segment, part, 2) the total of a segment.
     """
     fits, gather, enter = comparing(operator), gathering(parts), entering(parts)
 

@@ -17,7 +17,7 @@ STEP = 512.0
 
 @cuda.jit(device=True)
 def widen(mantissa, exponent):
-    """Return a wide number of any mantissa."""
+    """Normalise a mantissa to a wide number."""
     if mantissa == 0.0 or not math.isfinite(mantissa):
         return mantissa, 0.0
     while abs(mantissa) >= LIMIT:
@@ -31,14 +31,14 @@ def widen(mantissa, exponent):
 
 @cuda.jit(device=True)
 def add(a, ax, b, bx):
-    """Return the sum of two wide numbers."""
+    """Add two wide numbers."""
     if b == 0.0:
         return a, ax
     if a == 0.0:
         return b, bx
     if ax == bx:
         return widen(a + b, ax)
-    # Two steps apart, the smaller number is beyond the last digit of the larger one.
+    # Two steps apart, the smaller number is below the last digit of the larger one.
     if ax > bx:
         if ax - bx > STEP:
             return a, ax
@@ -50,5 +50,5 @@ def add(a, ax, b, bx):
 
 @cuda.jit(device=True)
 def mul(a, ax, b, bx):
-    """Return the product of two wide numbers."""
+    """Multiply two wide numbers."""
     return widen(a * b, ax + bx)

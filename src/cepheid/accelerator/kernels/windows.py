@@ -13,7 +13,7 @@ SUM, MIN, MAX = 0, 1, 2
 
 @functools.cache
 def fold_kernels(function: int, threads: int) -> tuple[Any, Any]:
-    """Return the kernels that fold windows again from values, and from panes of values.
+    """Build the kernels that fold windows from values, and from panes of values.
 
     Parameters of the kernels
     -------------------------

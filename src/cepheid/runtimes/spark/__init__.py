@@ -1,1 +1,1 @@
-"""Jobs on Spark: DataFrames, files, stores and live streams."""
+"""Spark jobs over DataFrames, files, stores and live streams."""

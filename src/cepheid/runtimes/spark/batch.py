@@ -1,6 +1,6 @@
-"""Queries over Spark DataFrames: a DataFrame in, a DataFrame out, nothing collected.
+"""Run queries over Spark DataFrames lazily: a DataFrame in, a DataFrame out, nothing collected.
 
-``plans/needs.py`` says which ways there are; what is known of the partitions decides.
+``plans/needs.py`` lists the possible strategies; the profile of the partitions decides among them.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
 SHUFFLE_PARTITIONS_DEFAULT = "200"
 
 REACHES_MIN = 2
-"""A range of time is so many times as long as what its task reads beyond it."""
+"""The minimum ratio of a range of time to the margin that its task also reads."""
 
 
 def run_frame(
     compiled: CompiledQueryLike, frame: DataFrame, *, strategy: str | None = None
 ) -> DataFrame:
-    """Run a query over a DataFrame and return its result, which Spark computes when asked to.
+    """Run a query over a DataFrame and return its result, which Spark computes lazily.
 
     Raises
     ------
     ValueError
-        If the strategy is unknown, or does not serve the query.
+        If the strategy is unknown, or not possible for the query.
     UnsupportedError
         E405 if the DataFrame is a stream.
     """
@@ -106,7 +106,7 @@ def _choose(plan: Plan, strategy: str | None) -> StrategyChoice:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Return how many tasks work side by side: the shuffle partitions, if somebody set them."""
+    """Choose the number of concurrent tasks: the shuffle partitions, if the user set them."""
     wanted = spark.conf.get("spark.sql.shuffle.partitions", SHUFFLE_PARTITIONS_DEFAULT)
     if wanted is not None and wanted != SHUFFLE_PARTITIONS_DEFAULT:
         return int(wanted)
@@ -118,7 +118,7 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def project(frame: DataFrame, plan: Plan) -> DataFrame:
-    """Return the columns that a plan reads, without events of no consequence."""
+    """Select the columns that a plan reads, and filter out events that cannot affect the result."""
     columns = columns_of(frame, plan)
     condition = event_filter(plan, columns)
     kept = frame if condition is None else frame.filter(condition)
@@ -127,7 +127,7 @@ def project(frame: DataFrame, plan: Plan) -> DataFrame:
 
 
 def work_of(plan: Plan, schema: pa.Schema, buckets: int) -> tuple[Work, Any]:
-    """Return what tasks need to know, and the Spark schema of their results."""
+    """Build the task description, and the Spark schema of the results."""
     results = result_schema_of(plan, schema)
     return Work.of(plan, schema, results, buckets), spark_schema_of(results)
 
@@ -137,7 +137,7 @@ def _schema_of(projected: DataFrame, plan: Plan) -> pa.Schema:
 
 
 def exchange(blobs: DataFrame, buckets: int) -> DataFrame:
-    """Send blobs to their tasks, each in the order of time."""
+    """Shuffle blobs to their tasks, sorted by time in each."""
     there = blobs.repartitionById(buckets, "bucket")
     return there.sortWithinPartitions("begin", "seq")
 
@@ -160,7 +160,7 @@ def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
 
 
 def canonical(frame: DataFrame, name: str) -> Column:
-    """Return a column in which equal keys have equal bits: one NaN, one zero (§4.6)."""
+    """Normalise a key column so that equal keys have equal bits: one NaN, one zero (§4.6)."""
     column = projected_column(frame, name)
     if frame.select(column).dtypes[0][1] in ("double", "float"):
         zero = sf.lit(0.0)

@@ -4,7 +4,7 @@
     CREATE TEMPORARY VIEW trends USING cepheid OPTIONS (path 'log/*.parquet', query 'RETURN ...')
 
 The table function gets its rows one by one from Spark, which is slow; the data source reads files
-as ``spark_scan.py`` does.
+as ``scan.py`` does.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ SLICES_MAX = 16
 
 
 STREAM_PROPERTY = "sql.streaming.queryId"
-"""What Spark tells the tasks of a micro-batch."""
+"""The local property that Spark sets for the tasks of a micro-batch."""
 
 
 def register(spark: Any) -> None:
-    """Make ``cepheid(...)`` and ``USING cepheid`` known to a session, and set what speeds it up."""
+    """Register ``cepheid(...)`` and ``USING cepheid`` with a session, and set options for speed."""
     function: Any = udtf(TrendFunction, returnType=None, useArrow=False)
     spark.udtf.register(NAME, function)
     spark.dataSource.register(TrendSource)
@@ -66,7 +66,7 @@ def _plan(text: str, time: str, type_: str, schema: EventSchema | None) -> Plan:
 
 @dataclass
 class PlannedFunction(AnalyzeResult):
-    """What the analysis of a call hands to the workers."""
+    """The result of analysing a call, which Spark sends to the workers."""
 
     plan: bytes = b""
     events: bytes = b""
@@ -91,7 +91,7 @@ class TrendFunction:
         time: AnalyzeArgument | None = None,
         type: AnalyzeArgument | None = None,  # noqa: A002  # the name of an argument in SQL
     ) -> PlannedFunction:
-        """Plan the query for the columns of the table; its mistakes become errors of the call."""
+        """Plan the query for the columns of the table; query errors become errors of the call."""
         table = events.dataType
         if not isinstance(table, StructType) or not isinstance(query.value, str):
             message = "cepheid(TABLE(events), 'RETURN ...') takes a table and a text"
@@ -128,7 +128,7 @@ class TrendFunction:
         time: str = "ts",
         type: str = "type",  # noqa: A002  # the name of an argument in SQL
     ) -> None:
-        """Take a row."""
+        """Buffer a row."""
         del query, time, type
         self._rows.append(events)
         if len(self._rows) >= CHUNK_ROWS:
@@ -144,7 +144,7 @@ class TrendFunction:
             yield tuple(row.values())
 
     def _pack(self) -> None:
-        """Put rows into columns; Spark hands timestamps over in the clock of the machine."""
+        """Convert buffered rows to columns; Spark passes timestamps in the machine's time zone."""
         if not self._rows:
             return
         columns: list[list[Any]] = [list(column) for column in zip(*self._rows, strict=True)]
@@ -156,7 +156,7 @@ class TrendFunction:
 
 
 def _refuse_micro_batch(text: str) -> None:
-    """Refuse to run in a task of a micro-batch, which knows the events of no other.
+    """Refuse to run in a task of a micro-batch, which sees no events of other micro-batches.
 
     Raises
     ------
@@ -191,16 +191,16 @@ class TrendSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what SQL calls the source."""
+        """Return the name of the source in SQL."""
         return NAME
 
     def schema(self) -> StructType:
-        """Return the columns of the query's result."""
+        """Compute the columns of the query's result."""
         plan, schema, _ = self._planned()
         return spark_schema_of(result_schema_of(plan, schema))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of the files."""
+        """Build the reader of the files."""
         del schema
         return TrendReader(*self._planned())
 
@@ -227,7 +227,7 @@ class TrendSource(DataSource):
 
 
 class TrendReader(DataSourceReader):
-    """Runs the query where the files are read."""
+    """Runs the query in the tasks that read the files."""
 
     def __init__(self, plan: Plan, schema: pa.Schema, units: Any) -> None:
         self._plan = plan.to_json()
@@ -235,7 +235,7 @@ class TrendReader(DataSourceReader):
         self._units = units
 
     def partitions(self) -> list[InputPartition]:
-        """Return the slices of time that can be worked off on their own."""
+        """Cut the files into slices of time that are processed independently."""
         plan = Plan.from_json(self._plan)
         needs = needs_of(plan)
         before, after = needs.reach

@@ -1,7 +1,7 @@
-"""MATCH_RECOGNIZE over streaming DataFrames: rows in, those of certain matches out, each once.
+"""MATCH_RECOGNIZE over streaming DataFrames: emit the rows of certain matches, each once.
 
 Rows go to buckets by the keys of PARTITION BY and wait there for the watermark, as the events of
-all live queries do (``spark_stream.py``); what happens then is in ``row_pattern_steps.py``.
+all live queries do (``stream.py``); ``kinds/row_pattern/steps.py`` then matches them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def live_frame(
     frame: DataFrame, statement: Statement, clause: MatchPlan, watermark: str | None
 ) -> DataFrame:
-    """Return the rows of a clause over a stream, as a streaming DataFrame.
+    """Run a clause over a stream and return its rows as a streaming DataFrame.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def live_frame(
 
 
 def describe_stream(frame: DataFrame, statement: Statement, clause: MatchPlan) -> list[str]:
-    """Tell how a clause runs over a stream, or why it does not."""
+    """Describe how a clause runs over a stream, or why it does not."""
     schema = to_arrow_schema(frame.schema, timezone="UTC")
     around = why_not_around(statement)
     if around is not None:

@@ -1,7 +1,7 @@
-"""What the partitions of a DataFrame are: ranges of time, or not, and whether a key is heavy.
+"""Profile the partitions of a DataFrame: are they ranges of time, and is a key heavy.
 
-One pass of Spark over the times and keys, without Python. Rows are looked at in blocks: blocks in
-the order of time can be sorted one by one while they are read.
+One Spark job over the times and keys computes the profile, without Python. Rows are profiled in
+blocks: if the blocks are sorted by time, each can be sorted by itself while it is read.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 BLOCK_BITS = 18
 BLOCK_ROWS = 1 << BLOCK_BITS
-"""Rows of a block: as many as one step of the engine likes."""
+"""Rows of a block: one step of the engine."""
 
 ROWS_BITS = 33
-"""Spark numbers the rows of a partition in so many bits, and the partition above them."""
+"""Low bits of Spark's row ids that number the rows of a partition; the partition is above."""
 
 SKEW_MAX = 2.0
-"""A bucket with more than so many times its share makes its task the last one to end."""
+"""A bucket with more than this multiple of its share is skewed: its task ends last."""
 
 
 UNSTABLE = ("Exchange", "LocalTableScan")
@@ -38,7 +38,7 @@ UNSTABLE = ("Exchange", "LocalTableScan")
 
 
 def has_fixed_partitions(frame: DataFrame) -> bool:
-    """Return whether the partitions of a DataFrame are the same whenever it is read."""
+    """Check whether a DataFrame has the same partitions each time it is read."""
     remote: Any = getattr(frame, "_explain_string", None)
     local: Any = getattr(frame, "_jdf", None)
     shown = remote() if remote else local.queryExecution().executedPlan().toString()
@@ -54,7 +54,7 @@ class _Block(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """What is known of the partitions; ``ranges`` is None if they overlap in time."""
+    """The profile of the partitions; ``ranges`` is None if they overlap in time."""
 
     is_empty: bool
     ranges: Ranges | None
@@ -63,7 +63,7 @@ class Profile(NamedTuple):
 
 
 def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
-    """Return what the partitions of a DataFrame are, for ``count`` tasks."""
+    """Profile the partitions of a DataFrame, for ``count`` tasks."""
     names = needs_of(plan).keys
     keys = [projected_column(projected, name) for name in names]
     bucket = sf.pmod(sf.hash(*keys), sf.lit(count)) if keys else sf.lit(0)
@@ -98,7 +98,7 @@ def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
 
 
 def _microseconds(frame: DataFrame, name: str) -> Column:
-    """Return a time column as whole microseconds, as the engine reads it."""
+    """Convert a time column to integer microseconds, as the engine reads it."""
     column = sf.col(alias_of(name))
     kind = dict(frame.dtypes)[alias_of(name)]
     if kind == "timestamp_ntz":
@@ -115,7 +115,7 @@ def _microseconds(frame: DataFrame, name: str) -> Column:
 
 
 def _ranges(blocks: list[_Block], plan: Plan) -> Ranges | None:
-    """Return the ranges of partitions, or None if two of them overlap."""
+    """Compute the time ranges of partitions, or None if two of them overlap."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     unordered = set()
@@ -138,7 +138,7 @@ def _ranges(blocks: list[_Block], plan: Plan) -> Ranges | None:
 
 
 def _edges(blocks: list[_Block], count: int) -> tuple[int, ...]:
-    """Return times that cut the events into ranges of about equal size."""
+    """Choose times that cut the events into ranges of about equal size."""
     # A block's events are spread evenly over its time, for all that is known.
     points = np.concatenate([np.linspace(b.first, b.last, 16) for b in blocks])
     weights = np.concatenate([np.full(16, b.rows / 16) for b in blocks])

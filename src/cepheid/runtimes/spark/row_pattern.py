@@ -1,8 +1,7 @@
-"""SQL with MATCH_RECOGNIZE on Spark: clauses become DataFrames, Spark runs the rest.
+"""Run SQL with MATCH_RECOGNIZE on Spark: clauses become DataFrames, Spark runs the rest.
 
-Rows of a table are sent to their partition by the keys of PARTITION BY (one shuffle), where each
-task sorts and matches them with the same code as in process. A clause over a stream becomes a
-streaming DataFrame (``spark_live_sql.py``).
+One shuffle by the keys of PARTITION BY brings the rows of a partition to one task, which sorts and
+matches them with the same code as in process. A clause over a stream becomes a streaming DataFrame.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def run_spark_sql(
     bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
     watermark: str | None = None,
 ) -> DataFrame:
-    """Return a DataFrame of the result of a SQL text.
+    """Run a SQL text and return its result as a DataFrame.
 
     Parameters
     ----------
@@ -57,9 +56,9 @@ def run_spark_sql(
     tables
         Further tables by name: Arrow tables, pandas or Spark DataFrames, event stores.
     bounds
-        How much a search may do.
+        The limits of the search.
     watermark
-        How late rows of a stream may come.
+        The allowed lateness of a stream.
 
     Raises
     ------
@@ -97,7 +96,7 @@ def explain_spark_sql(
     tables: Mapping[str, Any] | None = None,
     bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
 ) -> str:
-    """Tell how each clause of a text runs on Spark, and for a stream what it keeps, or why not."""
+    """Explain how each clause of a text runs on Spark, and its state on a stream, or why not."""
     statement = read_statement(text)
     known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
     run = uuid.uuid4().hex
@@ -136,7 +135,7 @@ def _data_frame(spark: SparkSession, table: Any) -> DataFrame:
 
 
 def _store_of(source: str, tables: Mapping[str, Any]) -> EventStore | None:
-    """Return the store that a query reads as it is, or None if it reads something else."""
+    """Find the store that a query reads unchanged; None if it reads something else."""
     stores = {name: table for name, table in tables.items() if isinstance(table, EventStore)}
     if not stores:
         return None
@@ -149,12 +148,12 @@ def _store_of(source: str, tables: Mapping[str, Any]) -> EventStore | None:
 
 
 def run_tables(text: str, tables: Mapping[str, pa.Table], bounds: SearchBounds) -> pa.Table:
-    """Return the result of a SQL text over Arrow tables, by way of a Spark session."""
+    """Run a SQL text over Arrow tables with a Spark session."""
     return run_spark_sql(_session(), text, tables, bounds).toArrow()
 
 
 def _session() -> SparkSession:
-    """Return the session that is there, or a new one on this machine."""
+    """Return the active session, or start a local one."""
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -164,7 +163,7 @@ def _session() -> SparkSession:
 
 
 def match_frame(frame: DataFrame, plan: MatchPlan) -> DataFrame:
-    """Return the result of a clause over a DataFrame."""
+    """Run a clause over a DataFrame."""
     ship_kernels(frame.sparkSession)
     needed = frame.select(*(_quoted(name) for name in plan.read_columns))
     zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
@@ -183,7 +182,7 @@ def _quoted(name: str) -> str:
 def _task(
     plan: MatchPlan, schema: pa.Schema
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return what a task does with the rows of its partitions."""
+    """Build the task that matches the rows of its partitions."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()

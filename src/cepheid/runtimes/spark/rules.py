@@ -2,9 +2,9 @@
 
     events --mapInArrow--> blobs by class and bucket --stateful operator--> rows of all rules
 
-Rules whose groups have the same attributes are a *class*: they get the same events, in the same
-buckets. The numbers of a class's buckets follow from its attributes alone, so a rule finds its
-state whatever other rules come and go with a restart.
+Rules whose groups have the same attributes form a *class*: they get the same events, in the same
+buckets. The bucket numbers of a class depend on its attributes alone, so a rule finds its state
+after a restart even if other rules were added or removed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CLASS_BITS, BUCKET_BITS = 16, 15
-"""How a number of a bucket is made up: of its class, and of its place in it."""
+"""A bucket number is composed of its class, and of its position in the class."""
 
 Attributes = tuple[str, ...]
 
@@ -67,7 +67,7 @@ class Class(NamedTuple):
 def stream_workload(
     workload: SparkWorkloadLike, frame: DataFrame, *, watermark: str, late: str
 ) -> DataFrame | tuple[DataFrame, DataFrame]:
-    """Return the rows of closed windows of all rules and, if asked, late events.
+    """Build the DataFrame of closed-window rows of all rules and, if requested, of late events.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def _rows(
 
 
 def _seen(plan: TrendPlan, schema: pa.Schema, frame: DataFrame) -> pa.Schema:
-    """Return the columns that a rule is given; whole events have no parts of structures beside."""
+    """List the columns that a rule reads; whole events exclude separate fields of structures."""
     if plan.columns is not None:
         return schema
     return pa.schema([field for field in schema if field.name in frame.columns])
@@ -151,7 +151,7 @@ def _classes(plans: dict[str, TrendPlan]) -> dict[Attributes, list[str]]:
 
 
 def _buckets(spark: SparkSession, attributes: Attributes) -> tuple[int, ...]:
-    """Return the numbers of a class's buckets, which depend on nothing but its attributes."""
+    """Compute the bucket numbers of a class, which depend on its attributes alone."""
     digest = zlib.crc32("\0".join(attributes).encode()) & ((1 << CLASS_BITS) - 1)
     base = digest << BUCKET_BITS
     return buckets_of(spark, partitions_of(spark), base) if attributes else (base,)
@@ -167,7 +167,7 @@ def _check_apart(classes: list[Class]) -> None:
 
 
 def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
-    """Return a task that sends events to the buckets of every class."""
+    """Build the task that sends events to the buckets of every class."""
 
     def run(batches: Batches) -> Batches:
         first = classes[0].work.work
@@ -175,7 +175,7 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
         seq = partition_id() << 32
         for chunk in chunks(batches):
             table = with_names(chunk, first.schema)
-            # Events of no consequence too tell what time it is.
+            # Events that cannot affect the result also advance the watermark.
             latest = int(read_times(Columns(table), plan.time).max())
             stamp = in_microseconds(first, latest)
             for number, one in enumerate(classes):
@@ -201,17 +201,17 @@ def _of_consequence(one: Class, table: pa.Table) -> pa.Table:
 
 
 def _known(work: Work, passed: int) -> int | None:
-    """Return the watermark that every bucket with rules has reached before this micro-batch.
+    """Compute the watermark that every bucket with rules has reached before this micro-batch.
 
-    Zero is Spark's word for none, and it leaves out what a delay has beyond whole milliseconds.
+    Spark reports zero for no watermark, and truncates the delay to whole milliseconds.
     """
     return in_ticks(work, passed - MILLISECOND) if passed > MILLISECOND else None
 
 
 def take_turns_of_classes(classes: list[Class], *, alone: bool) -> tasks.Turns:
-    """Return the stateful operator of all rules.
+    """Build the stateful operator of all rules.
 
-    ``alone``: whether Spark's watermark is never ahead of that of the rules.
+    ``alone`` is true if Spark's watermark is never ahead of the watermark of the rules.
     """
     places = {
         bucket: (one.work, place) for one in classes for place, bucket in enumerate(one.buckets)

@@ -1,4 +1,4 @@
-"""Queries over files on Spark: tasks get descriptors of time ranges and read the files themselves.
+"""Run queries over files on Spark: tasks get slices of time and read the files themselves.
 
 No event passes through the JVM. With a window, a task owns the windows that start in its range and
 reads on until they end; without one, it summarises its range, and the summaries are multiplied.
@@ -49,7 +49,7 @@ SLICES_PER_TASK = 4
 """Slices for each core: enough to even out, few enough to hide the cost of a task."""
 
 SMALL_SLICES_PER_TASK = 8
-"""The same where a slice gives one small summary and reads nothing that others read too."""
+"""The same if a slice produces one small summary and reads no margin."""
 
 
 def run_path(
@@ -62,7 +62,7 @@ def run_path(
     DataError
         E501 if there is no such file or one cannot be read.
     ValueError
-        If the strategy is unknown, or does not serve the query.
+        If the strategy is unknown, or not possible for the query.
     """
     if strategy is not None:
         one_of("strategy", strategy, FILE_STRATEGIES)
@@ -94,7 +94,7 @@ def run_path(
 
 
 def read_frame(spark: SparkSession, paths: list[str]) -> DataFrame:
-    """Return files as a DataFrame."""
+    """Read files as a DataFrame."""
     ending = paths[0].rpartition(".")[2].lower()
     if ending == "csv":
         return spark.read.csv(paths, header=True, inferSchema=True)

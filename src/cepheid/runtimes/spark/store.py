@@ -1,8 +1,8 @@
-"""Event stores on Spark: replay intervals become slices of tasks, and tasks write segments.
+"""Event stores on Spark: tasks read slices of the replay intervals, and tasks write segments.
 
 A task reads its row groups itself and owns the windows of its range of time, as with other files;
-what the indexes rule out, no task reads. For appends, tasks write segments where they are, and the
-driver commits them together.
+no task reads row groups that the indexes rule out. For an append, tasks write the segments and the
+driver commits all of them in one version.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class StoreSlice(NamedTuple):
 
 
 class Version(NamedTuple):
-    """A version of a store, for tasks: they read its manifest themselves."""
+    """A version of a store; each task reads its manifest itself."""
 
     path: str
     number: int
 
     def snapshot(self) -> Snapshot:
-        """Return the version, to be read."""
+        """Open the version for reading."""
         folder = Path(self.path)
         return Snapshot(load_manifest(folder, self.number), folder, {})
 
@@ -92,7 +92,7 @@ def run_store(
 
 
 def store_frame(store: EventStore, spark: SparkSession, cover: Cover | None = None) -> DataFrame:
-    """Return the events of a store as a DataFrame; tasks read the row groups of ranges of time."""
+    """Read a store as a DataFrame; tasks read the row groups of ranges of time."""
     snapshot = store.snapshot()
     version = Version(str(store.path.resolve()), snapshot.manifest.version)
     ranges = snapshot.clip_cover(cover or Cover.of(Interval()))
@@ -103,7 +103,7 @@ def store_frame(store: EventStore, spark: SparkSession, cover: Cover | None = No
 
 
 def slices_of(snapshot: Snapshot, plan: Plan, replay: ReplayPlan, count: int) -> list[StoreSlice]:
-    """Cut what is replayed into slices of about equal numbers of row groups."""
+    """Cut the replay intervals into slices of about equal numbers of row groups."""
     cover = snapshot.clip_cover(replay.cover or Cover.of(Interval()))
     needs = needs_of(plan)
     before, after = (0, 0) if needs.leads_in else needs.reach
@@ -111,7 +111,7 @@ def slices_of(snapshot: Snapshot, plan: Plan, replay: ReplayPlan, count: int) ->
 
 
 def edges_of(snapshot: Snapshot, cover: Cover, count: int) -> list[int]:
-    """Return the times that cut ranges into pieces of about equal numbers of row groups."""
+    """Choose times that cut ranges into pieces of about equal numbers of row groups."""
     found = [snapshot.groups_in(segment, cover)[1] for segment in snapshot.manifest.segments]
     first = np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
     count = max(1, min(count, len(first)))
@@ -120,7 +120,7 @@ def edges_of(snapshot: Snapshot, cover: Cover, count: int) -> list[int]:
 
 
 def _cut(cover: Cover, edges: list[int], before: int = 0, after: int = 0) -> list[StoreSlice]:
-    """Return slices between edges, of which each also reads some time before and after."""
+    """Build the slices between edges; each also reads a margin before and after."""
     slices = []
     for begin, end in zip([None, *edges], [*edges, None], strict=True):
         low = None if begin is None else begin - before
@@ -156,7 +156,7 @@ def _read_frame(
     schema: pa.Schema,
     stretches: Cover | None = None,
 ) -> DataFrame:
-    """Return the events of slices as a DataFrame, each slice a partition in the order of time.
+    """Read slices as a DataFrame; each slice is a partition sorted by time.
 
     With ``stretches``, every event has the number of its stretch.
     """
@@ -182,7 +182,7 @@ def _read_frame(
 def clause_frame(
     store: EventStore, spark: SparkSession, plan: MatchPlan, method: str | None = None
 ) -> tuple[DataFrame, MatchPlan]:
-    """Return what a clause reads of a store, as a DataFrame, and the plan that matches it.
+    """Read the events that a clause needs as a DataFrame, with the plan that matches them.
 
     Stretches become keys of the shuffle, and no slice ends within one.
     """
@@ -215,7 +215,7 @@ def _numbers(batches: Batches) -> list[int]:
 def append_frame(
     store: EventStore, frame: DataFrame, *, source: str = "", batch: int | None = None
 ) -> int:
-    """Store the events of a DataFrame; tasks write segments, which are committed together.
+    """Append the events of a DataFrame; tasks write segments, and one commit adds them all.
 
     Raises
     ------

@@ -1,10 +1,10 @@
-"""Queries over streaming DataFrames: events in, rows of closed windows out, each once.
+"""Queries over streaming DataFrames: emit each row of a closed window exactly once.
 
     events --mapInArrow--> blobs by bucket --stateful operator--> blobs of rows --mapInArrow--> rows
 
-Keys share a few buckets, because a state store of single keys would cost a call of Python for each.
-The operator has a watermark of its own, of the same delay as Spark's: that one is a micro-batch
-behind, and lets late rows pass.
+Keys share a few buckets, because one state per key would cost one Python call per key. The operator
+keeps its own watermark with the same delay as Spark's, because Spark's watermark lags by one
+micro-batch and lets late rows pass.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LATE = ("drop", "side")
 def stream_frame(
     compiled: CompiledQueryLike, frame: DataFrame, *, watermark: str, late: str
 ) -> DataFrame | tuple[DataFrame, DataFrame]:
-    """Return the rows of closed windows of a stream and, if asked, its late events.
+    """Build the closed-window rows of a stream and, if requested, its late events.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def stream_frame(
 
 
 def check_stream(frame: DataFrame, late: str) -> None:
-    """Reject what is no stream.
+    """Reject a DataFrame that is not a stream.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def check_stream(frame: DataFrame, late: str) -> None:
 
 
 def set_up(spark: SparkSession) -> None:
-    """Let queries that start from now on keep their state in RocksDB, unless somebody chose."""
+    """Set RocksDB as state store for queries that start from now on, unless the user chose one."""
     ship_kernels(spark)
     for name, (usual, better) in STATE_SETTINGS.items():
         if spark.conf.get(name, usual) == usual:
@@ -97,9 +97,9 @@ def set_up(spark: SparkSession) -> None:
 
 
 def buckets_of(spark: SparkSession, count: int, base: int = 0) -> tuple[int, ...]:
-    """Return numbers of buckets of which Spark sends one to every task, from a base on.
+    """Choose bucket numbers from a base on, so that Spark sends one bucket to every task.
 
-    Consecutive numbers would leave tasks without any, and others with two.
+    Consecutive numbers would hash some tasks to no bucket, and others to two.
     """
     place = sf.pmod(sf.hash(sf.col("id").cast("int")), sf.lit(count)).alias("place")
     found = (
@@ -109,12 +109,12 @@ def buckets_of(spark: SparkSession, count: int, base: int = 0) -> tuple[int, ...
 
 
 def delay_of(spark: SparkSession, watermark: str, *, name: str = "watermark") -> int:
-    """Return the delay of a watermark in microseconds, as Spark reads it.
+    """Parse the delay of a watermark in microseconds, as Spark does.
 
     Raises
     ------
     OptionError
-        E590 if it is no length of time.
+        E590 if it is not a length of time.
     """
     texts(**{name: watermark})
     zero = sf.timestamp_seconds(sf.lit(0))
@@ -127,7 +127,7 @@ def delay_of(spark: SparkSession, watermark: str, *, name: str = "watermark") ->
 
 
 def partitions_of(spark: SparkSession) -> int:
-    """Return how many tasks the stateful operator has."""
+    """Count the tasks of the stateful operator."""
     return int(spark.conf.get("spark.sql.shuffle.partitions") or parallelism(spark))
 
 
@@ -165,14 +165,14 @@ def live_rows(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
 def rows_of_turns(
     sent: DataFrame, watermark: str, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
 ) -> DataFrame:
-    """Return the rows that a stateful operator gives, with its counts as metrics."""
+    """Run the stateful operator and return its rows, with its counters as metrics."""
     return rows_of_watched(sent.withWatermark("latest", watermark), turns, results, mode)
 
 
 def rows_of_watched(
     blobs: DataFrame, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
 ) -> DataFrame:
-    """Return the same for blobs that have their watermark already."""
+    """Do the same for blobs that have their watermark already."""
     rows = _payloads(blobs, turns, mode)
     return rows.mapInArrow(tasks.unpack(results), spark_schema_of(results))
 
@@ -186,7 +186,7 @@ def _payloads(blobs: DataFrame, turns: tasks.Turns, mode: str) -> DataFrame:
 
 
 def late_events(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
-    """Return the late events whole, from a query that looks at nothing but their times."""
+    """Collect late events with all columns, by a query that reads only their times."""
     schema: pa.Schema = arrow_schema_of(frame, frame.columns)
     delay = delay_of(frame.sparkSession, watermark)
     work = Work.of(plan, schema, schema, 1, delay=delay)

@@ -1,4 +1,4 @@
-"""What Spark's Python workers run for a stream: micro-batches in, blobs or results out."""
+"""Tasks of Spark's Python workers for a stream: micro-batches in, blobs or results out."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SIDE_BITS = 60
 SUMS = ("events", "late", "buffered", "partitions", "state_bytes")
 MAXIMA = ("open_windows", "lag_ms")
 COUNTS = (*SUMS, *MAXIMA)
-"""What a turn counts; sums, or the largest of all buckets, are in the progress of the query."""
+"""Counters of a turn; the progress of the query shows their sums or maxima over all buckets."""
 
 STAMP_MAX = ((1 << 63) - 1) // 1000
 """Microseconds from 1970 to 2262, where pandas ends; so does the watermark that Spark shows.
@@ -58,7 +58,7 @@ TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", payload binary"
 Frames = Iterator[pd.DataFrame]
 Turns = Callable[[Any, Iterable[pd.DataFrame], "GroupState"], Frames]
 Turn = Callable[[int, bytes | None, list[pa.Table], int | None, int], tuple[bytes, Outcome]]
-"""A bucket, its state, what arrived with the latest time, and Spark's watermark in microseconds."""
+"""A bucket, its state, the new events, the latest time, and Spark's watermark in microseconds."""
 TurnOfTwo = Callable[
     [int, bytes | None, list[list[pa.Table]], list[int | None], int], tuple[bytes, Outcome]
 ]
@@ -68,11 +68,11 @@ TurnOfTwo = Callable[
 def send_stream(
     work: Work, buckets: tuple[int, ...], *, drop: bool = True, pane: int = 0, side: int = 0
 ) -> Callable[[Batches], Batches]:
-    """Return a task that sends events to buckets, with the latest time of all of them.
+    """Build the task that sends events to buckets, with the latest time of all of them.
 
-    Events of no consequence are left out here and not by Spark: they too tell what time it is.
-    With a length of panes, each bucket gets panes of its own.
-    ``side`` is the number of a stream that meets another one in the bucket.
+    Events that cannot affect the result are dropped here and not by Spark, because they also
+    advance the watermark. With a length of panes, each bucket gets panes of its own. ``side`` is
+    the number of a stream that meets another one in the bucket.
     """
 
     def run(batches: Batches) -> Batches:
@@ -99,10 +99,10 @@ def send_stream(
 def sent_rows(
     buckets: tuple[int, ...], seq: int, latest: int, stamp: int, parts: dict[int, pa.Table]
 ) -> pa.RecordBatch:
-    """Return a row for every bucket, which is told the latest time, and one for Spark's watermark.
+    """Build one row per bucket with the latest time, and one row for Spark's watermark.
 
-    Spark drops rows that are behind the watermark, and would take single events for a whole blob:
-    blobs have no time, and only the row that has one may be dropped.
+    Spark drops rows that are behind the watermark, and would drop a whole blob for a single late
+    event. So blobs have no time, and Spark can only drop the row that has one.
     """
     count = len(buckets)
     shown = min(max(stamp, -STAMP_MAX), STAMP_MAX)
@@ -121,7 +121,7 @@ def sent_rows(
 def _of_consequence(
     plan: Plan, keeps: Callable[[Columns], Any] | None, table: pa.Table
 ) -> pa.Table:
-    """Return the events that have a partition and, where others play no part, fit a variable."""
+    """Keep events that have a partition and, if only these matter, match a variable."""
     columns = Columns(table)
     kept = np.ones(len(table), np.bool_)
     for name in plan.partition.attributes:
@@ -134,7 +134,7 @@ def _of_consequence(
 
 
 def take_turns(work: Work) -> Turns:
-    """Return the stateful operator of a query."""
+    """Build the stateful operator of a query."""
 
     def one(
         bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, _passed: int
@@ -147,7 +147,7 @@ def take_turns(work: Work) -> Turns:
 
 
 def take_pane_turns(work: Work, buckets: tuple[int, ...]) -> Turns:
-    """Return the stateful operator of a query whose buckets have panes of their own."""
+    """Build the stateful operator of a query whose buckets have panes of their own."""
 
     def one(
         bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, _passed: int
@@ -161,12 +161,12 @@ def take_pane_turns(work: Work, buckets: tuple[int, ...]) -> Turns:
 
 
 def turns_of(one: Turn) -> Turns:
-    """Return a stateful operator: the state of a bucket is one value of bytes."""
+    """Build a stateful operator; the state of a bucket is one value of bytes."""
     return _turns(one, _arrived)
 
 
 def turns_of_two(one: TurnOfTwo) -> Turns:
-    """Return a stateful operator in which two streams meet."""
+    """Build a stateful operator that joins two streams."""
     return _turns(one, _arrived_of_two)
 
 
@@ -189,7 +189,7 @@ def _turns(one: Callable[..., tuple[bytes, Outcome]], read: Callable[[Any], Any]
 
 
 def find_late(work: Work) -> Turns:
-    """Return an operator that lets late events pass; its state is a watermark."""
+    """Build the operator that keeps only late events; its state is a watermark."""
 
     def run(_key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
         data = bytes(state.get[0]) if state.exists else None
@@ -211,9 +211,9 @@ def find_late(work: Work) -> Turns:
 
 
 def _arrived(frames: Iterable[pd.DataFrame]) -> tuple[list[pa.Table], int | None]:
-    """Return the events of a micro-batch, in the order in which they arrived, and the latest time.
+    """Collect the events of a micro-batch in order of arrival, and the latest time.
 
-    That is the latest of all events, also of those of other buckets.
+    The latest time includes the events of all other buckets.
     """
     blobs: list[tuple[int, bytes]] = []
     latest: list[int] = []
@@ -226,7 +226,7 @@ def _arrived(frames: Iterable[pd.DataFrame]) -> tuple[list[pa.Table], int | None
 
 
 def compose_panes(work: Work) -> Callable[[Batches], Batches]:
-    """Return a task that gives the rows of windows, of what all buckets gave in a micro-batch."""
+    """Build the task that merges the panes of all buckets in a micro-batch to rows of windows."""
 
     def run(batches: Batches) -> Batches:
         closed = [table_from_bytes(data.as_py()) for batch in batches for data in batch.column(0)]
@@ -239,7 +239,7 @@ def compose_panes(work: Work) -> Callable[[Batches], Batches]:
 def _arrived_of_two(
     frames: Iterable[pd.DataFrame],
 ) -> tuple[list[list[pa.Table]], list[int | None]]:
-    """Return the same for each of two streams."""
+    """Collect the same for each of two streams."""
     parts = list(frames)
     found = [_arrived(_of_side(parts, side)) for side in (0, 1)]
     return [tables for tables, _ in found], [latest for _, latest in found]
@@ -253,7 +253,7 @@ def _of_side(parts: list[pd.DataFrame], side: int) -> Frames:
 
 
 def unpack(schema: pa.Schema) -> Callable[[Batches], Batches]:
-    """Return a task that turns blobs into rows."""
+    """Build the task that decodes blobs to rows."""
     promised = schema.serialize().to_pybytes()
 
     def run(batches: Batches) -> Batches:

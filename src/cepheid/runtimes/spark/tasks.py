@@ -1,8 +1,8 @@
-"""What Spark's Python workers run: batches in, blobs or results out.
+"""Tasks of Spark's Python workers: batches in, blobs or results out.
 
 Every function here returns a generator of Arrow batches for ``mapInArrow``. A task is a frozen
-value that travels with the plan as JSON; nothing else of the driver is needed. What a query does
-with its events is the business of its kind (``task_jobs.py``).
+value that Spark sends with the plan as JSON; it needs nothing else of the driver. How a query
+processes its events is up to its kind (``task_jobs.py``).
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from cepheid.spark.batches import (
 def send_events(
     work: Work, edges: tuple[int, ...] | None = None, reach: tuple[int, int] = (0, 0)
 ) -> Task:
-    """Return a task that sends events to buckets, as blobs in the order of time.
+    """Build the task that sends events to buckets, as blobs sorted by time.
 
-    ``edges`` are times that cut the stream; without them the column BUCKET tells the bucket.
-    ``reach`` says how far buckets see beyond their range, to either side.
+    ``edges`` are times that cut the stream; without them the column BUCKET holds the bucket.
+    ``reach`` is the margin of time that buckets also get on either side of their range.
     """
 
     def run(batches: Batches) -> Batches:
@@ -75,7 +75,7 @@ def send_events(
 def _ranges_of(
     times: NDArray[np.int64], edges: tuple[int, ...], reach: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return events and the ranges that see them; an event near an edge is there twice."""
+    """Assign events to ranges; an event near an edge goes to both."""
     before, after = reach
     cuts = np.array(edges, np.int64)
     first = np.searchsorted(cuts, times - after, side="right")
@@ -86,7 +86,7 @@ def _ranges_of(
 
 
 def run_bucket(work: Work) -> Task:
-    """Return a task that runs the query over the events of its bucket."""
+    """Build the task that runs the query over the events of its bucket."""
 
     def run(batches: Batches) -> Batches:
         tables = merged_events(work.planned(), blobs_of(batches))
@@ -96,7 +96,7 @@ def run_bucket(work: Work) -> Task:
 
 
 def run_part(work: Work) -> Task:
-    """Return a task that runs the query over some partitions of groups; rows leave as blobs."""
+    """Build the task that runs the query over some partitions of groups and emits blobs."""
 
     def run(batches: Batches) -> Batches:
         tables = merged_events(work.planned(), blobs_of(batches))
@@ -106,7 +106,7 @@ def run_part(work: Work) -> Task:
 
 
 def merge_rows(work: Work) -> Task:
-    """Return a task that adds up the partitions of its groups."""
+    """Build the task that merges the partitions of its groups."""
 
     def run(batches: Batches) -> Batches:
         yield from merging(work).merge(blobs_of(batches))
@@ -115,7 +115,7 @@ def merge_rows(work: Work) -> Task:
 
 
 def run_times(work: Work, edges: tuple[int, ...]) -> Task:
-    """Return a task that owns a range of times between edges, and gets its events as blobs."""
+    """Build the task that owns a range of time between edges, and gets its events as blobs."""
 
     def run(batches: Batches) -> Batches:
         number = partition_id()
@@ -142,7 +142,7 @@ def run_slice(work: Work, piece: Slice, number: int) -> Batches:
 
 
 class Ranges(msgspec.Struct, frozen=True):
-    """What the driver found out about the partitions of a DataFrame."""
+    """The driver's profile of the partitions of a DataFrame."""
 
     first: dict[int, int]
     last: dict[int, int]
@@ -150,7 +150,7 @@ class Ranges(msgspec.Struct, frozen=True):
 
 
 def summarise_partition(work: Work, ranges: Ranges, block: int) -> Task:
-    """Return a task that summarises a partition of a DataFrame, which is a range of time."""
+    """Build the task that summarises a partition of a DataFrame, which is a range of time."""
 
     def run(batches: Batches) -> Batches:
         here = partition_id()
@@ -176,7 +176,7 @@ def summarise_partition(work: Work, ranges: Ranges, block: int) -> Task:
 
 
 def _in_blocks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield batches cut where blocks end, so that no chunk ends inside a block."""
+    """Split batches at the ends of blocks, so that no chunk ends inside a block."""
     place = 0
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
@@ -193,7 +193,7 @@ def _in_blocks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Reco
 
 
 def summarise_bucket(work: Work) -> Task:
-    """Return a task that summarises the events of its range of time, which come as blobs."""
+    """Build the task that summarises the events of its range of time, which come as blobs."""
 
     def run(batches: Batches) -> Batches:
         tables = merged_events(work.planned(), blobs_of(batches))
@@ -203,7 +203,7 @@ def summarise_bucket(work: Work) -> Task:
 
 
 def compose_stretches(work: Work) -> Task:
-    """Return a task that puts the summaries of its groups together, in the order of time."""
+    """Build the task that merges the summaries of its groups in the order of time."""
 
     def run(batches: Batches) -> Batches:
         yield from composing(work).compose(blobs_of(batches))

@@ -1,7 +1,7 @@
-"""SQL texts over DataFrames that they name, and what Spark says of a text in the user's words.
+"""Run SQL texts over DataFrames, and translate Spark's error messages to the user's words.
 
-The DataFrames go with the plan of the text. A view of the session would not do: Spark Connect reads
-the text when its rows are asked for, and then once more each time.
+The DataFrames are part of the plan of the text. A temporary view of the session would not work:
+Spark Connect parses the text when its rows are requested, and again each time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def run_text(
     tables: Mapping[str, DataFrame],
     statement: Statement,
 ) -> DataFrame:
-    """Return the result of a query.
+    """Run a query.
 
     Parameters
     ----------
@@ -43,16 +43,16 @@ def run_text(
     query
         Part of a statement, or all of it.
     frames
-        DataFrames that stand in the query under names that occur nowhere else.
+        DataFrames for placeholder names in the query that occur nowhere else.
     tables
         DataFrames under the user's names.
     statement
-        What the user wrote, for messages.
+        The text of the user, for messages.
 
     Raises
     ------
     BindError
-        E613 if Spark does not take the query.
+        E613 if Spark rejects the query.
     """
     run = uuid.uuid4().hex
     named = {f"cepheid_table_{run}_{i}_": name for i, name in enumerate(tables)}
@@ -66,7 +66,7 @@ def run_text(
 
 
 def _as_format(query: str, names: Mapping[str, DataFrame]) -> str:
-    """Return a query as a format string, in which names stand for DataFrames."""
+    """Convert a query to a format string, in which fields stand for DataFrames."""
     escaped = query.replace("{", "{{").replace("}", "}}")
     if not names:
         return escaped
@@ -74,9 +74,9 @@ def _as_format(query: str, names: Mapping[str, DataFrame]) -> str:
 
 
 def _with_tables(query: str, views: Mapping[str, str]) -> str:
-    """Return a query that reads tables under the user's names, as named queries around it.
+    """Wrap a query in a WITH clause that binds the user's table names.
 
-    They stand in a WITH of their own, since the query may have one with equal names.
+    The clause is a separate one, since the query may have a WITH clause with equal names.
     """
     tokens = tokenize(query)
     words = {token.value.lower() for token in tokens}
@@ -94,7 +94,7 @@ def _with_tables(query: str, views: Mapping[str, str]) -> str:
 
 
 def _query_start(tokens: list[Token]) -> int:
-    """Return where the query of a statement begins: of `INSERT INTO t SELECT`, at SELECT."""
+    """Find the start of the query in a statement: in `INSERT INTO t SELECT`, at SELECT."""
     depth = 0
     for token, following in pairwise(tokens):
         opens = token.is_mark("(") and (following.upper in _QUERIES or following.is_mark("("))
@@ -109,7 +109,7 @@ def _query_start(tokens: list[Token]) -> int:
 
 
 def _refused(said: str, statement: Statement) -> BindError:
-    """Return the error for a text that Spark does not take."""
+    """Build the error for a text that Spark rejects."""
     reason = _reason(said)
     spans = [_place(word, statement) for word in _quoted_words(said)]
     span = next((found for found in spans if found is not None), None)
@@ -119,7 +119,7 @@ def _refused(said: str, statement: Statement) -> BindError:
 
 
 def _reason(said: str) -> str:
-    """Return the first sentence of what Spark says, without names that the user never wrote.
+    """Extract the first sentence of Spark's message, without names that the user never wrote.
 
     Examples
     --------
@@ -134,13 +134,13 @@ def _reason(said: str) -> str:
 
 
 def _quoted_words(said: str) -> Iterator[str]:
-    """Yield what Spark quotes, the fault itself first."""
+    """Yield the words that Spark quotes, the offending one first."""
     for found in re.finditer(r"near '([^']+)'|`([^`]+)`", said.partition("== SQL")[0]):
         yield found.group(1) or found.group(2)
 
 
 def _place(word: str, statement: Statement) -> Span | None:
-    """Return where a word stands outside of all clauses, if it stands there once."""
+    """Find the position of a word outside of all clauses, if it occurs there once."""
     inside = [site.clause.span for site in statement.sites]
     found = [
         token.span

@@ -1,8 +1,8 @@
-"""Workloads over Spark DataFrames and files: one shuffle for all queries that agree on its keys.
+"""Run workloads over Spark DataFrames and files: queries with the same keys share one shuffle.
 
-Queries whose rows are complete in one task of a key shuffle go together: the DataFrame is read
-once, events travel once, and a task runs the merged systems of the workload. The others
-run as they do alone; their results are put beside the rest.
+Queries whose rows are complete in one task of a key shuffle run together: the DataFrame is read
+once, events are shuffled once, and a task runs the merged systems of the workload. All other
+queries run separately, and their results are appended.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class SparkWorkloadLike(Protocol):
-    """What this runtime needs of a workload."""
+    """The interface of a workload that this runtime needs."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,11 +67,11 @@ class SparkWorkloadLike(Protocol):
 
     @property
     def merge(self) -> bool:
-        """Return whether queries are merged where they can be."""
+        """Check whether queries are merged where possible."""
 
 
 class SharedWork(msgspec.Struct, frozen=True):
-    """What every task of a shuffle knows; ``work`` has the columns of all queries."""
+    """The task description of a shared shuffle; ``work`` has the columns of all queries."""
 
     names: tuple[str, ...]
     plans: tuple[bytes, ...]
@@ -137,7 +137,7 @@ def _schema(frame: DataFrame, plan: TrendPlan) -> pa.Schema:
 
 
 def _shuffles(plans: dict[str, TrendPlan]) -> tuple[list[list[str]], list[str]]:
-    """Return the queries of each shuffle, and those that run as they do alone."""
+    """Group the queries by shuffle, and list those that run separately."""
     found: dict[tuple[str, ...], list[str]] = {}
     alone: list[str] = []
     for name, plan in plans.items():
@@ -180,7 +180,7 @@ def _run_together(
 
 
 def run_bucket(shared: SharedWork) -> Callable[[Batches], Batches]:
-    """Return a task that runs a workload over the events of its bucket."""
+    """Build the task that runs a workload over the events of its bucket."""
 
     def run(batches: Batches) -> Batches:
         plans = [TrendPlan.from_json(data) for data in shared.plans]

@@ -1,1 +1,1 @@
-"""SELECT with operators of Spark."""
+"""SELECT queries, run by Spark's own operators."""

@@ -1,8 +1,8 @@
-"""Windows of events of a SELECT over streaming DataFrames (§10.7).
+"""Count-based windows of a SELECT over streaming DataFrames (§10.7).
 
-Spark has no windows of events, so the operator is one of ours, as for trends: events go to buckets,
-which put them in order up to the watermark. Groups share a few buckets; without groups, and for a
-join, which counts all events of a stream, there is one.
+Spark has no count-based windows, so this is a stateful operator of Cepheid, as for trends: events
+go to buckets, which sort them up to the watermark. Groups share a few buckets. Without groups, and
+for a join, which counts all events of a stream, there is one bucket.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 def stream_counted(
     plan: SelectPlan, frame: DataFrame, *, watermark: str, late: str
 ) -> DataFrame | tuple[DataFrame, DataFrame]:
-    """Return the rows of full windows of a stream and, if asked, its late events."""
+    """Build the rows of full windows of a stream and, if requested, its late events."""
     select = plan.select
     stream = stream_of(select.streams[0].alias, frame)
     expressions = Expressions(lambda node: stream.typed(node.attribute.text))
-    # What WHERE drops does not exist, so it moves no watermark either.
+    # Events that WHERE drops do not exist, so they do not advance the watermark either.
     kept = stream._replace(frame=filtered(frame, select.condition, expressions))
     rows = _counted(plan, kept, watermark)
     return rows if late == "drop" else (rows, late_events(kept.frame, plan, watermark))
@@ -69,7 +69,7 @@ def _counted(plan: SelectPlan, stream: Stream, watermark: str) -> DataFrame:
 
 
 def _needed(plan: SelectPlan) -> list[str]:
-    """Return the columns that windows need; WHERE has been asked."""
+    """List the columns that windows read after WHERE was applied."""
     select = plan.select
     names = {plan.time, *plan.tiebreak, *(key.attribute for key in select.keys)}
     for argument in (a.argument for a in select.aggregates if a.argument is not None):
@@ -79,12 +79,12 @@ def _needed(plan: SelectPlan) -> list[str]:
 
 
 def _projected(stream: Stream, names: Iterable[str]) -> DataFrame:
-    """Return some columns of a stream; parts of structures become columns of their own."""
+    """Select columns of a stream; fields of structures become columns of their own."""
     return stream.frame.select(*(stream.typed(n).column.alias(alias_of(n)) for n in names))
 
 
 def stream_counted_join(plan: SelectPlan, frames: Sequence[DataFrame], watermark: str) -> DataFrame:
-    """Return the pairs of two streams."""
+    """Join two streams and return the pairs."""
     select = plan.select
     projected, schemas = [], []
     for stream, frame in zip(select.streams, frames, strict=True):
@@ -104,7 +104,7 @@ def stream_counted_join(plan: SelectPlan, frames: Sequence[DataFrame], watermark
 
 
 def take_joined(works: tuple[Work, Work]) -> tasks.Turns:
-    """Return the stateful operator of a join."""
+    """Build the stateful operator of a join."""
 
     def one(
         _bucket: int,

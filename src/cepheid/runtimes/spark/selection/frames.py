@@ -1,6 +1,6 @@
-"""SELECT over DataFrames: Spark's own operators where they serve, and nothing collected.
+"""Run SELECT over DataFrames with Spark's own operators where possible; nothing is collected.
 
-``kinds/selection/explain.py`` says in words what is done here.
+``kinds/selection/explain.py`` describes the same steps in words.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run_frames(
     spark: SparkSession | None,
     strategy: str | None = None,
 ) -> DataFrame:
-    """Run a SELECT over DataFrames, and what becomes one; return its rows, in no order.
+    """Run a SELECT over DataFrames, files or stores; the rows have no order.
 
     Files and stores are read by Spark's tasks. Aggregates that the index of a store answers are
     computed here: there are few, and no event is read.
@@ -74,7 +74,7 @@ def run_frames(
 
 
 def _opened(events: Any, spark: SparkSession) -> Any:
-    """Return events as a DataFrame, and a store as a source."""
+    """Open events as a DataFrame, and a store as a source."""
     if holder_of(events) is Held.FRAME:
         return events
     if isinstance(events, str | PathLike):
@@ -91,7 +91,7 @@ def _opened(events: Any, spark: SparkSession) -> Any:
 
 
 def _in_utc(table: pa.Table) -> pa.Table:
-    """Return a table whose times name their zone: Spark would take them for those of its own."""
+    """Attach UTC to times without a zone: Spark would read them in the session's zone."""
     fields = [
         field.with_type(pa.timestamp(field.type.unit, "UTC"))
         if pa.types.is_timestamp(field.type) and field.type.tz is None
@@ -102,7 +102,7 @@ def _in_utc(table: pa.Table) -> pa.Table:
 
 
 def select_frames(plan: SelectPlan, frames: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of a SELECT over DataFrames."""
+    """Run a SELECT over DataFrames."""
     select = plan.select
     if select.kind is SelectKind.JOIN:
         return join_frames(plan, frames)
@@ -130,7 +130,7 @@ def aggregate_stream(
     arrival: str | None = None,
     clock: Clock | None = None,
 ) -> DataFrame:
-    """Return the aggregates of windows and keys; a live stream has its clock already."""
+    """Aggregate windows and keys; a live stream has its clock already."""
     select = plan.select
     keys = [stream.typed(key.attribute).column.alias(key.name) for key in select.keys]
     aggregates = [

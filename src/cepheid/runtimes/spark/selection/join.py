@@ -1,4 +1,4 @@
-"""Windowed join of SELECT on Spark: a join on the distance in time, or on numbers of events."""
+"""The windowed join of SELECT on Spark: by distance in time, or by numbers of events."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 BUCKET = "cepheid bucket"
 DAY_US = 86_400_000_000
 SHIFT_US = 14_400_000_000
-"""More than clocks are ever put forward or back."""
+"""Longer than any clock change, such as daylight saving time."""
 
 
 class Sides:
-    """Two streams whose columns have names of their own, so that they can stand beside each other.
+    """Two streams with disjoint column names, so that a join can hold both.
 
-    Every column of stream n is called ``cepheid n name``; the time is there as a moment too.
+    Every column of stream n is called ``cepheid n name``; the time is also there as a timestamp.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Sides:
         self._plan = plan
 
     def time(self, place: int) -> Typed:
-        """Return the time of a stream's events."""
+        """Return the time column of a stream."""
         return self._typed[self.select.streams[place].alias, self._plan.time]
 
     def ties(self, place: int) -> list[Column]:
@@ -76,12 +76,12 @@ class Sides:
 
     @property
     def condition(self) -> Column:
-        """Return WHERE and ON as one condition."""
+        """Combine WHERE and ON to one condition."""
         parts = [self.expressions.column(part) for part in self.select.condition]
         return reduce(lambda a, b: a & b, parts)
 
     def result(self, pairs: DataFrame) -> DataFrame:
-        """Return the columns of SELECT."""
+        """Build the columns of SELECT."""
         return project(pairs, self.select, self.expressions, self._lookup)
 
     def _lookup(self, node: tree.Attribute) -> Typed:
@@ -91,7 +91,7 @@ class Sides:
 def join_frames(
     plan: SelectPlan, frames: Sequence[DataFrame], watermark: str | None = None
 ) -> DataFrame:
-    """Return the pairs of two DataFrames; with a watermark, of two streams."""
+    """Join two DataFrames or, with a watermark, two streams."""
     sides = Sides(plan, frames, watermark)
     if sides.select.window.extent is Extent.EVENTS:
         return sides.result(_counted(sides))
@@ -99,7 +99,7 @@ def join_frames(
 
 
 def _near(sides: Sides) -> DataFrame:
-    """Return the pairs whose times differ by less than the window."""
+    """Join the events whose times differ by less than the window."""
     window = sides.select.window
     within = window.within * window.tick_ns // 1_000
     # The distance in Spark's words, from which it knows how long to keep an event of a stream; the
@@ -124,7 +124,7 @@ def _near(sides: Sides) -> DataFrame:
 
 
 def _counted(sides: Sides) -> DataFrame:
-    """Return the pairs of an event and one of the last events of the other stream before it."""
+    """Join each event with the last events of the other stream before it."""
     size = sides.select.window.within
     numbered = _numbered(sides)
     pairs = []
@@ -142,7 +142,7 @@ def _counted(sides: Sides) -> DataFrame:
 
 
 def _numbered(sides: Sides) -> DataFrame:
-    """Return all events in one table, each with its number and how many of the others it saw."""
+    """Union all events, each with its number and the number of the other stream's events before."""
     parts = []
     for place, frame in enumerate(sides.frames):
         ties = [tie.alias(f"tie{n}") for n, tie in enumerate(sides.ties(place))]

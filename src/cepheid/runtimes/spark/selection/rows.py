@@ -1,4 +1,4 @@
-"""A stream of a SELECT as a DataFrame: its columns, filter and result columns."""
+"""One stream of a SELECT as a DataFrame: its columns, filter and result columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Stream(NamedTuple):
     schema: EventSchema
 
     def typed(self, name: str) -> Typed:
-        """Return a column, and what it holds."""
+        """Look up a column and its kind."""
         path = [name] if name in self.frame.columns else name.split(".")
         column = sf.col(".".join(f"`{part.replace('`', '``')}`" for part in path))
         found = dict(self.frame.dtypes).get(name)
@@ -35,7 +35,7 @@ class Stream(NamedTuple):
 
 
 def stream_of(alias: str, frame: DataFrame) -> Stream:
-    """Return a DataFrame as a stream."""
+    """Wrap a DataFrame as a stream."""
     schema = read_schema(frame.schema)
     assert schema is not None, "a DataFrame has a schema"
     return Stream(alias, frame, schema)
@@ -44,7 +44,7 @@ def stream_of(alias: str, frame: DataFrame) -> Stream:
 def filtered(
     frame: DataFrame, conditions: Sequence[tree.Expression], expressions: Expressions
 ) -> DataFrame:
-    """Return the rows of a DataFrame for which all conditions are true."""
+    """Keep the rows of a DataFrame that satisfy all conditions."""
     parts = [expressions.column(condition) for condition in conditions]
     return frame.filter(reduce(lambda a, b: a & b, parts)) if parts else frame
 
@@ -52,7 +52,7 @@ def filtered(
 def project(
     frame: DataFrame, select: Selection, expressions: Expressions, lookup: Lookup
 ) -> DataFrame:
-    """Return result columns; a plain attribute keeps its type."""
+    """Build the result columns; a plain attribute keeps its type."""
     columns = []
     for column in select.columns:
         expression = column.expression

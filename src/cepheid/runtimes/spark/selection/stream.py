@@ -1,6 +1,6 @@
-"""SELECT over streaming DataFrames: Spark's own operators, with watermarks (§10.7).
+"""SELECT over streaming DataFrames with Spark's own operators and watermarks (§10.7).
 
-``spark_select_counted`` has an operator of ours for windows of events, which Spark lacks.
+``counted.py`` has a stateful operator for count-based windows, which Spark lacks.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ MOMENT = "cepheid_moment"
 def stream_select(
     compiled: CompiledQueryLike, frames: Sequence[DataFrame], *, watermark: str, late: str
 ) -> DataFrame | tuple[DataFrame, DataFrame]:
-    """Return the rows of a SELECT over streams, for output mode append, and perhaps late events.
+    """Build the rows of a SELECT over streams, for append mode, and optionally late events.
 
     Raises
     ------
     ValueError
         If a DataFrame is no stream, or ``late`` is unknown.
     UnsupportedError
-        E405 if the query cannot be a live one.
+        E405 if the query cannot run over a stream.
     """
     plan = SelectPlan.of(compiled.plan)
     for frame in frames:
@@ -54,12 +54,12 @@ def stream_select(
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
     planned = with_schemas(compiled, [frame.schema for frame in frames])
-    delay_of(frames[0].sparkSession, watermark)  # Says what is wrong with it, and Spark a page.
+    delay_of(frames[0].sparkSession, watermark)  # Reports a bad delay in one line.
     return _stream(planned, frames, watermark, late)
 
 
 def why_no_late(select: Selection) -> str:
-    """Return why late events cannot be returned, or nothing if they can."""
+    """Explain why late events cannot be returned; empty if they can."""
     if select.window.extent is not Extent.EVENTS:
         return "late events of a SELECT are Spark's, which drops them"
     if select.kind is SelectKind.JOIN:
@@ -82,7 +82,7 @@ def _stream(
         return stream_counted(plan, frames[0], watermark=watermark, late=late)
     stream = stream_of(select.streams[0].alias, frames[0])
     expressions = Expressions(lambda node: stream.typed(node.attribute.text))
-    # What WHERE drops does not exist, so it moves no watermark either.
+    # Events that WHERE drops do not exist, so they do not advance the watermark either.
     clock = Clock.of(stream.typed(plan.time), select.window).watched()
     kept = filtered(stream.frame, select.condition, expressions).withColumn(MOMENT, clock.moment)
     watched = stream._replace(frame=kept.withWatermark(MOMENT, watermark))

@@ -1,4 +1,4 @@
-"""Windows of SELECT on Spark: Spark's ``window`` for time, numbered rows for events (§10.4)."""
+"""Windows of SELECT on Spark: Spark's ``window`` for time, row numbers for counts (§10.4)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ WINDOW = "cepheid window"
 
 
 class Clock(NamedTuple):
-    """The time of events as Spark's windows take it, and the way back to whole numbers.
+    """The time of events as a timestamp for Spark's windows, and the conversion back to integers.
 
-    ``zoned`` says of which of Spark's two types the moment is, ``tick_ns`` the unit of times that
-    are whole numbers, 0 for others; ``unzoned`` that events have times without a zone.
+    ``zoned`` selects one of Spark's two timestamp types, ``tick_ns`` is the unit of integer times
+    (0 for others), and ``unzoned`` marks events whose times have no zone.
     """
 
     moment: Column
@@ -34,7 +34,7 @@ class Clock(NamedTuple):
 
     @staticmethod
     def of(time: Typed, window: SelectWindow) -> Clock:
-        """Return the clock of a time column."""
+        """Build the clock of a time column."""
         time = with_time(time)
         if time.kind is ValueKind.INTEGER:
             whole = time.column.cast("long")
@@ -49,14 +49,14 @@ class Clock(NamedTuple):
         return Clock(time.column, time.type_name == "timestamp", 0)
 
     def watched(self) -> Clock:
-        """Return a clock whose moment has the type that a watermark takes."""
+        """Convert the timestamp to the type that a watermark accepts."""
         if self.zoned:
             return self
         return Clock(sf.timestamp_micros(self.micros), True, self.tick_ns, unzoned=True)
 
     @property
     def micros(self) -> Column:
-        """Return microseconds since 1970, whatever the time zone of the session."""
+        """Convert to microseconds since 1970, whatever the time zone of the session."""
         if self.zoned:
             return sf.unix_micros(self.moment)
         # Functions that count units of time would take the zone of the session.
@@ -69,13 +69,13 @@ class Clock(NamedTuple):
         return whole * _long(60_000_000) + seconds.cast("long")
 
     def later(self, moment: Column, microseconds: int) -> Column:
-        """Return a moment some time later; a day has 24 hours in every zone."""
+        """Add a length of time to the timestamp; a day has 24 hours in every zone."""
         if self.zoned:
             return sf.timestamp_micros(sf.unix_micros(moment) + _long(microseconds))
         return moment + interval_of(microseconds)
 
     def shown(self, moment: Column) -> Column:
-        """Return the edge of a window as events have their times."""
+        """Convert the edge of a window to the type of the event times."""
         if self.unzoned:
             return instant_of(sf.unix_micros(moment))
         if not self.tick_ns:
@@ -87,14 +87,14 @@ class Clock(NamedTuple):
 
 
 def with_time(time: Typed) -> Typed:
-    """Return a time column that refuses events without a time, which Spark would leave out."""
+    """Build a time column that fails on NULL, which Spark would silently drop."""
     message = f"the time column `{time.name}` is NULL"
     wrong = refused("E506", message, "leave out events without a time")
     return time._replace(column=sf.when(time.column.isNull(), wrong).otherwise(time.column))
 
 
 def lengths_us(window: SelectWindow) -> tuple[int, int]:
-    """Return the length and the slide of windows in microseconds."""
+    """Compute the length and the slide of windows in microseconds."""
     return window.within * window.tick_ns // 1_000, window.slide * window.tick_ns // 1_000
 
 
@@ -106,7 +106,7 @@ def time_windows(
     aggregates: Sequence[Column],
     names: Sequence[str],
 ) -> DataFrame:
-    """Return aggregates of windows of time."""
+    """Aggregate windows of time."""
     within, slide = lengths_us(window)
     # Spark knows no gaps between windows: they tumble, and events of gaps are left out.
     gaps = slide > within
@@ -122,12 +122,12 @@ def time_windows(
 
 
 def interval_of(microseconds: int) -> Column:
-    """Return a length of time."""
+    """Convert a length of time to Spark's notation."""
     return sf.lit(dt.timedelta(microseconds=microseconds))
 
 
 def floor_divided(number: Column, divisor: int) -> Column:
-    """Return the largest whole number of times that a divisor is in a number."""
+    """Divide integers and round down."""
     rest = sf.pmod(number, _long(divisor))
     return ((number - rest) / _long(divisor)).cast("long")
 
@@ -144,7 +144,7 @@ def counted_windows(
     aggregates: Sequence[Column],
     names: Sequence[str],
 ) -> DataFrame:
-    """Return aggregates of windows of events; each group is numbered in the order of time."""
+    """Aggregate count-based windows; the rows of each group are numbered by time."""
     over = Window.partitionBy(*keys).orderBy(*order) if keys else Window.orderBy(*order)
     number = (sf.row_number().over(over) - 1).cast("long")
     numbered = frame.withColumn("cepheid number", number)
@@ -160,7 +160,7 @@ def counted_windows(
 
 
 def _arranged(grouped: DataFrame, names: Sequence[str], edges: Sequence[Column]) -> DataFrame:
-    """Return keys, the edges of windows, and aggregates, in this order."""
+    """Order the result columns: keys, edges of windows, aggregates."""
     quoted = {name: sf.col(f"`{name.replace('`', '``')}`") for name in grouped.columns}
     rest = [quoted[name] for name in grouped.columns if name not in (WINDOW, *names)]
     return grouped.select(*(quoted[name] for name in names), *edges, *rest)
