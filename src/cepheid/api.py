@@ -261,7 +261,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             options.refuse("E592", "this query lists no matches: use `run`")
         asked = runtimes.Request(self, events)
         if asked.place is runtimes.Place.FRAME:
-            message = "matches are listed in this process, and a DataFrame of Spark is not in it"
+            message = "`matches` runs in this process and cannot read a Spark DataFrame"
             options.refuse("E592", message, "use `run`, or pass `frame.toArrow()`")
         return runtimes.MATCHES[asked.place](asked)
 
@@ -466,7 +466,7 @@ def sql(
     """
     if isinstance(spark, str):
         if text is not None:
-            message = "the text comes once: sql(text, tables={...}) or sql(spark, text)"
+            message = "the text is given twice: use sql(text, tables={...}) or sql(spark, text)"
             options.refuse("E592", message)
         spark, text = None, spark
     options.texts(text=text)

@@ -184,7 +184,7 @@ def check_run(
     if spark is not None:
         session(spark)
         if held == {Held.TABLE} and not streams:
-            why = "a Spark session reads files and stores, and these events are in this process"
+            why = "a Spark session reads files and stores, but these events are in this process"
             unused("spark", why, "leave it out, or pass `spark.createDataFrame(events)`")
     on_spark = spark is not None or Held.FRAME in held
     if device == "gpu":
@@ -240,14 +240,14 @@ def holders_of(events: object, *, streams: Sequence[str]) -> set[Held]:
 
 
 def _check_gpu(held: set[Held], *, on_spark: bool, streams: Sequence[str], text: str) -> None:
-    help_ = 'use device="auto", which runs on the CPU what no GPU does'
+    help_ = 'use device="auto", which uses the CPU where a GPU cannot run the query'
     if streams:
         message = "a SELECT runs on the CPU"
     elif on_spark:
-        message = "where tasks of Spark run is a matter of the cluster"
+        message = "the cluster decides whether Spark tasks run on a GPU"
         help_ = "give GPUs to its tasks, as docs/accelerator.md describes, and leave device out"
     elif held != {Held.TABLE}:
-        message = f"{' and '.join(sorted(held))} are read for the CPU"
+        message = f"{' and '.join(sorted(held))} can only be processed on the CPU"
         message = message.replace("store are", "store is")
         help_ = "read the events into a pyarrow Table first, and run the query over that"
     else:
@@ -262,11 +262,11 @@ def _check_strategy(
     if Held.STORE in held:
         one_of("strategy", strategy, METHODS)
     elif streams or not on_spark:
-        why = "it says how Spark cuts the work of a pattern, or what is read of an event store"
+        why = "it selects how Spark splits a pattern query, or what is read from an event store"
         of_stores, of_files = ", ".join(METHODS), ", ".join(FILE_STRATEGIES)
-        unused("strategy", why, f"leave it out; of stores it is {of_stores}, on Spark {of_files}")
+        unused("strategy", why, f"leave it out; for stores it is {of_stores}, on Spark {of_files}")
     elif strategy == "scan slices" and Held.FRAME in held:
-        message = "the strategy `scan slices` reads files: pass their path in place of a DataFrame"
+        message = "the strategy `scan slices` reads files: pass their path instead of a DataFrame"
         refuse("E591", message)
     else:
         choices = FILE_STRATEGIES if Held.FILES in held else FRAME_STRATEGIES

@@ -223,7 +223,7 @@ def workload(
         compiled[name] = _compiled(name, one, time, type, tiebreakers, time_unit)
         plan = compiled[name].plan
         if not plan.shares_passes:
-            message = f"{plan.what} shares no pass with others"
+            message = f"{plan.what} cannot be part of a workload"
             helps = ("run it on its own",)
             raise UnsupportedError([Diagnostic("E404", message, helps=helps)], compiled[name].text)
     if not compiled:

@@ -107,7 +107,7 @@ def test_files_without_order_fall_back_with_a_notice(
     with pytest.warns(UserWarning, match="600 events in row groups overlap in time"):
         result = WINDOWS.run(path, spark=spark)
     assert same(result.toArrow(), WINDOWS.run(events).to_pylist())
-    with pytest.raises(ValueError, match="does not serve these files"):
+    with pytest.raises(ValueError, match="cannot read these files"):
         WINDOWS.run(path, spark=spark, strategy="scan slices")
 
 
@@ -115,7 +115,7 @@ def test_files_without_statistics_fall_back(spark: SparkSession, tmp_path: Path)
     events = events_of(200)
     file = tmp_path / "plain.parquet"
     parquet.write_table(events, file, write_statistics=False)
-    with pytest.warns(UserWarning, match="their footers do not tell the times of `ts`"):
+    with pytest.warns(UserWarning, match="their footers do not contain the times of `ts`"):
         result = WINDOWS.run(str(file), spark=spark)
     assert same(result.toArrow(), WINDOWS.run(events).to_pylist())
 

@@ -52,7 +52,7 @@ def find_files(pattern: str) -> list[Path]:
     else:
         found = [path] if path.is_file() else sorted(map(Path, glob.glob(pattern, recursive=True)))  # noqa: PTH207
     if not found:
-        message = f"no file is called `{pattern}`"
+        message = f"no file matches `{pattern}`"
         helps = ("name a file, a folder, or a pattern: 'events/*.parquet'",)
         raise DataError([Diagnostic("E501", message, helps=helps)])
     return found
@@ -136,7 +136,9 @@ def _read_file(file: Path, columns: Sequence[str] | None = None) -> Iterator[pa.
             batches = (opened.get_batch(i) for i in range(opened.num_record_batches))
             empty = opened.schema.empty_table()
         case _:
-            message = f"could not read `{file}`: `{file.suffix}` names no known kind of file"
+            message = (
+                f"could not read `{file}`: files that end in `{file.suffix}` are not supported"
+            )
             helps = ("use files that end in .parquet, .csv, .tsv, .jsonl, .arrow or .csv.gz",)
             raise DataError([Diagnostic("E501", message, helps=helps)])
     some = False

@@ -284,7 +284,7 @@ def stream(
 
     source = named_inputs(compiled, sources) if compiled is not None else sources[0]
     if isinstance(source, str) and len(sources) > 1:
-        message = "--source comes once, but for a JOIN of two streams"
+        message = "--source may be given only once, except for a JOIN of two streams"
         raise WrongUseError(message)
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,

@@ -106,7 +106,7 @@ def read_workload(
 ) -> Workload:
     """Read the queries of a folder or a table of rules."""
     if file is not None:
-        message = "--rules takes the place of a query file"
+        message = "--rules replaces the query file: give only one of them"
         raise WrongUseError(message)
     if not rules.exists():
         message = f"could not read {name_of(str(rules))}: no such file or folder"
@@ -130,14 +130,16 @@ def read_columns(path: Path | None) -> object:
 def result_kind(format_: str, output: Path | None) -> str:
     """Choose the format of a result: the requested one, else by the file's ending."""
     if output is not None and not format_ and output.suffix.lower() not in ENDINGS:
-        message = f"--output ends in {', '.join(ENDINGS)}, and {name_of(output.name)} does not: "
+        message = (
+            f"--output must end in {', '.join(ENDINGS)}, but {name_of(output.name)} does not: "
+        )
         raise WrongUseError(message + "add --format csv, json or parquet")
     kind = format_ or ("table" if output is None else ENDINGS[output.suffix.lower()])
     if kind not in FORMATS or (kind == "table" and output is not None):
         message = f"--format is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
         raise WrongUseError(message)
     if kind == "parquet" and output is None and sys.stdout.isatty():
-        message = "Parquet files are no text: add --output, or send them through a pipe"
+        message = "Parquet is not text: add --output, or pipe it to another program"
         raise WrongUseError(message)
     return kind
 

@@ -89,6 +89,6 @@ def _run_sql(text: str, inputs: list[str], asked: Asked) -> None:
 
 def _single(inputs: list[str]) -> str:
     if len(inputs) > 1:
-        message = "--input comes once, but for a JOIN of two streams and for tables of SQL"
+        message = "--input may be given only once, except for a JOIN of two streams and SQL tables"
         raise WrongUseError(message)
     return inputs[0]

@@ -62,7 +62,7 @@ def _read(path: Path) -> pa.Schema:
                 return reader.schema
         case "json":
             return _read_json_lines(path)
-    reason = "its ending names no known kind of file"
+    reason = "files with this ending are not supported"
     raise _UnreadableError(
         reason, "use a file that ends in .parquet, .arrow, .csv, .tsv, .jsonl or .csv.gz"
     )

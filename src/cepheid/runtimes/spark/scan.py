@@ -81,7 +81,7 @@ def run_path(
     if choice.strategy is not Strategy.SCAN_SLICES:
         return _fall_back(compiled, spark, paths, choice.reason, wanted, notice=False)
     if footers.groups is None:
-        why = f"their footers do not tell the times of `{plan.time}`"
+        why = f"their footers do not contain the times of `{plan.time}`"
         return _fall_back(compiled, spark, paths, why, wanted)
     units = units_of(footers.groups, apart=bool(plan.tiebreak))
     largest = max((unit.rows for unit in units if len(unit.groups) > 1), default=0)
@@ -120,7 +120,7 @@ def _fall_back(
     notice: bool = True,
 ) -> DataFrame:
     if wanted is Strategy.SCAN_SLICES:
-        refuse("E591", f"the strategy `scan slices` does not serve these files: {why}")
+        refuse("E591", f"the strategy `scan slices` cannot read these files: {why}")
     if notice:
         warnings.warn(f"the files are not read in slices of time: {why}", stacklevel=4)
     return run_frame(compiled, read_frame(spark, paths))
