@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
 from cepheid import options, runtimes
 from cepheid.errors import Diagnostic
 from cepheid.events.schema import read_schema
-from cepheid.jobs.explain import explain_mermaid, explain_plan
+from cepheid.jobs.explain import explain_html, explain_mermaid, explain_plan, explain_short
 from cepheid.jobs.kind import compile_query, kind_of
 from cepheid.jobs.ticks import TICKS_NS
 from cepheid.language import tree
@@ -18,6 +18,25 @@ from cepheid.language.formatter import format_query
 from cepheid.language.parser import parse
 from cepheid.patterns.scope import Source
 from cepheid.plans.plan import Evaluator, Plan
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    import pandas as pd
+    import polars as pl  # type: ignore[import-not-found, unused-ignore]  # it is optional
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from cepheid.store.event_store import EventStore
+
+    ArrowEvents = (
+        pa.Table
+        | pa.RecordBatch
+        | pa.RecordBatchReader
+        | Sequence[pa.RecordBatch]
+        | Sequence[Mapping[str, Any]]
+    )
+    StoredEvents = str | PathLike[str] | EventStore
 
 
 class CompiledQuery(msgspec.Struct, frozen=True):
@@ -37,6 +56,13 @@ class CompiledQuery(msgspec.Struct, frozen=True):
     def warnings(self) -> tuple[Diagnostic, ...]:
         """Return the warnings about a valid query."""
         return self.plan.warnings
+
+    def __repr__(self) -> str:
+        return f"CompiledQuery  {explain_short(self.plan)}"
+
+    def _repr_html_(self) -> str:
+        """Draw the plan for a notebook, without scripts."""
+        return explain_html(self.plan)
 
     def explain(
         self,
@@ -101,6 +127,38 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             if is_given:
                 options.unused(name, "this is about what is read of a store", "leave it out")
 
+    @overload
+    def run(self, events: pd.DataFrame, *, device: str = "cpu") -> pd.DataFrame: ...
+
+    @overload
+    def run(self, events: DataFrame, *, strategy: str | None = None) -> DataFrame: ...
+
+    @overload
+    def run(self, events: ArrowEvents, *, device: str = "cpu") -> pa.Table: ...
+
+    @overload
+    def run(
+        self, events: StoredEvents, *, spark: None = None, strategy: str | None = None
+    ) -> pa.Table: ...
+
+    @overload
+    def run(
+        self, events: StoredEvents, *, spark: SparkSession, strategy: str | None = None
+    ) -> DataFrame: ...
+
+    @overload
+    def run(self, events: pl.DataFrame | pl.LazyFrame, *, device: str = "cpu") -> pl.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        events: object,
+        *,
+        spark: object = None,
+        strategy: str | None = None,
+        device: str = "cpu",
+    ) -> Any: ...
+
     def run(
         self,
         events: object,
@@ -114,11 +172,13 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         Parameters
         ----------
         events
-            A pyarrow Table, RecordBatch or RecordBatchReader, a pandas DataFrame, a Spark
+            A pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a pandas or Polars
+            DataFrame, a list of dicts, whatever exports a stream of Arrow
+            (``__arrow_c_stream__``), as relations of DuckDB and tables of Ibis do, a Spark
             DataFrame, an event store, or the path of files: one, a folder, or a pattern such as
-            ``"events/*.parquet"``. Tables and data frames that are not in the order of time are
-            sorted, with a warning; readers must be in order. A SELECT that joins two streams takes
-            a dict of them by the names after FROM and JOIN.
+            ``"events/*.parquet"``. Events that are not in the order of time are sorted, with a
+            warning; readers must be in order. A SELECT that joins two streams takes a dict of them
+            by the names after FROM and JOIN.
         spark
             A Spark session that reads the files or the store; without one they are read in this
             process.
@@ -132,10 +192,10 @@ class CompiledQuery(msgspec.Struct, frozen=True):
 
         Returns
         -------
-        pyarrow.Table, pandas.DataFrame or pyspark.sql.DataFrame
-            The result of Arrow and paths is Arrow, of pandas it is pandas, of Spark it is Spark.
-            Rows are sorted by window and group, and matches come in the order of their last events,
-            but for Spark.
+        pyarrow.Table, or a DataFrame of pandas, Polars or Spark
+            The result of a DataFrame is a DataFrame of its library, otherwise Arrow. Rows are
+            sorted by window and group, and matches come in the order of their last events, but for
+            Spark.
 
         Raises
         ------
@@ -201,7 +261,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             options.refuse("E592", "this query lists no matches: use `run`")
         asked = runtimes.Request(self, events)
         if asked.place is runtimes.Place.FRAME:
-            message = "matches are listed in this process, and a DataFrame of Spark is not in it"
+            message = "`matches` runs in this process and cannot read a Spark DataFrame"
             options.refuse("E592", message, "use `run`, or pass `frame.toArrow()`")
         return runtimes.MATCHES[asked.place](asked)
 
@@ -302,7 +362,7 @@ def query(
         it. Timestamps and dates have their own.
     schema
         The columns of the events, if they are known already: a mapping from names to type names, an
-        Arrow schema or table, a Spark DataFrame. Without it, names and types are checked later.
+        Arrow schema or table, a DataFrame. Without it, names and types are checked later.
 
     Raises
     ------
@@ -348,9 +408,9 @@ def sql(
     ``sql(spark, text)`` runs on Spark and returns a DataFrame; a clause may stand wherever a table
     may, and the rest of the text is Spark SQL. If a clause reads a stream, the DataFrame is
     streaming too, and emits a match when no later row can change it. ``sql(text, tables={...})``
-    runs in process over Arrow tables, pandas DataFrames, files or event stores, of which it reads
-    only what the clauses need. If the query around the clauses is more than a SELECT over one
-    table, it runs on a local Spark session. ``docs/sql.md`` describes the clause.
+    runs in process over all events that :meth:`CompiledQuery.run` takes there. Of files and event
+    stores it reads only what the clauses need. If the query around the clauses is more than a
+    SELECT over one table, it runs on a local Spark session. ``docs/sql.md`` describes the clause.
 
     Parameters
     ----------
@@ -375,8 +435,8 @@ def sql(
 
     Returns
     -------
-    pyspark.sql.DataFrame, pyarrow.Table or pandas.DataFrame
-        With Spark a DataFrame; otherwise Arrow, or pandas if all tables are pandas. A text with
+    pyspark.sql.DataFrame, pyarrow.Table, or a DataFrame of pandas or Polars
+        With Spark a DataFrame; otherwise Arrow, or pandas or Polars if all tables are. A text with
         ``explain`` or ``analyze``.
 
     Raises
@@ -407,7 +467,7 @@ def sql(
     """
     if isinstance(spark, str):
         if text is not None:
-            message = "the text comes once: sql(text, tables={...}) or sql(spark, text)"
+            message = "the text is given twice: use sql(text, tables={...}) or sql(spark, text)"
             options.refuse("E592", message)
         spark, text = None, spark
     options.texts(text=text)

@@ -77,7 +77,7 @@ def unframe(data: Any, name: str, version: int) -> memoryview:
     """
     body, rest = split_frame(data, name, version)
     if len(rest):
-        message = "there are bytes behind its end"
+        message = "there are extra bytes after its end"
         raise FrameError(message)
     return body
 
@@ -87,7 +87,7 @@ def split_frame(data: Any, name: str, version: int) -> tuple[memoryview, memoryv
     view = memoryview(data).cast("B")
     start = bytes(view[:_LINE_MAX])
     if not start.startswith(MAGIC):
-        message = "it does not begin as this Cepheid begins what it writes"
+        message = "it does not begin with a header of this version of Cepheid"
         raise NoFrameError(message)
     found = _LINE.match(start)
     if found is None:
@@ -97,7 +97,7 @@ def split_frame(data: Any, name: str, version: int) -> tuple[memoryview, memoryv
     begin = found.end()
     body = view[begin : begin + size]
     if len(body) != size:
-        message = "it is cut off"
+        message = "it is truncated"
         raise FrameError(message)
     # The line is compared as a whole: there is one way to write it.
     if _line(kind, number, body) != found[0]:

@@ -163,7 +163,7 @@ def too_much_state(what: str, number: int, *, verb: str = "finds") -> Never:
     """
     message = f"a single step {verb} more than {number:,} {what}"
     helps = (
-        "make the window shorter, or ask for more of each part",
+        "make the window shorter, or add conditions",
         "`with cepheid.limits(state=...)` raises the limit, in bytes",
     )
     raise DataError([Diagnostic("E519", message, helps=helps)])

@@ -17,6 +17,10 @@ DEVICES = ("auto", "cpu", "gpu")
 METHODS = ("auto", "index", "replay")
 FRAME_STRATEGIES = ("combine", "key shuffle", "time shuffle")
 FILE_STRATEGIES = (*FRAME_STRATEGIES, "scan slices")
+IN_PROCESS = (
+    "a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a pandas or Polars DataFrame, a "
+    "list of dicts, or anything with `__arrow_c_stream__`"
+)
 
 
 class OptionError(CepheidError, TypeError, ValueError):
@@ -131,12 +135,29 @@ def holder_of(events: object) -> Held:
     library = type(events).__module__.partition(".")[0]
     if library == "pyspark" and hasattr(events, "isStreaming"):
         return Held.FRAME
-    if any(kind.__module__.startswith("pyarrow.") for kind in kinds) and hasattr(events, "schema"):
+    arrow = any(kind.__module__.startswith("pyarrow.") for kind in kinds)
+    if arrow and (hasattr(events, "schema") or hasattr(events, "to_table")):
         return Held.TABLE
-    if library == "pandas" and hasattr(events, "columns"):
+    exports = is_frame(events) or hasattr(events, "__arrow_c_stream__")
+    if exports or isinstance(events, list | tuple):
         return Held.TABLE
-    message = "events are a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or Spark "
-    refuse("E592", message + f"DataFrame, an event store, or a path, not {_kind(events)}")
+    message = f"events are a path, an event store, a Spark DataFrame, {IN_PROCESS}, not "
+    refuse("E592", message + _kind(events), *_way_out(events))
+
+
+def is_frame(events: object) -> bool:
+    """Check whether events are a DataFrame of pandas or Polars, without importing either."""
+    library, name = type(events).__module__.partition(".")[0], type(events).__name__
+    return library in ("pandas", "polars") and name in ("DataFrame", "LazyFrame")
+
+
+def _way_out(events: object) -> tuple[str, ...]:
+    """Suggest a conversion for objects that resemble events."""
+    if isinstance(events, Mapping):
+        return ("pass a list of such dicts, or `pyarrow.table(...)` of a dict of columns",)
+    if isinstance(events, Iterable):
+        return ("pass `list(events)` if they are dicts",)
+    return ()
 
 
 def check_run(
@@ -163,7 +184,7 @@ def check_run(
     if spark is not None:
         session(spark)
         if held == {Held.TABLE} and not streams:
-            why = "a Spark session reads files and stores, and these events are in this process"
+            why = "a Spark session reads files and stores, but these events are in this process"
             unused("spark", why, "leave it out, or pass `spark.createDataFrame(events)`")
     on_spark = spark is not None or Held.FRAME in held
     if device == "gpu":
@@ -193,8 +214,8 @@ def check_sql(
         refuse("E592", f"tables are a dict of tables by name, not {_kind(tables)}")
     held = {holder_of(table) for table in (tables or {}).values()}
     if spark is None and Held.FRAME in held:
-        message = "tables in process are of Arrow or pandas, files or event stores"
-        refuse("E592", f"{message}, not {Held.FRAME}")
+        message = "tables in process are of Arrow, pandas or Polars, files or event stores"
+        refuse("E592", f"{message}, not {Held.FRAME}", "use `sql(spark, text, tables=...)`")
     if strategy is not None:
         one_of("strategy", strategy, METHODS)
     if watermark is not None:
@@ -219,14 +240,14 @@ def holders_of(events: object, *, streams: Sequence[str]) -> set[Held]:
 
 
 def _check_gpu(held: set[Held], *, on_spark: bool, streams: Sequence[str], text: str) -> None:
-    help_ = 'use device="auto", which runs on the CPU what no GPU does'
+    help_ = 'use device="auto", which uses the CPU where a GPU cannot run the query'
     if streams:
         message = "a SELECT runs on the CPU"
     elif on_spark:
-        message = "where tasks of Spark run is a matter of the cluster"
+        message = "the cluster decides whether Spark tasks run on a GPU"
         help_ = "give GPUs to its tasks, as docs/accelerator.md describes, and leave device out"
     elif held != {Held.TABLE}:
-        message = f"{' and '.join(sorted(held))} are read for the CPU"
+        message = f"{' and '.join(sorted(held))} can only be processed on the CPU"
         message = message.replace("store are", "store is")
         help_ = "read the events into a pyarrow Table first, and run the query over that"
     else:
@@ -241,11 +262,11 @@ def _check_strategy(
     if Held.STORE in held:
         one_of("strategy", strategy, METHODS)
     elif streams or not on_spark:
-        why = "it says how Spark cuts the work of a pattern, or what is read of an event store"
+        why = "it selects how Spark splits a pattern query, or what is read from an event store"
         of_stores, of_files = ", ".join(METHODS), ", ".join(FILE_STRATEGIES)
-        unused("strategy", why, f"leave it out; of stores it is {of_stores}, on Spark {of_files}")
+        unused("strategy", why, f"leave it out; for stores it is {of_stores}, on Spark {of_files}")
     elif strategy == "scan slices" and Held.FRAME in held:
-        message = "the strategy `scan slices` reads files: pass their path in place of a DataFrame"
+        message = "the strategy `scan slices` reads files: pass their path instead of a DataFrame"
         refuse("E591", message)
     else:
         choices = FILE_STRATEGIES if Held.FILES in held else FRAME_STRATEGIES

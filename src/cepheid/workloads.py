@@ -26,6 +26,11 @@ class Workload(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.names)
 
+    def __repr__(self) -> str:
+        plural = "y" if len(self) == 1 else "ies"
+        shown = ", ".join(self.names[:6]) + (", …" if len(self) > 6 else "")
+        return f"Workload  {len(self)} quer{plural}: {shown}"
+
     def __getitem__(self, name: str) -> CompiledQuery:
         return self.queries[self.names.index(name)]
 
@@ -63,7 +68,7 @@ class Workload(msgspec.Struct, frozen=True):
 
         Returns
         -------
-        pyarrow.Table, pandas.DataFrame or pyspark.sql.DataFrame
+        pyarrow.Table, or a DataFrame of pandas, Polars or Spark
             One table with the results of all queries, one after the other in the order of the
             workload: the column ``query`` has the name of the query, then come the columns of all
             queries, each once, NULL where a query has no such column. With ``separate``, a dict of
@@ -218,7 +223,7 @@ def workload(
         compiled[name] = _compiled(name, one, time, type, tiebreakers, time_unit)
         plan = compiled[name].plan
         if not plan.shares_passes:
-            message = f"{plan.what} shares no pass with others"
+            message = f"{plan.what} cannot be part of a workload"
             helps = ("run it on its own",)
             raise UnsupportedError([Diagnostic("E404", message, helps=helps)], compiled[name].text)
     if not compiled:

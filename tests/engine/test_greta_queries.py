@@ -146,7 +146,7 @@ def check(
     sizes = set()
     for name, text in variations(key).items():
         expected = expect(events, holds_of(name))
-        rows = query(text).run(table)
+        rows: Any = query(text).run(table)
         starts = rows["window_start"].cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
         places = list(zip(starts, rows[group].to_pylist(), strict=True))
         assert len(set(places)) == len(places)

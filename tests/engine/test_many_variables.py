@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -38,7 +40,7 @@ def pattern_of(count: int, *, last: str = "") -> str:
 @pytest.mark.parametrize("shown", ["RETURN COUNT(*)", "RETURN MATCHES"])
 def test_patterns(shown: str, tail: str) -> None:
     events = events_of(VARIABLES_MAX)
-    found = cepheid.query(f"{shown} {pattern_of(VARIABLES_MAX)} {tail}").run(events)
+    found: Any = cepheid.query(f"{shown} {pattern_of(VARIABLES_MAX)} {tail}").run(events)
     if shown == "RETURN MATCHES":
         assert [len(row) for row in found["events"].to_pylist()] == [VARIABLES_MAX]
     else:

@@ -148,8 +148,8 @@ def test_slices_of_files_are_exact_or_refused(spark: SparkSession, tmp_path: Pat
     parquet.write_table(events(NS), tmp_path / "e.parquet", row_group_size=10)
     path = str(tmp_path / "e.parquet")
     sliding = cepheid.query(PATTERNS[0])
-    found = sliding.run(path, spark=spark, strategy="scan slices").toArrow()
-    expected = sliding.run(events(NS))
+    found: Any = sliding.run(path, spark=spark, strategy="scan slices").toArrow()
+    expected: Any = sliding.run(events(NS))
     assert found.schema.field(0).type == pa.timestamp("us", "UTC")
     assert sorted(found.column("window_start").cast(NS).to_pylist()) == sorted(
         expected.column("window_start").to_pylist()

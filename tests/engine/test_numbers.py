@@ -221,7 +221,7 @@ def test_a_number_that_left_64_bits_is_quoted_as_it_was_written(text: str, part:
         query(text).run(events)
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == "E504"
-    assert diagnostic.message == f"a whole number left 64 bits in `{part}`"
+    assert diagnostic.message == f"a whole number overflowed 64 bits in `{part}`"
 
 
 @pytest.mark.parametrize(

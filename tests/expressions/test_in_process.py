@@ -61,7 +61,7 @@ def test_conditions(case: Case) -> None:
         empty: Any = pa.array([None] * len(rows), TYPES[case.kinds["ab".index(name)]])
         ends = ends.set_column(ends.column_names.index(name), name, empty)
     text = f"DEFINE A AS {case.text} AND ts < 1000000 SITUATIONS A PARTITION BY n"
-    found = cepheid.query(text).run(pa.concat_tables([table, ends]))
+    found: Any = cepheid.query(text).run(pa.concat_tables([table, ends]))
     assert sorted(found["n"].to_pylist()) == wanted
 
 
@@ -83,7 +83,7 @@ def test_neighbours(kind: str, operator: str) -> None:
     wanted = [n for n, value in enumerate(right) if value is True]
     for condition in (f"x.v {operator} y.v", f"FIRST(x).v {operator} LAST(y).v"):
         text = f"RETURN COUNT(*) PATTERN SEQ(A x, B y) WHERE {condition} GROUP-BY n"
-        found = cepheid.query(text).run(events)
+        found: Any = cepheid.query(text).run(events)
         assert sorted(found["n"].to_pylist()) == wanted, condition
 
 

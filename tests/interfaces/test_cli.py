@@ -378,7 +378,7 @@ def test_run_with_spark_gives_the_same(tmp_path: Path) -> None:
     assert (shown.stderr, shown.stdout) == ("", '"count","total"\n1,1.5\n')
     nothing = tmp_path / "nothing.parquet"
     wrong = run("run", "-", "--input", nothing, *spark, stdin=LINEAR)
-    assert wrong.stderr.startswith("error[E501]: no file is called")
+    assert wrong.stderr.startswith("error[E501]: no file matches")
     assert run("run", "-", "--input", events, "--master", "x", stdin=LINEAR).returncode == 2
     assert run("run", "-", "--input", events, "--engine", "x", stdin=LINEAR).returncode == 2
 

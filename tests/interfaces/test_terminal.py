@@ -132,7 +132,7 @@ def test_names_of_files_and_plans(events: Path, tmp_path: Path) -> None:
 
 def test_a_terminal_gets_no_parquet(events: Path) -> None:
     said = on_terminal("run", "-", "--input", events, "--format", "parquet", stdin=LIST)
-    assert said == "cepheid: Parquet files are no text: add --output, or send them through a pipe\n"
+    assert said == "cepheid: Parquet is not text: add --output, or pipe it to another program\n"
 
 
 def test_errors_are_one_line_a_sentence() -> None:

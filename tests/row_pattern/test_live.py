@@ -153,7 +153,7 @@ def test_within_ends_a_match_when_the_watermark_has_passed_it() -> None:
 
 
 REFUSED = {
-    "MEASURES x AS m PATTERN (A)": "no ORDER BY",
+    "MEASURES x AS m PATTERN (A)": "needs ORDER BY",
     "ORDER BY t DESC MEASURES x AS m PATTERN (A)": "descends",
     "ORDER BY t MEASURES x AS m ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A)": "UNMATCHED",
     "ORDER BY t MEASURES x AS m PATTERN (A (B | $))": "`$`",

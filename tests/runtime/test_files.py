@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import csv, parquet
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.runtime.cases import same
@@ -25,6 +26,7 @@ WINDOWS = query(
     "RETURN key, COUNT(*), SUM(A.x) PATTERN SEQ(A, B) GROUP-BY key "
     "WITHIN 300 microseconds SLIDE 100 microseconds"
 )
+TABS = csv.WriteOptions(delimiter="\t")
 WHOLE = query("RETURN COUNT(*), MIN(A.x), LOG2(COUNT(*)) PATTERN (SEQ(A+, B))+")
 TRAILING = query("RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [key] WITHIN 50 us EMIT ON EXPIRY")
 LONG = query(
@@ -105,7 +107,7 @@ def test_files_without_order_fall_back_with_a_notice(
     with pytest.warns(UserWarning, match="600 events in row groups overlap in time"):
         result = WINDOWS.run(path, spark=spark)
     assert same(result.toArrow(), WINDOWS.run(events).to_pylist())
-    with pytest.raises(ValueError, match="does not serve these files"):
+    with pytest.raises(ValueError, match="cannot read these files"):
         WINDOWS.run(path, spark=spark, strategy="scan slices")
 
 
@@ -113,7 +115,7 @@ def test_files_without_statistics_fall_back(spark: SparkSession, tmp_path: Path)
     events = events_of(200)
     file = tmp_path / "plain.parquet"
     parquet.write_table(events, file, write_statistics=False)
-    with pytest.warns(UserWarning, match="their footers do not tell the times of `ts`"):
+    with pytest.warns(UserWarning, match="their footers do not contain the times of `ts`"):
         result = WINDOWS.run(str(file), spark=spark)
     assert same(result.toArrow(), WINDOWS.run(events).to_pylist())
 
@@ -153,3 +155,16 @@ def test_what_is_wrong_with_files_is_said(spark: SparkSession, tmp_path: Path) -
     gone.unlink()
     with pytest.raises(PySparkException, match=r"error\[E501\]: could not read"):
         result.collect()
+
+
+def test_packed_texts_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    rows = events_of(60).select(["ts", "type"])
+    text = "RETURN COUNT(*) PATTERN SEQ(A, B)"
+    expected = query(text).run(rows).to_pylist()
+    sink = pa.BufferOutputStream()
+    csv.write_csv(rows.set_column(0, "ts", rows["ts"].cast(pa.int64())), sink, TABS)
+    (tmp_path / "events.tsv.gz").write_bytes(gzip.compress(sink.getvalue().to_pybytes()))
+    path = str(tmp_path / "events.tsv.gz")
+    assert query(text).run(path).to_pylist() == expected
+    with pytest.warns(UserWarning, match="no Parquet file"):
+        assert same(query(text).run(path, spark=spark).toArrow(), expected)

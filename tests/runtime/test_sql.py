@@ -52,3 +52,12 @@ def test_a_data_source_reads_files(spark: SparkSession, tmp_path: Path) -> None:
         assert same(result, cepheid.query(text).run(events).to_pylist())
     with pytest.raises(PySparkException, match="needs the option `query`"):
         spark.read.format("cepheid").option("path", path).load()
+
+
+def test_tables_beside_those_of_spark_come_in_any_form(spark: SparkSession) -> None:
+    events = events_of(50)
+    clause = "MATCH_RECOGNIZE (ORDER BY ts MEASURES B.x AS x PATTERN (A B) DEFINE A AS x < 3)"
+    text = f"SELECT * FROM given {clause}"
+    expected = cepheid.sql(text, tables={"given": events}).to_pylist()
+    for table in (events, events.to_pylist(), events.to_batches(), events.to_pandas()):
+        assert same(cepheid.sql(spark, text, tables={"given": table}).toArrow(), expected)

@@ -152,5 +152,5 @@ def test_what_cannot_be_a_live_query_is_said_at_once(spark: SparkSession, tmp_pa
         assert caught.value.diagnostics[0].code == "E405"
     with pytest.raises(ValueError, match="late is one of"):
         query(QUERIES[1]).stream(source, watermark="1 second", late="keep")
-    with pytest.raises(ValueError, match="no stream"):
+    with pytest.raises(ValueError, match="not a stream"):
         query(QUERIES[1]).stream(spark.range(3), watermark="1 second")

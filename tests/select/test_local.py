@@ -146,7 +146,7 @@ def test_types_of_columns_stay() -> None:
     assert kept.select(["ts", "d", "t"]).equals(table)
     assert kept["e"].to_pylist() == [1.5, 3.0]
     assert kept["f"].to_pylist() == [True, False]
-    windows = cepheid.query("SELECT MIN(ts), MAX(d) FROM s WINDOW 1 minute").run(table)
+    windows: Any = cepheid.query("SELECT MIN(ts), MAX(d) FROM s WINDOW 1 minute").run(table)
     assert windows.schema.types[:3] == [pa.timestamp("us", "UTC")] * 3
     assert [t.minute for t in windows["window_start"].to_pylist()] == [0, 1]
 
@@ -343,7 +343,7 @@ def test_a_sum_is_right_whatever_is_added_first() -> None:
     sums = [sum(large[max(n - 2, 0) : n + 1]) for n in range(7)]
     table = pa.table({"ts": range(5), "x": large})
     assert [row["s"] for row in run(f"{text} WINDOW 3 us SLIDE 1 us", table)] == sums
-    with pytest.raises(cepheid.DataError, match=r"E504.*a sum of `x` left 64 bits"):
+    with pytest.raises(cepheid.DataError, match=r"E504.*a sum of `x` overflowed 64 bits"):
         run(f"{text} WINDOW 2 us", whole)
 
 

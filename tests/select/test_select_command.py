@@ -50,7 +50,7 @@ def test_a_join_names_its_inputs(folder: Path) -> None:
 def test_other_queries_have_one_input(folder: Path) -> None:
     inputs = ["--input", "a.parquet", "--input", "b.parquet"]
     done = CliRunner().invoke(app, ["run", str(folder / "sums.cq"), *inputs])
-    assert "--input comes once" in str(done.exception)
+    assert "--input may be given only once" in str(done.exception)
 
 
 def test_store_query(folder: Path) -> None:

@@ -41,7 +41,7 @@ def test_every_cut_is_found() -> None:
     for size in range(len(data)):
         with pytest.raises(FrameError):
             unframe(data[:size], "example", 1)
-    with pytest.raises(FrameError, match="behind its end"):
+    with pytest.raises(FrameError, match="after its end"):
         unframe(data + b" ", "example", 1)
 
 

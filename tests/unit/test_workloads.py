@@ -161,7 +161,7 @@ def test_columns_of_different_types_do_not_fit_one_table() -> None:
         both.run(EVENTS)
     assert caught.value.diagnostics[0].code == "E531"
     assert set(both.run(EVENTS, separate=True)) == {"ab", "exact"}
-    with pytest.raises(cepheid.DataError, match="names the queries"):
+    with pytest.raises(cepheid.DataError, match="the name of the query"):
         workload({"own": "RETURN COUNT(*) AS query PATTERN A"}).run(EVENTS)
 
 

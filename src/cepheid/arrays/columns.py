@@ -296,7 +296,7 @@ def value_keys(
 
 def _refuse_no_value(*, largest: bool) -> Never:
     name, number = ("MAX", "-2^63") if largest else ("MIN", "2^63 - 1")
-    message = f"{name} cannot tell {number} from NULL, and a value is {number}"
+    message = f"{name} cannot distinguish the value {number} from NULL"
     helps = ("leave such events out, or cast the column to DOUBLE",)
     raise DataError([Diagnostic("E504", message, helps=helps)])
 

@@ -126,7 +126,9 @@ class KeyValues:
                 with contextlib.suppress(pa.ArrowInvalid):
                     self.known, values = self.known.cast(kind), values.cast(kind)
                     return values
-        message = f"the column `{self.name}` was of type {self.known.type}, and now {values.type}"
+        message = (
+            f"the column `{self.name}` changed its type from {self.known.type} to {values.type}"
+        )
         raise DataError([Diagnostic("E506", message)])
 
 

@@ -7,45 +7,114 @@ Dictionaries of text stay: they are fast, and every function accepts them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cepheid.errors import DataError, Diagnostic
-from cepheid.options import refuse
-
-_UNKNOWN = "events are a pyarrow Table, RecordBatch or RecordBatchReader, or pandas, not {}"
+from cepheid.options import IN_PROCESS, is_frame, refuse
 
 
-def is_pandas(events: object) -> bool:
-    """Check whether events are a pandas DataFrame, without importing pandas."""
-    return type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns")
+def form_of(events: object) -> str:
+    """Name the library of the result for these events: ``pandas``, ``polars`` or ``pyarrow``."""
+    return type(events).__module__.partition(".")[0] if is_frame(events) else "pyarrow"
+
+
+def like(events: Any, result: pa.Table) -> Any:
+    """Convert a result to the kind of container in which the events came."""
+    return in_form(form_of(events), result)
+
+
+def in_form(form: str, result: pa.Table) -> Any:
+    """Convert a result to a DataFrame of pandas or Polars, or leave it as Arrow.
+
+    Events of Polars can only come if Polars is loaded, so nothing is imported here.
+    """
+    if form == "polars":
+        return sys.modules["polars"].from_arrow(result)
+    return result.to_pandas() if form == "pandas" else result
 
 
 def as_table(events: Any) -> pa.Table:
-    """Convert Arrow tables, batches, readers, lists of batches and pandas to a plain table.
+    """Convert events in this process to a plain table.
+
+    Supported are Arrow tables, batches, readers, lists of batches, datasets and scanners, lists of
+    dicts, pandas, and objects that export an Arrow stream (``__arrow_c_stream__``): Polars, DuckDB
+    relations, Ibis tables.
 
     Raises
     ------
     OptionError
         E592 if the container of the events is not supported.
     DataError
-        E516 if two columns have the same name.
+        E501 if the values of a column in dicts have no common type, E516 if two columns have one
+        name.
+
+    Examples
+    --------
+    >>> as_table([{"ts": 1, "type": "A"}, {"ts": 2, "type": "B", "price": 1.5}]).to_pylist()[0]
+    {'ts': 1, 'type': 'A', 'price': None}
     """
     if isinstance(events, pa.RecordBatch):
         return plain_table(pa.Table.from_batches([events]))
     if isinstance(events, pa.RecordBatchReader):
         return plain_table(events.read_all())
-    if is_pandas(events):
+    if form_of(events) == "pandas":
         refuse_twice(map(str, events.columns))
         return plain_table(pa.Table.from_pandas(events, preserve_index=False))
-    if isinstance(events, list | tuple) and events and isinstance(events[0], pa.RecordBatch):
-        return plain_table(pa.Table.from_batches(events))
-    if not isinstance(events, pa.Table):
-        refuse("E592", _UNKNOWN.format(type(events).__name__))
-    return plain_table(events)
+    if isinstance(events, list | tuple):
+        return plain_table(_from_list(events))
+    if isinstance(events, pa.Table):
+        return plain_table(events)
+    if type(events).__module__.startswith("pyarrow.") and hasattr(events, "to_table"):
+        return plain_table(events.to_table())  # A dataset, or a scanner of one.
+    if form_of(events) == "polars" and hasattr(events, "collect"):
+        events = events.collect()  # A lazy frame.
+    if not hasattr(events, "__arrow_c_stream__"):
+        refuse("E592", f"events are {IN_PROCESS}, not {type(events).__name__}")
+    return plain_table(_from_stream(events))
+
+
+def _from_stream(events: Any) -> pa.Table:
+    """Read what exports a stream of Arrow; one of single arrays has no columns."""
+    try:
+        return pa.RecordBatchReader.from_stream(events).read_all()
+    except pa.ArrowInvalid as error:
+        reason = str(error).splitlines()[0]
+        message = f"a {type(events).__name__} is no stream of rows: {reason}"
+        helps = ("give it named columns, as `pa.table({'ts': ..., 'type': ...})` does",)
+        raise DataError([Diagnostic("E501", message, helps=helps)]) from error
+
+
+def _from_list(events: Sequence[Any]) -> pa.Table:
+    """Build a table of batches, or of dicts; a dict without a column has NULL in it."""
+    if not events:
+        help_ = "use `schema.empty_table()` of pyarrow for no events at all"
+        refuse("E592", "an empty list names no columns", help_)
+    if all(isinstance(one, pa.RecordBatch) for one in events):
+        return pa.Table.from_batches(list(events))
+    if not all(isinstance(one, Mapping) for one in events):
+        odd = next(type(one).__name__ for one in events if not isinstance(one, Mapping))
+        refuse("E592", f"a list of events has dicts, or batches of pyarrow, and no {odd}")
+    columns: dict[str, list[Any]] = {str(name): [] for row in events for name in row}
+    for name, values in columns.items():
+        values.extend(row.get(name) for row in events)
+    arrays = {name: _column(name, values) for name, values in columns.items()}
+    return pa.table(arrays)
+
+
+def _column(name: str, values: list[Any]) -> Any:
+    """Build the column of values out of dicts."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        message = f"the values of `{name}` have no common type: {reason}"
+        helps = ("give all events the same kind of value there, or None",)
+        raise DataError([Diagnostic("E501", message, helps=helps)]) from error
 
 
 def plain_table(table: pa.Table) -> pa.Table:

@@ -85,7 +85,9 @@ class Decimals:
             f"a decimal in {called} of type {self.array.type} has more digits than a number that "
             "the query can compute with"
         )
-        helps = ("cast the column to DOUBLE if rounding is fine; comparisons take it as it is",)
+        helps = (
+            "cast the column to DOUBLE if rounding is acceptable; comparisons work without a cast",
+        )
         raise DataError([Diagnostic("E570", message, helps=helps)])
 
 

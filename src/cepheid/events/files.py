@@ -1,4 +1,4 @@
-"""Read files of events as tables: Parquet, Arrow, CSV and JSON lines, batch by batch.
+"""Read files of events as tables: Parquet, Arrow, CSV, TSV and JSON lines, batch by batch.
 
 Several files are read in the order of their names, as event logs are written.
 """
@@ -16,6 +16,23 @@ from pyarrow import csv, json, parquet
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.arriving import plain_table
 from cepheid.events.nanoseconds import in_units_of
+
+ENDINGS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+"""The format of a file, by the end of its name."""
+
+PACKED = (".gz", ".bz2", ".zst")
+"""The ends of names of compressed text files, which Arrow decompresses as it reads."""
 
 BATCH_ROWS = 1 << 18
 """Events of one batch: large enough to hide the cost of a step, small enough for the caches."""
@@ -35,10 +52,30 @@ def find_files(pattern: str) -> list[Path]:
     else:
         found = [path] if path.is_file() else sorted(map(Path, glob.glob(pattern, recursive=True)))  # noqa: PTH207
     if not found:
-        message = f"no file is called `{pattern}`"
+        message = f"no file matches `{pattern}`"
         helps = ("name a file, a folder, or a pattern: 'events/*.parquet'",)
         raise DataError([Diagnostic("E501", message, helps=helps)])
     return found
+
+
+def content_of(name: str) -> str:
+    """Tell the format of a file by the end of its name; an empty text if it is unknown.
+
+    Examples
+    --------
+    >>> content_of("log/Monday.CSV.gz"), content_of("events.parquet"), content_of("a.parquet.gz")
+    ('csv', 'parquet', '')
+    """
+    path = Path(name)
+    if path.suffix.lower() not in PACKED:
+        return ENDINGS.get(path.suffix.lower(), "")
+    inner = ENDINGS.get(Path(path.stem).suffix.lower(), "")
+    return inner if inner in ("csv", "tsv", "json") else ""
+
+
+def csv_options(content: str) -> csv.ParseOptions:
+    """Choose the separator of fields: a comma, or in TSV a tab."""
+    return csv.ParseOptions(delimiter="\t" if content == "tsv" else ",")
 
 
 def names_read(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | None:
@@ -80,26 +117,29 @@ def read_all(files: list[Path], columns: Sequence[str] | None = None) -> Iterato
 
 def _read_file(file: Path, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
     """Yield the events of one file; a file without events yields one empty table."""
-    match file.suffix.lower():
-        case ".parquet" | ".pq":
+    match content_of(file.name):
+        case "parquet":
             source = parquet.ParquetFile(file)
             names = source.schema_arrow.names
             kept = None if columns is None else [name for name in names if name in columns]
             batches: Any = source.iter_batches(BATCH_ROWS, columns=kept)
             empty = source.schema_arrow.empty_table()
-        case ".csv":
-            reader = csv.open_csv(file, read_options=csv.ReadOptions(block_size=1 << 24))
+        case "csv" | "tsv" as content:
+            read = csv.ReadOptions(block_size=1 << 24)
+            reader = csv.open_csv(file, read_options=read, parse_options=csv_options(content))
             batches, empty = reader, reader.schema.empty_table()
-        case ".jsonl" | ".ndjson" | ".json":
+        case "json":
             table = json.read_json(file)
             batches, empty = table.to_batches(BATCH_ROWS), table.schema.empty_table()
-        case ".arrow" | ".feather" | ".ipc":
+        case "arrow":
             opened = pa.ipc.open_file(pa.memory_map(str(file)))
             batches = (opened.get_batch(i) for i in range(opened.num_record_batches))
             empty = opened.schema.empty_table()
-        case ending:
-            message = f"could not read `{file}`: `{ending}` names no known kind of file"
-            helps = ("use files that end in .parquet, .csv, .jsonl or .arrow",)
+        case _:
+            message = (
+                f"could not read `{file}`: files that end in `{file.suffix}` are not supported"
+            )
+            helps = ("use files that end in .parquet, .csv, .tsv, .jsonl, .arrow or .csv.gz",)
             raise DataError([Diagnostic("E501", message, helps=helps)])
     some = False
     for batch in batches:

@@ -52,10 +52,10 @@ class Nanoseconds(Decimals):
 def between(microseconds: str, name: str) -> DataError:
     """Build the error for a time between two microseconds (E514)."""
     column = f"column `{name}`" if name else "a column"
-    message = f"the time {microseconds} us in {column} is no whole microsecond"
+    message = f"the time {microseconds} us in {column} is not a whole number of microseconds"
     helps = (
-        "expressions compare such times, and compute with microseconds",
-        "cast the column to timestamp[us] if rounding is fine",
+        "expressions can compare such times, but compute with microseconds",
+        "cast the column to timestamp[us] if rounding is acceptable",
     )
     return DataError([Diagnostic("E514", message, helps=helps)])
 

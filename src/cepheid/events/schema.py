@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from cepheid.options import refuse
+from cepheid.options import is_frame, refuse
 
 
 class ValueKind(StrEnum):
@@ -82,7 +82,7 @@ An interval of months or years has no fixed length, so it is no duration.
 
 _ENCODED = re.compile(r"(?:dictionary<values=|run_end_encoded<run_ends: \w+, values: )(.*)")
 _WHOLE_DECIMAL = re.compile(r"(?:decimal\d*|numeric)\(\s*\d+\s*(?:,\s*0\s*)?\)")
-_NANOSECONDS = re.compile(r"(?:timestamp|datetime64)\[ns\b")
+_NANOSECONDS = re.compile(r"(?:timestamp|datetime64)\[ns\b|datetime\(time_unit='ns'")
 _FIRST_WORD = re.compile(r"(interval \w+|[a-z_]+)\d*(?![\w<]|\[\d*\])")
 
 
@@ -150,7 +150,8 @@ def read_schema(source: object) -> EventSchema | None:
     ----------
     source
         A mapping from names to type names, an EventSchema, an Arrow schema or anything with an
-        Arrow ``schema`` (Table, RecordBatchReader, Dataset), a Spark ``StructType`` or DataFrame.
+        Arrow ``schema`` (Table, RecordBatchReader, Dataset), a Spark ``StructType`` or DataFrame, a
+        DataFrame of pandas or Polars.
 
     Raises
     ------
@@ -166,7 +167,7 @@ def read_schema(source: object) -> EventSchema | None:
         return source
     if isinstance(source, Mapping):
         return EventSchema(tuple(Column.of(str(n), str(t)) for n, t in source.items()))
-    fields = _fields_of(source)
+    fields = _fields_of(_first_rows(source) if is_frame(source) else source)
     if fields is None:
         helps = ("use a dict of type names by column, an Arrow schema or table, or a DataFrame",)
         refuse("E592", f"no columns can be read from a {type(source).__name__}", *helps)
@@ -174,13 +175,25 @@ def read_schema(source: object) -> EventSchema | None:
 
 
 def _fields_of(source: Any) -> Iterable[Any] | None:
-    """Find the fields of an Arrow or Spark schema, or of an object that has one."""
+    """Find the fields of an Arrow or Spark schema, or of an object that has or exports one."""
     inner = getattr(source, "schema", source)
     if hasattr(inner, "fields"):  # Spark's StructType
         return list(inner.fields)
     if hasattr(inner, "names") and hasattr(inner, "field"):  # Arrow's Schema
         return list(inner)
+    if hasattr(source, "__arrow_c_schema__"):
+        import pyarrow as pa
+
+        return list(pa.schema(source))
     return None
+
+
+def _first_rows(frame: Any) -> Any:
+    """Convert the first rows of a data frame to Arrow: pandas tells texts by values alone."""
+    # Whoever has a data frame waits for more than Arrow.
+    from cepheid.events.arriving import as_table
+
+    return as_table(frame.head(1000))
 
 
 def _columns(fields: Iterable[Any], prefix: str = "") -> Iterator[Column]:

@@ -76,8 +76,8 @@ class Context(NamedTuple):
 def _explain(expression: tree.Expression, error: Exception) -> Exception:
     """Return an error in the words of the language."""
     if isinstance(error, LeftRangeError):
-        message = f"a whole number left 64 bits in `{as_written(expression)}`"
-        helps = ("make one number of it a double: `1.0 * S.volume`",)
+        message = f"a whole number overflowed 64 bits in `{as_written(expression)}`"
+        helps = ("make one operand a double: `1.0 * S.volume`",)
         return DataError([Diagnostic("E504", message, helps=helps)])
     if isinstance(error, MisfitError):
         # The binder could not see it, because it had no schema.

@@ -67,8 +67,8 @@ def long(number: int) -> Column:
 
 def left_range(written: str) -> Column:
     """Return the refusal of an expression whose value has no 64 bits."""
-    message = f"a whole number left 64 bits in `{written}`"
-    return refused("E504", message, "make one number of it a double: `1.0 * S.volume`")
+    message = f"a whole number overflowed 64 bits in `{written}`"
+    return refused("E504", message, "make one operand a double: `1.0 * S.volume`")
 
 
 def tried(operator: str, a: Column, b: Column) -> Column:
@@ -116,8 +116,8 @@ def _halves(value: Column) -> tuple[Column, Column]:
 def sum_whole(value: Column, written: str) -> Column:
     """Return the sum of whole numbers, whatever the order in which they are added."""
     high, low = _halves(value)
-    message = f"a sum of `{written}` left 64 bits"
-    wrong = refused("E504", message, "make one number of it a double: `SUM(1.0 * x)`")
+    message = f"a sum of `{written}` overflowed 64 bits"
+    wrong = refused("E504", message, "make one operand a double: `SUM(1.0 * x)`")
     fits = (high >= long(-(2**31))) & (high < long(2**31))
     total = sf.shiftleft(high, 32).bitwiseOR(low)
     return sf.when(fits, total).when(high.isNotNull(), wrong)
@@ -153,7 +153,7 @@ def as_number(column: Column, kind: DecimalType, name: str) -> Column:
         f"a decimal in column `{name}` of type decimal({precision}, {scale}) has more digits than "
         "a number that the query can compute with"
     )
-    help_ = "cast the column to DOUBLE if rounding is fine; comparisons take it as it is"
+    help_ = "cast the column to DOUBLE if rounding is acceptable; comparisons work without a cast"
     wrong = refused("E570", message, help_)
     if scale == 0:
         if precision <= WHOLE_DIGITS:

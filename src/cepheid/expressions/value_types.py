@@ -64,7 +64,7 @@ class Typing:
         what = "a computed value" if kind is _UNKNOWN else f"a value of kind {kind.value}"
         self._findings.add(
             "E207",
-            f"`{clause}` needs a condition, and this is {what}",
+            f"`{clause}` needs a condition, but this is {what}",
             expression.span,
             "compare it with something: `S.price > 10`",
         )
@@ -186,7 +186,7 @@ class Typing:
         if kind is None:
             known = [kind.value for kind in (a, b) if kind is not _UNKNOWN]
             kinds = "values of kinds " if len(known) > 1 else "a value of kind "
-            message = f"`{expression.operator}` does not go with {kinds}{' and '.join(known)}"
+            message = f"`{expression.operator}` cannot be applied to {kinds}{' and '.join(known)}"
             self._findings.add("E206", message, expression.span)
             return _UNKNOWN
         return kind

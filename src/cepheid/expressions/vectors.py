@@ -35,7 +35,7 @@ _UNIT_US = {"s": 1_000_000, "ms": 1_000}
 
 
 class LeftRangeError(ArithmeticError):
-    """A whole number left 64 bits."""
+    """A whole number overflowed 64 bits."""
 
 
 class MisfitError(TypeError):
@@ -174,7 +174,7 @@ def vector_of(column: pa.Array[Any] | pa.ChunkedArray[Any], *, name: str = "") -
     try:
         found = _whole_numbers(array, valid, name)
     except OverflowError:
-        message = f"a whole number left 64 bits in {called} of type {kind}"
+        message = f"a whole number overflowed 64 bits in {called} of type {kind}"
         raise DataError([Diagnostic("E504", message)]) from None
     if found is None:
         message = f"{called} of type {kind} cannot be used in an expression"
@@ -311,7 +311,7 @@ def times_of(texts: Vector, zone: str | None = None) -> Vector:
         except ValueError:
             wrong = encoded.indices.to_numpy() == code
             if (wrong if texts.valid is None else wrong & texts.valid).any():
-                message = f"`{text}` is compared with a time and is not one"
+                message = f"`{text}` is compared with a time but is not a valid time"
                 helps = ("write times as '2026-01-31' or '2026-01-31 13:30:00'",)
                 raise DataError([Diagnostic("E508", message, helps=helps)]) from None
         else:

@@ -1,7 +1,7 @@
 """The command line: ``cepheid check``, ``explain``, ``run``, ``stream``, ``store`` and others.
 
-Results go to standard output, diagnostics to standard error. Exit codes: 0, 1 for a query or data
-at fault or a reader that stopped early, 2 for wrong use of the command.
+Results go to standard output, diagnostics to standard error. EXIT_CODES is what ``--help`` says of
+the codes with which commands end; docs/command-line.md tells the same.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from cepheid.interfaces.cli_input import (
     WrongUseError,
     check_engine,
     compile_file,
+    compile_text,
+    given_text,
+    is_sql,
     name_of,
     named_file,
     read_columns,
@@ -36,20 +39,26 @@ from cepheid.interfaces.cli_input import (
     result_kind,
 )
 from cepheid.interfaces.cli_machine import doctor, warm
+from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_text_over
 from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.console import complain, console_of, say, show
+from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
 from cepheid.plans.plan import TrendPlan
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
+EXIT_CODES = (
+    "Exit codes: 0 all went well; 1 a query or data is at fault, or whoever read the output "
+    "stopped early; 2 the command was used wrongly."
+)
 
 app = typer.Typer(
     name="cepheid",
     help="Find, count and aggregate patterns in streams of events.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -73,6 +82,9 @@ SchemaOption = Annotated[
 ]
 
 
+TextOption = Annotated[
+    str | None, typer.Option("--query", "-q", help="The query itself, in place of a file.")
+]
 EngineOption = Annotated[str, typer.Option(help="What runs the query: local or spark.")]
 RulesOption = Annotated[
     Path | None,
@@ -99,7 +111,11 @@ def check(
     code = 0
     for file in files:
         try:
-            compiled = compile_file(file, time, type_, columns, time_unit)
+            text, name = read_text(file)
+            if is_sql(text):
+                check_sql(text, name)
+                continue
+            compiled = compile_text(text, name, time, type_, columns, time_unit)
             odd: list[str] = []
             if input_ is not None:
                 from cepheid.interfaces.run_command import look_at_files
@@ -110,7 +126,6 @@ def check(
                 error.file = name_of(file)
             code = max(code, _report(error))
             continue
-        name = name_of(file)
         for message in odd:
             complain(f"notice: {message}")
         if compiled.warnings:
@@ -125,6 +140,7 @@ def explain(
     file: Annotated[
         str | None, typer.Argument(help="A query file, - for standard input, or a code.")
     ] = None,
+    text: TextOption = None,
     rules: RulesOption = None,
     schema: SchemaOption = None,
     format_: Annotated[
@@ -143,31 +159,34 @@ def explain(
     """Print the plan of a query or of rules with all reasons, or what a diagnostic code means."""
     check_engine(engine or "local", (*ENGINES, "gpu"))
     if rules is not None:
-        refuse_options("what rules share is told in words", format=format_, engine=engine)
+        refuse_options(
+            "what rules share is told in words", format=format_, engine=engine, query=text
+        )
         show(read_workload(rules, file, time, type_).explain(schema=read_columns(schema)))
         return
-    if file is None:
-        message = "name a query file or a code, or a folder of rules with --rules"
+    if file is None and text is None:
+        message = "name a query file or a code, a query with -q, or a folder of rules with --rules"
         raise WrongUseError(message)
-    if is_code(file) and not Path(file).exists():
-        text = explain_code(file)
-        if text is None:
+    if file is not None and is_code(file) and not Path(file).exists():
+        page = explain_code(file)
+        if page is None:
             message = f"there is no diagnostic {file.upper()}; docs/errors.md lists all codes"
             raise WrongUseError(message)
         refuse_options("a code is no query", format=format_, engine=engine, schema=schema)
-        show(text)
+        show(page)
         return
     format_ = format_ or "text"
     if format_ not in ("text", "mermaid", "json"):
         message = f"--format is text, mermaid or json, not {format_}"
         raise WrongUseError(message)
-    compiled = compile_file(file, time, type_, read_columns(schema))
+    query_text, name = given_text(file, text)
+    compiled = compile_text(query_text, name, time, type_, read_columns(schema))
     shown = compiled.explain(format=format_, engine=engine or "local")
     if format_ != "text":
         say(shown)
         return
     # A plan knows no files, so its warnings speak of the query.
-    place = f"--> {name_of(file)}:"
+    place = f"--> {name}:"
     show(re.sub(r"(?m)(?<=^ )( *)--> query:", lambda match: match[1] + place, shown))
 
 
@@ -177,14 +196,22 @@ def run(
         list[str],
         typer.Option(
             "--input",
-            help="The events: a file, a folder, or a pattern: 'log/*.parquet'; for a JOIN of two "
-            "streams twice, each name=files.",
+            help="The events: a file, a folder, a pattern ('log/*.parquet'), or - for standard "
+            "input; for a JOIN of two streams, or tables of SQL, once for each as name=files.",
         ),
     ],
     file: Annotated[
         str | None, typer.Argument(help="A query file, or - for standard input.")
     ] = None,
+    text: TextOption = None,
     rules: RulesOption = None,
+    input_format: Annotated[
+        str | None,
+        typer.Option(
+            help="What comes from standard input: csv, tsv, json (lines), parquet or arrow; its "
+            "first bytes tell without it."
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Write the result to this file.")] = None,
     format_: Annotated[
         str, typer.Option("--format", help="table, csv, json (lines) or parquet.")
@@ -197,52 +224,25 @@ def run(
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
 ) -> None:
-    """Run a query, or all queries of a folder, over files and print or write the result."""
-    # Arrow takes longer to load than checking a query takes.
-    from cepheid.interfaces.run_command import (
-        named_inputs,
-        run_query,
-        run_rules,
-        run_with_spark,
-        write_matches,
-        write_matches_with_spark,
-        write_result,
-    )
+    """Run a query, or all queries of a folder, over files and print or write the result.
 
+    A .sql file has a SELECT, or SQL with MATCH_RECOGNIZE.
+    """
     check_engine(engine)
     if master is not None and engine != "spark":
         message = "--master names a Spark cluster: add --engine spark"
         raise WrongUseError(message)
     kind = result_kind(format_, output)
-    events = inputs[0]
+    asked = Asked(engine, master, kind, output, time, type_, time_unit)
     if rules is not None:
-        if len(inputs) > 1:
-            message = "--input comes once, but for a JOIN of two streams"
-            raise WrongUseError(message)
+        refuse_options("--rules takes the place of a query", query=text)
         together = read_workload(rules, file, time, type_, time_unit)
-        write_result(run_rules(together, events, master, engine=engine), kind, output)
+        with standard_input(inputs, input_format, is_query=False) as given:
+            run_rules_over(together, given, asked)
         return
-    file = named_file(file)
-    compiled = compile_file(file, time, type_, None, time_unit)
-    streams = named_inputs(compiled, inputs)
-    if isinstance(streams, str) and len(inputs) > 1:
-        message = "--input comes once, but for a JOIN of two streams"
-        raise WrongUseError(message)
-    try:
-        if compiled.plan.lists_matches:
-            if engine == "spark":
-                write_matches_with_spark(compiled, events, master, kind, output)
-            else:
-                write_matches(compiled, events, kind, output)
-            return
-        if engine == "spark":
-            result = run_with_spark(compiled, streams, master)
-        else:
-            result = run_query(compiled, streams)
-    except CepheidError as error:
-        error.file = name_of(file)
-        raise
-    write_result(result, kind, output)
+    query_text, name = given_text(file, text)
+    with standard_input(inputs, input_format, is_query=file == "-") as given:
+        run_text_over(query_text, name, given, asked)
 
 
 @app.command()
@@ -300,7 +300,7 @@ def stream(
 
     source = named_inputs(compiled, sources) if compiled is not None else sources[0]
     if isinstance(source, str) and len(sources) > 1:
-        message = "--source comes once, but for a JOIN of two streams"
+        message = "--source may be given only once, except for a JOIN of two streams"
         raise WrongUseError(message)
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,

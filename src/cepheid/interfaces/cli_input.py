@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -59,7 +60,16 @@ def compile_file(
     file: str, time: str, type_: str, columns: object, unit: str = "us"
 ) -> CompiledQuery:
     """Compile the query of a file, or of standard input."""
-    text, name = read_text(file)
+    return compile_text(*read_text(file), time, type_, columns, unit)
+
+
+def compile_text(
+    text: str, name: str, time: str, type_: str, columns: object, unit: str = "us"
+) -> CompiledQuery:
+    """Compile the query of a text; diagnostics show its name."""
+    if is_sql(text):
+        message = f"{name} has MATCH_RECOGNIZE, which `cepheid run` runs and `cepheid check` reads"
+        raise WrongUseError(message)
     try:
         return query(text, time=time, type=type_, time_unit=unit, schema=columns)
     except CepheidError as error:
@@ -67,10 +77,26 @@ def compile_file(
         raise
 
 
+def is_sql(text: str) -> bool:
+    """Check whether a text is SQL with MATCH_RECOGNIZE, and no query of the trend language."""
+    start = re.match(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(select|with)\b", text, re.I | re.S)
+    return start is not None and re.search(r"\bmatch_recognize\b", text, re.I) is not None
+
+
+def given_text(file: str | None, text: str | None) -> tuple[str, str]:
+    """Read the query of a command, from a file or an option, and its name for diagnostics."""
+    if text is None:
+        return read_text(named_file(file))
+    if file is not None:
+        message = "-q has the query, so there is no query file: give one of them"
+        raise WrongUseError(message)
+    return text, "query"
+
+
 def named_file(file: str | None) -> str:
     """Return the query file; refuse a command without one."""
     if file is None:
-        message = "name a query file, or a folder of them with --rules"
+        message = "name a query file, give the query with -q, or a folder of them with --rules"
         raise WrongUseError(message)
     return file
 
@@ -80,7 +106,7 @@ def read_workload(
 ) -> Workload:
     """Read the queries of a folder or a table of rules."""
     if file is not None:
-        message = "--rules takes the place of a query file"
+        message = "--rules replaces the query file: give only one of them"
         raise WrongUseError(message)
     if not rules.exists():
         message = f"could not read {name_of(str(rules))}: no such file or folder"
@@ -104,14 +130,16 @@ def read_columns(path: Path | None) -> object:
 def result_kind(format_: str, output: Path | None) -> str:
     """Choose the format of a result: the requested one, else by the file's ending."""
     if output is not None and not format_ and output.suffix.lower() not in ENDINGS:
-        message = f"--output ends in {', '.join(ENDINGS)}, and {name_of(output.name)} does not: "
+        message = (
+            f"--output must end in {', '.join(ENDINGS)}, but {name_of(output.name)} does not: "
+        )
         raise WrongUseError(message + "add --format csv, json or parquet")
     kind = format_ or ("table" if output is None else ENDINGS[output.suffix.lower()])
     if kind not in FORMATS or (kind == "table" and output is not None):
         message = f"--format is one of {', '.join(FORMATS)}, and a file is csv, json or parquet"
         raise WrongUseError(message)
     if kind == "parquet" and output is None and sys.stdout.isatty():
-        message = "Parquet files are no text: add --output, or send them through a pipe"
+        message = "Parquet is not text: add --output, or pipe it to another program"
         raise WrongUseError(message)
     return kind
 

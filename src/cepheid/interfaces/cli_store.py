@@ -185,7 +185,7 @@ def query(
 
     kind = result_kind(format_, output)
     if explain:
-        why = "--explain tells what was read, and by the method that costs least"
+        why = "--explain prints the plan of the cheapest method, and no rows"
         chosen = None if method == "auto" else method
         refuse_options(why, format=format_, output=output, method=chosen)
     text, name = read_text(str(file))

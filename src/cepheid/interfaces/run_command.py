@@ -16,20 +16,18 @@ import pyarrow.compute as pc
 from pyarrow import csv, parquet
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from cepheid.api import CompiledQuery
 from cepheid.events.files import find_files, read_all
 from cepheid.interfaces.cli_input import WrongUseError
-from cepheid.interfaces.console import StandardOutput, cell, notify, say_data, show
+from cepheid.interfaces.console import StandardOutput, notify, say_data, show
+from cepheid.interfaces.tables import ROWS_SHOWN_MAX, print_table
 from cepheid.runtimes.files import list_files, run_files
 from cepheid.runtimes.notices import look_at
 from cepheid.workloads import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-ROWS_SHOWN_MAX = 50
 
 
 def named_inputs(compiled: CompiledQuery, inputs: list[str]) -> str | dict[str, str]:
@@ -186,7 +184,7 @@ def write_matches(compiled: CompiledQuery, pattern: str, kind: str, output: Path
 
 
 def _print_matches(table: pa.Table, *, is_limited: bool) -> None:
-    _print_table(_with_texts(table.slice(0, ROWS_SHOWN_MAX)))
+    print_table(table.slice(0, ROWS_SHOWN_MAX))
     if len(table) > ROWS_SHOWN_MAX and not is_limited:
         note = "the first matches only: add LIMIT, or write all to a file with --output"
         show(note)
@@ -265,7 +263,7 @@ def _with_texts(table: pa.Table) -> pa.Table:
 def write_result(table: pa.Table, kind: str, output: Path | None) -> None:
     """Write a result to a file atomically, or to standard output."""
     if output is None and kind == "table":
-        _print_table(table)
+        print_table(table)
         return
     data = _encode(table, kind)
     if output is None:
@@ -290,23 +288,3 @@ def _encode(table: pa.Table, kind: str) -> bytes:
             lines = (msgspec.json.encode(row, enc_hook=str) for row in table.to_pylist())
             sink.write(b"".join(line + b"\n" for line in lines))
     return sink.getvalue().to_pybytes()
-
-
-def _print_table(table: pa.Table) -> None:
-    shown = Table()
-    for name, kind in zip(table.column_names, table.schema.types, strict=True):
-        number = pa.types.is_floating(kind) or pa.types.is_integer(kind)
-        shown.add_column(cell(name), justify="right" if number else "left")
-    for row in table.slice(0, ROWS_SHOWN_MAX).to_pylist():
-        shown.add_row(*(cell(_text(value)) for value in row.values()))
-    console = Console()
-    console.print(shown)
-    rest = len(table) - ROWS_SHOWN_MAX
-    count = f"{len(table):,} row{'' if len(table) == 1 else 's'}"
-    console.print(f"{count}, {rest:,} not shown" if rest > 0 else count, highlight=False)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
-    return "" if value is None else str(value)

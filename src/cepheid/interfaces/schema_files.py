@@ -1,4 +1,4 @@
-"""Read the columns of a file: Parquet, Arrow, CSV and JSON lines, by the file's ending.
+"""Read the columns of a file: Parquet, Arrow, CSV, TSV and JSON lines, by the file's ending.
 
 A folder holds Parquet files, as Spark writes them; subfolders such as ``day=1`` are columns.
 """
@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import csv, dataset, feather, ipc, json, parquet
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.files import content_of, csv_options
 
 SAMPLE_BYTES = 1 << 20
 """The bytes of a JSON lines file that are read to find its columns."""
@@ -51,18 +52,20 @@ def _fail(path: Path, reason: str, *helps: str) -> DataError:
 def _read(path: Path) -> pa.Schema:
     if path.is_dir():
         return _read_folder(path)
-    match path.suffix.lower():
-        case ".parquet" | ".pq":
+    match "arrow" if path.suffix.lower() == ".arrows" else content_of(path.name):
+        case "parquet":
             return parquet.read_schema(path)
-        case ".arrow" | ".arrows" | ".feather" | ".ipc":
+        case "arrow":
             return _read_arrow(path)
-        case ".csv":
-            with csv.open_csv(path) as reader:
+        case "csv" | "tsv" as content:
+            with csv.open_csv(path, parse_options=csv_options(content)) as reader:
                 return reader.schema
-        case ".jsonl" | ".ndjson" | ".json":
+        case "json":
             return _read_json_lines(path)
-    reason = "its ending names no known kind of file"
-    raise _UnreadableError(reason, "use a file that ends in .parquet, .arrow, .csv or .jsonl")
+    reason = "files with this ending are not supported"
+    raise _UnreadableError(
+        reason, "use a file that ends in .parquet, .arrow, .csv, .tsv, .jsonl or .csv.gz"
+    )
 
 
 def _read_folder(path: Path) -> pa.Schema:
@@ -88,7 +91,7 @@ def _read_arrow(path: Path) -> pa.Schema:
 
 def _read_json_lines(path: Path) -> pa.Schema:
     """Read whole lines only, so that a sample does not end inside one."""
-    with path.open("rb") as file:
+    with pa.input_stream(str(path)) as file:  # It unpacks what is packed.
         sample = file.read(SAMPLE_BYTES)
         if file.read(1):
             sample = sample[: sample.rfind(b"\n") + 1]

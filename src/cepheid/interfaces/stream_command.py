@@ -75,7 +75,9 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
         if wrong := _wrong_source(source, options):
             return wrong
     if compiled is not None and compiled.plan.emits_early and options.sink != STANDARD_OUTPUT:
-        message = "rows of `EMIT EARLY` change until their window closes, and files do not: "
+        message = (
+            "rows of `EMIT EARLY` change until their window closes, but files cannot be updated: "
+        )
         return message + "use --sink -"
     return ""
 

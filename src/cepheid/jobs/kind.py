@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from cepheid.jobs.explain_parts import Section, describe_columns
 from cepheid.jobs.explain_spark import describe_strategies
+from cepheid.jobs.picture import Graph
 from cepheid.language import tree
 from cepheid.options import unused
 from cepheid.plans.needs import Needs
@@ -55,6 +56,11 @@ class Kind(ABC):
     @abstractmethod
     def mermaid(self, plan: Any) -> str:
         """Draw a plan as a Mermaid flowchart."""
+
+    def graphs(self, plan: Any) -> tuple[Graph, ...]:
+        """Build the graphs of a plan that can be drawn as pictures; none by default."""
+        del plan
+        return ()
 
     @abstractmethod
     def local_job(self, plan: Any) -> LocalJob:

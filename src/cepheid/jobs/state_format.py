@@ -59,7 +59,7 @@ def read_state(form: Format, data: bytes, kind: type[Kind]) -> Kind:
         if error.name == form.name:
             why = f"the state of {form.owner}: {error}"
             raise misfit(why) from error
-        why = f"it holds a state of the kind `{error.name}`, and no state of {form.owner}"
+        why = f"it holds a state of kind `{error.name}`, not a state of {form.owner}"
         raise misfit(why) from error
     except NoFrameError as error:
         why = f"it holds no state of {form.owner}, or one of an earlier version: {error}"

@@ -196,8 +196,8 @@ def check_rows(count: int) -> None:
     if count > ROWS_MAX:
         message = f"more than {ROWS_MAX:,} matches are complete in one micro-batch"
         helps = (
-            "make the window shorter, or ask for more in WHERE",
-            "GROUP-BY spreads the matches over several tasks",
+            "make the window shorter, or make WHERE stricter",
+            "GROUP-BY distributes the matches over several tasks",
         )
         raise DataError([Diagnostic("E513", message, helps=helps)])
 

@@ -23,7 +23,7 @@ def named_streams(plan: Plan, events: Any) -> list[Any]:
     if not isinstance(events, Mapping):
         if len(set(names)) == 1:
             return [events] * len(names)
-        message = f"the query reads `{names[0]}` and `{names[1]}`, and there is one stream"
+        message = f"the query reads `{names[0]}` and `{names[1]}`, but only one stream was given"
         helps = (f"give both: `q.run({{'{names[0]}': ..., '{names[1]}': ...}})`",)
         raise DataError([Diagnostic("E561", message, helps=helps)], plan.text)
     for name in names:

@@ -34,8 +34,10 @@ def in_ticks(
     """Convert lengths to ticks; report fractions and overflows (E329)."""
     exact = [divmod(length * TICKS_NS["us"], tick_ns) for length in lengths]
     if any(rest for _, rest in exact):
-        message = f"this length is no whole number of the times of `{source.time}`"
-        findings.add("E329", message, span, f"times are in {_name(tick_ns)}: use a multiple of it")
+        message = f"this length is not a multiple of the time unit of `{source.time}`"
+        findings.add(
+            "E329", message, span, f"times are in {_name(tick_ns)}: use a multiple of that unit"
+        )
         return None
     if max(ticks for ticks, _ in exact) > DURATION_US_MAX:
         message = f"this length is more than 2^61 {_name(tick_ns)}, the unit of `{source.time}`"

@@ -185,7 +185,7 @@ def _mode(c: Children[Child], modes: Mapping[str, _Mode]) -> _Mode:
     mode = modes.get(word.lower().replace("_", "-"))
     if mode is None:
         known = ", ".join(dict.fromkeys(m.value for m in modes.values()))
-        message = f"`{word}` is no kind of `{keyword}`"
+        message = f"`{word}` is not a value of `{keyword}`"
         meant = habits.SEMANTICS.get(word.lower().replace("_", "-")) if modes is SEMANTICS else None
         told = f"did you mean `{meant}`? " if meant else ""
         reject("E109", message, token_span(c[1]), f"{told}write one of: {known}")

@@ -239,7 +239,7 @@ def _unreadable(text: str, offset: int) -> Diagnostic:
     line_end = text.find("\n", offset)
     rest = Span(offset, len(text) if line_end < 0 else line_end)
     if _SURROGATE.match(here):
-        message = f"U+{ord(here):04X} is half a character"
+        message = f"U+{ord(here):04X} is a lone surrogate, not a character"
         return Diagnostic("E103", message, Span(offset, offset + 1), helps=("remove it",))
     if here in "'\"":
         return Diagnostic(

@@ -98,7 +98,7 @@ def _check_tree(query: tree.Query, text: str) -> None:
         "E106",
         f"the query is nested more than {NESTING_MAX} levels deep",
         Span(start, start + 1),
-        "the level too many starts here",
+        "this level is too deep",
         helps=("write long chains as lists: `SEQ(A, B, C)`, `x IN (1, 2, 3)`",),
     )
     raise QuerySyntaxError([diagnostic], text)

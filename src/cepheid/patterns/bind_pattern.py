@@ -48,7 +48,7 @@ def _check_negation_place(pattern: tree.Pattern, findings: Findings) -> None:
             inner = format_pattern(child.pattern)
             findings.add(
                 "E301",
-                "`NOT` stands outside a `SEQ`",
+                "`NOT` is outside a `SEQ`",
                 child.span,
                 f"say where it must not occur: `SEQ(A, NOT {inner}, B)`",
             )
@@ -57,7 +57,7 @@ def _check_negation_place(pattern: tree.Pattern, findings: Findings) -> None:
         ):
             findings.add(
                 "E302",
-                "this `SEQ` has nothing but `NOT`",
+                "this `SEQ` contains only `NOT`",
                 child.span,
                 "add an event that must occur, before or after what must not",
             )
@@ -75,7 +75,7 @@ def _check_node(node: tree.Node, findings: Findings) -> None:
         case tree.Conjunction():
             findings.add(
                 "E303",
-                "`AND` stands inside another pattern",
+                "`AND` is nested in another pattern",
                 node.span,
                 "use it once, at the top: `PATTERN P AND Q`",
                 "for events in any order write `SEQ(A, B) OR SEQ(B, A)`",

@@ -102,7 +102,7 @@ class Scope:
         if kind is ValueKind.OTHER:
             self.findings.add(
                 "E206",
-                f"`{attribute.text}` is of kind {kind.value}, and events cannot be gathered by it",
+                f"`{attribute.text}` is of kind {kind.value}, so it cannot form groups",
                 attribute.span,
                 "use an attribute that is a number, a text, a time or a boolean",
             )
@@ -163,7 +163,7 @@ def bind_source(scope: Scope, pattern: Span) -> bool:
     if time_kind is not None and time_kind not in _TIMES:
         findings.add(
             "E212",
-            f"the time column `{source.time}` is of kind {time_kind.value}, which is no time",
+            f"the time column `{source.time}` is of kind {time_kind.value}, not a time",
             pattern,
             "convert it to a timestamp, or name another column: `cepheid.query(..., time=...)`",
         )
@@ -225,7 +225,7 @@ def _check_spanning(node: tree.Attribute | tree.Aggregate, scope: Scope) -> None
     if node.variable is None:
         scope.findings.add(
             "E322",
-            "`COUNT(*)` counts matches, and `WHERE` speaks of one match",
+            "`COUNT(*)` counts matches, but `WHERE` tests a single match",
             node.span,
             "move it to HAVING, or count the events of a variable: `COUNT(S) > 3`",
         )
@@ -270,7 +270,7 @@ def _text(node: tree.Expression, scope: Scope) -> tree.Expression:
 
 def _report_bare(word: tree.Word, scope: Scope) -> None:
     if word.text in scope.variables:
-        message = f"`{word.text}` is a variable, and a condition needs one of its attributes"
+        message = f"`{word.text}` is a variable, but a condition needs one of its attributes"
         scope.findings.add("E208", message, word.span, f"write `{word.text}.attribute`")
         return
     positive = [v.name for v in scope.variables.values() if v.positive]

@@ -269,7 +269,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         try:
             plan = msgspec.json.decode(data, type=_union(cls))
         except msgspec.MsgspecError as error:
-            message = f"this is no plan: {error}"
+            message = f"this is not a plan: {error}"
             raise ValueError(message) from error
         if plan.version != PLAN_VERSION:
             message = f"the plan has version {plan.version}, this Cepheid reads {PLAN_VERSION}"

@@ -12,7 +12,7 @@ from cepheid.accelerator.device import Device, Found, find_device, parse_device,
 from cepheid.accelerator.schedule import MOST_ROWS, Pace, Place, Scheduler
 from cepheid.arrays.columns import KeyTable
 from cepheid.errors import Diagnostic, UnsupportedError
-from cepheid.events.arriving import as_table, plain_reader
+from cepheid.events.arriving import as_table, like, plain_reader
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.ordering import put_together, sort_events
 from cepheid.kinds.trend.ordered_input import Gate
@@ -69,15 +69,15 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
         raise UnsupportedError([Diagnostic("E552", message, helps=helps)], plan.text)
     small = isinstance(reader, pa.Table) and len(reader) < SMALL_ROWS
     if why or (small and device is Device.AUTO):
-        return local.run_events(compiled, events)
+        return like(events, local.run_events(compiled, reader))
     job = lower(TrendPlan.of(plan))
     if job.looks_back:
-        return local.like(events, run_trends(job, reader, forced=device is Device.GPU))
+        return like(events, run_trends(job, reader, forced=device is Device.GPU))
     if isinstance(reader, pa.Table):
         result = count_whole(job, reader)
         if result is not None:
-            return local.like(events, result)
-    return local.like(events, _run_split(job.plan, reader, device))
+            return like(events, result)
+    return like(events, _run_split(job.plan, reader, device))
 
 
 def _run_split(plan: TrendPlan, reader: Any, device: Device) -> pa.Table:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from cepheid.events.arriving import as_table, is_pandas, plain_reader
+from cepheid.events.arriving import as_table, like, plain_reader
 from cepheid.jobs.local_jobs import local_job
 from cepheid.jobs.ordering import put_together, sort_events, with_ties_ordered
 from cepheid.kinds.trend.local import LocalMatches, list_batches
@@ -48,11 +48,6 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
     table = as_table(events)
     plan = compiled.with_schema(table.schema).plan
     return like(events, watched(plan, lambda: run_table(plan, table)))
-
-
-def like(events: Any, result: pa.Table) -> Any:
-    """Convert a result to the kind of container in which the events came."""
-    return result.to_pandas() if is_pandas(events) else result
 
 
 def run_table(plan: Plan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:

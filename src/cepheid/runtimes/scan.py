@@ -96,7 +96,7 @@ def find_paths(pattern: str) -> list[str]:
     if "*" in pattern:
         uris = [uri for uri in uris if fnmatch.fnmatch(uri, pattern)]
     if not uris:
-        raise DataError([Diagnostic("E501", f"no file is called `{pattern}`")])
+        raise DataError([Diagnostic("E501", f"no file matches `{pattern}`")])
     return uris
 
 

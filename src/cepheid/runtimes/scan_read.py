@@ -70,7 +70,7 @@ class Reader:
         """Find the rows of a range, and check the statistics against them."""
         times = read_times(Columns(table), self._plan.time)
         if len(times) and (times[0] < unit.first or times[-1] > unit.last):
-            message = f"`{unit.groups[0].path}` has times that its own statistics do not tell of"
+            message = f"`{unit.groups[0].path}` has times outside its own statistics"
             helps = ("write the file again, or pass strategy='key shuffle'",)
             raise DataError([Diagnostic("E501", message, helps=helps)])
         begin = 0 if lowest is None else int(np.searchsorted(times, lowest, side="left"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cepheid.events.arriving import as_table, is_pandas
+from cepheid.events.arriving import as_table, form_of, in_form
 from cepheid.events.files import find_files, read_all
 from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.bind_expressions import find_column
@@ -33,18 +33,18 @@ def run_local_sql(
     strategy: str | None = None,
     bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
 ) -> Any:
-    """Run a SQL text over tables; the result is Arrow, or pandas if all tables are pandas.
+    """Run a SQL text over tables; the result is Arrow, or of the library of all data frames.
 
     Raises
     ------
     TypeError
-        If a table is neither of Arrow nor of pandas, nor an event store.
+        If a table is of no known kind.
     UnsupportedError
         E405 if a table is a streaming DataFrame.
     """
     statement = read_statement(text)
     known = Known(tables)
-    all_pandas = bool(tables) and all(is_pandas(table) for table in tables.values())
+    forms = {form_of(table) for table in tables.values()}
     try:
         sources, outer = _simple_parts(statement)
     except NotSimpleError:
@@ -57,7 +57,7 @@ def run_local_sql(
         result = run_tables(text, arrow, bounds)
     else:
         result = _run(statement, sources, outer, known, strategy, bounds)
-    return result.to_pandas() if all_pandas else result
+    return in_form(forms.pop(), result) if len(forms) == 1 else result
 
 
 def explain_local_sql(
@@ -190,3 +190,24 @@ def _run(
 def _select(select: Select, known: Known, text: str) -> pa.Table:
     known.read_all(select)
     return run_select(select, known.arrow, text)
+
+
+def table_names(text: str) -> list[str]:
+    """List the names of the tables that a text reads, each once.
+
+    Raises
+    ------
+    NotSimpleError
+        If the text is more than a SELECT over one table around its clauses.
+
+    Examples
+    --------
+    >>> table_names("SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY ts PATTERN (A))")
+    ['ticks']
+    """
+    statement = read_statement(text)
+    sources, outer = _simple_parts(statement)
+    views = {_view(number) for number in range(len(statement.sites))}
+    names = [name for select in (*sources, outer) for name in _sources(select)]
+    local = {name for select in (*sources, outer) for name, _ in select.named}
+    return list(dict.fromkeys(name for name in names if name not in views | local))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from cepheid.events.arriving import form_of, in_form
 from cepheid.jobs.sources import EventSource, source_of
 from cepheid.jobs.streams import named_streams
 from cepheid.kinds.selection.local import LocalSelect
@@ -17,7 +18,7 @@ from cepheid.kinds.selection.store import (
 from cepheid.options import METHODS, one_of
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import SelectKind
-from cepheid.runtimes.local import CompiledQueryLike, like
+from cepheid.runtimes.local import CompiledQueryLike
 from cepheid.runtimes.store import run_snapshot
 from cepheid.store.snapshot import Effort, Snapshot
 
@@ -27,7 +28,8 @@ def run_streams(compiled: CompiledQueryLike, streams: list[Any], strategy: str |
     sources = _sources(streams)
     planned = with_schemas(compiled, [source.schema for source in sources])
     result = join_sources(planned, sources, strategy)
-    return like(streams[0], result) if len({type(s) for s in streams}) == 1 else result
+    forms = {form_of(stream) for stream in streams}
+    return in_form(forms.pop(), result) if len(forms) == 1 else result
 
 
 def _sources(streams: list[Any]) -> list[EventSource]:

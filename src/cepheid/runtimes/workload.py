@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cepheid.arrays.noticing import Noticed, noticing
 from cepheid.errors import DataError
-from cepheid.events.arriving import as_table, plain_reader
+from cepheid.events.arriving import as_table, like, plain_reader
 from cepheid.events.files import count_events, find_files, read_all
 from cepheid.jobs.local_jobs import BATCH_ROWS, LOOK_BACK_ROWS, slices_of
 from cepheid.jobs.ordering import SORT_ROWS_MAX, put_together, sort_events, with_ties_ordered
@@ -104,10 +104,9 @@ def run_workload(
     else:
         table = as_table(events)
         tables = run_workload_table(workload.shared(table.schema), table)
-    frames = type(events).__module__.partition(".")[0] == "pandas"
     if separate:
-        return {n: t.to_pandas() if frames else t for n, t in tables.items()}
-    return unite(tables).to_pandas() if frames else unite(tables)
+        return {name: like(events, table) for name, table in tables.items()}
+    return like(events, unite(tables))
 
 
 def _run_on(workload: WorkloadLike, events: Any, device: str) -> Tables:

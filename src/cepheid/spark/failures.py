@@ -57,7 +57,7 @@ def clear_error(error: Exception) -> DataError:
         helps = tuple(line.strip() for line in _HELP.findall(text[found.start() :])[:1])
         return _diagnosed(found[1], found[2].strip(), *helps)
     if "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY" in text:
-        message = "the checkpoint does not fit the query: it was begun, and has no micro-batch"
+        message = "the checkpoint does not fit the query: it was created, but has no micro-batch"
         return _diagnosed("E524", message, "nothing has left yet, so remove it and start again")
     # Spark repeats its plan at the end, which says nothing of the cause.
     text = _PLAN.split(text)[0]

@@ -36,7 +36,7 @@ def refuse_stream(
         E405.
     """
     if getattr(events, "isStreaming", False) is True:
-        message = f"{what} reads all events before it answers, and this DataFrame is a stream"
+        message = f"{what} reads all events before it answers, but this DataFrame is a stream"
         found = Diagnostic("E405", message, span, helps=(way_out,))
         raise UnsupportedError([found], text)
 

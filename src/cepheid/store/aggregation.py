@@ -213,7 +213,7 @@ class Slices:
 
 
 def _too_large(name: str) -> DataError:
-    message = f"a sum of column `{name}` may leave 64 bits"
+    message = f"a sum of column `{name}` may overflow 64 bits"
     return DataError([Diagnostic("E504", message, helps=("store the column as a double",))])
 
 

@@ -75,7 +75,7 @@ def _cast(column: Any, field: pa.Field[Any]) -> Any:
 
 def _misfit(name: str, kind: pa.DataType, known: pa.DataType) -> DataError:
     message = f"column `{name}` is of type {kind}, and of type {known} in the store"
-    helps = (f"turn it into {known}, or give it another name",)
+    helps = (f"convert it to {known}, or rename it",)
     return DataError([Diagnostic("E543", message, helps=helps)])
 
 

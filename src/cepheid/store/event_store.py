@@ -125,8 +125,8 @@ class EventStore(StoreReader):
         Parameters
         ----------
         events
-            A pyarrow Table, RecordBatch or RecordBatchReader, a list of RecordBatches, or a pandas
-            DataFrame.
+            Events in this process, as ``CompiledQuery.run`` takes them: Arrow, pandas, Polars,
+            lists of dicts.
         source, batch
             The number of a batch of a source. A batch whose number is not above the last one of its
             source is stored already and skipped, so a batch can be sent again after a crash.
@@ -240,7 +240,7 @@ class EventStore(StoreReader):
         for _ in range(TRIES):
             before = self._latest()
             if before is not None and before.folder is not None and not in_place:
-                message = f"`{self.path}` indexes files of others and is read-only"
+                message = f"`{self.path}` indexes existing files in place and is read-only"
                 helps = ("append to a store of its own: `EventStore(path)`",)
                 raise DataError([Diagnostic("E545", message, helps=helps)])
             after = change(before)
@@ -331,7 +331,9 @@ class EventStore(StoreReader):
             kind = schema.field(name).type
             if not fits(kind):
                 message = f"column `{name}` of type {kind} cannot be in this index"
-                helps = ("numbers, times and text can have one; whole numbers and text share one",)
+                helps = (
+                    "one column can be numbers, times or text, several only whole numbers or text",
+                )
                 raise DataError([Diagnostic("E503", message, helps=helps)])
         attribute = JOINT.join(sorted(attributes))
         built: dict[str, StoredFile] = {}

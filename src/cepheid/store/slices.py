@@ -65,9 +65,7 @@ def grid_of(windows: Windows, first: int, last: int) -> Grid:
     per_window = step * (within // slide) + (1 if rest else 0)
     slices = step * count + per_window
     if slices > SLICES_MAX:
-        message = (
-            f"the windows cut the time into {slices:,} slices, and {SLICES_MAX:,} are the most"
-        )
+        message = f"the windows have {slices:,} slices, more than the maximum of {SLICES_MAX:,}"
         raise DataError([Diagnostic("E511", message, helps=("use a longer slide",))])
     starts = (begin + np.arange(count + within // slide + 2, dtype=np.int64)) * slide
     edges = starts

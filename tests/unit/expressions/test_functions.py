@@ -166,7 +166,7 @@ def refusal(text: str, columns: Columns = COLUMNS) -> tuple[str, str]:
     ],
 )
 def test_a_whole_number_that_leaves_64_bits_is_refused(text: str, part: str) -> None:
-    assert refusal(text) == ("E504", f"a whole number left 64 bits in `{part}`")
+    assert refusal(text) == ("E504", f"a whole number overflowed 64 bits in `{part}`")
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,11 @@ def test_a_mask_needs_a_condition() -> None:
 
 
 def test_a_text_that_is_no_time_is_refused() -> None:
-    assert refusal("S.s < S.t") == ("E508", "`` is compared with a time and is not one")
+    assert refusal("S.s < S.t") == ("E508", "`` is compared with a time but is not a valid time")
     columns: Columns = {"s": ["1970-01-01", "soon", None], "t": [0, None, 0]}
-    assert refusal("S.s = S.t", columns)[1] == "`soon` is compared with a time and is not one"
+    assert (
+        refusal("S.s = S.t", columns)[1] == "`soon` is compared with a time but is not a valid time"
+    )
     columns["s"] = ["1970-01-01T00:00:01", None, None]
     check(expression_of("S.s > S.t"), columns)
 

@@ -169,7 +169,7 @@ def test_other_types_are_refused(column: pa.Array[Any], type_name: str) -> None:
     ids=lambda column: str(column.type),
 )
 def test_what_does_not_fit_64_bits_is_refused(column: pa.Array[Any]) -> None:
-    message = f"a whole number left 64 bits in column `x` of type {column.type}"
+    message = f"a whole number overflowed 64 bits in column `x` of type {column.type}"
     assert code_of(column, "x") == ("E504", message)
     # The same under a NULL means nothing.
     buffers = [pa.py_buffer(b"\0"), *column.buffers()[1:]]

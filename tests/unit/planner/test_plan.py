@@ -169,9 +169,9 @@ def test_plans_of_another_version_are_rejected() -> None:
     data = plan("PATTERN A WITHIN 5 s").to_json()
     with pytest.raises(ValueError, match="version 99"):
         Plan.from_json(data.replace(b'"version":2', b'"version":99'))
-    with pytest.raises(ValueError, match="no plan"):
+    with pytest.raises(ValueError, match="not a plan"):
         Plan.from_json(b"{}")
-    with pytest.raises(ValueError, match=r"no plan: .*trend"):
+    with pytest.raises(ValueError, match=r"not a plan: .*trend"):
         SelectPlan.from_json(data)
 
 

@@ -126,8 +126,8 @@ def _running_sum(
     with np.errstate(over="ignore"):  # It says so itself.
         wrapped = running_sum(segments, use, values, out)
     if wrapped and out.dtype == np.int64:
-        message = "a sum of whole numbers left 64 bits"
-        helps = ("make doubles of them: `SUM(1.0 * x)`",)
+        message = "a sum of whole numbers overflowed 64 bits"
+        helps = ("convert them to doubles: `SUM(1.0 * x)`",)
         raise DataError([Diagnostic("E614", message, node.span, helps=helps)], text)
     if node.name == "AVG":
         mean = out / np.maximum(counts, 1)

@@ -179,7 +179,7 @@ def _refuse_nested(table: Table, name: str) -> None:
     """Raise E609 for lists, structures and maps: Arrow neither sorts nor groups by them."""
     kind = table.schema.field(name).type
     if pa.types.is_nested(kind):
-        message = f"rows are not ordered or grouped by `{name}`, which is of type {kind}"
+        message = f"rows cannot be ordered or grouped by `{name}`, which is of type {kind}"
         helps = ("use a part of it that is a number, a text or a time",)
         raise BindError([Diagnostic("E609", message, helps=helps)])
 

@@ -99,7 +99,7 @@ class _Program:
 
     def _check_size(self, span: Span) -> None:
         if max(len(self.variable_of), len(self.code) // 4) >= STATES_MAX:
-            message = f"the pattern has more than {STATES_MAX:,} places once it is unrolled"
+            message = f"the pattern has more than {STATES_MAX:,} positions, repetitions expanded"
             helps = ("repeat less often, or permute fewer variables",)
             raise UnsupportedError([Diagnostic("E607", message, span, helps=helps)], self._text)
 
@@ -197,8 +197,8 @@ def _may_be_empty(pattern: tree.Pattern) -> bool:
 
 
 def _too_many_moves(span: Span, text: str) -> Never:
-    message = "the pattern has too many ways to go on from one row to the next"
-    helps = ("leave fewer parts in a row to choice, or write `A{0,9}` for `A? A? A? ...`",)
+    message = "the pattern has too many transitions from one row to the next"
+    helps = ("use fewer optional parts in a row, or write `A{0,9}` for `A? A? A? ...`",)
     raise UnsupportedError([Diagnostic("E607", message, span, helps=helps)], text)
 
 

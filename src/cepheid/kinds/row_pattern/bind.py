@@ -129,7 +129,7 @@ def _check_clauses(
         findings.append(_unknown(target, clause.skip.span, known))
     if clause.rows == "all unmatched":
         findings += [
-            Diagnostic("E606", "WITH UNMATCHED ROWS does not go with an exclusion", span)
+            Diagnostic("E606", "WITH UNMATCHED ROWS cannot be combined with an exclusion", span)
             for span in _exclusions(clause.pattern)
         ]
     if clause.rows == "one" and not clause.measures and not clause.partition_by:

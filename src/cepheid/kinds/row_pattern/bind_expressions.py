@@ -134,7 +134,7 @@ class Binder:
             self._report("E608", f"there is no function `{call.function}`", call.span, help_)
             return
         if call.semantics is not None:
-            message = f"{call.semantics} does not go with `{call.function}`"
+            message = f"{call.semantics} cannot be used with `{call.function}`"
             self._report("E605", message, call.span, "it goes with FIRST, LAST and aggregates")
         if call.distinct or call.star or call.condition is not None:
             self._report("E605", f"`{call.function}` is no aggregate", call.span)
@@ -165,14 +165,14 @@ class Binder:
                 variables.add(self._primary(node.variable, node.span))
                 return tree.RowLabel(span=node.span)
             case tree.Navigate():
-                message = f"`{node.function}` stands inside another function that looks for rows"
+                message = f"`{node.function}` is nested in another row function"
                 help_ = (
                     "only FIRST and LAST may stand inside PREV and NEXT, and nothing around them"
                 )
                 self._report("E605", message, node.span, help_)
                 return tree.Literal(None, span=node.span)
             case tree.Call() if node.function in AGGREGATES:
-                message = f"the aggregate `{node.function}` stands inside another function of rows"
+                message = f"the aggregate `{node.function}` is nested in another row function"
                 self._report("E605", message, node.span)
                 return tree.Literal(None, span=node.span)
             case tree.Call():
@@ -185,14 +185,14 @@ class Binder:
     ) -> frozenset[str] | None:
         # One that is unknown was reported already.
         if len(variables & {None, *self._known.values()}) > 1:
-            message = "values of different variables stand in one function of rows"
+            message = "one row function refers to rows of different variables"
             help_ = "name the same variable everywhere inside it"
             self._report("E605", message, node.span, help_)
         return variables.pop() if variables else None
 
     def _final(self, node: tree.Navigate | tree.Call) -> bool:
         if self._in_define and node.semantics == "FINAL":
-            message = "DEFINE cannot look at the end of the match: FINAL goes with MEASURES only"
+            message = "DEFINE is evaluated before the match ends: FINAL is only allowed in MEASURES"
             self._report("E605", message, node.span)
         return node.semantics == "FINAL"
 
@@ -200,7 +200,7 @@ class Binder:
         if node.function in ("FIRST", "LAST"):
             return self._logical(node)
         if node.semantics is not None:
-            message = f"{node.semantics} does not go with `{node.function}`"
+            message = f"{node.semantics} cannot be used with `{node.function}`"
             self._report("E605", message, node.span, "it goes with FIRST, LAST and aggregates")
         steps = 1 if node.offset is None else node.offset
         shift = -steps if node.function == "PREV" else steps

@@ -277,7 +277,7 @@ def parse_interval(reader: Reader) -> tree.Duration:
         length = duration_us(digits, name.strip())
     span = reader.span_from(start)
     if length is None:
-        message = "this is no interval of fixed length"
+        message = "this is not an interval of fixed length"
         helps = ("write `INTERVAL '10' SECOND`; units are MICROSECOND to DAY",)
         raise QuerySyntaxError([Diagnostic("E601", message, span, helps=helps)], reader.text)
     return tree.Duration(-length if negative else length, span=span)

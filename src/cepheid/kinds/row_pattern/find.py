@@ -128,7 +128,7 @@ def _find_local(quest: Quest) -> Iterator[MatchSet]:
     condition_of = np.array([-1, *(of_variable[v] for v in automaton.variable_of[1:])], np.int32)
     bits = (quest.longest + 1) * automaton.state_count
     if bits > MEMORY_BITS_MAX:
-        message = f"the pattern has too many places for partitions of {quest.longest:,} rows"
+        message = f"the pattern has too many positions for partitions of {quest.longest:,} rows"
         helps = ("repeat less often, permute fewer variables, or add PARTITION BY",)
         found = Diagnostic("E607", message, plan.pattern.span, helps=helps)
         raise UnsupportedError([found], plan.text)

@@ -23,20 +23,20 @@ def why_not_live(clause: tree.Clause, plan: MatchPlan, schema: pa.Schema) -> Dia
 
 def _reasons(clause: tree.Clause, plan: MatchPlan, schema: pa.Schema) -> Iterator[Diagnostic]:
     if not plan.order_by:
-        message = "a stream has no order of its own, and the clause has no ORDER BY"
+        message = "a clause over a stream needs ORDER BY"
         yield _refused(message, clause.span, "add `ORDER BY ts`, where `ts` is the time of a row")
     elif plan.order_by[0].descending:
-        message = "the first key of ORDER BY descends, and a stream goes on in ascending time"
+        message = "the first key of ORDER BY descends, but a stream needs ascending times"
         yield _refused(message, clause.order_by[0].span, "order by the time of rows, ascending")
     else:
         yield from _no_time(clause, plan.order_by[0].column, schema)
     if plan.rows == "all unmatched":
-        message = "WITH UNMATCHED ROWS shows rows of no match, which is known at the end only"
+        message = "WITH UNMATCHED ROWS shows rows without a match, which are only known at the end"
         yield _refused(message, clause.span, "leave WITH UNMATCHED ROWS out")
     yield from _anchors(plan.pattern)
     for expression in (*plan.conditions.values(), *(m for _, m in plan.measures)):
         for span in _numbers(expression):
-            message = "MATCH_NUMBER() counts on for ever, so no key could ever be forgotten"
+            message = "MATCH_NUMBER() counts for ever, so the state of a key could never be dropped"
             way_out = "leave it out; PARTITION BY and the time of the first row name a match"
             yield _refused(message, span, way_out)
     if plan.within is None:
@@ -54,7 +54,7 @@ def _no_time(clause: tree.Clause, key: str, schema: pa.Schema) -> Iterator[Diagn
     kind = schema.field(key).type
     types = pa.types
     if not (types.is_integer(kind) or types.is_timestamp(kind) or types.is_date(kind)):
-        message = f"the first key of ORDER BY, `{key}`, is of type {kind}, and no time"
+        message = f"the first key of ORDER BY, `{key}`, is of type {kind}, not a time"
         way_out = "order by a timestamp, a date, or whole seconds first"
         yield _refused(message, clause.order_by[0].span, way_out)
 
@@ -66,7 +66,7 @@ def _refused(message: str, span: Span, *helps: str) -> Diagnostic:
 def _anchors(pattern: tree.Pattern) -> Iterator[Diagnostic]:
     match pattern:
         case tree.Anchor(at_start=True, span=span):
-            message = "`^` is the first row of a key, so no key could ever be forgotten"
+            message = "`^` is the first row of a key, so the state of a key could never be dropped"
             yield _refused(message, span, "leave `^` out, and say in DEFINE what begins a match")
         case tree.Anchor(span=span):
             message = "`$` is the end of a partition, and a stream has none"

@@ -64,7 +64,7 @@ def why_not_around(statement: Statement) -> Diagnostic | None:
 
 def _reasons(statement: Statement) -> Iterator[Diagnostic]:
     if len(statement.sites) > 1:
-        message = "a text over a stream has one MATCH_RECOGNIZE clause, and this one has several"
+        message = "a query over a stream can have only one MATCH_RECOGNIZE clause"
         yield _refused(message, statement.sites[1].clause.span)
     clause = statement.sites[0].clause.span
     tokens = [
@@ -73,7 +73,7 @@ def _reasons(statement: Statement) -> Iterator[Diagnostic]:
         if not clause.start <= token.span.start < clause.end and token.kind is not TokenKind.END
     ]
     if tokens[0].upper != "SELECT":
-        message = "a text over a stream is a SELECT, and this one is not"
+        message = "a query over a stream must be a SELECT"
         yield _refused(message, tokens[0].span)
     in_from = [False]
     for place, token in enumerate(tokens):
@@ -85,7 +85,7 @@ def _reasons(statement: Statement) -> Iterator[Diagnostic]:
             in_from[-1] = token.upper == "FROM"
         why = _why(tokens, place, in_from=in_from[-1])
         if why:
-            message = f"`{token.value}` does not go with a clause over a stream: {why}"
+            message = f"`{token.value}` cannot be combined with a clause over a stream: {why}"
             yield _refused(message, token.span)
 
 

@@ -168,7 +168,7 @@ def _parse_within(reader: Reader) -> tree.Duration | tree.Literal | None:
         length = duration_us(token.value, unit.value) if plain else None
         span = token.span.to(unit.span)
         if length is None:
-            message = "this is no whole number of microseconds"
+            message = "this is not a whole number of microseconds"
             helps = ("write `WITHIN 10 minutes`, without an exponent",)
             raise QuerySyntaxError([Diagnostic("E601", message, span, helps=helps)], reader.text)
         return tree.Duration(length, span=span)
@@ -264,7 +264,7 @@ def _parse_quantifier(reader: Reader) -> tuple[int, int | None] | None:
     reader.expect_mark("}")
     low = least or 0
     if (most is not None and (most < low or most == 0)) or max(low, most or 0) > REPEATS_MAX:
-        message = "no pattern can be repeated so often"
+        message = "the bounds of this quantifier are not valid"
         helps = ("write `{n,m}` with n <= m and m at least 1",)
         found = Diagnostic("E615", message, reader.span_from(start), helps=helps)
         raise QuerySyntaxError([found], reader.text)

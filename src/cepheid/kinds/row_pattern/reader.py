@@ -120,7 +120,7 @@ class Reader:
             return self.whole(token)
         value = float(token.value)
         if math.isinf(value):
-            message = "a number is larger than every double"
+            message = "a number is too large for a double"
             raise QuerySyntaxError([Diagnostic("E601", message, token.span)], self.text)
         return value
 

@@ -136,7 +136,7 @@ def within_of(plan: MatchPlan, rows: ArrangedRows) -> Within:
     column = rows.column(plan.order_by[0].column)
     bound = plan.within
     if column.null_count:
-        message = "the first key of ORDER BY is NULL somewhere, which WITHIN cannot measure"
+        message = "the first key of ORDER BY has a NULL, which WITHIN cannot measure"
         raise DataError([Diagnostic("E614", message, bound.span)], plan.text)
     times: NDArray[Any] | None = as_whole(column)
     # A whole number counts seconds, as Spark's CAST to TIMESTAMP has it.
@@ -150,7 +150,7 @@ def within_of(plan: MatchPlan, rows: ArrangedRows) -> Within:
     if times is None and pa.types.is_floating(column.type):
         times = column.to_numpy().astype(np.float64)
     if times is None:
-        message = f"WITHIN needs times or numbers, and ORDER BY has {column.type}"
+        message = f"WITHIN needs times or numbers, but the key of ORDER BY is of type {column.type}"
         raise BindError([Diagnostic("E609", message, bound.span)], plan.text)
     as_it_is = unit == "ns" or pa.types.is_integer(column.type)
     return Within(times, amount, (1, 1) if as_it_is else (some, of))

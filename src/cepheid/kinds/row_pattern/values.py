@@ -120,7 +120,7 @@ class _Reading:
             message = f"the types do not fit: {reason}"
             return BindError([Diagnostic("E609", message, node.span)], self._text)
         left = isinstance(error, LeftRangeError)
-        reason = "a whole number left 64 bits" if left else _reason(error)
+        reason = "a whole number overflowed 64 bits" if left else _reason(error)
         message = f"a value cannot be computed: {reason}"
         return DataError([Diagnostic("E614", message, node.span)], self._text)
 

@@ -106,8 +106,8 @@ def _check_clauses(query: tree.SelectQuery, kind: SelectKind, findings: Findings
         message = "the window of a `JOIN` moves with every event and has no `SLIDE`"
         findings.add("E333", message, window.slide.span, "leave `SLIDE` out")
     for name in query.group_by:
-        message = "a `JOIN` gives pairs and does not group them"
-        findings.add("E333", message, name.span, "aggregate its result in a query of its own")
+        message = "a `JOIN` cannot have `GROUP BY`"
+        findings.add("E333", message, name.span, "aggregate its result in a second query")
 
 
 def _plan_window(
@@ -155,7 +155,7 @@ def _check_times(query: tree.SelectQuery, source: Source, scope: SelectScope) ->
             help_ = "name it: `cepheid.query(..., time=...)`"
             scope.findings.add("E212", message, stream.span, help_, near)
         elif kind not in _TIMES:
-            message = f"the time column `{source.time}` is of kind {kind.value}, which is no time"
+            message = f"the time column `{source.time}` is of kind {kind.value}, not a time"
             help_ = "convert it to a timestamp, or name another column"
             scope.findings.add("E212", message, stream.span, help_)
         else:

@@ -100,12 +100,12 @@ class SelectItems:
         for name in self._query.group_by:
             kind = self._scope.attribute_kind(self._query.streams[0].alias.text, name)
             if kind is ValueKind.OTHER:
-                message = f"`{name.text}` is of kind {kind.value}, and cannot be grouped by"
+                message = f"`{name.text}` is of kind {kind.value} and cannot be used in `GROUP BY`"
                 self._findings.add("E206", message, name.span)
         found = []
         for item in self._query.items:
             if isinstance(item, tree.Star):
-                message = "`*` does not go with aggregates or `GROUP BY`"
+                message = "`*` cannot be combined with aggregates or `GROUP BY`"
                 self._findings.add("E331", message, item.span, "name the columns")
             elif is_aggregate(item.expression):
                 found.append(self._aggregate(item))

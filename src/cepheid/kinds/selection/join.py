@@ -83,7 +83,7 @@ def join_tables(
             too_much_state("pairs", bound)
         if most is not None and count > most:
             message = f"more than {most:,} pairs are complete in one micro-batch"
-            helps = ("make the window shorter, or ask for more in ON or WHERE",)
+            helps = ("make the window shorter, or make ON or WHERE stricter",)
             raise DataError([Diagnostic("E513", message, helps=helps)])
     pairs = Pairs(
         np.concatenate([np.zeros(0, np.int64), *(b.left for b in blocks)]),

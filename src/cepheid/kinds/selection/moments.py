@@ -163,8 +163,8 @@ def _sums(total: Numbers, valid: NDArray[np.bool_], written: str) -> Numbers:
         return total
     sums, fits = _whole_sums(total)
     if not (fits | ~valid).all():
-        message = f"a sum of `{written}` left 64 bits"
-        helps = ("make one number of it a double: `SUM(1.0 * x)`",)
+        message = f"a sum of `{written}` overflowed 64 bits"
+        helps = ("make one operand a double: `SUM(1.0 * x)`",)
         raise DataError([Diagnostic("E504", message, helps=helps)])
     return sums
 

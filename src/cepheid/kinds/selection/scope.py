@@ -47,12 +47,14 @@ class SelectScope:
             if isinstance(node, tree.Aggregate) or (
                 isinstance(node, tree.Call) and node.function in _AGGREGATES
             ):
-                message = f"`{format_expression(node)}` speaks of many events, `{clause}` of one"
+                message = (
+                    f"`{clause}` tests single events, so it cannot use `{format_expression(node)}`"
+                )
                 self.findings.add("E331", message, node.span)
             elif isinstance(node, tree.Equivalence) or (
                 isinstance(node, tree.Attribute) and node.anchor is not tree.Anchor.EACH
             ):
-                message = f"`{format_expression(node)}` speaks of matches, and `SELECT` has none"
+                message = f"`{format_expression(node)}` refers to matches, but a `SELECT` has none"
                 self.findings.add("E331", message, node.span, "write a query with `PATTERN`")
         return tree.transform(expression, self._look_up)
 
@@ -91,7 +93,7 @@ class SelectScope:
             return self.streams[0].alias  # Its kind is asked for next, and reported.
         first, second = (stream.alias.text for stream in self.streams)
         help_ = f"write `{first}.{word.text}` or `{second}.{word.text}`"
-        message = f"`{word.text}` does not say of which stream it is"
+        message = f"`{word.text}` is ambiguous: it does not name its stream"
         self.findings.add("E208", message, word.span, help_)
         return self.streams[0].alias
 

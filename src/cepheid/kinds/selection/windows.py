@@ -330,7 +330,9 @@ def _check_count(counts: NDArray[Any], size: float) -> None:
     """Refuse more windows than a result may have; an integer sum could overflow 64 bits."""
     most = float(counts.sum(dtype=np.float64))
     if most > WINDOWS_MAX:
-        message = f"the result has about {most:.3g} windows, and {WINDOWS_MAX:,} are the most"
+        message = (
+            f"the result has about {most:.3g} windows, more than the maximum of {WINDOWS_MAX:,}"
+        )
         raise DataError([Diagnostic("E511", message, helps=("use a longer slide",))])
     check_rows(most, size)
 

@@ -194,7 +194,7 @@ def _bind_condition(
             assert isinstance(node, tree.Attribute | tree.Aggregate | tree.Equivalence)
             scope.findings.add(
                 "E325",
-                f"`{clause}` speaks of one event, and `{format_expression(node)}` does not",
+                f"`{clause}` tests single events, so it cannot use `{format_expression(node)}`",
                 node.span,
                 "compare the attributes of an event: `speed > 70`",
             )
@@ -227,7 +227,7 @@ def _relate(query: tree.SituationQuery, scope: SituationScope) -> tuple[Situatio
         scope.variable(left)
         scope.variable(right)
         if left.text == right.text:
-            message = f"`{left.text}` is related to itself, and a match has one situation of it"
+            message = f"`{left.text}` is related to itself, but a match has only one of it"
             help_ = "define the second situation under another name"
             findings.add("E326", message, constraint.span, help_)
             continue
@@ -310,7 +310,7 @@ def _plan_partition(query: tree.SituationQuery, text: str, scope: SituationScope
     for name in query.partition_by:
         scope.check_equated(name)
         if name.text in seen:
-            message = f"`{name.text}` stands twice in `PARTITION BY`"
+            message = f"`{name.text}` occurs twice in `PARTITION BY`"
             scope.findings.add("E209", message, name.span, "write it once")
         seen[name.text] = f"PARTITION BY {name.text} at {place_of(text, name.span)}"
     reason = ", ".join(seen.values()) or "no PARTITION BY"
@@ -337,11 +337,11 @@ def _plan_window(query: tree.SituationQuery, scope: SituationScope) -> tuple[int
     if query.listed and (window is not None or detected is not None):
         node = window if window is not None else detected
         assert node is not None, "one of the two"
-        message = "situations are listed one by one, so they have no window"
+        message = "a query that lists situations has no window"
         findings.add("E327", message, node.span, "bound a situation: `A AS speed > 70 AT MOST 1 h`")
     chosen = whole if window is not None else detected
     if isinstance(chosen, tree.Duration) and chosen.microseconds == 0:
-        message = "a window of no length holds no situation"
+        message = "a window of length zero contains no situation"
         findings.add("E315", message, chosen.span, "write a longer one: `WITHIN 5 minutes`")
     if isinstance(chosen, tree.Duration):
         return _ticks(chosen, scope), window is None

@@ -6,8 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cepheid.jobs.kind import Described, TaskKind
+from cepheid.jobs.picture import Graph
 from cepheid.kinds.trend.planning.compile import compile_trends
-from cepheid.kinds.trend.planning.explain import describe_trends, mermaid_of_trends, title_of_trends
+from cepheid.kinds.trend.planning.explain import (
+    describe_trends,
+    graph_of_template,
+    mermaid_of_trends,
+    title_of_trends,
+)
 from cepheid.kinds.trend.planning.granularity import force_evaluator
 from cepheid.kinds.trend.planning.needs import needs_of_trends, why_no_trends_on_device
 from cepheid.language import tree
@@ -44,6 +50,10 @@ class TrendKind(TaskKind):
     def mermaid(self, plan: TrendPlan) -> str:
         """Draw the pattern as a Mermaid flowchart."""
         return mermaid_of_trends(plan)
+
+    def graphs(self, plan: TrendPlan) -> tuple[Graph, ...]:
+        """Build the automata of the patterns."""
+        return tuple(map(graph_of_template, plan.patterns))
 
     def check(self, plan: TrendPlan) -> None:
         """Refuse a plan that no evaluator can run (E404)."""

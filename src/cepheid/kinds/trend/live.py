@@ -67,8 +67,8 @@ def check_windows(plan: TrendPlan) -> None:
     """
     job = lower(plan)
     if plan.limit is not None:
-        message = "`LIMIT` stops a listing, and a live query goes on"
-        helps = ("leave LIMIT out, and stop the query when there is enough",)
+        message = "`LIMIT` cannot stop a live query"
+        helps = ("leave LIMIT out, and stop the query when you have enough matches",)
         raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
     if plan.window.kind is WindowKind.NONE:
         message = "without a window, a query over a stream has no result before its end"
@@ -76,7 +76,9 @@ def check_windows(plan: TrendPlan) -> None:
         raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
     apart = plan.lists_matches or is_whole(job)
     if plan.window.kind is WindowKind.COUNT and not apart:
-        message = "windows counted in events close for each partition at its own time, so a group "
+        message = (
+            "windows counted in events close at different times in each partition, so a group "
+        )
         message += "of several partitions is never complete"
         helps = ("add all equivalence attributes to GROUP-BY",)
         raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)

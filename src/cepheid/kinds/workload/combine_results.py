@@ -27,7 +27,7 @@ def united_schema(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
             kind = kinds.setdefault(field.name, field.type)
             owner.setdefault(field.name, name)
             if field.name == QUERY:
-                message = f"`{name}` returns a column `{QUERY}`, which names the queries"
+                message = f"`{name}` returns a column `{QUERY}`, which holds the name of the query"
                 raise DataError([_conflict(message)])
             if kind != field.type:
                 message = (
@@ -39,7 +39,7 @@ def united_schema(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
 
 
 def _conflict(message: str) -> Diagnostic:
-    helps = ("name one of them otherwise: `COUNT(*) AS n`", "or pass `separate=True`")
+    helps = ("rename one of them: `COUNT(*) AS n`", "or pass `separate=True`")
     return Diagnostic("E531", message, helps=helps)
 
 

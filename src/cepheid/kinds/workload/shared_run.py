@@ -106,7 +106,7 @@ class SharedRun:
         needed = room * (2 * count + 1) * size * (16 * parts + 8 * mins)
         if needed > BLOCK_LIMITS * current().state:
             message = (
-                f"{count:,} panes a window and {room:,} keys need about {needed / 2**30:.0f} GiB"
+                f"{count:,} panes per window and {room:,} keys need about {needed / 2**30:.0f} GiB"
             )
             helps = ("use a longer SLIDE, fewer keys, or a shorter WITHIN",)
             raise DataError([Diagnostic("E511", message, helps=helps)])

@@ -94,13 +94,13 @@ def _choose(plan: Plan, strategy: str | None) -> StrategyChoice:
     one_of("strategy", strategy, FILE_STRATEGIES)
     wanted = Strategy(strategy)
     if wanted is Strategy.COMBINE and (why := needs_of(plan).not_composed):
-        message = f"the strategy `{wanted.value}` does not serve this query: {why}"
+        message = f"the strategy `{wanted.value}` cannot run this query: {why}"
         refuse("E591", message)
     if wanted is Strategy.TIME_SHUFFLE and (why := needs_of(plan).not_by_time):
-        message = f"the strategy `{wanted.value}` does not serve this query: {why}"
+        message = f"the strategy `{wanted.value}` cannot run this query: {why}"
         refuse("E591", message)
     if wanted is Strategy.SCAN_SLICES:
-        message = "the strategy `scan slices` reads files: pass their path in place of a DataFrame"
+        message = "the strategy `scan slices` reads files: pass their path instead of a DataFrame"
         refuse("E591", message)
     return StrategyChoice(wanted, "asked for")
 

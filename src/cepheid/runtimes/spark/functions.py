@@ -59,7 +59,7 @@ def _plan(text: str, time: str, type_: str, schema: EventSchema | None) -> Plan:
     parsed = parse(text)
     plan = compile_query(parsed, text, Source(time, type_, (), schema))
     if not isinstance(kind_of(plan), TaskKind):
-        message = "a SELECT has no pattern: write it as SQL of Spark"
+        message = "a SELECT has no pattern: write it in Spark SQL"
         raise UnsupportedError([Diagnostic("E404", message)], text)
     return plan
 
@@ -165,10 +165,10 @@ def _refuse_micro_batch(text: str) -> None:
     """
     context = TaskContext.get()
     if context is not None and context.getLocalProperty(STREAM_PROPERTY):
-        message = "`cepheid(TABLE(...))` would answer for each micro-batch on its own"
+        message = "`cepheid(TABLE(...))` would give a separate result for each micro-batch"
         helps = (
             "run a live query with `q.stream(events, watermark='10 seconds')`",
-            "in `foreachBatch`, `q.run(frame)` answers for the batch",
+            "in `foreachBatch`, `q.run(frame)` gives the result of one batch",
         )
         raise UnsupportedError([Diagnostic("E405", message, helps=helps)], text)
 
@@ -219,7 +219,7 @@ class TrendSource(DataSource):
         except CepheidError as error:
             raise ValueError(str(error)) from None
         if footers.groups is None:
-            message = f"the footers of the files do not tell the times of `{time}`"
+            message = f"the footers of the files do not contain the times of `{time}`"
             raise ValueError(message)
         names = plan.columns if plan.columns is not None else footers.schema.names
         units = units_of(footers.groups, apart=bool(plan.tiebreak))

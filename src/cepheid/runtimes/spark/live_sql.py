@@ -57,6 +57,6 @@ def describe_stream(frame: DataFrame, statement: Statement, clause: MatchPlan) -
 
 
 def _no_watermark(site: Site) -> Diagnostic:
-    message = "this DataFrame is a stream, and without a watermark no row ever has its place in it"
-    helps = ("say how late rows may come: `cepheid.sql(spark, text, watermark='10 seconds')`",)
+    message = "this DataFrame is a stream, whose rows cannot be ordered without a watermark"
+    helps = ("say how late rows may arrive: `cepheid.sql(spark, text, watermark='10 seconds')`",)
     return Diagnostic("E405", message, site.source, helps=helps)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from cepheid.events.arriving import as_table, form_of
 from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.bind_expressions import find_column
 from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
@@ -131,7 +132,9 @@ def _data_frame(spark: SparkSession, table: Any) -> DataFrame:
         return store_frame(table, spark)
     if isinstance(table, str | os.PathLike):
         return read_frame(spark, find_paths(os.fspath(table)))
-    return table if isinstance(table, DataFrame) else spark.createDataFrame(table)
+    if isinstance(table, DataFrame):
+        return table
+    return spark.createDataFrame(table if form_of(table) == "pandas" else as_table(table))
 
 
 def _store_of(source: str, tables: Mapping[str, Any]) -> EventStore | None:

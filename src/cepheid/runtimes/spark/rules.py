@@ -93,7 +93,7 @@ def _plan_of(name: str, query: Any, frame: DataFrame) -> TrendPlan:
         plan: TrendPlan = query.with_schema(frame.schema).plan
         check_windows(plan)
         if plan.window.emit_early:
-            message = "rows of `EMIT EARLY` change, and those of other rules do not"
+            message = "rows of `EMIT EARLY` change later, but those of other rules are final"
             helps = ("start this query on its own with `q.stream`",)
             raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
     except CepheidError as error:

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from cepheid.events.files import content_of
 from cepheid.jobs.blobs import BLOB_DDL, Batches
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.task_jobs import composing
@@ -80,7 +81,7 @@ def run_path(
     if choice.strategy is not Strategy.SCAN_SLICES:
         return _fall_back(compiled, spark, paths, choice.reason, wanted, notice=False)
     if footers.groups is None:
-        why = f"their footers do not tell the times of `{plan.time}`"
+        why = f"their footers do not contain the times of `{plan.time}`"
         return _fall_back(compiled, spark, paths, why, wanted)
     units = units_of(footers.groups, apart=bool(plan.tiebreak))
     largest = max((unit.rows for unit in units if len(unit.groups) > 1), default=0)
@@ -95,10 +96,11 @@ def run_path(
 
 def read_frame(spark: SparkSession, paths: list[str]) -> DataFrame:
     """Read files as a DataFrame."""
-    ending = paths[0].rpartition(".")[2].lower()
-    if ending == "csv":
-        return spark.read.csv(paths, header=True, inferSchema=True)
-    if ending in ("json", "jsonl", "ndjson"):
+    content = content_of(paths[0])
+    if content in ("csv", "tsv"):
+        separator = "\t" if content == "tsv" else ","
+        return spark.read.csv(paths, header=True, inferSchema=True, sep=separator)
+    if content == "json":
         return spark.read.json(paths)
     return spark.read.parquet(*paths)
 
@@ -118,7 +120,7 @@ def _fall_back(
     notice: bool = True,
 ) -> DataFrame:
     if wanted is Strategy.SCAN_SLICES:
-        refuse("E591", f"the strategy `scan slices` does not serve these files: {why}")
+        refuse("E591", f"the strategy `scan slices` cannot read these files: {why}")
     if notice:
         warnings.warn(f"the files are not read in slices of time: {why}", stacklevel=4)
     return run_frame(compiled, read_frame(spark, paths))

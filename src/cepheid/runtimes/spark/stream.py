@@ -81,7 +81,7 @@ def check_stream(frame: DataFrame, late: str) -> None:
     if holder_of(frame) is not Held.FRAME:
         refuse("E592", f"events are a streaming DataFrame of Spark, not {holder_of(frame)}")
     if not frame.isStreaming:
-        refuse("E592", "this DataFrame is no stream: `run` answers queries over it")
+        refuse("E592", "this DataFrame is not a stream: use `run`")
 
 
 def set_up(spark: SparkSession) -> None:

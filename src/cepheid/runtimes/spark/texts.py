@@ -113,8 +113,8 @@ def _refused(said: str, statement: Statement) -> BindError:
     reason = _reason(said)
     spans = [_place(word, statement) for word in _quoted_words(said)]
     span = next((found for found in spans if found is not None), None)
-    helps = ("a clause stands where a table may, and what is around it is Spark SQL",)
-    message = f"Spark does not take the SQL around the clause: {reason}"
+    helps = ("put the clause where a table is allowed, and write Spark SQL around it",)
+    message = f"Spark rejects the SQL around the clause: {reason}"
     return BindError([Diagnostic("E613", message, span, helps=helps)], statement.text)
 
 

@@ -69,9 +69,9 @@ def check_built(count: int, events: int) -> None:
         name, what, amount = "state", "events of matches", bound.state // EVENT_BYTES
         if events <= amount:
             return
-    message = f"a window has more than {amount:,} {what} to look at, one by one"
+    message = f"a window has more than {amount:,} {what} to build and check"
     helps = (
-        "make the window shorter, or ask for more in PATTERN and in local predicates",
+        "make the window shorter, or make PATTERN and local predicates stricter",
         "compare neighbours instead: `S.price > NEXT(S).price` needs no matches",
         f"`with cepheid.limits({name}=...)` raises the limit",
     )
@@ -216,7 +216,7 @@ def _totals(
     if numbers.dtype == np.float64:
         return totals
     if len(totals) and np.abs(totals).max() >= 2.0**62:
-        message = f"a whole number left 64 bits in `{as_written(node)}`"
+        message = f"a whole number overflowed 64 bits in `{as_written(node)}`"
         raise DataError([Diagnostic("E504", message)])
     exact = np.zeros(len(counts), np.int64)
     np.add.at(exact, owner, numbers)

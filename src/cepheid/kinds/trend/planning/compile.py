@@ -156,7 +156,7 @@ def _plan_partition(
     )
     if kept and (window.kind is WindowKind.COUNT or isinstance(query.pattern, tree.Conjunction)):
         what = "a window counted in events" if window.kind is WindowKind.COUNT else "`AND`"
-        message = f"an equivalence of some variables only does not go with {what}"
+        message = f"an equivalence of only some variables cannot be combined with {what}"
         findings.add("E308", message, kept[0].span, f"write `[{kept[0].attribute}]`")
     reason = ", ".join(full.values()) or "no equivalence predicate and no GROUP-BY"
     return Partition(tuple(full), kept, tuple(n.text for n in query.group_by), reason)
@@ -170,10 +170,10 @@ def _check_globals(query: tree.Query, predicates: Predicates, findings: Findings
         text = format_expression(predicate.expression)
         findings.add(
             "E401",
-            f"`{text}` spans the whole match, and pairs of matches are counted without them",
+            f"`{text}` needs the whole match, but `AND` counts pairs without building matches",
             predicate.expression.span,
             "compare neighbours instead: `S.price > NEXT(S).price`",
-            "count the matches of each pattern in a query of its own",
+            "count the matches of each pattern in a separate query",
         )
 
 

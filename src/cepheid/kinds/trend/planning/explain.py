@@ -8,6 +8,7 @@ from cepheid.errors import place_of
 from cepheid.events.temporal import format_duration
 from cepheid.expressions.format import format_expression
 from cepheid.jobs.explain_parts import Section, describe_columns, describe_partition
+from cepheid.jobs.picture import Graph, Link
 from cepheid.language import tree
 from cepheid.plans.plan import (
     EdgePredicate,
@@ -18,7 +19,7 @@ from cepheid.plans.plan import (
     TrendPlan,
     WindowKind,
 )
-from cepheid.plans.template import START, Final, Place, Template
+from cepheid.plans.template import START, Edge, Final, Place, Template
 
 STATES_SHOWN_MAX = 12
 """Larger templates are summarised by their size."""
@@ -282,9 +283,8 @@ def _mermaid_template(template: Template, prefix: str) -> list[str]:
         )
     for edge in template.edges:
         source = f"{prefix}start" if edge.source == START else f"{prefix}s{edge.source}"
-        words = [f"no {template.guards[g].text}" for g in edge.clear]
-        words += [f"{template.guards[g].text} seen" for g in edge.hit]
-        label = f'|"{_quote(", ".join(words))}"|' if words else ""
+        guards = _guards_of(template, edge)
+        label = f'|"{_quote(guards)}"|' if guards else ""
         lines.append(f"    {source} -->{label} {prefix}s{edge.target}")
     for idx, guard in enumerate(template.guards):
         inner = f"{prefix}g{idx}"
@@ -292,6 +292,21 @@ def _mermaid_template(template: Template, prefix: str) -> list[str]:
         lines += [f"    {line}" for line in _mermaid_template(guard.template, inner)]
         lines.append("    end")
     return lines
+
+
+def graph_of_template(template: Template) -> Graph:
+    """Build the graph of a template: a start, its states, and edges with their guards."""
+    links = tuple(
+        Link(edge.source - START, edge.target - START, _guards_of(template, edge))
+        for edge in template.edges
+    )
+    ends = frozenset(final.state - START for final in template.finals)
+    return Graph(("start", *state_names(template)), links, ends)
+
+
+def _guards_of(template: Template, edge: Edge) -> str:
+    words = [f"no {template.guards[guard].text}" for guard in edge.clear]
+    return ", ".join(words + [f"{template.guards[guard].text} seen" for guard in edge.hit])
 
 
 def _quote(text: str) -> str:

@@ -63,7 +63,7 @@ class OutputPlanner:
         for name in self._query.group_by:
             self._scope.check_equated(name)
             if name.text in seen:
-                message = f"`{name.text}` stands twice in `GROUP-BY`"
+                message = f"`{name.text}` occurs twice in `GROUP-BY`"
                 self._findings.add("E209", message, name.span, "write it once")
             seen.add(name.text)
 
@@ -140,7 +140,7 @@ class OutputPlanner:
             text = format_expression(attribute)
             self._findings.add(
                 "E317",
-                f"`{text}` has a value for every event, and this query returns aggregates",
+                f"`{text}` has a value for every event, but this query returns aggregates",
                 attribute.span,
                 f"aggregate it: `AVG({text})`, or group by it: `GROUP-BY {name}`",
             )
@@ -197,14 +197,14 @@ class OutputPlanner:
         if kind is not OutputKind.AGGREGATES:
             self._findings.add(
                 "E318",
-                "`HAVING` filters aggregates, and this query returns none",
+                "`HAVING` filters aggregates, but this query returns none",
                 having.span,
                 "put conditions on matches into WHERE",
             )
             return having
         for node in tree.walk(having):
             if isinstance(node, tree.Equivalence):
-                message = "an equivalence predicate stands in `HAVING`"
+                message = "an equivalence predicate is not allowed in `HAVING`"
                 self._findings.add("E313", message, node.span, "move it to WHERE")
         Typing(self._having_kind, self._findings).check_condition(having, "HAVING")
         return having
@@ -217,7 +217,7 @@ class OutputPlanner:
                 return self._having_name(node, text)
             case tree.Attribute():
                 text = format_expression(node)
-                message = f"`{text}` has a value for every event, and `HAVING` filters result rows"
+                message = f"`{text}` has a value for every event, but `HAVING` filters result rows"
                 each = format_expression(msgspec.structs.replace(node, anchor=tree.Anchor.EACH))
                 help_ = f"aggregate it: `MAX({each})`, or move it to WHERE"
                 self._findings.add("E317", message, node.span, help_)
@@ -272,7 +272,7 @@ class OutputPlanner:
         if emit is not None and kind is not OutputKind.AGGREGATES:
             self._findings.add(
                 "E316",
-                "`EMIT ON EXPIRY` adds rows of aggregates, and this query lists matches",
+                "`EMIT ON EXPIRY` adds rows of aggregates, but this query lists matches",
                 emit.span,
                 "leave it out, or return aggregates: `RETURN COUNT(*)`",
             )
@@ -281,7 +281,7 @@ class OutputPlanner:
         if early is not None and kind is not OutputKind.AGGREGATES:
             self._findings.add(
                 "E328",
-                "`EMIT EARLY` reports aggregates of open windows, and this query lists matches",
+                "`EMIT EARLY` reports aggregates of open windows, but this query lists matches",
                 early.span,
                 "leave it out, or return aggregates: `RETURN COUNT(*)`",
             )
@@ -297,7 +297,7 @@ class OutputPlanner:
         if kind is OutputKind.AGGREGATES:
             self._findings.add(
                 "E320",
-                "`LIMIT` stops the listing of matches, and this query returns aggregates",
+                "`LIMIT` stops the listing of matches, but this query returns aggregates",
                 limit.span,
                 "filter result rows with HAVING",
             )

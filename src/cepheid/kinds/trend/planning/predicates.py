@@ -77,7 +77,7 @@ def _check_no_equivalence(conjunct: tree.Expression, findings: Findings) -> None
         if isinstance(node, tree.Equivalence):
             findings.add(
                 "E313",
-                "an equivalence predicate stands inside another condition",
+                "an equivalence predicate is nested in another condition",
                 node.span,
                 "join it to the other conditions with AND: `WHERE [a] AND S.price > 10`",
             )
@@ -209,7 +209,7 @@ def _warn_if_partial(
         findings.add(
             "W301",
             f"`{later}` follows `{prev}` directly in some matches only; "
-            "in the others this condition says nothing",
+            "this condition does not restrict the others",
             conjunct.span,
             f"to compare them in every match, list the matches and write `LAST({prev})`"
             if not adjacency.joined

@@ -88,11 +88,11 @@ def _check_panes(window: tree.Window, within: int, slide: int, findings: Finding
     most = next(count for count in range(PANES_MAX, 0, -1) if within % count == 0)
     findings.add(
         "E323",
-        f"this cuts every window into {pane_count:,} panes, and {PANES_MAX:,} are the most",
+        f"this cuts every window into {pane_count:,} panes, more than the maximum of {PANES_MAX:,}",
         window.span,
         f"use `SLIDE {_text(window.within, within // most)}`, or a longer one that divides "
         "`WITHIN`",
-        label="a pane is the longest stretch that no window cuts",
+        label="the length of a pane is the greatest common divisor of `WITHIN` and `SLIDE`",
     )
 
 

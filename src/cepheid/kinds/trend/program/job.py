@@ -187,8 +187,8 @@ def _check_partial(plan: TrendPlan) -> None:
         message = ""
         if contiguous and shared:
             # An event of another vehicle would be bound as one variable and missing as the other.
-            message = f"contiguous with `{entry.attribute}` of some variables only, whose type "
-            message += f"`{shared[0]}` has too, cannot be run"
+            message = f"contiguous with `{entry.attribute}` of only some variables cannot be run, "
+            message += f"because `{shared[0]}` has the type of one of them"
         if plan.semantics is tree.Semantics.NEXT_MATCH and len(partial) > 1:
             message = "skip-till-next-match with two partial equivalences cannot be run"
         if message:

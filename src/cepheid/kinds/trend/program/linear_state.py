@@ -144,7 +144,7 @@ class LinearRun:
         needed = room * count * size * (16 * parts + 8 * mins) * (lanes + 1)
         if needed > BLOCK_LIMITS * current().state:
             message = (
-                f"{count:,} panes a window and {room:,} keys need about {needed / 2**30:.0f} GiB"
+                f"{count:,} panes per window and {room:,} keys need about {needed / 2**30:.0f} GiB"
             )
             helps = (
                 "use a longer SLIDE, fewer keys, or a shorter WITHIN",

@@ -290,7 +290,7 @@ def _check_order(times: NDArray[np.int64], last: int | None, name: str, held: in
     else:
         return
     message = (
-        f"the events are not in the order of `{name}`: row {row} comes before the one above it"
+        f"the events are not in the order of `{name}`: row {row} is earlier than the row before it"
     )
     helps = ("sort the events by time, or pass them as one table, which Cepheid sorts itself",)
     raise DataError([Diagnostic("E509", message, helps=helps)])
