@@ -146,7 +146,8 @@ def test_columns_are_read_from_data_frames() -> None:
 def test_results_have_the_types_that_checkers_see() -> None:
     query = cepheid.query("RETURN COUNT(*) PATTERN SEQ(A+, B)")
     assert_type(query.run(EVENTS), pa.Table)
-    assert_type(query.run([{"ts": 1, "type": "A"}]), pa.Table)
+    rows = [{"ts": 1, "type": "A"}, {"ts": 2, "type": "B"}]
+    assert_type(query.run(rows), pa.Table)
     frame = assert_type(query.run(EVENTS.to_pandas()), pd.DataFrame)
     assert isinstance(frame, pd.DataFrame)
 
