@@ -189,7 +189,7 @@ def test_readers_frames_and_wrong_inputs() -> None:
     assert listed.run(table.slice(0, 0)).num_rows == 0
     with pytest.raises(ValueError, match="lists no matches"):
         query("RETURN COUNT(*) PATTERN A").matches(table)
-    with pytest.raises(TypeError, match="pyarrow Table"):
+    with pytest.raises(TypeError, match="E592"):
         listed.matches([1])
 
 

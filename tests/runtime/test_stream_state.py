@@ -264,7 +264,7 @@ def test_a_micro_batch_of_too_many_matches_is_refused(monkeypatch: pytest.Monkey
 
 def test_a_limit_cannot_stop_a_live_query() -> None:
     compiled = query("RETURN MATCHES PATTERN A WITHIN 1 s LIMIT 3")
-    with pytest.raises(UnsupportedError, match=r"error\[E405\]: `LIMIT` stops a listing"):
+    with pytest.raises(UnsupportedError, match=r"error\[E405\]: `LIMIT` cannot stop a live query"):
         check_live(compiled.plan)
 
 
