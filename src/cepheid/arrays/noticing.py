@@ -40,7 +40,7 @@ _CURRENT: ContextVar[Noticed | None] = ContextVar("noticed", default=None)
 
 
 def current() -> Noticed | None:
-    """Return who wants to know, if somebody does."""
+    """Return the current listener, or None."""
     return _CURRENT.get()
 
 

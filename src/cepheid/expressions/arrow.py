@@ -35,7 +35,7 @@ _USUAL = {
 
 
 def is_text(kind: Any) -> bool:
-    """Return whether a type holds text."""
+    """Check whether a type holds text."""
     types = pa.types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 

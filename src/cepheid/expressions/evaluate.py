@@ -127,7 +127,7 @@ def true_mask(expression: tree.Expression, lookup: Lookup, length: int) -> Mask:
 
 
 def mask_in(expression: tree.Expression, at: Context) -> Mask:
-    """Return where an expression is true, as one truth value if it is the same everywhere."""
+    """Find where an expression is true, as one truth value if it is the same everywhere."""
     if isinstance(expression, tree.Logical):
         # NULL and false are the same here, so that two truth values are enough.
         combine = np.logical_and if expression.operator == "AND" else np.logical_or

@@ -38,7 +38,7 @@ LIST_SCANNED_MAX = 8
 
 
 def is_true(condition: Vector) -> Mask:
-    """Return where a condition is true, and neither false nor NULL."""
+    """Find where a condition is true, and neither false nor NULL."""
     data: Mask = condition.numbers
     return data if condition.valid is None else data & condition.valid
 
@@ -63,7 +63,7 @@ def combined(operator: str, conditions: Sequence[Vector]) -> Vector:
 
 
 def in_list(one: Vector, items: Sequence[Vector]) -> Vector:
-    """Return where a value is one of a list."""
+    """Find where a value is one of a list."""
     present = [item for item in items if item.kind is not ValueKind.UNKNOWN]
     kinds = {one.kind, *(item.kind for item in present)}
     constants = all(len(item.data) == 1 and item.valid is None for item in present)

@@ -118,7 +118,7 @@ def _whole_quotient(a: Numbers, b: Numbers, valid: Mask | None) -> Vector:
 
 
 def is_exact(*numbers: Vector) -> bool:
-    """Return whether numbers are decimals that stay decimals, or whole numbers beside them."""
+    """Check whether numbers are decimals that stay decimals, or whole numbers beside them."""
     exact = [isinstance(n.data, Decimals) and n.type is not None for n in numbers]
     return any(exact) and all(
         known or number.kind is ValueKind.INTEGER
@@ -154,7 +154,7 @@ def _extremes(numbers: Numbers) -> tuple[int, int]:
 
 
 def _wrapped(operator: str, a: Numbers, b: Numbers, result: Numbers) -> Mask:
-    """Return where a result of 64 bits is not the true one."""
+    """Find where a result of 64 bits is not the true one."""
     if operator == "*":
         # A wrapped product is off by 2**64 or more, which the rounding of doubles cannot hide.
         return np.abs(a.astype(np.float64) * b - result) > 2.0**63

@@ -27,7 +27,7 @@ class Room:
             too_much_state(self._what, current().state, verb="makes")
 
     def has(self, size: int) -> bool:
-        """Return whether so many bytes are left."""
+        """Check whether so many bytes are left."""
         return size <= self._left
 
     def join(self, mark: str, texts: list[str]) -> str:
@@ -37,5 +37,5 @@ class Room:
 
 
 def byte_size(text: str) -> int:
-    """Return how many bytes a text may take, in memory or in Arrow, without a look at it."""
+    """Bound the bytes that a text may take, in memory or in Arrow, without a look at it."""
     return len(text) if text.isascii() else 4 * len(text)

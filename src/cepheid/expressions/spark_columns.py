@@ -119,7 +119,7 @@ class Expressions:
         return self._typing.infer(expression)
 
     def is_whole(self, expression: tree.Expression) -> bool:
-        """Return whether an expression is a whole number of 64 bits."""
+        """Check whether an expression is a whole number of 64 bits."""
         return self._kind(expression) is ValueKind.INTEGER
 
     def _checked(self, expression: tree.Expression) -> Column:

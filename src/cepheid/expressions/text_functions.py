@@ -155,7 +155,7 @@ def _starts_with(text: Vector, start: Vector) -> Vector:
 
 
 def like(one: Vector, pattern: Vector, escape: str = "") -> Vector:
-    """Return where texts are like patterns of ``%`` and ``_``; a backslash escapes, or another."""
+    """Find where texts are like patterns of ``%`` and ``_``; a backslash escapes, or another."""
     if ValueKind.UNKNOWN in (one.kind, pattern.kind):
         return NULL._replace(kind=ValueKind.BOOLEAN)
     encoded = plain_texts(pattern.texts).dictionary_encode()

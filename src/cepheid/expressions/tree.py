@@ -304,7 +304,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def contains(node: Node, kind: type[Node] | UnionType) -> bool:
-    """Return whether a node, or one below it, is of a class, or of one of several."""
+    """Check whether a node, or one below it, is of a class, or of one of several."""
     return any(isinstance(part, kind) for part in walk(node))
 
 

@@ -239,7 +239,7 @@ class Typing:
 
 
 def _computes(expression: tree.Expression) -> bool:
-    """Return whether an expression is arithmetic: no condition, whatever its operands are."""
+    """Check whether an expression is arithmetic: no condition, whatever its operands are."""
     if isinstance(expression, tree.Unary):
         return expression.operator == "-"
     return isinstance(expression, tree.Binary) and expression.operator in "+-*/%"
@@ -260,7 +260,7 @@ def _is_null(expression: tree.Expression) -> bool:
 
 
 def family_of(kind: ValueKind) -> str:
-    """Return what a kind is compared with: numbers with numbers, times with times."""
+    """Map a kind to its comparison class: numbers with numbers, times with times."""
     if kind in NUMERIC:
         return "number"
     return "time" if kind in TEMPORAL else kind.value

@@ -114,7 +114,7 @@ def full_length(vector: Vector, length: int) -> Vector:
 
 
 def both_valid(a: Mask | None, b: Mask | None) -> Mask | None:
-    """Return where two vectors both have a value."""
+    """Find where two vectors both have a value."""
     if a is None or b is None:
         return b if a is None else a
     return a & b
@@ -186,7 +186,7 @@ def vector_of(column: pa.Array[Any] | pa.ChunkedArray[Any], *, name: str = "") -
 def _whole_numbers(
     array: pa.Array[Any], valid: Mask | None, name: str
 ) -> tuple[NDArray[np.int64] | Decimals, ValueKind] | None:
-    """Return what is kept as int64, or None if the type is none of those."""
+    """View the values as int64; None if the type is not stored so."""
     types, kind = pa.types, array.type
     if types.is_integer(kind):
         if kind == pa.uint64():

@@ -180,7 +180,7 @@ _Mode = TypeVar("_Mode", bound=StrEnum)
 
 
 def _mode(c: Children[Child], modes: Mapping[str, _Mode]) -> _Mode:
-    """Return what the word of a clause such as ``SEMANTICS any`` stands for."""
+    """Look up the meaning of the word of a clause such as ``SEMANTICS any`` stands for."""
     keyword, word = str(c[0]).upper(), str(c[1])
     mode = modes.get(word.lower().replace("_", "-"))
     if mode is None:

@@ -88,12 +88,12 @@ def whole_number(token: Token) -> int:
 
 
 def _fits(digits: str, most: int) -> bool:
-    """Return whether a whole number is at most ``most``; Python reads no number of any length."""
+    """Check whether a whole number is at most ``most``; Python reads no number of any length."""
     return len(digits) <= NUMBER_LENGTH_MAX and int(digits) <= most
 
 
 def too_large(digits: str, span: Span) -> Diagnostic:
-    """Say that a constant does not fit, and offer the double next to it."""
+    """Report a constant that does not fit, and offer the nearest double."""
     double = float(digits)
     helps = () if double == float("inf") else (f"write it as a double: `{double!r}`",)
     return Diagnostic("E107", TOO_LARGE, span, helps=helps)

@@ -39,7 +39,7 @@ class Findings:
             self._counts[code] += 1
 
     def has_enough(self, code: str) -> bool:
-        """Return whether more findings of a code would not be shown, so need not be looked for."""
+        """Check whether more findings of a code would not be shown, so need not be looked for."""
         return self._counts[code] >= DIAGNOSTICS_MAX
 
     @property

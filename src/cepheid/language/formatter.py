@@ -75,7 +75,7 @@ def format_text(text: str) -> str:
 
 
 def _ends_line(text: str, comment: Comment) -> bool:
-    """Return whether a comment stands on the line of the word before it, and no word follows."""
+    """Check whether a comment stands on the line of the word before it, and no word follows."""
     before = text[comment.previous_end : comment.span.start]
     after = text[comment.span.end : comment.next_start]
     return "\n" not in before and ("\n" in after or comment.next_start == len(text))

@@ -152,7 +152,7 @@ class QueryLexer(Lexer):
 
 
 def is_about_situations(text: str) -> bool:
-    """Return whether a text defines situations, so that it is read by the grammar for them.
+    """Check whether a text defines situations, so that it is read by the grammar for them.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def is_about_situations(text: str) -> bool:
 
 
 def is_select(text: str) -> bool:
-    """Return whether a text begins with SELECT, so that it is read by the grammar for that.
+    """Check whether a text begins with SELECT, so that it is read by the grammar for that.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def is_select(text: str) -> bool:
 
 
 def _is_length(text: str, offset: int) -> bool:
-    """Return whether a length of time comes next."""
+    """Check whether a length of time comes next."""
     found = _LENGTH.match(text, offset)
     return found is not None and found.group(1).lower() in UNIT_MICROSECONDS
 
@@ -234,7 +234,7 @@ def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
 
 
 def _unreadable(text: str, offset: int) -> Diagnostic:
-    """Say what is wrong with text that no token begins with."""
+    """Report text that no token begins with."""
     here = text[offset]
     line_end = text.find("\n", offset)
     rest = Span(offset, len(text) if line_end < 0 else line_end)

@@ -125,7 +125,7 @@ def build_parser(**options: Any) -> lark.Lark:
 
 
 def fingerprint(grammar: str) -> str:
-    """Return what a table was made from: the version of Lark and the grammar's checksum."""
+    """Fingerprint the inputs of a table: the version of Lark and the grammar's checksum."""
     return f"lark {lark.__version__} grammar {zlib.crc32(grammar.encode()):08x}"
 
 

@@ -176,7 +176,7 @@ def _explain_phrase(before: list[str], rest: str, accepted: set[str]) -> str:
 
 
 def _helps(token: Token, accepted: set[str], text: str) -> list[str]:
-    """Return what people most likely meant."""
+    """Guess the most likely intended text."""
     helps = []
     word = str(token)
     if re.search(r"\bmatch_recognize\b", text, re.IGNORECASE):

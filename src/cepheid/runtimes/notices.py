@@ -67,7 +67,7 @@ def watched_tables(plan: Plan, tables: Iterable[pa.Table]) -> Iterator[pa.Table]
 
 
 def look_at(plan: Plan, batches: Iterable[pa.Table]) -> list[str]:
-    """Tell what is odd about events without running a query over them."""
+    """Check events for oddities without running a query over them."""
     with noticing(Noticed(names_of([plan]))) as noticed:
         for batch in batches:
             columns = Columns(batch)
@@ -114,7 +114,7 @@ def warn_of(messages: Iterable[str]) -> None:
 
 
 def oddities(plans: Iterable[Plan], noticed: Noticed) -> list[str]:
-    """Tell what is odd about events, each thing once."""
+    """Warn about odd events, once for each oddity."""
     found: dict[str, None] = {}
     for plan in plans:
         if isinstance(plan, TrendPlan) and plan.type is not None and noticed.types:
@@ -156,7 +156,7 @@ def _types_of(plan: TrendPlan) -> list[Named]:
 
 
 def _odd_types(plan: TrendPlan, seen: set[str]) -> Iterator[str]:
-    """Tell of types that no event has, and of variables that are types of the data."""
+    """Warn about types that no event has, and about variables that are types of the data."""
     types = _types_of(plan)
     own = {t.name for t in types}
     others = {name.lower(): name for name in sorted(seen - own)}
@@ -189,7 +189,7 @@ def _odd_types(plan: TrendPlan, seen: set[str]) -> Iterator[str]:
 
 
 def _odd_times(plan: Plan, noticed: Noticed) -> Iterator[str]:
-    """Tell of whole numbers that are dates of our time in another unit than the query's."""
+    """Warn about whole numbers that are plausible dates in another unit than the query's."""
     if noticed.times is None or noticed.events < EVENTS_MIN:
         return
     if plan.tick_ns != TICK_OF_MICROSECONDS:

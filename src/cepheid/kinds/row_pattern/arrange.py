@@ -146,7 +146,7 @@ def _one_array(column: Value) -> Value:
 def _arrange(
     table: Table, partition_by: tuple[str, ...], order_by: tuple[OrderKey, ...]
 ) -> tuple[Rows | None, Rows, Rows | None]:
-    """Return where each row goes (None: it stays), the bounds of the partitions, and a row of each.
+    """Find where each row goes (None: it stays), the bounds of the partitions, and a row of each.
 
     Without PARTITION BY no row is looked for.
     """

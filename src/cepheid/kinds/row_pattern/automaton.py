@@ -181,7 +181,7 @@ class _Program:
 
 
 def _may_be_empty(pattern: tree.Pattern) -> bool:
-    """Return whether a pattern can match no row."""
+    """Check whether a pattern can match no row."""
     match pattern:
         case tree.Variable():
             return False

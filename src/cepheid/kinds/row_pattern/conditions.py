@@ -91,7 +91,7 @@ def _lifted(node: tree.Expression) -> tree.Expression:
 
 
 def _is_strict(node: tree.Expression) -> bool:
-    """Return whether an expression is NULL if a value is, as where there is no row."""
+    """Check whether an expression is NULL if a value is, as where there is no row."""
     if isinstance(node, tree.Call):
         return FUNCTIONS[node.function].takes is not None
     if isinstance(node, tree.Binary):
@@ -109,7 +109,7 @@ def conjuncts(node: tree.Expression) -> Iterator[tree.Expression]:
 
 
 def is_local(node: tree.Expression, variable: str) -> bool:
-    """Return whether a bound condition of a variable speaks of the current row alone.
+    """Check whether a bound condition of a variable speaks of the current row alone.
 
     Rows at a fixed distance from it count as well.
     """
@@ -128,7 +128,7 @@ def is_local(node: tree.Expression, variable: str) -> bool:
 
 
 def _holds(node: tree.Expression, rows: ArrangedRows, variable: str, text: str) -> Mask | None:
-    """Return where a local condition is true, or None if it is true everywhere."""
+    """Find where a local condition is true, or None if it is true everywhere."""
 
     def row_leaf(inner: tree.Expression) -> Value:
         if isinstance(inner, tree.RowColumn):

@@ -228,12 +228,12 @@ def _parse_primary(reader: Reader) -> tree.Expression:
 
 
 def _ends_name(following: Token) -> bool:
-    """Return whether a word before this token is a name even if SQL has another use for it."""
+    """Check whether a word before this token is a name even if SQL has another use for it."""
     return following.is_mark(".", ",", ")") or following.upper in ("AS", "FROM")
 
 
 def _parse_special(reader: Reader, token: Token) -> tree.Expression | None:
-    """Return what begins with a word of the language, or None if it is only a name."""
+    """Parse an expression that begins with a keyword; None if the word is only a name."""
     word, following = token.upper, reader.ahead()
     if word in ("TRUE", "FALSE", "NULL") and not following.is_mark(".", "("):
         reader.take()

@@ -171,7 +171,7 @@ def _find_seeing(quest: Quest, programs: Programs) -> Iterator[MatchSet]:
 
 
 def _run(quest: Quest, find: Callable[..., int]) -> Iterator[MatchSet]:
-    """Yield what a kernel finds, as often as its room is full."""
+    """Yield the matches of a kernel, a full buffer at a time."""
     plan, row_count, longest = quest.plan, quest.row_count, quest.longest
     overlapping = plan.skip.mode != "past_last_row"
     path, cursor = np.zeros(longest + 2, np.int32), np.zeros(longest + 2, np.int64)

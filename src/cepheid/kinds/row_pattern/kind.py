@@ -20,7 +20,7 @@ class RowPatternKind(SteppedKind):
     plans = RowPatternPlan
 
     def needs(self, plan: RowPatternPlan) -> Needs:
-        """Tell what a clause asks of a runtime that cuts its work."""
+        """Describe the requirements of a clause for a runtime that splits it into tasks."""
         keys = plan.partition.group_by
         why = "rows of a partition are matched one after the other"
         return needs_by_key(

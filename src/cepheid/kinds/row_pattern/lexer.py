@@ -40,7 +40,7 @@ class Token(msgspec.Struct, frozen=True):
         return self.value.upper() if self.kind is TokenKind.WORD else ""
 
     def is_mark(self, *marks: str) -> bool:
-        """Return whether the token is one of some marks."""
+        """Check whether the token is one of some marks."""
         return self.kind is TokenKind.MARK and self.value in marks
 
 

@@ -62,14 +62,14 @@ class MatchSet:
         return found
 
     def of_variables(self, variables: frozenset[str] | None) -> NDArray[np.bool_]:
-        """Return which entries are mapped to one of some variables."""
+        """Find which entries are mapped to one of some variables."""
         if variables is None:
             return np.ones(len(self.states), np.bool_)
         found: NDArray[np.bool_] = self._wanted(variables)[self.states]
         return found
 
     def _wanted(self, variables: frozenset[str]) -> NDArray[np.bool_]:
-        """Return which states stand for one of some variables."""
+        """Find which states stand for one of some variables."""
         wanted = np.array([name in variables for name in self.variables], np.bool_)
         return np.append(False, wanted[self.automaton.variable_of[1:]])
 

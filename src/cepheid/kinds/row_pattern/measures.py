@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 
 
 def _counts_rows(node: tree.Aggregate) -> bool:
-    """Return whether an aggregate is COUNT(*) or COUNT(A.*)."""
+    """Check whether an aggregate is COUNT(*) or COUNT(A.*)."""
     first = node.arguments[0]
     constant = isinstance(first, tree.Literal) and first.value is not None
     return node.name == "COUNT" and constant and node.condition is None and not node.distinct

@@ -46,7 +46,7 @@ class Needs(NamedTuple):
 
 
 def needs_of(plan: MatchPlan) -> Needs:
-    """Return what a clause needs of its table."""
+    """Collect the columns and rows that a clause reads."""
     thresholds = {
         name: tuple(read_thresholds(plan.conditions.get(name), name)) for name in plan.variables
     }
@@ -110,7 +110,7 @@ def _shifts(node: tree.Expression) -> Iterator[int]:
 
 
 def _misses_less(node: tree.Expression) -> bool:
-    """Return whether a condition never becomes true because PREV or NEXT finds no row.
+    """Check whether a condition never becomes true because PREV or NEXT finds no row.
 
     Comparisons, arithmetic and logic give the same or NULL if a value is NULL. Other expressions
     may do anything.

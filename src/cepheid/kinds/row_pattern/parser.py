@@ -233,7 +233,7 @@ def _parse_sequence(reader: Reader) -> tree.Pattern:
 
 
 def _ends_pattern(reader: Reader) -> bool:
-    """Return whether a pattern cannot go on here, so that its `)` is missing."""
+    """Check whether a pattern cannot go on here, so that its `)` is missing."""
     return reader.token.kind is TokenKind.END or reader.token.upper in ("DEFINE", "SUBSET")
 
 

@@ -34,7 +34,7 @@ class SearchBounds(msgspec.Struct, frozen=True):
         return (self.steps or usual) + 100 * row_count
 
     def states_max(self, usual: int, row_count: int) -> int:
-        """Return how many failures may be remembered in a partition of so many rows."""
+        """Bound the number of failures to remember in a partition of so many rows."""
         return (self.states or usual) + 2 * row_count
 
 
@@ -75,7 +75,7 @@ class MatchPlan(msgspec.Struct, frozen=True):
 
     @property
     def one_row(self) -> bool:
-        """Return whether a match gives one row."""
+        """Check whether a match gives one row."""
         return self.rows == "one"
 
     @property

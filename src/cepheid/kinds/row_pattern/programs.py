@@ -132,7 +132,7 @@ class _Writer:
         return zip(self._starts[:-1], self._starts[1:], strict=True)
 
     def _depth(self, first: int, last: int) -> int:
-        """Return how many values a program keeps at most, or more."""
+        """Bound the number of values that a program keeps."""
         return sum(operator <= kernel.NUMBER for operator, _ in self._code[first:last])
 
     def finished(self) -> Programs:
@@ -245,7 +245,7 @@ class _Writer:
         return Kind(names.pop() if names else "null", exact)
 
     def _combined(self, operator: str, a: Kind, b: Kind) -> Kind:
-        """Return what an operator makes of two kinds."""
+        """Look up the kind of an operation on two kinds."""
         names = (a.name, b.name)
         if operator in ("AND", "OR"):
             if any(name not in ("truth", "null") for name in names):

@@ -55,7 +55,7 @@ class Reader:
 
     @property
     def last_end(self) -> int:
-        """Return where the token before this place ends."""
+        """Find where the token before this place ends."""
         return self.tokens[self.place - 1].span.end
 
     def span_from(self, start: int) -> Span:
@@ -63,7 +63,7 @@ class Reader:
         return Span(start, max(start, self.last_end))
 
     def at_words(self, *words: str) -> bool:
-        """Return whether the next tokens are these words."""
+        """Check whether the next tokens are these words."""
         return all(self.ahead(i).upper == word for i, word in enumerate(words))
 
     def take_words(self, *words: str) -> bool:

@@ -67,7 +67,7 @@ class PartialMatch:
 
     @property
     def value_count(self) -> int:
-        """Return how many values its aggregates look through for each row."""
+        """Count the values that its aggregates scan for each row."""
         return sum(tally.size for tally in self.tallies)
 
     def push(self, label: int) -> None:
@@ -108,7 +108,7 @@ class PartialMatch:
 
 
 def _digest(before: bytes, value: object) -> bytes:
-    """Return what stands for a sequence with one more value.
+    """Extend the key of a sequence by one value.
 
     Two that differ never meet in practice. The values themselves would take memory in the square
     of their number.
@@ -141,12 +141,12 @@ class Tally:
 
     @property
     def mark(self) -> Any:
-        """Return what stands for all that the aggregate knows."""
+        """Build the key of the state of the aggregate."""
         return self._history[-1]
 
     @property
     def size(self) -> int:
-        """Return how many values it keeps."""
+        """Count the values it keeps."""
         return len(self._rows)
 
     def push(self, path: PartialMatch, label: int, row: int) -> None:
@@ -326,7 +326,7 @@ class ScalarCompiler:
         return list(value.to_pylist())
 
     def _combine(self, node: tree.Expression) -> Callable[..., Any]:
-        """Return what a node does with the values of its children."""
+        """Build the function of a node over the values of its children."""
         match node:
             case tree.Literal(value=constant):
                 return lambda: constant
@@ -348,7 +348,7 @@ class ScalarCompiler:
         return self._slow(node)
 
     def _slow(self, node: tree.Expression) -> Callable[..., Any]:
-        """Return what a node does, by way of vectors of one value."""
+        """Build the function of a node from the vectorised evaluator."""
         slots = tree.children(node)
         # A constant stays where it is, with all its digits.
         names = tuple(

@@ -234,7 +234,7 @@ _SIMPLER = "use conditions on the row and its neighbours (PREV, NEXT), a shorter
 
 
 def _signature(compiler: ScalarCompiler) -> tuple[Callable[[PartialMatch], Any], bool]:
-    """Return what later conditions can see of a partial match, and whether it names absolute rows.
+    """Collect what later conditions see of a partial match, and whether it names absolute rows.
 
     If it does, what failed for one start fails for all.
     """

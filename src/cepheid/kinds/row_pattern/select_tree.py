@@ -40,7 +40,7 @@ class Select(msgspec.Struct, frozen=True):
 
     @property
     def aggregates(self) -> bool:
-        """Return whether rows are aggregated."""
+        """Check whether rows are aggregated."""
         return bool(self.group_by) or any(
             item.expression is not None and _has_aggregate(item.expression) for item in self.items
         )

@@ -53,7 +53,7 @@ class RowPatternSteps(NamedTuple):
 
     @property
     def batch_rows(self) -> int:
-        """Give how many rows one step takes."""
+        """Return the number of rows in one step."""
         return STEP_ROWS
 
     def start(self) -> RowPatternState:

@@ -62,7 +62,7 @@ def plan_clause(
 
 
 def question_of(snapshot: Snapshot, plan: MatchPlan) -> RowQuestion:
-    """Return what a clause asks of a store."""
+    """Collect the conditions that a clause puts on a store."""
     manifest = snapshot.manifest
     needs = needs_of(plan)
     keys = [key.column for key in plan.order_by]

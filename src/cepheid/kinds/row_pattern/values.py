@@ -103,7 +103,7 @@ class _Reading:
         return read_value(value)
 
     def guarded(self, node: tree.Expression, compute: Callable[[], Value]) -> Value:
-        """Return what a function computes for an expression, or say what is wrong with it."""
+        """Evaluate an expression, and report errors at its place in the text."""
         try:
             return compute()
         except CepheidError:
