@@ -7,6 +7,8 @@ finds nothing, and uses its own cache. Local masters share the driver's cache al
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -36,12 +38,18 @@ def _name() -> str:
 
 
 def ship_kernels(spark: SparkSession) -> int:
-    """Ship the compiled kernels of this machine to the executors, and return their number."""
+    """Ship the compiled kernels of this machine to the executors, and return their number.
+
+    On this machine, workers run the Python of the driver unless somebody chose another one.
+    """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         return 0  # The client of Spark Connect is another machine than the driver.
     context = spark.sparkContext
     master = str(context.master)
     if master.startswith("local") and not master.startswith("local-cluster"):
+        if "PYSPARK_PYTHON" not in os.environ:
+            # Otherwise workers run the `python3` of the path, which need not know Cepheid.
+            context.pythonExec = sys.executable
         return 0
     application = str(context.applicationId)
     # Spark refuses a second file of one name, so what is compiled later stays on this machine.
