@@ -2,11 +2,13 @@
 
 A copy has its own arguments, variables, folder and standard streams, and ends with a code of its
 own. All modules are loaded before, pandas among them, which the program does without: commands for
-which that matters, and those that start Spark, need a process of their own.
+which that matters, and those that start Spark, need a process of their own. What such a command does
+with its session can be run here, in the session of the tests.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import subprocess
@@ -14,11 +16,17 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+from unittest import mock
+
+from typer.testing import CliRunner
 
 from cepheid.interfaces import cli
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PROGRAM = Path(sys.executable).with_name("cepheid")
 
@@ -35,6 +43,22 @@ def run(
     return subprocess.CompletedProcess(
         words, done.returncode, done.stdout.decode(), done.stderr.decode()
     )
+
+
+def run_in(spark: SparkSession, *arguments: object, stdin: str = "") -> str:
+    """Run a command with a session that is there already, not with one of its own; it succeeds."""
+
+    @contextlib.contextmanager
+    def started(_master: str | None = None, *, packages: str | None = None) -> Iterator[object]:
+        assert packages is None
+        yield spark
+
+    with mock.patch("cepheid.spark.session.session", started):
+        done = CliRunner().invoke(
+            cli.app, [*map(str, arguments)], input=stdin, catch_exceptions=False
+        )
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
 def _run_copy(words: Sequence[str], data: bytes) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.interfaces.program import run
+from tests.interfaces.program import run, run_in
 from tests.interfaces.test_stream_command import two_files, write
 
 from cepheid.errors import DataError
@@ -114,15 +114,14 @@ def test_rules_go_on_with_a_checkpoint(spark: SparkSession, tmp_path: Path) -> N
 
 @pytest.mark.spark
 @pytest.mark.timeout(500)
-def test_rules_run_on_spark(tmp_path: Path) -> None:
+def test_rules_run_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     source = two_files(tmp_path / "events")
     folder = rules_in(tmp_path / "rules", counts=COUNTS, trends=TRENDS)
     options = ("--rules", folder, "--input", source, "--format", "csv")
     local = run("run", *options, timeout=200)
-    spark = run("run", *options, "--engine", "spark", "--master", "local[1]", timeout=300)
-    assert spark.returncode == 0, spark.stderr
-    assert spark.stdout == local.stdout
-    assert spark.stdout.count("\n") == 5
+    found = run_in(spark, "run", *options, "--engine", "spark")
+    assert found == local.stdout
+    assert found.count("\n") == 5
 
 
 def test_a_bad_rule_is_said_before_spark_starts(tmp_path: Path) -> None:
