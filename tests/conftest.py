@@ -147,10 +147,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 _seconds: dict[str, float] = defaultdict(float)
+_workers: dict[str, float] = defaultdict(float)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _seconds[report.nodeid.split("/")[1].partition("::")[0]] += report.duration
+    if (node := getattr(report, "node", None)) is not None:
+        _workers[node.gateway.id] += report.duration
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -160,3 +163,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("minutes by folder")
     for folder, seconds in sorted(_seconds.items(), key=lambda item: -item[1]):
         terminalreporter.write_line(f"{folder:<14} {seconds / 60:6.1f}")
+    for worker, seconds in sorted(_workers.items()):
+        terminalreporter.write_line(f"worker {worker:<7} {seconds / 60:6.1f}")

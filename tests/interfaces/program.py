@@ -2,8 +2,8 @@
 
 A copy has its own arguments, variables, folder and standard streams, and ends with a code of its
 own. All modules are loaded before, pandas among them, which the program does without: commands for
-which that matters, and those that start Spark, need a process of their own. What such a command does
-with its session can be run here, in the session of the tests.
+which that matters, and those that start Spark, need a process of their own. What such a command
+does with its session can be run here, in the session of the tests.
 """
 
 from __future__ import annotations
