@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import cache
+from operator import attrgetter
 from types import UnionType
 from typing import Any, TypeVar
 
@@ -34,7 +36,17 @@ class Node(msgspec.Struct, frozen=True, eq=False, tag=True, kw_only=True):
         return hash((type(self).__name__, *self._content()))
 
     def _content(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, f) for f in self.__struct_fields__ if f != "span")
+        return _content_getter(type(self))(self)
+
+
+@cache
+def _content_getter(kind: type[Node]) -> Callable[[Node], tuple[Any, ...]]:
+    """Return what reads the fields of a class but the span: hashes ask for them again and again."""
+    names = [name for name in kind.__struct_fields__ if name != "span"]
+    if len(names) > 1:
+        return attrgetter(*names)
+    # Of one name, attrgetter gives the bare value.
+    return (lambda node: (getattr(node, names[0]),)) if names else (lambda _: ())
 
 
 _AnyNode = TypeVar("_AnyNode", bound=Node)

@@ -146,11 +146,12 @@ class Matcher:
     def holding(self, pattern: tree.Pattern, window: Sequence[int], around: Match) -> set[Match]:
         """Find the matches before selection; ``around`` limits matches of a negated pattern."""
         key = (pattern, tuple(window), around)
-        if key not in self.known:
+        found = self.known.get(key)  # Hashing a pattern is half the work.
+        if found is None:
             ways: dict[Match, list[frozenset[Obligation]]] = {}
             for bindings, owed in self.derivations(pattern, window):
                 ways.setdefault(bindings, []).append(owed)
-            self.known[key] = {
+            found = self.known[key] = {
                 m
                 for m, alternatives in ways.items()
                 if m  # §2.2: never empty
@@ -161,7 +162,7 @@ class Matcher:
                     for owed in alternatives
                 )
             }
-        return self.known[key]
+        return found
 
     def violated(self, obligation: Obligation, m: Match, window: Sequence[int]) -> bool:
         """Check for a forbidden occurrence (§2.5) that agrees with all around it (§2.9)."""
