@@ -11,6 +11,7 @@ def options() -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
+        "spark.cepheid.buckets": "2",
         "spark.default.parallelism": "2",
         "spark.sql.session.timeZone": "UTC",
         # Small queries: compiling them takes longer than running them.

@@ -30,7 +30,7 @@ from tests.situations.test_situations import table_of as situations_of
 
 import cepheid
 from cepheid.framing import frame, unframe
-from cepheid.jobs.bucket import read_bucket
+from cepheid.jobs.bucket import Outcome, read_bucket
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.work import Work
 from cepheid.kinds.selection.counted import CountedJob
@@ -59,10 +59,16 @@ LATER = 3_000_000
 
 
 class State(NamedTuple):
-    """Bytes, and what reads them."""
+    """Bytes, and what reads them; a live query goes on with them, to a time."""
 
     data: bytes
     read: Callable[[bytes], object]
+    go_on: Callable[[bytes, int], tuple[bytes, Outcome]] | None = None
+
+    @staticmethod
+    def live(data: bytes, go_on: Callable[[bytes, int | None], tuple[bytes, Outcome]]) -> State:
+        """Return the state of a live query."""
+        return State(data, lambda data: go_on(data, None), go_on)
 
 
 def engine_of(work: Work, data: bytes, kind: str) -> bytes:
@@ -86,9 +92,9 @@ def of_trends() -> dict[str, State]:
         live = Live(compiled, EVENTS.schema, delay=1_000_000)
         live.feed(EVENTS)
         work = live.work
-        found[f"{name}, live"] = State(
+        found[f"{name}, live"] = State.live(
             live.data[0],
-            lambda data, work=work: turn(live_job(work), work, data, [], None),  # type: ignore[misc]  # as above
+            lambda data, until, work=work: turn(live_job(work), work, data, [], until),  # type: ignore[misc]  # as above
         )
     return found
 
@@ -103,8 +109,9 @@ def of_panes() -> dict[str, State]:
     data = max(live.data.values(), key=len)
     return {
         "panes": State(engine_of(live.work, data, LiveByPanes.of(live.work).kind), start.read),
-        "panes, live": State(
-            data, lambda data: turn(LiveByPanes.of(live.work), live.work, data, [], None)
+        "panes, live": State.live(
+            data,
+            lambda data, until: turn(LiveByPanes.of(live.work), live.work, data, [], until),
         ),
     }
 
@@ -124,7 +131,9 @@ def of_situations() -> dict[str, State]:
     engine = engine_of(work, data, live_job(work).kind)
     return {
         "situations": State(engine, lambda data: situations_from_bytes(job, data)),
-        "situations, live": State(data, lambda data: turn(live_job(work), work, data, [], None)),
+        "situations, live": State.live(
+            data, lambda data, until: turn(live_job(work), work, data, [], until)
+        ),
     }
 
 
@@ -145,8 +154,9 @@ def of_workloads() -> dict[str, State]:
             workload_to_bytes(job, state), lambda data: workload_from_bytes(job, data)
         ),
         "rules": State(engine, lambda data: rules_from_bytes(data, EVENTS.schema)),
-        "rules, live": State(
-            bucket.data, lambda data: turn(LiveWorkload(work), work.work, data, [], None)
+        "rules, live": State.live(
+            bucket.data,
+            lambda data, until: turn(LiveWorkload(work), work.work, data, [], until),
         ),
     }
 
@@ -167,8 +177,12 @@ def of_selects() -> dict[str, State]:
     engine = engine_of(work, data, live_job(work).kind)
     return {
         "counted": State(engine, lambda data: counted_from_bytes(job, data)),
-        "counted, live": State(data, lambda data: turn(live_job(work), work, data, [], None)),
-        "join, live": State(pair, lambda data: turn_joined(works, data, [[], []], [None, None])),
+        "counted, live": State.live(
+            data, lambda data, until: turn(live_job(work), work, data, [], until)
+        ),
+        "join, live": State.live(
+            pair, lambda data, until: turn_joined(works, data, [[], []], [until, until])
+        ),
     }
 
 
@@ -179,7 +193,9 @@ def of_row_patterns() -> dict[str, State]:
     engine = engine_of(work, data, live_job(work).kind)
     return {
         "row pattern": State(engine, live_job(work).read),
-        "row pattern, live": State(data, lambda data: turn(live_job(work), work, data, [], None)),
+        "row pattern, live": State.live(
+            data, lambda data, until: turn(live_job(work), work, data, [], until)
+        ),
     }
 
 
@@ -226,7 +242,7 @@ def bits(data: bytes, count: int, seed: str) -> list[int]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_changed_bit_of_a_state_is_an_error(kind: str, pytestconfig: pytest.Config) -> None:
-    data, read = states()[kind]
+    data, read, _ = states()[kind]
     read(data)
     for bit in bits(data, pytestconfig.getoption("--flips"), kind):
         assert refused(read, flipped(data, bit)) in {"E524", "E546"}, bit
@@ -234,7 +250,7 @@ def test_a_changed_bit_of_a_state_is_an_error(kind: str, pytestconfig: pytest.Co
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_state_that_is_cut_off_is_an_error(kind: str) -> None:
-    data, read = states()[kind]
+    data, read, _ = states()[kind]
     for size in {0, 1, 7, 8, 63, 64, 65, 127, 128, len(data) // 2, len(data) - 1}:
         assert refused(read, data[:size]) in {"E524", "E546"}
     assert refused(read, data + b"\0") == "E546"
@@ -250,7 +266,7 @@ def test_a_state_of_another_kind_is_an_error(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_state_of_another_version_is_an_error(kind: str) -> None:
-    data, read = states()[kind]
+    data, read, _ = states()[kind]
     _, name, version, *_ = data[:100].split()
     body = unframe(data, name.decode(), int(version))
     assert refused(read, frame(name.decode(), int(version) + 1, body)) == "E524"

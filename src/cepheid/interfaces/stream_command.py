@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -16,8 +17,13 @@ from cepheid.interfaces.console import cell
 from cepheid.interfaces.stream_options import EVERY, STANDARD_OUTPUT, Options
 from cepheid.interfaces.stream_sinks import sink_of, wrong_sink
 from cepheid.interfaces.stream_sources import sources_of, wrong_sources
-from cepheid.runtimes.checkpoints import clear_unplanned
-from cepheid.runtimes.spark.stream import METRICS, delay_of
+from cepheid.runtimes.checkpoints import (
+    BUCKETS_SETTING,
+    buckets_in,
+    clear_unplanned,
+    note_buckets,
+)
+from cepheid.runtimes.spark.stream import METRICS, bucket_count, delay_of
 from cepheid.runtimes.spark.stream_tasks import COUNTS
 from cepheid.spark import session as spark_session
 from cepheid.spark.failures import clear_failures
@@ -61,7 +67,17 @@ def live_session(options: Options) -> Iterator[SparkSession]:
     ):
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
         spark_session.keep_checkpoints_local(spark, str(options.checkpoint))
+        keep_buckets(spark, options.checkpoint)
         yield spark
+
+
+def keep_buckets(spark: SparkSession, checkpoint: Path) -> None:
+    """Use as many buckets as the checkpoint was started with, and note the number in a new one."""
+    known = buckets_in(checkpoint)
+    if known is None:
+        note_buckets(checkpoint, bucket_count(spark))
+    else:
+        spark.conf.set(BUCKETS_SETTING, str(known))
 
 
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:

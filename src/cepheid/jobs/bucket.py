@@ -14,8 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, read_times
+from cepheid.jobs.misfits import misfit
 from cepheid.jobs.ordering import ordered
-from cepheid.jobs.state_format import Format, misfit, read_state, write_state
+from cepheid.jobs.state_format import Format, meaning_of, read_state, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.jobs.watermarks import watermark_after
 from cepheid.jobs.work import Work
@@ -26,8 +27,12 @@ BUCKET_VERSION = 4
 """Goes up whenever old bytes can no longer be read."""
 
 
-class _Saved(msgspec.Struct, array_like=True):
-    """The state of a bucket as it is stored in the state store."""
+class Saved(msgspec.Struct, array_like=True):
+    """The state of a bucket as it is stored in the state store.
+
+    ``means`` and ``memory`` describe the query that wrote it, for one that goes on with it; earlier
+    states have neither. ``dead`` are columns that have NULL for newer events.
+    """
 
     kind: str
     buckets: int
@@ -35,6 +40,9 @@ class _Saved(msgspec.Struct, array_like=True):
     until: int | None
     engine: bytes
     buffer: bytes
+    means: str = ""
+    memory: bytes = b""
+    dead: tuple[str, ...] = ()
 
 
 class Bucket(NamedTuple):
@@ -83,11 +91,24 @@ def read_bucket(work: Work, data: bytes | None, kind: str, *, same_columns: bool
         E524 if the state was written by another query or version, or for other columns or
         buckets; E546 if it is damaged.
     """
-    if data is None:
+    return bucket_of(work, open_bucket(kind, data), kind, same_columns=same_columns)
+
+
+def open_bucket(kind: str, data: bytes | None) -> Saved | None:
+    """Deserialize a bucket without a look at its query; raises as ``read_bucket``."""
+    form = Format(BUCKET, BUCKET_VERSION, kind)
+    return None if data is None else read_state(form, data, Saved)
+
+
+def bucket_of(work: Work, saved: Saved | None, kind: str, *, same_columns: bool) -> Bucket:
+    """Check that a bucket fits the work; raises as ``read_bucket``."""
+    if saved is None:
         return Bucket(None, None, work.schema.empty_table())
-    saved = read_state(Format(BUCKET, BUCKET_VERSION, kind), data, _Saved)
     if why := _difference(work, saved, kind, same_columns=same_columns):
         raise misfit(why)
+    if saved.buckets != work.buckets:
+        why = f"it was started with {saved.buckets} buckets, and now there are {work.buckets}"
+        raise misfit(why, way_out=f"set spark.cepheid.buckets to {saved.buckets}")
     buffer = unpack_table(saved.buffer) if saved.buffer else work.schema.empty_table()
     return Bucket(saved.until, saved.engine, buffer)
 
@@ -95,7 +116,10 @@ def read_bucket(work: Work, data: bytes | None, kind: str, *, same_columns: bool
 def write_bucket(work: Work, kind: str, arrived: Arrived, engine: bytes) -> bytes:
     """Serialize the state of a bucket."""
     buffer = pack_table(arrived.waiting) if len(arrived.waiting) else b""
-    saved = _Saved(kind, work.buckets, work.events, arrived.until, engine, buffer)
+    plan = work.planned()
+    memory = msgspec.msgpack.encode(work.kind.memory(plan))
+    about = meaning_of(plan), memory, work.dead
+    saved = Saved(kind, work.buckets, work.events, arrived.until, engine, buffer, *about)
     return write_state(Format(BUCKET, BUCKET_VERSION, kind), saved)
 
 
@@ -122,12 +146,10 @@ def is_late(work: Work, events: pa.Table, until: int) -> NDArray[np.bool_]:
     return np.asarray(read_times(Columns(events), work.time) < until)
 
 
-def _difference(work: Work, saved: _Saved, kind: str, *, same_columns: bool) -> str:
+def _difference(work: Work, saved: Saved, kind: str, *, same_columns: bool) -> str:
     """Explain why a state cannot be continued with this work; empty if it can."""
     if saved.kind != kind:
         return f"it holds the state of {saved.kind}, not of {kind}"
-    if saved.buckets != work.buckets:
-        return f"it was started with {saved.buckets} buckets, and now there are {work.buckets}"
     if same_columns and saved.columns != work.events:
         return "the columns that the query reads have other names or types"
     before = pa.ipc.read_schema(pa.py_buffer(saved.columns))

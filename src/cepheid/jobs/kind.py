@@ -8,13 +8,15 @@ lazily, because parsing and explaining a query needs neither Arrow nor numba.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast
 
 from cepheid.jobs.explain_parts import Section, describe_columns
 from cepheid.jobs.explain_spark import describe_strategies
+from cepheid.jobs.misfits import misfit
 from cepheid.jobs.picture import Graph
 from cepheid.language import tree
 from cepheid.options import unused
+from cepheid.plans.meaning import Meaning, differing, whole_meaning
 from cepheid.plans.needs import Needs
 from cepheid.plans.plan import Plan
 
@@ -45,6 +47,9 @@ class Kind(ABC):
     reads: ClassVar[type[tree.Query] | None] = None
     """The type of its parsed queries, if the language has any."""
 
+    adapts_columns: ClassVar[bool] = False
+    """Whether a changed query goes on although it reads other columns than the state has."""
+
     def compile(self, query: Any, text: str, source: Any) -> Plan:
         """Plan a parsed query; report all its mistakes at once (E2xx, E3xx, E4xx)."""
         raise AssertionError(query, text, source)
@@ -69,6 +74,28 @@ class Kind(ABC):
     @abstractmethod
     def live_job(self, work: Work) -> LiveJob[Any]:
         """Create the job that a bucket of a live stream runs for a query."""
+
+    def meaning(self, plan: Any) -> Meaning:
+        """Collect the parts of a query that shape its state; a state of other parts is refused."""
+        return whole_meaning(plan)
+
+    def shows_whole_events(self, plan: Any) -> bool:
+        """Check whether rows show all columns of events, also those that are added later."""
+        del plan
+        return False
+
+    def memory(self, plan: Any) -> Any:
+        """Return what a changed query needs to know of this one to go on with its state."""
+        del plan
+
+    def continued(self, plan: Any, before: Meaning, memory: Any) -> Plan:
+        """Adapt a plan to the state of an earlier query; E524 if it does not fit."""
+        del memory
+        if other := differing(before, self.meaning(plan)):
+            what = plan.what.partition(" ")[2]
+            why = f"the state belongs to another {what}: {other[0]} differs"
+            raise misfit(why)
+        return cast("Plan", plan)
 
     def with_evaluator(self, plan: Any, evaluator: str) -> Plan:
         """Replan a query for another evaluator (E591 if it has only one, ValueError if unfit)."""

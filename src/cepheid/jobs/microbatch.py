@@ -22,10 +22,13 @@ from cepheid.jobs.bucket import (
     Arrived,
     Bucket,
     Outcome,
-    read_bucket,
+    bucket_of,
+    open_bucket,
     take_in,
     write_bucket,
 )
+from cepheid.jobs.continuing import continued
+from cepheid.jobs.tables import with_columns
 from cepheid.jobs.work import Work
 from cepheid.plans.plan import Plan
 
@@ -108,9 +111,14 @@ def turn(
         E524 if the state was written by another query, or for other columns; E5xx for errors in the
         events.
     """
-    bucket = read_bucket(work, data, job.kind, same_columns=not isinstance(job, AdaptsBucket))
+    saved = open_bucket(job.kind, data)
+    job, work = continued(job, work, saved)
+    any_columns = isinstance(job, AdaptsBucket) or work.kind.adapts_columns
+    bucket = bucket_of(work, saved, job.kind, same_columns=not any_columns)
     if isinstance(job, AdaptsBucket):
         bucket = job.adapt(bucket)
+    bucket = bucket._replace(buffer=with_columns(bucket.buffer, work.schema))
+    arrived = [with_columns(table, work.schema) for table in arrived]
     state = job.start() if bucket.engine is None else job.read(bucket.engine)
     came = take_in(work, job.plan, bucket, arrived, latest)
     found: list[pa.Table] = []

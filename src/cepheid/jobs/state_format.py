@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.framing import FrameError, NoFrameError, OtherFrameError, frame, unframe
+from cepheid.jobs.kind import kind_of
+from cepheid.jobs.misfits import misfit
 from cepheid.plans.plan import Plan
 
-NEW_CHECKPOINT = "start the changed query with a new checkpoint, or go back to the old one"
 COPY = "start with a new checkpoint, or with a copy of this one from before the damage"
 
 
@@ -26,7 +28,10 @@ class Format(NamedTuple):
 
 
 class Meant(msgspec.Struct):
-    """The header of every state: the meaning of the queries that it belongs to."""
+    """The header of every state: the meaning of the queries that it belongs to.
+
+    Earlier states have the texts of the queries instead.
+    """
 
     texts: tuple[str, ...]
 
@@ -35,8 +40,14 @@ Kind = TypeVar("Kind")
 Own = TypeVar("Own", bound=Meant)
 
 
-def meaning_of(plan: Plan) -> tuple[str, ...]:
-    """Collect the properties that identify a query; a state of other properties is refused."""
+@lru_cache(maxsize=256)
+def meaning_of(plan: Plan) -> str:
+    """Serialize the parts of a query that shape its state; a state of other parts is refused."""
+    return msgspec.json.encode(kind_of(plan).meaning(plan)).decode()
+
+
+def text_of(plan: Plan) -> tuple[str, ...]:
+    """Collect what identified a query in earlier states: its text, and what it was bound to."""
     return plan.text, plan.time, str(plan.type), str(plan.tick_ns), *plan.tiebreak
 
 
@@ -72,16 +83,19 @@ def read_state(form: Format, data: bytes, kind: type[Kind]) -> Kind:
         raise misfit(why) from error
 
 
-def read_own(form: Format, data: bytes, kind: type[Own], texts: tuple[str, ...]) -> Own:
-    """Deserialize a state and check that its queries mean the same; raises as ``read_state``."""
+def read_own(
+    form: Format,
+    data: bytes,
+    kind: type[Own],
+    meaning: tuple[str, ...],
+    texts: tuple[str, ...],
+) -> Own:
+    """Deserialize a state and check that its queries mean the same; raises as ``read_state``.
+
+    ``texts`` is what earlier versions wrote instead of the meaning.
+    """
     found = read_state(form, data, kind)
-    if found.texts != texts:
+    if found.texts not in (meaning, texts):
         why = f"the state belongs to another {form.owner.partition(' ')[2]}"
         raise misfit(why)
     return found
-
-
-def misfit(why: str) -> DataError:
-    """Build the error for a checkpoint that another query has written."""
-    message = f"the checkpoint does not fit the query: {why}"
-    return DataError([Diagnostic("E524", message, helps=(NEW_CHECKPOINT,))])

@@ -130,6 +130,10 @@ class LiveSteps(NamedTuple):
         """Return the plan."""
         return self.job.plan
 
+    def with_work(self, work: Work) -> Any:
+        """Create the same job for other work."""
+        return work.kind.live_job(work)
+
     def start(self) -> Any:
         """Create the state before the first event."""
         return self.job.start()

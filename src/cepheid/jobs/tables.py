@@ -120,3 +120,18 @@ def _unpack_column(field: pa.Field[Any], column: pa.ChunkedArray[Any], kind: pa.
         numbers = np.cumsum(numbers)
     numbers += first
     return pa.array(numbers).cast(pa.int64() if not pt.is_integer(kind) else kind).cast(kind)
+
+
+def with_columns(events: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Convert events to the columns of a schema; those that they lack are NULL.
+
+    A query that was changed, or a rule that was added, may read columns that earlier events lack.
+    """
+    if events.schema.equals(schema):
+        return events
+    known = set(events.column_names)
+    columns = [
+        events[field.name] if field.name in known else pa.nulls(len(events), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)

@@ -22,6 +22,8 @@ class Work(msgspec.Struct, frozen=True):
     """The delay of the watermark behind the latest event, in microseconds."""
     tick_ns: int = 1000
     """The unit of event times, in nanoseconds."""
+    dead: tuple[str, ...] = ()
+    """Columns that a state has and the query reads no more; new events have NULL there."""
 
     @staticmethod
     def of(

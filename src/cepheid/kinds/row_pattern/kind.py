@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cepheid.jobs.stepped import SteppedKind
+from cepheid.plans.meaning import Meaning, times_of
 from cepheid.plans.needs import Needs, needs_by_key
 from cepheid.plans.plan import RowPatternPlan
 
@@ -26,6 +27,10 @@ class RowPatternKind(SteppedKind):
         return needs_by_key(
             keys, why if keys else "without PARTITION BY all rows are one partition"
         )
+
+    def meaning(self, plan: RowPatternPlan) -> Meaning:
+        """Collect the parts of a clause that shape its state; its text holds all of them."""
+        return {"the time or the order of rows": times_of(plan), "the clause": plan.text}
 
     def steps(self, plan: RowPatternPlan, schema: pa.Schema) -> Steps[Any]:
         """Make the step function of a clause over rows of a schema."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import STEP_ROWS
-from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, write_state
+from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.kinds.row_pattern.live_plan import bind_live
 from cepheid.kinds.row_pattern.plan import MatchPlan
@@ -91,7 +91,7 @@ class RowPatternSteps(NamedTuple):
 
     def read(self, data: bytes) -> RowPatternState:
         """Read a state; E524 if it belongs to another query."""
-        found = read_own(FORMAT, data, _Snapshot, meaning_of(self.plan))
+        found = read_own(FORMAT, data, _Snapshot, (meaning_of(self.plan),), text_of(self.plan))
         # The zone of a session may have changed, and moments are the same in every zone.
         rows = unpack_table(found.rows).cast(self.schema)
         bits = np.frombuffer(found.passed, np.uint8)
@@ -101,7 +101,7 @@ class RowPatternSteps(NamedTuple):
         """Write a state as bytes."""
         rows, passed = state.kept
         bits = np.packbits(passed).tobytes()
-        return write_state(FORMAT, _Snapshot(meaning_of(self.plan), pack_table(rows), bits))
+        return write_state(FORMAT, _Snapshot((meaning_of(self.plan),), pack_table(rows), bits))
 
     def size(self, state: RowPatternState) -> Size:
         """Count the partitions that have rows, and those in which a match may have begun."""

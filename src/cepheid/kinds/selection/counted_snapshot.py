@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.events.schema import ValueKind
-from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, write_state
+from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.kernels.window_folds import SUM
 from cepheid.kinds.selection.counted import CountedJob, CountedState
@@ -37,7 +37,7 @@ def counted_to_bytes(job: CountedJob, state: CountedState) -> bytes:
     if state.stretches is not None:
         stretches = pack_table(_table_of(state.groups, state.stretches))
         kinds = tuple(moment.kind for moment in state.stretches.moments)
-    snapshot = _Snapshot(meaning_of(job.plan), pack_table(groups), stretches, kinds)
+    snapshot = _Snapshot((meaning_of(job.plan),), pack_table(groups), stretches, kinds)
     return write_state(FORMAT, snapshot)
 
 
@@ -50,7 +50,7 @@ def counted_from_bytes(job: CountedJob, data: bytes) -> CountedState:
         E524 if the bytes are no state, of another version, or of another query; E546 if they are
         damaged.
     """
-    snapshot = read_own(FORMAT, data, _Snapshot, meaning_of(job.plan))
+    snapshot = read_own(FORMAT, data, _Snapshot, (meaning_of(job.plan),), text_of(job.plan))
     start = CountedState.start(job)
     groups = unpack_table(snapshot.groups)
     keys = [plain_array(groups[f"k{n}"]) for n in range(len(start.keys))]

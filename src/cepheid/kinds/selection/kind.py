@@ -9,6 +9,7 @@ from cepheid.kinds.selection.bind import compile_select
 from cepheid.kinds.selection.explain import describe_select, mermaid_of_select, title_of_select
 from cepheid.language import tree
 from cepheid.patterns.scope import Source
+from cepheid.plans.meaning import Meaning, fingerprint, times_of
 from cepheid.plans.plan import SelectPlan
 
 if TYPE_CHECKING:
@@ -46,6 +47,18 @@ class SelectKind(Kind):
         from cepheid.kinds.selection.live import LiveSelect
 
         return LiveSelect.of(work)
+
+    def meaning(self, plan: SelectPlan) -> Meaning:
+        """Collect the parts of a query that shape its state; names of columns may change."""
+        found = plan.select
+        return {
+            "the time or the order of events": times_of(plan),
+            "FROM or JOIN": fingerprint([(s.name, s.alias) for s in found.streams]),
+            "WHERE or ON": fingerprint([found.where, found.on]),
+            "GROUP BY": fingerprint([key.attribute for key in found.keys]),
+            "an aggregate": fingerprint([(a.function, a.argument) for a in found.aggregates]),
+            "WINDOW": fingerprint(found.window),
+        }
 
     def replay(self, plan: SelectPlan, snapshot: Any, method: str) -> Any:
         """Plan which part of a store a query must read."""

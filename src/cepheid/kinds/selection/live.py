@@ -40,6 +40,10 @@ class LiveSelect(NamedTuple):
         """Return the plan."""
         return self.job.plan
 
+    def with_work(self, work: Work) -> LiveSelect:
+        """Create the same job for other work."""
+        return LiveSelect.of(work)
+
     def start(self) -> CountedState:
         """Create the state before the first event."""
         return CountedState.start(self.job)

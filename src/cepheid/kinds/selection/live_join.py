@@ -18,6 +18,7 @@ from cepheid.jobs.state_format import (
     meaning_of,
     read_own,
     read_state,
+    text_of,
     write_state,
 )
 from cepheid.jobs.steps import ROWS_MAX
@@ -104,12 +105,12 @@ def _read(work: Work, plan: SelectPlan, data: bytes | None) -> _Side:
     bucket = read_bucket(work, data, KIND)
     if bucket.engine is None:
         return _Side(bucket, None, work.schema.empty_table())
-    found = read_own(FORMAT, bucket.engine, _Snapshot, meaning_of(plan))
+    found = read_own(FORMAT, bucket.engine, _Snapshot, (meaning_of(plan),), text_of(plan))
     return _Side(bucket, found.latest, unpack_table(found.last))
 
 
 def _to_bytes(plan: SelectPlan, latest: int | None, last: pa.Table) -> bytes:
-    return write_state(FORMAT, _Snapshot(meaning_of(plan), latest, pack_table(last)))
+    return write_state(FORMAT, _Snapshot((meaning_of(plan),), latest, pack_table(last)))
 
 
 def empty_pairs(plan: SelectPlan, schemas: list[pa.Schema]) -> pa.Table:

@@ -11,6 +11,7 @@ from cepheid.kinds.situation.explain import describe_situations, mermaid_of, tit
 from cepheid.kinds.situation.needs import needs_of_situations
 from cepheid.language import tree
 from cepheid.patterns.scope import Source
+from cepheid.plans.meaning import Meaning, fingerprint, times_of
 from cepheid.plans.needs import Needs
 from cepheid.plans.plan import SituationPlan
 
@@ -41,6 +42,20 @@ class SituationKind(SteppedKind):
         from cepheid.kinds.situation.steps import SituationSteps
 
         return SituationSteps.of(plan, schema)
+
+    def meaning(self, plan: SituationPlan) -> Meaning:
+        """Collect the parts of a query that shape its state; names of columns may change."""
+        found = plan.situations
+        columns = [(c.function, c.situation, c.attribute) for c in found.columns]
+        return {
+            "the time or the order of events": times_of(plan),
+            "PARTITION BY": fingerprint(plan.partition),
+            "DEFINE": fingerprint(found.definitions),
+            "PATTERN or WITHIN": fingerprint(
+                [found.constraints, found.within, found.early, found.where]
+            ),
+            "the columns": fingerprint([found.listed, columns]),
+        }
 
     def describe(self, plan: SituationPlan, *, spark: bool) -> Described:
         """Describe a plan in words; ``spark`` adds how Spark runs it."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, write_state
+from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
 from cepheid.kinds.situation.job import SituationJob
 from cepheid.kinds.situation.runs import Kept
@@ -31,7 +31,7 @@ def situations_to_bytes(job: SituationJob, state: SituationState) -> bytes:
     """Serialize a state."""
     keys = pa.table({f"{n}": array for n, array in enumerate(state.keys.arrays())})
     snapshot = _Snapshot(
-        meaning_of(job.plan),
+        (meaning_of(job.plan),),
         table_to_bytes(keys),
         tuple(pack_table(_table_of(kept)) for kept in state.kept),
         None if state.held is None else pack_table(state.held),
@@ -49,7 +49,7 @@ def situations_from_bytes(job: SituationJob, data: bytes) -> SituationState:
         E524 if the bytes are no state, of another version, or of another query; E546 if they are
         damaged.
     """
-    snapshot = read_own(FORMAT, data, _Snapshot, meaning_of(job.plan))
+    snapshot = read_own(FORMAT, data, _Snapshot, (meaning_of(job.plan),), text_of(job.plan))
     start = SituationState.start(job)
     if start.keys.names:
         table = table_from_bytes(snapshot.keys)

@@ -18,8 +18,9 @@ from cepheid.kinds.trend.planning.granularity import force_evaluator
 from cepheid.kinds.trend.planning.needs import needs_of_trends, why_no_trends_on_device
 from cepheid.language import tree
 from cepheid.patterns.scope import Source
+from cepheid.plans.meaning import Meaning
 from cepheid.plans.needs import Needs
-from cepheid.plans.plan import Evaluator, TrendPlan
+from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan
 
 if TYPE_CHECKING:
     from cepheid.jobs.local_jobs import LocalJob
@@ -33,6 +34,7 @@ class TrendKind(TaskKind):
 
     plans = TrendPlan
     reads = tree.Query
+    adapts_columns = True
 
     def compile(self, query: tree.Query, text: str, source: Source) -> TrendPlan:
         """Plan a parsed query; report all its mistakes at once."""
@@ -87,6 +89,28 @@ class TrendKind(TaskKind):
         from cepheid.kinds.trend.live import LiveTrends
 
         return LiveTrends.of(work)
+
+    def meaning(self, plan: TrendPlan) -> Meaning:
+        """Collect the parts of a query that shape its state."""
+        from cepheid.kinds.trend.continuing import meaning_of_trends
+
+        return meaning_of_trends(plan)
+
+    def shows_whole_events(self, plan: TrendPlan) -> bool:
+        """Check whether rows show all columns of events."""
+        return plan.output.kind is OutputKind.MATCHES
+
+    def memory(self, plan: TrendPlan) -> Any:
+        """Return the aggregates of a query, for one that goes on with its state."""
+        from cepheid.kinds.trend.continuing import memory_of
+
+        return memory_of(plan)
+
+    def continued(self, plan: TrendPlan, before: Meaning, memory: Any) -> TrendPlan:
+        """Adapt a plan to the state of an earlier query; E524 if it does not fit."""
+        from cepheid.kinds.trend.continuing import continued_trends
+
+        return continued_trends(plan, before, memory)
 
     def replay(self, plan: TrendPlan, snapshot: Any, method: str) -> Any:
         """Plan which part of a store a query must read."""

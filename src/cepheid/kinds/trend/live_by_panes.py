@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from cepheid.jobs.bucket import Arrived
@@ -25,22 +26,28 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("until", pa.int64()),
     ("events", pa.binary()),
     ("matrices", pa.binary()),
+    ("plan", pa.binary()),
+    ("columns", pa.binary()),
 ]
 CLOSED = pa.schema(_FIELDS)
-"""The output of a bucket for windows that close."""
+"""The output of a bucket for windows that close, with the plan that its state was made for."""
 
 
 class LiveByPanes(NamedTuple):
     """The job of a bucket that has some panes of every window."""
 
     job: Job
-    schema: pa.Schema
+    work: Work
     kind: str = "panes of a query"
 
     @staticmethod
     def of(work: Work) -> LiveByPanes:
         """Create the job of a plan."""
-        return LiveByPanes(job_of(work.plan), work.schema)
+        return LiveByPanes(job_of(work.plan), work)
+
+    def with_work(self, work: Work) -> LiveByPanes:
+        """Create the same job for other work."""
+        return LiveByPanes.of(work)
 
     @property
     def plan(self) -> TrendPlan:
@@ -49,7 +56,7 @@ class LiveByPanes(NamedTuple):
 
     def start(self) -> LivePanes:
         """Create the state before the first event."""
-        return LivePanes.start(self.job, live_pane(self.plan), self.schema)
+        return LivePanes.start(self.job, live_pane(self.plan), self.work.schema)
 
     def read(self, data: bytes) -> LivePanes:
         """Deserialize a state that ``write`` wrote."""
@@ -70,7 +77,8 @@ class LiveByPanes(NamedTuple):
         found = []
         given = state.between(ending.begin, ending.end)
         if len(given):
-            row = (ending.since, ending.until, *given.parts())
+            about = self.work.plan, self.work.events
+            row = (ending.since, ending.until, *given.parts(), *about)
             found = [pa.Table.from_arrays([pa.array([v]) for v in row], schema=CLOSED)]
         return state.between(ending.kept), found
 
@@ -91,8 +99,10 @@ class LiveByPanes(NamedTuple):
 
 def rows_of_panes(work: Work, closed: list[pa.Table]) -> pa.Table:
     """Compute the rows of closed windows from the matrices of all buckets."""
-    job = job_of(work.plan)
     given = pa.concat_tables(closed)
+    plan, columns = given["plan"][0].as_py(), given["columns"][0].as_py()
+    work = msgspec.structs.replace(work, plan=plan, events=columns)
+    job = job_of(work.plan)
     # All buckets receive the same times, so they have the same watermarks.
     since, until = given["since"][0].as_py(), given["until"][0].as_py()
     parts = [(row["events"], row["matrices"]) for row in given.to_pylist()]

@@ -11,6 +11,7 @@ from cepheid.jobs.local_jobs import LOOK_BACK_ROWS
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import STEP_ROWS
 from cepheid.jobs.steps import check_rows
+from cepheid.jobs.tables import with_columns
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.partials import RowsOfRuns
 from cepheid.kinds.trend.program.results import build_table
@@ -74,7 +75,13 @@ class TrendSteps(NamedTuple):
 
     def read(self, data: bytes) -> PartitionState:
         """Deserialize a state; E524 if it belongs to another query."""
-        return state_from_bytes(self.job, data)
+        state = state_from_bytes(self.job, data)
+        # The source may have more columns than when the events were kept.
+        for name in ("held", "events"):
+            kept = getattr(state, name)
+            if kept is not None:
+                setattr(state, name, with_columns(kept, self.schema))
+        return state
 
     def write(self, state: PartitionState) -> bytes:
         """Serialize a state."""

@@ -17,6 +17,7 @@ from cepheid.jobs.local_jobs import LOOK_BACK_ROWS
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import STEP_ROWS, slices
 from cepheid.jobs.steps import take_until
+from cepheid.jobs.tables import with_columns
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.live import open_windows
 from cepheid.kinds.trend.steps import MatchSteps
@@ -65,7 +66,7 @@ class LiveWorkload(NamedTuple):
         schema = self.shared.work.schema
         if self.passed is not None and (bucket.until is None or bucket.until < self.passed):
             return Bucket(self.passed, None, schema.empty_table())
-        return bucket._replace(buffer=_with_columns(bucket.buffer, schema))
+        return bucket._replace(buffer=with_columns(bucket.buffer, schema))
 
     def start(self) -> RunningRules:
         """Create the state before the first event."""
@@ -170,20 +171,4 @@ def results_of(tables: Tables, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     assert QUERY in schema.names
-    return pa.table(columns, schema=schema)
-
-
-def _with_columns(events: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Convert events to the columns that the rules read now.
-
-    Events that came before a rule have NULL in columns that only this rule reads. The states of the
-    rules have the columns that they read, which stay the same and in one order.
-    """
-    if events.schema.equals(schema):
-        return events
-    known = set(events.column_names)
-    columns = [
-        events[field.name] if field.name in known else pa.nulls(len(events), field.type)
-        for field in schema
-    ]
     return pa.table(columns, schema=schema)

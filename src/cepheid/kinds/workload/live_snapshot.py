@@ -11,7 +11,8 @@ from functools import lru_cache
 import msgspec
 import pyarrow as pa
 
-from cepheid.jobs.state_format import Format, misfit, read_state, write_state
+from cepheid.jobs.misfits import misfit
+from cepheid.jobs.state_format import Format, read_state, write_state
 from cepheid.kinds.workload.drop_queries import narrower
 from cepheid.kinds.workload.live_rules import Generation, Rules, RunningRules
 from cepheid.kinds.workload.sharing import SharedPlan, share

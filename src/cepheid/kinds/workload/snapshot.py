@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, write_state
+from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.kinds.trend.windows.snapshot import (
     PackedArray,
@@ -90,7 +90,7 @@ def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
         E524 if the bytes are no state, of another version, or of other queries; E546 if they are
         damaged.
     """
-    snapshot = read_own(FORMAT, data, _Snapshot, _meaning(job))
+    snapshot = read_own(FORMAT, data, _Snapshot, _meaning(job), _texts(job))
     state = WorkloadState(job)
     for names, keys in snapshot.keys:
         restore_keys(state.keys[names], keys)
@@ -115,5 +115,10 @@ def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
 
 def _meaning(job: WorkloadJob) -> tuple[str, ...]:
     """Collect the properties that identify a workload: its queries, one by one."""
-    meanings = (meaning_of(plan) for plan in job.shared.plans)
-    return tuple(msgspec.json.encode(meaning).decode() for meaning in meanings)
+    return tuple(meaning_of(plan) for plan in job.shared.plans)
+
+
+def _texts(job: WorkloadJob) -> tuple[str, ...]:
+    """Collect what identified a workload in earlier states."""
+    texts = (text_of(plan) for plan in job.shared.plans)
+    return tuple(msgspec.json.encode(text).decode() for text in texts)

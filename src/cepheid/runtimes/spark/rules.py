@@ -35,11 +35,11 @@ from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.batch import canonical
 from cepheid.runtimes.spark.stream import (
+    bucket_count,
     buckets_of,
     check_stream,
     delay_of,
     late_events,
-    partitions_of,
     rows_of_turns,
     set_up,
 )
@@ -154,7 +154,7 @@ def _buckets(spark: SparkSession, attributes: Attributes) -> tuple[int, ...]:
     """Compute the bucket numbers of a class, which depend on its attributes alone."""
     digest = zlib.crc32("\0".join(attributes).encode()) & ((1 << CLASS_BITS) - 1)
     base = digest << BUCKET_BITS
-    return buckets_of(spark, partitions_of(spark), base) if attributes else (base,)
+    return buckets_of(spark, bucket_count(spark), base) if attributes else (base,)
 
 
 def _check_apart(classes: list[Class]) -> None:

@@ -19,11 +19,11 @@ from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.work import Work
 from cepheid.options import Held, holder_of, one_of, refuse, texts
 from cepheid.plans.plan import Plan
+from cepheid.runtimes.checkpoints import BUCKETS_SETTING
 from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.batch import (
     SHUFFLE_PARTITIONS_DEFAULT,
     canonical,
-    parallelism,
 )
 from cepheid.spark.batches import BUCKET
 from cepheid.spark.kernels import ship_kernels
@@ -47,6 +47,10 @@ METRICS = "cepheid"
 """The name of the observed metrics in the progress of a query."""
 
 LATE = ("drop", "side")
+
+BUCKETS = 8
+"""Buckets of a live query: enough for the cores of most machines, and cheap on one core."""
+BUCKETS_MAX = 1000
 
 
 def stream_frame(
@@ -97,9 +101,10 @@ def set_up(spark: SparkSession) -> None:
 
 
 def buckets_of(spark: SparkSession, count: int, base: int = 0) -> tuple[int, ...]:
-    """Choose bucket numbers from a base on, so that Spark sends one bucket to every task.
+    """Choose bucket numbers from a base on, so that Spark spreads them evenly over tasks.
 
-    Consecutive numbers would hash some tasks to no bucket, and others to two.
+    So many tasks, or a half or a quarter of them, get equally many buckets. Consecutive numbers
+    would hash some tasks to no bucket, and others to two.
     """
     place = sf.pmod(sf.hash(sf.col("id").cast("int")), sf.lit(count)).alias("place")
     found = (
@@ -126,9 +131,20 @@ def delay_of(spark: SparkSession, watermark: str, *, name: str = "watermark") ->
     return int(row[0])
 
 
-def partitions_of(spark: SparkSession) -> int:
-    """Count the tasks of the stateful operator."""
-    return int(spark.conf.get("spark.sql.shuffle.partitions") or parallelism(spark))
+def bucket_count(spark: SparkSession) -> int:
+    """Count the buckets of a live query, which stay with its checkpoint.
+
+    The number does not depend on the number of tasks, so that this one may change.
+
+    Raises
+    ------
+    OptionError
+        E590 if the setting is no number from 1 to 1000.
+    """
+    wanted = spark.conf.get(BUCKETS_SETTING, str(BUCKETS)) or str(BUCKETS)
+    if not wanted.isdecimal() or not 1 <= int(wanted) <= BUCKETS_MAX:
+        refuse("E590", f"{BUCKETS_SETTING} is a number from 1 to {BUCKETS_MAX}, not {wanted!r}")
+    return int(wanted)
 
 
 def live_rows(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
@@ -141,8 +157,9 @@ def live_rows(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     spark = frame.sparkSession
     needs = needs_of(plan)
     names = needs.buckets
-    by_panes = partitions_of(spark) > 1 and not needs.no_panes
-    buckets = buckets_of(spark, partitions_of(spark)) if names or by_panes else (0,)
+    count = bucket_count(spark)
+    by_panes = count > 1 and not needs.no_panes
+    buckets = buckets_of(spark, count) if names or by_panes else (0,)
     work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
     if names:
         keys = [canonical(projected, name) for name in names]

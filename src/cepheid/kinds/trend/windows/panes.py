@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.events.temporal import FOREVER, LONG_AGO
-from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, write_state
+from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.kernels import compose
 from cepheid.kinds.trend.program.job import Job
@@ -175,12 +175,13 @@ class LivePanes:
             E524 if the bytes are no panes, of another version, or of another query; E546 if they
             are damaged.
         """
-        saved = read_own(FORMAT, data, _Panes, self._meaning())
+        texts = (*text_of(self.job.plan), str(self.pane))
+        saved = read_own(FORMAT, data, _Panes, self._meaning(), texts)
         parts = [(saved.events, saved.matrices)]
         return LivePanes.of_parts(self.job, self.pane, self.events.schema, parts)
 
     def _meaning(self) -> tuple[str, ...]:
-        return (*meaning_of(self.job.plan), str(self.pane))
+        return meaning_of(self.job.plan), str(self.pane)
 
     def rows(self, since: int, until: int) -> tuple[RowsOfRuns, KeyTable]:
         """Compute the rows of the windows that end after a time and by another one."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import EventArrays, KeyTable
-from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, write_state
+from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
@@ -71,7 +71,7 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
         for run in state.runs
     )
     snapshot = _Snapshot(
-        meaning_of(job.plan),
+        (meaning_of(job.plan),),
         keys_to_bytes(state.keys),
         runs,
         None if state.held is None else pack_table(state.held),
@@ -97,7 +97,7 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
         E524 if the bytes are no state, of another version, or of another query; E546 if they are
         damaged.
     """
-    snapshot = read_own(FORMAT, data, _Snapshot, meaning_of(job.plan))
+    snapshot = read_own(FORMAT, data, _Snapshot, (meaning_of(job.plan),), text_of(job.plan))
     state = PartitionState(job)
     restore_keys(state.keys, snapshot.keys)
     for run, packed in zip(state.runs, snapshot.runs, strict=True):

@@ -25,10 +25,10 @@ from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.batch import canonical
 from cepheid.runtimes.spark.selection.rows import Stream, filtered, stream_of
 from cepheid.runtimes.spark.stream import (
+    bucket_count,
     buckets_of,
     delay_of,
     late_events,
-    partitions_of,
     rows_of_turns,
     rows_of_watched,
 )
@@ -59,7 +59,7 @@ def _counted(plan: SelectPlan, stream: Stream, watermark: str) -> DataFrame:
     results = plain_schema(empty_rows(CountedJob.of(plan, schema)).schema)
     spark = stream.frame.sparkSession
     attributes = plan.partition.group_by
-    buckets = buckets_of(spark, partitions_of(spark)) if attributes else (0,)
+    buckets = buckets_of(spark, bucket_count(spark)) if attributes else (0,)
     work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
     if attributes:
         keys = [canonical(projected, name) for name in attributes]
