@@ -18,12 +18,14 @@ from rich.table import Table
 
 from cepheid.api import CompiledQuery
 from cepheid.errors import DataError, Diagnostic
+from cepheid.events.time_formats import TextTimes
 from cepheid.interfaces.console import cell, say_data
 from cepheid.runtimes.checkpoints import clear_unplanned
 from cepheid.runtimes.spark.stream import METRICS, delay_of
 from cepheid.runtimes.spark.stream_tasks import COUNTS
 from cepheid.spark import session as spark_session
 from cepheid.spark.failures import clear_failures
+from cepheid.spark.text_times import with_text_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,6 +56,7 @@ class Options(msgspec.Struct, frozen=True):
     master: str | None = None
     columns: str | None = None
     packages: str | None = None
+    times: TextTimes | None = None
 
 
 def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
@@ -161,7 +164,10 @@ def source_of(spark: SparkSession, source: str, options: Options) -> DataFrame:
     reader = spark.readStream.format(form).option("header", "true")
     if options.files is not None:
         reader = reader.option("maxFilesPerTrigger", options.files)
-    return reader.schema(known.load(source).schema).load(source)
+    columns = known.load(source).schema
+    if form == "csv" and options.times is not None:
+        columns = with_text_time(columns, options.times)
+    return reader.schema(columns).load(source)
 
 
 def kafka_place(source: str) -> tuple[str, str]:

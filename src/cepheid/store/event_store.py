@@ -23,6 +23,8 @@ import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.arriving import as_table
+from cepheid.events.text_times import timed_table
+from cepheid.events.time_formats import TextTimes, as_format
 from cepheid.store.arriving import fitted, in_order, merged_schema
 from cepheid.store.checking import Report, check_files, remove_leftovers
 from cepheid.store.compaction import compact_segments, replaced
@@ -115,7 +117,14 @@ class EventStore(StoreReader):
     # -----------------------------------------------------------------------------------
     # Writing
 
-    def append(self, events: Any, *, source: str = "", batch: int | None = None) -> int:
+    def append(
+        self,
+        events: Any,
+        *,
+        source: str = "",
+        batch: int | None = None,
+        time_format: str | None = None,
+    ) -> int:
         """Store events and return their number.
 
         Events may be unsorted and older than stored ones: late events go to a side segment, which
@@ -130,6 +139,9 @@ class EventStore(StoreReader):
         source, batch
             The number of a batch of a source. A batch whose number is not above the last one of its
             source is stored already and skipped, so a batch can be sent again after a crash.
+        time_format
+            The format of times that are text, as in ``cepheid.query``; they are stored as
+            timestamps.
 
         Raises
         ------
@@ -138,7 +150,8 @@ class EventStore(StoreReader):
             commit, E543 if a column has another type than in the store, E545 if the store is
             read-only.
         """
-        table = as_table(events)
+        times = TextTimes(self._time, as_format(time_format))
+        table = timed_table(as_table(events), times)
         written: tuple[list[Segment], Manifest | None] = ([], None)
 
         def add(before: Manifest | None) -> Manifest | None:
