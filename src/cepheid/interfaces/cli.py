@@ -310,16 +310,19 @@ def stream(
         else None
     )
     from cepheid.interfaces.run_command import named_inputs
-    from cepheid.interfaces.stream_command import Options, stream_query, wrong_use
+    from cepheid.interfaces.stream_command import stream_query, wrong_use
+    from cepheid.interfaces.stream_options import Options
     from cepheid.interfaces.stream_rules import stream_rules
 
     source = named_inputs(compiled, sources) if compiled is not None else sources[0]
     if isinstance(source, str) and len(sources) > 1:
         message = "--source may be given only once, except for a JOIN of two streams"
         raise WrongUseError(message)
+    planned = compiled if first is None else first
+    assert planned is not None, "one of them is given"
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
-        columns=columns, packages=packages, times=(first or compiled).times,
+        columns=columns, packages=packages, times=planned.times,
     )  # fmt: skip
     if message := wrong_use(compiled, options):
         raise WrongUseError(message)

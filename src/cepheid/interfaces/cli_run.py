@@ -58,9 +58,8 @@ def run_text_over(text: str, name: str, inputs: list[str], asked: Asked) -> None
 
 
 def _run_query(text: str, name: str, inputs: list[str], asked: Asked) -> None:
-    compiled = compile_text(
-        text, name, asked.time, asked.type, None, asked.time_unit, asked.time_format
-    )
+    unit, form = asked.time_unit, asked.time_format
+    compiled = compile_text(text, name, asked.time, asked.type, None, unit, form)
     from cepheid.interfaces import run_command as command
 
     streams = command.named_inputs(compiled, inputs)
