@@ -18,7 +18,8 @@ from rich.table import Table
 
 from cepheid.api import CompiledQuery
 from cepheid.errors import DataError, Diagnostic
-from cepheid.interfaces.console import cell, say_data
+from cepheid.interfaces.colours import cell
+from cepheid.interfaces.console import say_data
 from cepheid.runtimes.checkpoints import clear_unplanned
 from cepheid.runtimes.spark.stream import METRICS, delay_of
 from cepheid.runtimes.spark.stream_tasks import COUNTS
