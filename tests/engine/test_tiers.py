@@ -108,7 +108,7 @@ def test_small_work_is_interpreted_and_large_work_is_not() -> None:
 
 def test_a_forced_interpreter_does_not_run_what_was_compiled() -> None:
     def is_compiled(numbers: Any) -> bool:
-        return numbers[0] > 0
+        return bool(numbers[0] > 0)
 
     kernel = Kernel(is_compiled, inline="", work=None)
     del Kernel.registry[kernel.name]

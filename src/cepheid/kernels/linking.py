@@ -120,7 +120,7 @@ class _Libraries:
     """The libraries of numba's runtime, loaded without the package that they lie in."""
 
     def __init__(self) -> None:
-        import llvmlite.binding as llvm  # type: ignore[import-untyped]
+        import llvmlite.binding as llvm
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()

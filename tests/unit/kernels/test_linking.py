@@ -48,7 +48,8 @@ def test_a_linked_kernel_gives_the_same_bits_and_loads_no_numba(entry: cache.Ent
         "print([array.tolist() for array in found], 'numba' in sys.modules)\n"
         # numba loads its libraries once more, and both go on.
         "import numba\n"
-        "print(numba.njit(lambda n: np.arange(n))(2).tolist(), len(derive.sort_by_key(found[0], 6)))"
+        "made = numba.njit(lambda n: np.arange(n))\n"
+        "print(made(2).tolist(), len(derive.sort_by_key(found[0], 6)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
