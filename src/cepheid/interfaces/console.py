@@ -65,7 +65,7 @@ def show(text: str) -> None:
 
 
 _ARGUMENT = re.compile(
-    r"`cepheid\.query\(\.\.\., (time|type|time_unit)=(\.\.\.|None|\"\w+\"|'\w+')\)`"
+    r"`cepheid\.query\(\.\.\., (time|type|time_unit|time_format)=(\.\.\.|None|\"\w+\"|'[^']+')\)`"
 )
 
 
@@ -77,7 +77,8 @@ def complain(text: str) -> None:
 def _option(argument: re.Match[str]) -> str:
     """Write an argument of Python as the option of the command line that stands for it."""
     name, value = argument.groups()
-    shown = {"...": name.upper(), "None": "''"}.get(value, value.strip("\"'"))
+    kept = name == "time_format" and value != "..."  # Formats have blanks.
+    shown = value if kept else {"...": name.upper(), "None": "''"}.get(value, value.strip("\"'"))
     return f"`--{name.replace('_', '-')} {shown}`"
 
 

@@ -79,11 +79,11 @@ def run_query(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Tabl
 def look_at_files(compiled: CompiledQuery, pattern: str) -> tuple[CompiledQuery, list[str]]:
     """Plan a query for the columns of files, and tell what is odd about their events."""
     files = find_files(pattern)
-    planned = compiled.with_schema(next(read_all(files[:1])).schema)
+    planned = compiled.with_schema(next(read_all(files[:1], None, compiled.times)).schema)
     if planned.plan.streams:
         return planned, []
     names = [name for name in (planned.plan.time, planned.plan.type) if name is not None]
-    return planned, look_at(planned.plan, read_all(files, names))
+    return planned, look_at(planned.plan, read_all(files, names, compiled.times))
 
 
 def run_rules(rules: Workload, pattern: str, master: str | None, *, engine: str) -> pa.Table:
