@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 import cepheid
 from cepheid.api import query
@@ -41,7 +40,7 @@ from cepheid.interfaces.cli_input import (
 from cepheid.interfaces.cli_machine import doctor, warm
 from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_text_over
 from cepheid.interfaces.cli_store import store_app
-from cepheid.interfaces.console import complain, console_of, say, show
+from cepheid.interfaces.console import complain, say, show
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
@@ -392,6 +391,11 @@ def _replace_file(path: Path, text: str) -> None:
 @app.command()
 def demo() -> None:
     """Plan the queries of the papers, explain one, and run one on Spark over real trades."""
+    # Rich takes longer to load than most commands run.
+    from rich.table import Table
+
+    from cepheid.interfaces.colours import console_of
+
     table = Table(title="The papers' queries, as Cepheid plans them", title_justify="left")
     for heading in ("query", "semantics", "evaluator", "granularity", "per event"):
         table.add_column(heading, no_wrap=True)
