@@ -271,7 +271,15 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             options.refuse("E592", message, "use `run`, or pass `frame.toArrow()`")
         return runtimes.MATCHES[asked.place](asked)
 
-    def stream(self, events: object, *, watermark: str, late: str = "drop") -> Any:
+    def stream(
+        self,
+        events: object,
+        *,
+        watermark: str,
+        late: str = "drop",
+        backfill: object = None,
+        since: object = None,
+    ) -> Any:
         """Run the query over a live stream; each row of a closed window is emitted once.
 
         Parameters
@@ -284,6 +292,13 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         late
             The treatment of events behind the watermark. They are always counted in the progress
             of the query; ``"side"`` also returns them.
+        backfill
+            An event store. The query begins with its events before ``since``, so that the first
+            windows are whole; it goes on with the live events from then on.
+        since
+            The time from which on events of the stream count: a time, a text such as
+            ``"2026-01-31 13:30:00"`` (UTC), or whole microseconds. Give the same time at each
+            start.
 
         Returns
         -------
@@ -298,7 +313,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         UnsupportedError
             E405 if the windows of the query never close.
         """
-        return runtimes.stream(self, events, watermark, late)
+        past = runtimes.Past(backfill, since)
+        return runtimes.stream(self, events, watermark, late, past)
 
     def with_schema(self, schema: object) -> CompiledQuery:
         """Plan the query for events with these columns."""

@@ -284,7 +284,7 @@ def test_a_checkpoint_of_something_else_is_refused() -> None:
     for other, schema, buckets, why in (
         (COUNT_A.replace("A+", "B+"), events.schema, 1, "another query"),
         (COUNT_A, events.schema, 2, "1 buckets"),
-        (COUNT_A, events.schema.set(2, pa.field("key", pa.int64())), 1, "other names or types"),
+        (COUNT_A, events.schema.set(2, pa.field("key", pa.int64())), 1, "another type"),
     ):
         changed = Live(query(other), schema, delay=0, buckets=buckets)
         with pytest.raises(DataError, match=why) as caught:

@@ -55,6 +55,10 @@ def _adapted(work: Work, means: str, memory: bytes, columns: bytes, dead: tuple[
     if not work.kind.adapts_columns:
         return adapted
     held = pa.ipc.read_schema(pa.py_buffer(columns))
+    for field in work.schema:
+        if field.name in held.names and held.field(field.name).type != field.type:
+            why = f"the column `{field.name}` has another type"
+            raise misfit(why)
     if work.kind.shows_whole_events(plan):
         return adapted if set(held.names) <= set(work.schema.names) else _refuse_gone(held, work)
     for field in work.schema:

@@ -113,7 +113,8 @@ def turn(
     """
     saved = open_bucket(job.kind, data)
     job, work = continued(job, work, saved)
-    any_columns = isinstance(job, AdaptsBucket) or work.kind.adapts_columns
+    known = saved is not None and bool(saved.means)
+    any_columns = isinstance(job, AdaptsBucket) or (known and work.kind.adapts_columns)
     bucket = bucket_of(work, saved, job.kind, same_columns=not any_columns)
     if isinstance(job, AdaptsBucket):
         bucket = job.adapt(bucket)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cepheid.jobs.kind import TaskKind, kind_of
 from cepheid.kinds import table as _kinds  # noqa: F401  # makes all kinds known
-from cepheid.options import Held, holder_of
+from cepheid.options import Held, holder_of, refuse
 
 if TYPE_CHECKING:
     from cepheid.api import CompiledQuery
@@ -216,11 +216,37 @@ WORKLOADS: dict[Place, Runner] = {
 # Live streams
 
 
-def stream(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
+class Past(NamedTuple):
+    """What a live query begins with: a store of earlier events, and the time that divides them."""
+
+    store: Any = None
+    since: Any = None
+
+
+def with_past(query: CompiledQuery, events: Any, past: Past) -> Any:
+    """Begin a stream at a time, or with the events of a store before it."""
+    if past == Past():
+        return events
+    from cepheid.runtimes.spark.backfill import backfilled, events_since
+    from cepheid.runtimes.spark.stream import check_stream
+
+    if query.plan.streams and len(set(query.plan.streams)) > 1:
+        refuse("E591", "`backfill` and `since` are for queries over one stream")
+    if past.since is None:
+        refuse("E592", "`backfill` needs `since`: the time from which on events are live")
+    check_stream(events, "drop")
+    time = query.plan.time
+    if past.store is None:
+        return events_since(events, time, past.since)
+    return backfilled(events, past.store, time, past.since)
+
+
+def stream(query: CompiledQuery, events: Any, watermark: str, late: str, past: Past) -> Any:
     """Run a query over a Spark stream."""
     from cepheid.jobs.streams import named_streams
     from cepheid.runtimes.spark.stream import stream_frame
 
+    events = with_past(query, events, past)
     kind, streams = kind_of(query.plan), named_streams(query.plan, events)
     if not isinstance(kind, TaskKind):
         from cepheid.runtimes.spark.selection.stream import stream_select

@@ -10,7 +10,7 @@ import pyarrow as pa
 from cepheid.arrays.columns import KeyTable
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import STEP_ROWS
-from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, write_state
+from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
 from cepheid.kinds.funnel.chains import Chains, end, read_events, take
 from cepheid.kinds.funnel.results import reached_levels, result_schema, rows_of
@@ -88,7 +88,7 @@ class WholeSteps(NamedTuple):
 
     def read(self, data: bytes) -> WholeState:
         """Deserialize a state; E524 if it belongs to another query."""
-        snapshot = read_own(FORMAT, data, _Snapshot, meaning_of(self.plan))
+        snapshot = read_own(FORMAT, data, _Snapshot, (meaning_of(self.plan),), text_of(self.plan))
         keys = KeyTable(self.plan.partition.attributes)
         keys.restore(c.combine_chunks() for c in table_from_bytes(snapshot.keys).columns)
         packed = unpack_table(snapshot.chains)
@@ -108,7 +108,9 @@ class WholeSteps(NamedTuple):
         columns = [pa.array(column) for part in flat for column in part]
         packed = pa.Table.from_arrays(columns, [f"{n}" for n in range(len(columns))])
         chains = pack_table(packed)
-        return write_state(FORMAT, _Snapshot(meaning_of(self.plan), table_to_bytes(keys), chains))
+        return write_state(
+            FORMAT, _Snapshot((meaning_of(self.plan),), table_to_bytes(keys), chains)
+        )
 
     def size(self, state: WholeState) -> Size:
         """Count the partitions."""

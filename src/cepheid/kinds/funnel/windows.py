@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import Columns, KeyTable
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import STEP_ROWS
-from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, write_state
+from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.kinds.funnel.chains import Chains, StepEvents, end, read_events, take
 from cepheid.kinds.funnel.results import reached_levels, result_schema, rows_of
@@ -93,14 +93,14 @@ class WindowSteps(NamedTuple):
 
     def read(self, data: bytes) -> WindowState:
         """Deserialize a state; E524 if it belongs to another query."""
-        snapshot = read_own(FORMAT, data, _Snapshot, meaning_of(self.plan))
+        snapshot = read_own(FORMAT, data, _Snapshot, (meaning_of(self.plan),), text_of(self.plan))
         events = None if snapshot.events is None else unpack_table(snapshot.events)
         return WindowState(events, snapshot.closed)
 
     def write(self, state: WindowState) -> bytes:
         """Serialize a state."""
         events = None if state.events is None else pack_table(state.events)
-        return write_state(FORMAT, _Snapshot(meaning_of(self.plan), events, state.closed))
+        return write_state(FORMAT, _Snapshot((meaning_of(self.plan),), events, state.closed))
 
     def size(self, state: WindowState) -> Size:
         """Count the windows that the kept events span."""
