@@ -10,9 +10,9 @@ import msgspec
 from cepheid.errors import BindError, CepheidError
 from cepheid.jobs.relaxed import RelaxedQuery
 from cepheid.jobs.why import Counted, Question
-from cepheid.kinds.trend.planning.predicates import conjuncts_of
 from cepheid.kinds.trend.why.chain import variables_in
 from cepheid.language import tree
+from cepheid.patterns.conjuncts import conjuncts_of
 from cepheid.plans.plan import PredicateKind
 
 COUNT = "cepheid_count"
