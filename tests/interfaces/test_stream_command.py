@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from tests.interfaces.program import run
 
+import cepheid
 from cepheid.api import query
 from cepheid.errors import DataError
 from cepheid.interfaces.stream_command import progress_table, stream_in, wrong_use
@@ -64,7 +66,69 @@ def test_a_changed_query_is_refused(spark: SparkSession, tmp_path: Path) -> None
     with pytest.raises(DataError) as caught:
         stream_in(spark, query(QUERY.replace("A+", "A")), options)
     assert caught.value.diagnostics[0].code == "E524"
+    assert "PATTERN differs" in str(caught.value)
     assert len(str(caught.value).splitlines()) <= 3
+    # HAVING is no part of the state: the query goes on with it.
+    stream_in(spark, query(QUERY + " HAVING COUNT(*) > 1"), options)
+    assert counts_of(spark, sink) == [3.0, 3.0]
+
+
+def counts_of(spark: SparkSession, folder: Path) -> list[float]:
+    return sorted(float(row["count"]) for row in spark.read.parquet(str(folder)).collect())
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(500)
+def test_a_query_starts_anew_beside_its_checkpoint(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, sink, state = two_files(tmp_path / "events"), tmp_path / "rows", tmp_path / "state"
+    options = Options(str(folder), str(sink), state, "1 second", once=True)
+    stream_in(spark, query(QUERY), options)
+    assert counts_of(spark, sink) == [3.0]
+    changed = query(QUERY.replace("A+", "A"))
+    again = msgspec.structs.replace(options, restart_from="earliest")
+    stream_in(spark, changed, again)
+    assert "its old checkpoint is" in capsys.readouterr().err
+    # The numbers of its micro-batches follow, so the sink takes its rows.
+    assert counts_of(spark, sink) == [2.0, 3.0]
+    assert (tmp_path / "state-1" / "offsets").is_dir()
+    write(folder, 3, [20])
+    stream_in(spark, changed, options)
+    assert counts_of(spark, sink) == [2.0, 2.0, 3.0]
+    later = msgspec.structs.replace(options, restart_from="1970-01-01 00:00:04")
+    stream_in(spark, changed, later)
+    # Only the events from 4 s on, which are at 5 s and 6 s.
+    assert counts_of(spark, sink) == [2.0, 2.0, 2.0, 3.0]
+    now = msgspec.structs.replace(options, restart_from="now")
+    stream_in(spark, changed, now)
+    assert len(counts_of(spark, sink)) == 4
+    assert (tmp_path / "state-3").is_dir()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(500)
+def test_a_query_begins_with_the_events_of_a_store(spark: SparkSession, tmp_path: Path) -> None:
+    folder, sink, state = tmp_path / "events", tmp_path / "rows", tmp_path / "state"
+    folder.mkdir()
+    write(folder, 1, [1, 2, 3, 5, 6])  # Those before 5 s are in the store too.
+    stored = parquet.read_table(folder / "1.parquet").slice(0, 3)
+    store = cepheid.EventStore(tmp_path / "store")
+    store.append(stored.slice(2))
+    store.append(stored.slice(0, 2))
+    options = Options(
+        str(folder), str(sink), state, "1 second", once=True,
+        restart_from="1970-01-01 00:00:05", backfill=tmp_path / "store",
+    )  # fmt: skip
+    text = "RETURN user, COUNT(*) PATTERN A GROUP-BY user WITHIN 8 s SLIDE 8 s"
+    stream_in(spark, query(text), options)
+    store.compact()
+    write(folder, 2, [7, 20])
+    going_on = msgspec.structs.replace(options, restart_from=None, backfill=None)
+    stream_in(spark, query(text), going_on)
+    # 1, 2, 3 from the store, 5, 6, 7 live: each once.
+    assert counts_of(spark, sink) == [6.0]
+    assert wrong_use(query(text), msgspec.structs.replace(options, restart_from=None))
 
 
 @pytest.mark.spark

@@ -259,6 +259,16 @@ def stream(
     packages: Annotated[
         str | None, typer.Option(help="Packages of Spark that the source needs, such as Kafka's.")
     ] = None,
+    restart_from: Annotated[
+        str | None,
+        typer.Option(
+            help="Start anew, beside the old checkpoint: with all events of the source (earliest), "
+            "or with those from a time on: now, or '2026-01-31 13:30:00'."
+        ),
+    ] = None,
+    backfill: Annotated[
+        Path | None, typer.Option(help="A store that has the events before --restart-from.")
+    ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
@@ -290,7 +300,8 @@ def stream(
     assert planned is not None, "one of them is given"
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
-        columns=columns, packages=packages, times=planned.times,
+        columns=columns, packages=packages, times=planned.times, restart_from=restart_from,
+        backfill=backfill,
     )  # fmt: skip
     if message := wrong_use(compiled, options):
         raise WrongUseError(message)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -15,18 +14,15 @@ from rich.table import Table
 from cepheid.api import CompiledQuery
 from cepheid.interfaces.colours import cell
 from cepheid.interfaces.stream_options import EVERY, STANDARD_OUTPUT, Options
+from cepheid.interfaces.stream_restart import begun, following, wrong_restart
 from cepheid.interfaces.stream_sinks import sink_of, wrong_sink
 from cepheid.interfaces.stream_sources import sources_of, wrong_sources
-from cepheid.runtimes.checkpoints import (
-    BUCKETS_SETTING,
-    buckets_in,
-    clear_unplanned,
-    note_buckets,
-)
-from cepheid.runtimes.spark.stream import METRICS, bucket_count, delay_of
+from cepheid.runtimes.checkpoints import clear_unplanned, read_note
+from cepheid.runtimes.spark.stream import METRICS, delay_of
 from cepheid.runtimes.spark.stream_tasks import COUNTS
 from cepheid.spark import session as spark_session
 from cepheid.spark.failures import clear_failures
+from cepheid.store.event_store import EventStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +32,8 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
     """Check the options before Spark starts, and describe the mistake; empty if there is none."""
     if options.once and options.every is not None:
         return "--every has no effect here: --once runs until the source is empty"
-    if wrong := wrong_sources(options) or wrong_sink(options):
+    restart = wrong_restart(options, rules=compiled is None)
+    if wrong := wrong_sources(options) or wrong_sink(options) or restart:
         return wrong
     if compiled is not None and compiled.plan.emits_early and options.sink != STANDARD_OUTPUT:
         message = (
@@ -67,23 +64,18 @@ def live_session(options: Options) -> Iterator[SparkSession]:
     ):
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
         spark_session.keep_checkpoints_local(spark, str(options.checkpoint))
-        keep_buckets(spark, options.checkpoint)
         yield spark
-
-
-def keep_buckets(spark: SparkSession, checkpoint: Path) -> None:
-    """Use as many buckets as the checkpoint was started with, and note the number in a new one."""
-    known = buckets_in(checkpoint)
-    if known is None:
-        note_buckets(checkpoint, bucket_count(spark))
-    else:
-        spark.conf.set(BUCKETS_SETTING, str(known))
 
 
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
     """Run a live query in a session."""
     with clear_failures():
-        rows = compiled.stream(sources_of(spark, options), watermark=options.watermark)
+        with begun(spark, options, compiled.plan.tick_ns) as note:
+            store = None if note.backfill is None else EventStore(note.backfill)
+            events = sources_of(spark, options)
+            rows = compiled.stream(
+                events, watermark=options.watermark, backfill=store, since=note.since
+            )
         mode = "update" if compiled.plan.emits_early else "append"
         _watch(start(rows, options, mode), Console(stderr=True))
 
@@ -91,6 +83,8 @@ def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) ->
 def start(rows: DataFrame, options: Options, mode: str) -> Any:
     """Start a live query that writes rows to the sink."""
     clear_unplanned(options.checkpoint)
+    note = read_note(options.checkpoint)
+    first = 0 if note is None else note.first_batch
     writer = rows.writeStream.outputMode(mode)
     writer = writer.option("checkpointLocation", str(options.checkpoint))
     if options.once:
@@ -99,7 +93,7 @@ def start(rows: DataFrame, options: Options, mode: str) -> Any:
         every = options.every or EVERY
         delay_of(rows.sparkSession, every, name="every")  # Says what is wrong with it.
         writer = writer.trigger(processingTime=every)
-    return writer.foreachBatch(sink_of(options.sink)).start()
+    return writer.foreachBatch(following(sink_of(options.sink), first)).start()
 
 
 def _watch(live: Any, console: Console) -> None:

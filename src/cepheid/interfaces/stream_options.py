@@ -33,6 +33,8 @@ class Options(msgspec.Struct, frozen=True):
     master: str | None = None
     columns: str | None = None
     packages: str | None = None
+    restart_from: str | None = None
+    backfill: Path | None = None
     times: TextTimes | None = None
 
     @property

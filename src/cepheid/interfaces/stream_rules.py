@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from rich.console import Console
 
 from cepheid.errors import CepheidError
 from cepheid.interfaces.stream_command import live_session, showing, start
 from cepheid.interfaces.stream_options import Options
+from cepheid.interfaces.stream_restart import begun
 from cepheid.interfaces.stream_sources import source_of
 from cepheid.spark.failures import FAILURES, clear_error
 from cepheid.workloads import Workload
@@ -83,9 +85,13 @@ def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> No
     def rows_of(rules: Workload) -> DataFrame:
         assert isinstance(options.source, str), "rules read one stream"
         events = source_of(spark, options.source, options)
-        rows: DataFrame = rules.stream(events, watermark=options.watermark)
+        with begun(spark, going_on, 1000):
+            rows: DataFrame = rules.stream(events, watermark=options.watermark)
         return rows
 
+    with begun(spark, options, 1000):
+        # From here on there is a note, and a later look does not start anew.
+        going_on = msgspec.structs.replace(options, restart_from=None)
     live: Any = None
     try:
         with showing(Console(stderr=True)) as show:

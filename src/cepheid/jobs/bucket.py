@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import Columns, read_times
 from cepheid.jobs.misfits import misfit
 from cepheid.jobs.ordering import ordered
-from cepheid.jobs.state_format import Format, meaning_of, read_state, write_state
+from cepheid.jobs.state_format import Format, meaning_by, read_state, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.jobs.watermarks import watermark_after
 from cepheid.jobs.work import Work
@@ -118,7 +118,7 @@ def write_bucket(work: Work, kind: str, arrived: Arrived, engine: bytes) -> byte
     buffer = pack_table(arrived.waiting) if len(arrived.waiting) else b""
     plan = work.planned()
     memory = msgspec.msgpack.encode(work.kind.memory(plan))
-    about = meaning_of(plan), memory, work.dead
+    about = meaning_by(work.kind, plan), memory, work.dead
     saved = Saved(kind, work.buckets, work.events, arrived.until, engine, buffer, *about)
     return write_state(Format(BUCKET, BUCKET_VERSION, kind), saved)
 

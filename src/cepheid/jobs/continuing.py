@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from cepheid.jobs.bucket import Saved
 from cepheid.jobs.misfits import misfit
-from cepheid.jobs.state_format import meaning_of
+from cepheid.jobs.state_format import meaning_by
 from cepheid.jobs.work import Work
 
 JobType = TypeVar("JobType")
@@ -30,7 +30,7 @@ class Continues(Protocol):
         """Create the same job for other work."""
 
 
-def continued(job: JobType, work: Work, saved: Saved | None) -> tuple[JobType, Work]:
+def continued(job: JobType, work: Work, saved: Saved | None, kind: str) -> tuple[JobType, Work]:
     """Adapt a job and its work to the state of a bucket.
 
     Raises
@@ -38,9 +38,9 @@ def continued(job: JobType, work: Work, saved: Saved | None) -> tuple[JobType, W
     DataError
         E524 if the state does not hold what the query needs.
     """
-    if saved is None or not saved.means or not isinstance(job, Continues):
+    if saved is None or not saved.means or saved.kind != kind or not isinstance(job, Continues):
         return job, work
-    same = saved.means == meaning_of(work.planned()) and saved.columns == work.events
+    same = saved.means == meaning_by(work.kind, work.planned()) and saved.columns == work.events
     if same and not saved.dead:
         return job, work
     adapted = _adapted(work, saved.means, saved.memory, saved.columns, saved.dead)

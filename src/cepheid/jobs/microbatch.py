@@ -112,7 +112,7 @@ def turn(
         events.
     """
     saved = open_bucket(job.kind, data)
-    job, work = continued(job, work, saved)
+    job, work = continued(job, work, saved, job.kind)
     known = saved is not None and bool(saved.means)
     any_columns = isinstance(job, AdaptsBucket) or (known and work.kind.adapts_columns)
     bucket = bucket_of(work, saved, job.kind, same_columns=not any_columns)

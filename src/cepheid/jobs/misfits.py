@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from cepheid.errors import DataError, Diagnostic
 
-NEW_CHECKPOINT = "start the changed query with a new checkpoint, or go back to the old one"
+NEW_CHECKPOINT = (
+    "start the changed query anew, with `cepheid stream --restart-from` or a new checkpoint, or go "
+    "back to the old one"
+)
 
 
 def misfit(why: str, *, way_out: str = NEW_CHECKPOINT) -> DataError:

@@ -9,7 +9,7 @@ import msgspec
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.framing import FrameError, NoFrameError, OtherFrameError, frame, unframe
-from cepheid.jobs.kind import kind_of
+from cepheid.jobs.kind import Kind, kind_of
 from cepheid.jobs.misfits import misfit
 from cepheid.plans.plan import Plan
 
@@ -36,14 +36,19 @@ class Meant(msgspec.Struct):
     texts: tuple[str, ...]
 
 
-Kind = TypeVar("Kind")
+StateType = TypeVar("StateType")
 Own = TypeVar("Own", bound=Meant)
 
 
-@lru_cache(maxsize=256)
 def meaning_of(plan: Plan) -> str:
     """Serialize the parts of a query that shape its state; a state of other parts is refused."""
-    return msgspec.json.encode(kind_of(plan).meaning(plan)).decode()
+    return meaning_by(kind_of(plan), plan)
+
+
+@lru_cache(maxsize=256)
+def meaning_by(kind: Kind, plan: Plan) -> str:
+    """Serialize the same for a query of a kind."""
+    return msgspec.json.encode(kind.meaning(plan)).decode()
 
 
 def text_of(plan: Plan) -> tuple[str, ...]:
@@ -56,7 +61,7 @@ def write_state(form: Format, state: Any) -> bytes:
     return frame(form.name, form.version, msgspec.msgpack.encode(state))
 
 
-def read_state(form: Format, data: bytes, kind: type[Kind]) -> Kind:
+def read_state(form: Format, data: bytes, kind: type[StateType]) -> StateType:
     """Deserialize a state.
 
     Raises

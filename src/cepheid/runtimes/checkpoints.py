@@ -7,9 +7,11 @@ emitted, but the temporary file keeps Spark from starting: it wants ``offsets`` 
 
 from __future__ import annotations
 
-import json
 import re
+from itertools import count
 from pathlib import Path
+
+import msgspec
 
 BUCKETS_SETTING = "spark.cepheid.buckets"
 """The setting of a Spark session for the number of buckets of live queries."""
@@ -36,27 +38,73 @@ def clear_unplanned(checkpoint: Path) -> bool:
     return True
 
 
-def buckets_in(checkpoint: Path) -> int | None:
-    """Read the number of buckets that a checkpoint was started with; None if it is new.
+class Note(msgspec.Struct, frozen=True):
+    """What Cepheid notes in a checkpoint that it starts.
 
-    Earlier versions of Cepheid had as many buckets as tasks, which Spark notes with every plan.
+    Attributes
+    ----------
+    buckets
+        The number of buckets of the query.
+    first_batch
+        What is added to the numbers of micro-batches for the sink, which has others of a query
+        before this one.
+    since, backfill
+        The time from which on live events count, and the store that has those before it.
+    """
+
+    buckets: int
+    first_batch: int = 0
+    since: str | None = None
+    backfill: str | None = None
+
+
+def read_note(checkpoint: Path) -> Note | None:
+    """Read the note of a checkpoint; None if it is new.
+
+    Earlier versions of Cepheid wrote none. They had as many buckets as tasks, and Spark notes the
+    number of these with every plan.
     """
     note = checkpoint / _NOTE
     if note.is_file():
-        return int(json.loads(note.read_text(encoding="utf-8"))["buckets"])
+        return msgspec.json.decode(note.read_bytes(), type=Note)
+    planned = _planned(checkpoint)
+    if not planned:
+        return None
+    path = checkpoint / "offsets" / str(planned[-1])
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return Note(int(msgspec.json.decode(lines[1])["conf"][_TASKS]))
+
+
+def write_note(checkpoint: Path, note: Note) -> None:
+    """Write the note of a new checkpoint."""
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    waiting = checkpoint / f"{_NOTE}.tmp"
+    waiting.write_bytes(msgspec.json.encode(note))
+    waiting.replace(checkpoint / _NOTE)
+
+
+def set_aside(checkpoint: Path) -> tuple[Path, int] | None:
+    """Rename a checkpoint, so that another one can start; None if there is none.
+
+    Returns its new name, and the number that follows its last micro-batch in the sink.
+    """
+    known = read_note(checkpoint)
+    if known is None:
+        return None
+    planned = _planned(checkpoint)
+    following = known.first_batch + (planned[-1] + 1 if planned else 0)
+    number = next(n for n in count(1) if not _beside(checkpoint, n).exists())
+    aside = _beside(checkpoint, number)
+    checkpoint.rename(aside)
+    return aside, following
+
+
+def _beside(checkpoint: Path, number: int) -> Path:
+    return checkpoint.with_name(f"{checkpoint.name}-{number}")
+
+
+def _planned(checkpoint: Path) -> list[int]:
+    """List the micro-batches that Spark has planned."""
     offsets = checkpoint / "offsets"
     names = [path.name for path in offsets.iterdir()] if offsets.is_dir() else []
-    numbers = [int(name) for name in names if name.isdecimal()]
-    if not numbers:
-        return None
-    lines = (offsets / str(max(numbers))).read_text(encoding="utf-8").splitlines()
-    return int(json.loads(lines[1])["conf"][_TASKS])
-
-
-def note_buckets(checkpoint: Path, buckets: int) -> None:
-    """Note the number of buckets of a new checkpoint."""
-    checkpoint.mkdir(parents=True, exist_ok=True)
-    note = checkpoint / _NOTE
-    waiting = note.with_suffix(".tmp")
-    waiting.write_text(json.dumps({"buckets": buckets}), encoding="utf-8")
-    waiting.replace(note)
+    return sorted(int(name) for name in names if name.isdecimal())

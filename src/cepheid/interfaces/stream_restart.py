@@ -1,0 +1,92 @@
+"""Start a live query, go on with it, or start it anew beside its old checkpoint."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from cepheid.interfaces.console import complain
+from cepheid.interfaces.stream_options import Options
+from cepheid.runtimes.checkpoints import (
+    BUCKETS_SETTING,
+    Note,
+    read_note,
+    set_aside,
+    write_note,
+)
+from cepheid.runtimes.spark.sinks.calls import Write
+from cepheid.runtimes.spark.stream import bucket_count
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EARLIEST, NOW = "earliest", "now"
+
+
+def wrong_restart(options: Options, *, rules: bool) -> str:
+    """Describe the mistake in how a query begins; empty if there is none."""
+    begins_within = options.restart_from not in (None, EARLIEST) or options.backfill is not None
+    if rules and begins_within:
+        return "rules start from earliest: --backfill and other times are for one query"
+    if not isinstance(options.source, str) and begins_within:
+        return "--backfill and --restart-from with a time are for queries over one stream"
+    if options.backfill is not None and options.restart_from in (None, EARLIEST):
+        return "--backfill needs --restart-from TIME: the time from which on events are live"
+    return ""
+
+
+@contextmanager
+def begun(spark: SparkSession, options: Options, tick_ns: int) -> Iterator[Note]:
+    """Note what a query begins with, and use as many buckets as its checkpoint has."""
+    before = spark.conf.get(BUCKETS_SETTING, None)
+    note = _note(spark, options, tick_ns)
+    spark.conf.set(BUCKETS_SETTING, str(note.buckets))
+    try:
+        yield note
+    finally:
+        if before is None:
+            spark.conf.unset(BUCKETS_SETTING)
+        else:
+            spark.conf.set(BUCKETS_SETTING, before)
+
+
+def _note(spark: SparkSession, options: Options, tick_ns: int) -> Note:
+    known = read_note(options.checkpoint)
+    if known is not None and options.restart_from is None:
+        return known
+    since = _since(options.restart_from, tick_ns)
+    store = None if options.backfill is None else str(options.backfill)
+    note = Note(bucket_count(spark), since=since, backfill=store)
+    if old := set_aside(options.checkpoint):
+        aside, following = old
+        note = Note(note.buckets, following, since, store)
+        complain(f"the query starts anew; its old checkpoint is {aside}")
+        complain(f"its rows follow micro-batch {following - 1} of the sink, and may repeat rows")
+    write_note(options.checkpoint, note)
+    return note
+
+
+def _since(restart_from: str | None, tick_ns: int) -> str | None:
+    if restart_from in (None, EARLIEST):
+        return None
+    if restart_from != NOW:
+        return restart_from
+    if tick_ns != 1000:
+        return str(time.time_ns() // tick_ns)
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def following(write: Write, first_batch: int) -> Write:
+    """Let the numbers of micro-batches follow those of an earlier query in the sink."""
+    if not first_batch:
+        return write
+
+    @functools.wraps(write)
+    def shifted(batch: DataFrame, number: int) -> None:
+        write(batch, number + first_batch)
+
+    return shifted
