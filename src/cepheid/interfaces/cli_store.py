@@ -1,4 +1,4 @@
-"""``cepheid store``: append, index, verify, compact, clean, info and query."""
+"""``cepheid store``: append, index, verify, compact, clean, recover, info and query."""
 
 from __future__ import annotations
 
@@ -122,6 +122,18 @@ def clean(
 ) -> None:
     """Remove files that no version needs, such as those of a crash."""
     say(f"{len(_open(store).clean(older_than_s=older_than)):,} files removed")
+
+
+@store_app.command()
+def recover(store: StoreArgument) -> None:
+    """Go back to the newest whole version, after a manifest or the pointer was lost."""
+    from cepheid.store.event_store import EventStore
+
+    found = EventStore.recover(store)
+    lost = ", ".join(map(str, found.lost)) or "none"
+    say(f"version {found.version} is as version {found.source} was; lost versions: {lost}")
+    for path in found.spare:
+        say(f"not in it: {visible(str(path))}")
 
 
 @store_app.command()

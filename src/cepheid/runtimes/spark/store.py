@@ -34,6 +34,7 @@ from cepheid.spark.whole_frames import refuse_stream
 from cepheid.store.arriving import fitted, in_order
 from cepheid.store.event_store import EventStore
 from cepheid.store.file_system import LocalFiles
+from cepheid.store.indexing import Terms
 from cepheid.store.manifest import Segment, load_manifest
 from cepheid.store.replay_plan import ReplayPlan
 from cepheid.store.segments import SEGMENT_ROWS, Place, write_segments
@@ -227,28 +228,28 @@ def append_frame(
     if batch is not None and store.has_batch(source, batch):
         return 0
     empty = to_arrow_schema(frame.schema, timezone="UTC").empty_table()
-    terms = store.terms()
-    _, schema = fitted(empty, terms.schema)
     path = str(store.path.resolve())
     time = f"`{store.time.replace('`', '``')}`"
     # Ranges of time, so that segments do not overlap.
     count = parallelism(frame.sparkSession)
     ordered = frame.repartitionByRange(count, sf.col(time)).sortWithinPartitions(time)
-    task = _write_segments(path, store.time, terms.schema, terms.floor, terms.indexed)
-    rows = ordered.mapInArrow(task, "segment binary").collect()
-    found = [msgspec.json.decode(bytes(row[0]), type=Segment) for row in rows]
-    found.sort(key=lambda segment: segment.first)
-    return store.add_segments(found, schema, terms, source=source, batch=batch)
+    with store.writing() as writer:
+        terms = store.terms(writer)
+        _, schema = fitted(empty, terms.schema)
+        task = _write_segments(path, store.time, terms, writer.key)
+        rows = ordered.mapInArrow(task, "segment binary").collect()
+        found = [msgspec.json.decode(bytes(row[0]), type=Segment) for row in rows]
+        found.sort(key=lambda segment: segment.first)
+        return store.add_segments(found, schema, terms, writer, source=source, batch=batch)
 
 
-def _write_segments(
-    path: str, time: str, known: pa.Schema | None, floor: int | None, indexed: tuple[str, ...]
-) -> Any:
-    packed = None if known is None else known.serialize().to_pybytes()
+def _write_segments(path: str, time: str, terms: Terms, writer: str) -> Any:
+    packed = None if terms.schema is None else terms.schema.serialize().to_pybytes()
+    floor, indexed = terms.floor, terms.indexed
 
     def write(batches: Batches) -> Batches:
         schema = None if packed is None else pa.ipc.read_schema(pa.py_buffer(packed))
-        place = Place(LocalFiles(), Path(path), indexed)
+        place = Place(LocalFiles(), Path(path), indexed, writer)
         for table in chunks(batches, SEGMENT_ROWS):
             events, times = in_order(fitted(table, schema)[0], time)
             begin = 0 if floor is None else int(np.searchsorted(times, floor, side="left"))
