@@ -158,7 +158,8 @@ def test_unfit_times_are_refused(tmp_path: Path) -> None:
     store = EventStore(tmp_path)
     for table, code in (
         (pa.table({"n": [1]}), "E505"),
-        (pa.table({"ts": ["a"]}), "E506"),
+        (pa.table({"ts": ["a"]}), "E580"),
+        (pa.table({"ts": [True]}), "E506"),
         (pa.table({"ts": pa.array([None], pa.int64())}), "E506"),
     ):
         with pytest.raises(cepheid.DataError) as caught:

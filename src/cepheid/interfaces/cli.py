@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 import cepheid
 from cepheid.api import query
@@ -40,6 +39,7 @@ from cepheid.interfaces.cli_machine import doctor, warm
 from cepheid.interfaces.cli_options import (
     EngineOption,
     FileArgument,
+    FormatOption,
     RulesOption,
     SchemaOption,
     TextOption,
@@ -50,7 +50,7 @@ from cepheid.interfaces.cli_options import (
 from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_text_over
 from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.cli_stream import stream
-from cepheid.interfaces.console import complain, console_of, say, show
+from cepheid.interfaces.console import complain, say, show
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
@@ -88,6 +88,7 @@ def check(
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
+    time_format: FormatOption = None,
 ) -> None:
     """Check queries and print every mistake; with --input also what is odd about the events."""
     if input_ is not None:
@@ -100,7 +101,7 @@ def check(
             if is_sql(text):
                 check_sql(text, name)
                 continue
-            compiled = compile_text(text, name, time, type_, columns, time_unit)
+            compiled = compile_text(text, name, time, type_, columns, time_unit, time_format)
             odd: list[str] = []
             if input_ is not None:
                 from cepheid.interfaces.run_command import look_at_files
@@ -208,6 +209,7 @@ def run(
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
+    time_format: FormatOption = None,
 ) -> None:
     """Run a query, or all queries of a folder, over files and print or write the result.
 
@@ -218,10 +220,10 @@ def run(
         message = "--master names a Spark cluster: add --engine spark"
         raise WrongUseError(message)
     kind = result_kind(format_, output)
-    asked = Asked(engine, master, kind, output, time, type_, time_unit)
+    asked = Asked(engine, master, kind, output, time, type_, time_unit, time_format)
     if rules is not None:
         refuse_options("--rules takes the place of a query", query=text)
-        together = read_workload(rules, file, time, type_, time_unit)
+        together = read_workload(rules, file, time, type_, time_unit, time_format)
         with standard_input(inputs, input_format, is_query=False) as given:
             run_rules_over(together, given, asked)
         return
@@ -285,6 +287,11 @@ def _replace_file(path: Path, text: str) -> None:
 @app.command()
 def demo() -> None:
     """Plan the queries of the papers, explain one, and run one on Spark over real trades."""
+    # Rich takes longer to load than most commands run.
+    from rich.table import Table
+
+    from cepheid.interfaces.colours import console_of
+
     table = Table(title="The papers' queries, as Cepheid plans them", title_justify="left")
     for heading in ("query", "semantics", "evaluator", "granularity", "per event"):
         table.add_column(heading, no_wrap=True)
@@ -349,7 +356,7 @@ def _report(error: CepheidError | WrongUseError) -> int:
     if isinstance(error, OptionError):
         # Arguments of Python are options here: time_unit is --time-unit.
         message = error.diagnostics[0].message
-        named = re.match(r"(time_unit|time|type|watermark) is ", message)
+        named = re.match(r"(time_unit|time_format|time|type|watermark) ", message)
         option = f"--{named[1].replace('_', '-')}" if named else ""
         error = WrongUseError(option + message[named.end(1) :] if named else message)
     if isinstance(error, CepheidError):

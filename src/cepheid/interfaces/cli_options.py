@@ -12,6 +12,10 @@ TimeOption = Annotated[str, typer.Option(help="The column that holds an event's 
 UnitOption = Annotated[
     str, typer.Option(help="The unit of times that are whole numbers: ns, us, ms or s.")
 ]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(help="The format of times that are text: '%d/%m/%Y %H:%M:%S'; else ISO 8601."),
+]
 TypeOption = Annotated[str, typer.Option("--type", help="The column that holds an event's type.")]
 SchemaOption = Annotated[
     Path | None,

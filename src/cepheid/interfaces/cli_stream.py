@@ -15,8 +15,15 @@ from cepheid.interfaces.cli_input import (
     named_file,
     read_workload,
 )
-from cepheid.interfaces.cli_options import RulesOption, TimeOption, TypeOption, UnitOption
+from cepheid.interfaces.cli_options import (
+    FormatOption,
+    RulesOption,
+    TimeOption,
+    TypeOption,
+    UnitOption,
+)
 from cepheid.interfaces.console import complain
+from cepheid.workloads import Workload
 
 
 def stream(
@@ -101,12 +108,20 @@ def stream(
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
+    time_format: FormatOption = None,
 ) -> None:
     """Run a query, or all rules of a folder, over a live stream; both go on from a checkpoint."""
     # Spark takes a second to load, and mistakes in a query do not need it.
-    first = read_workload(rules, file, time, type_, time_unit) if rules is not None else None
+
+    def read_rules(given: str | None = None) -> Workload:
+        assert rules is not None, "a folder of rules is given"
+        return read_workload(rules, given, time, type_, time_unit, time_format)
+
+    first = read_rules(file) if rules is not None else None
     compiled = (
-        compile_file(named_file(file), time, type_, None, time_unit) if first is None else None
+        compile_file(named_file(file), time, type_, time_unit, time_format)
+        if first is None
+        else None
     )
     from cepheid.interfaces.run_command import named_inputs
     from cepheid.interfaces.stream_command import stream_query, wrong_use
@@ -117,16 +132,19 @@ def stream(
     if isinstance(source, str) and len(sources) > 1:
         wrong = "--source may be given only once, except for a JOIN of two streams"
         raise WrongUseError(wrong)
+    planned = compiled if first is None else first
+    assert planned is not None, "one of them is given"
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
-        columns=columns, packages=packages, values=values, schema=schema, registry=registry,
+        columns=columns, packages=packages, times=planned.times, values=values, schema=schema,
+        registry=registry,
         message=message, start=start, rows=rows, keep=keep, on_loss=on_loss,
         kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters,
     )  # fmt: skip
     if wrong := wrong_use(compiled, options):
         raise WrongUseError(wrong)
     if rules is not None:
-        stream_rules(lambda: read_workload(rules, None, time, type_, time_unit), options, complain)
+        stream_rules(read_rules, options, complain)
         return
     assert compiled is not None
     try:

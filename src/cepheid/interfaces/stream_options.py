@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from cepheid.events.time_formats import TextTimes
+
 FILE_FORMATS = ("parquet", "json", "csv")
 RATE = "rate:"
 KAFKA = "kafka://"
@@ -33,6 +35,7 @@ class Options(msgspec.Struct, frozen=True):
     master: str | None = None
     columns: str | None = None
     packages: str | None = None
+    times: TextTimes | None = None
     values: str | None = None
     schema: str | None = None
     registry: str | None = None

@@ -27,6 +27,8 @@ import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.arriving import as_table
+from cepheid.events.text_times import timed_table
+from cepheid.events.time_formats import TextTimes, as_format
 from cepheid.store.arriving import fitted, in_order, merged_schema
 from cepheid.store.checking import (
     Report,
@@ -131,7 +133,14 @@ class EventStore(StoreReader):
     # -----------------------------------------------------------------------------------
     # Writing
 
-    def append(self, events: Any, *, source: str = "", batch: int | None = None) -> int:
+    def append(
+        self,
+        events: Any,
+        *,
+        source: str = "",
+        batch: int | None = None,
+        time_format: str | None = None,
+    ) -> int:
         """Store events and return their number.
 
         Events may be unsorted and older than stored ones: late events go to a side segment, which
@@ -146,6 +155,9 @@ class EventStore(StoreReader):
         source, batch
             The number of a batch of a source. A batch whose number is not above the last one of its
             source is stored already and skipped, so a batch can be sent again after a crash.
+        time_format
+            The format of times that are text, as in ``cepheid.query``; they are stored as
+            timestamps.
 
         Raises
         ------
@@ -154,7 +166,8 @@ class EventStore(StoreReader):
             commit, E543 if a column has another type than in the store, E545 if the store indexes
             files of others, E556 if the disk is full, E557 if the folder is read-only.
         """
-        table = as_table(events)
+        times = TextTimes(self._time, as_format(time_format))
+        table = timed_table(as_table(events), times)
         written: tuple[list[Segment], Manifest | None] = ([], None)
 
         def add(before: Manifest | None, writer: Writer) -> Manifest | None:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from cepheid.events.nanoseconds import in_microseconds
+from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.blobs import Batches
 from cepheid.jobs.kind import kind_of, needs_of, task_kind
 from cepheid.jobs.owned import Owned
@@ -30,6 +31,7 @@ from cepheid.runtimes.store import columns_of, events_of
 from cepheid.spark.batches import chunks, in_task
 from cepheid.spark.kernels import ship_kernels
 from cepheid.spark.schema import file_schema, plain_schema, spark_schema_of
+from cepheid.spark.text_times import timed_frame
 from cepheid.spark.whole_frames import refuse_stream
 from cepheid.store.arriving import fitted, in_order
 from cepheid.store.event_store import EventStore
@@ -214,7 +216,12 @@ def _numbers(batches: Batches) -> list[int]:
 
 
 def append_frame(
-    store: EventStore, frame: DataFrame, *, source: str = "", batch: int | None = None
+    store: EventStore,
+    frame: DataFrame,
+    times: TextTimes,
+    *,
+    source: str = "",
+    batch: int | None = None,
 ) -> int:
     """Append the events of a DataFrame; tasks write segments, and one commit adds them all.
 
@@ -227,6 +234,7 @@ def append_frame(
     refuse_stream(frame, "`append`", way_out)
     if batch is not None and store.has_batch(source, batch):
         return 0
+    frame = timed_frame(frame, times)
     empty = to_arrow_schema(frame.schema, timezone="UTC").empty_table()
     path = str(store.path.resolve())
     time = f"`{store.time.replace('`', '``')}`"
