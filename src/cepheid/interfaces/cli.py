@@ -40,6 +40,10 @@ from cepheid.interfaces.cli_options import (
     EngineOption,
     FileArgument,
     FormatOption,
+    InputFormatOption,
+    InputsOption,
+    MasterOption,
+    QueryArgument,
     RulesOption,
     SchemaOption,
     TextOption,
@@ -50,6 +54,7 @@ from cepheid.interfaces.cli_options import (
 from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_text_over
 from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.cli_stream import stream
+from cepheid.interfaces.cli_why import why
 from cepheid.interfaces.console import complain, say, show
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
@@ -73,6 +78,7 @@ app = typer.Typer(
 )
 app.add_typer(store_app, name="store")
 app.command()(stream)
+app.command()(why)
 app.command()(warm)
 app.command()(doctor)
 
@@ -178,34 +184,17 @@ def explain(
 
 @app.command()
 def run(
-    inputs: Annotated[
-        list[str],
-        typer.Option(
-            "--input",
-            help="The events: a file, a folder, a pattern ('log/*.parquet'), or - for standard "
-            "input; for a JOIN of two streams, or tables of SQL, once for each as name=files.",
-        ),
-    ],
-    file: Annotated[
-        str | None, typer.Argument(help="A query file, or - for standard input.")
-    ] = None,
+    inputs: InputsOption,
+    file: QueryArgument = None,
     text: TextOption = None,
     rules: RulesOption = None,
-    input_format: Annotated[
-        str | None,
-        typer.Option(
-            help="What comes from standard input: csv, tsv, json (lines), parquet or arrow; its "
-            "first bytes tell without it."
-        ),
-    ] = None,
+    input_format: InputFormatOption = None,
     output: Annotated[Path | None, typer.Option(help="Write the result to this file.")] = None,
     format_: Annotated[
         str, typer.Option("--format", help="table, csv, json (lines) or parquet.")
     ] = "",
     engine: EngineOption = "local",
-    master: Annotated[
-        str | None, typer.Option(help="The Spark cluster, for --engine spark: local[*], spark://…")
-    ] = None,
+    master: MasterOption = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
