@@ -37,8 +37,24 @@ from cepheid.interfaces.cli_input import (
     result_kind,
 )
 from cepheid.interfaces.cli_machine import doctor, warm
+from cepheid.interfaces.cli_options import (
+    EngineOption,
+    FileArgument,
+    FormatOption,
+    InputFormatOption,
+    InputsOption,
+    MasterOption,
+    QueryArgument,
+    RulesOption,
+    SchemaOption,
+    TextOption,
+    TimeOption,
+    TypeOption,
+    UnitOption,
+)
 from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_text_over
 from cepheid.interfaces.cli_store import store_app
+from cepheid.interfaces.cli_why import why
 from cepheid.interfaces.console import complain, say, show
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
@@ -61,37 +77,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(store_app, name="store")
+app.command()(why)
 app.command()(warm)
 app.command()(doctor)
-
-
-FileArgument = Annotated[str, typer.Argument(help="A query file, or - for standard input.")]
-TimeOption = Annotated[str, typer.Option(help="The column that holds an event's time.")]
-UnitOption = Annotated[
-    str, typer.Option(help="The unit of times that are whole numbers: ns, us, ms or s.")
-]
-FormatOption = Annotated[
-    str | None,
-    typer.Option(help="The format of times that are text: '%d/%m/%Y %H:%M:%S'; else ISO 8601."),
-]
-TypeOption = Annotated[str, typer.Option("--type", help="The column that holds an event's type.")]
-SchemaOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="A Parquet, Arrow, CSV or JSON lines file, or a folder of Parquet files, that has the "
-        "events' columns."
-    ),
-]
-
-
-TextOption = Annotated[
-    str | None, typer.Option("--query", "-q", help="The query itself, in place of a file.")
-]
-EngineOption = Annotated[str, typer.Option(help="What runs the query: local or spark.")]
-RulesOption = Annotated[
-    Path | None,
-    typer.Option(help="A folder of query files (.cq), or a table with the columns name and query."),
-]
 
 
 @app.command()
@@ -195,34 +183,17 @@ def explain(
 
 @app.command()
 def run(
-    inputs: Annotated[
-        list[str],
-        typer.Option(
-            "--input",
-            help="The events: a file, a folder, a pattern ('log/*.parquet'), or - for standard "
-            "input; for a JOIN of two streams, or tables of SQL, once for each as name=files.",
-        ),
-    ],
-    file: Annotated[
-        str | None, typer.Argument(help="A query file, or - for standard input.")
-    ] = None,
+    inputs: InputsOption,
+    file: QueryArgument = None,
     text: TextOption = None,
     rules: RulesOption = None,
-    input_format: Annotated[
-        str | None,
-        typer.Option(
-            help="What comes from standard input: csv, tsv, json (lines), parquet or arrow; its "
-            "first bytes tell without it."
-        ),
-    ] = None,
+    input_format: InputFormatOption = None,
     output: Annotated[Path | None, typer.Option(help="Write the result to this file.")] = None,
     format_: Annotated[
         str, typer.Option("--format", help="table, csv, json (lines) or parquet.")
     ] = "",
     engine: EngineOption = "local",
-    master: Annotated[
-        str | None, typer.Option(help="The Spark cluster, for --engine spark: local[*], spark://…")
-    ] = None,
+    master: MasterOption = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
@@ -263,9 +234,7 @@ def stream(
         str, typer.Option(help="Where rows go: a folder of Parquet files, or - to print them.")
     ],
     checkpoint: Annotated[Path, typer.Option(help="The folder from which the query goes on.")],
-    file: Annotated[
-        str | None, typer.Argument(help="A query file, or - for standard input.")
-    ] = None,
+    file: QueryArgument = None,
     rules: RulesOption = None,
     watermark: Annotated[
         str, typer.Option(help="How far behind the latest event others may come.")

@@ -14,20 +14,31 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, parquet
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from cepheid.api import CompiledQuery
 from cepheid.events.files import find_files, read_all
 from cepheid.interfaces.cli_input import WrongUseError
-from cepheid.interfaces.console import StandardOutput, notify, say_data, show
-from cepheid.interfaces.tables import ROWS_SHOWN_MAX, print_table
+from cepheid.interfaces.console import (
+    ROWS_SHOWN_MAX,
+    StandardOutput,
+    complain,
+    notify,
+    say_data,
+    show,
+    working,
+)
 from cepheid.runtimes.files import list_files, run_files
 from cepheid.runtimes.notices import look_at
 from cepheid.workloads import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+def offer_why(rows: int) -> None:
+    """Say how to learn why a result is empty."""
+    if not rows:
+        complain("no rows: `cepheid why` with the same query and --input says why")
 
 
 def named_inputs(compiled: CompiledQuery, inputs: list[str]) -> str | dict[str, str]:
@@ -65,15 +76,9 @@ def run_query(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Tabl
     if not isinstance(streams, str):
         return _run_streams(compiled, streams)
     files = find_files(streams)
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,} events"), TimeElapsedColumn())
-    with (
-        warnings.catch_warnings(record=True) as notices,
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
-    ):
+    with warnings.catch_warnings(record=True) as notices, working("0 events") as tell:
         warnings.simplefilter("always")
-        task = bar.add_task("run", total=None)
-        result = run_files(compiled, files, lambda count: bar.update(task, completed=count))
+        result = run_files(compiled, files, lambda count: tell(f"{count:,} events"))
     notify(notices)
     return result
 
@@ -137,19 +142,13 @@ def _on_spark(
 
     for files in [pattern] if isinstance(pattern, str) else pattern.values():
         find_paths(files)  # Starting Spark to find no file would take seconds.
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with (
-        warnings.catch_warnings(record=True) as notices,
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
-    ):
+    with warnings.catch_warnings(record=True) as notices, working("starting Spark") as tell:
         warnings.simplefilter("always")
-        task = bar.add_task("starting Spark")
         with spark_session.session(master) as spark:
-            bar.update(task, description="running")
+            tell("running")
             with clear_failures():
                 frame = compiled.run(pattern, spark=spark)
-            with spark_session.watch(spark, lambda text: bar.update(task, description=text)):
+            with spark_session.watch(spark, tell):
                 yield frame
     notify(notices)
 
@@ -185,6 +184,7 @@ def write_matches(compiled: CompiledQuery, pattern: str, kind: str, output: Path
 
 def _print_matches(table: pa.Table, *, is_limited: bool) -> None:
     print_table(table.slice(0, ROWS_SHOWN_MAX))
+    offer_why(len(table))
     if len(table) > ROWS_SHOWN_MAX and not is_limited:
         note = "the first matches only: add LIMIT, or write all to a file with --output"
         show(note)
@@ -195,13 +195,14 @@ def _write_all(
 ) -> None:
     """Write tables to a file atomically, or to standard output."""
     if output is None:
-        _write_tables(schema, tables, kind, StandardOutput())
+        offer_why(_write_tables(schema, tables, kind, StandardOutput()))
         return
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as sink:
-            _write_tables(schema, tables, kind, sink)
+            rows = _write_tables(schema, tables, kind, sink)
         temporary.replace(output)
+        offer_why(rows)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -212,15 +213,9 @@ def _reading(
 ) -> Iterator[tuple[pa.Schema, Iterator[pa.Table]]]:
     """Open the matches of files, with progress on a terminal."""
     files = find_files(pattern)
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,} events"), TimeElapsedColumn())
-    with (
-        warnings.catch_warnings(record=True) as notices,
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
-    ):
+    with warnings.catch_warnings(record=True) as notices, working("0 events") as tell:
         warnings.simplefilter("always")
-        task = bar.add_task("run", total=None)
-        yield list_files(compiled, files, lambda count: bar.update(task, completed=count))
+        yield list_files(compiled, files, lambda count: tell(f"{count:,} events"))
     notify(notices)
 
 
@@ -234,20 +229,26 @@ def _until(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
             return
 
 
-def _write_tables(schema: pa.Schema, tables: Iterator[pa.Table], kind: str, sink: Any) -> None:
+def _write_tables(schema: pa.Schema, tables: Iterator[pa.Table], kind: str, sink: Any) -> int:
+    """Write tables one after the other, and return the number of rows."""
+    rows = 0
     match kind:
         case "parquet":
             with parquet.ParquetWriter(sink, schema) as writer:
                 for table in tables:
+                    rows += len(table)
                     writer.write_table(table)
         case "csv":
             shape = _with_texts(schema.empty_table()).schema
             with csv.CSVWriter(sink, shape) as writer:
                 for table in tables:
+                    rows += len(table)
                     writer.write_table(_with_texts(table))
         case _:
             for table in tables:
+                rows += len(table)
                 sink.write(_encode(table, "json"))
+    return rows
 
 
 def _with_texts(table: pa.Table) -> pa.Table:
@@ -258,6 +259,14 @@ def _with_texts(table: pa.Table) -> pa.Table:
             texts = [msgspec.json.encode(value, enc_hook=str).decode() for value in values]
             table = table.set_column(place, field.name, pa.array(texts, pa.string()))
     return table
+
+
+def print_table(table: pa.Table) -> None:
+    """Print the first rows of a table, and how many there are."""
+    # Rich takes longer to load than a small query, and files do not need it.
+    from cepheid.interfaces import tables
+
+    tables.print_table(table)
 
 
 def write_result(table: pa.Table, kind: str, output: Path | None) -> None:
