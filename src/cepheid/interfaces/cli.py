@@ -18,9 +18,8 @@ from typing import Annotated, Any
 import typer
 
 import cepheid
-from cepheid.api import query
 from cepheid.errors import CepheidError, render_diagnostics, visible
-from cepheid.interfaces.catalogue import bundled_queries, bundled_sample, explain_code, is_code
+from cepheid.interfaces.catalogue import explain_code, is_code
 from cepheid.interfaces.cli_input import (
     ENGINES,
     WrongUseError,
@@ -59,7 +58,6 @@ from cepheid.interfaces.console import complain, say, show
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
-from cepheid.plans.plan import TrendPlan
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -274,36 +272,16 @@ def _replace_file(path: Path, text: str) -> None:
 
 
 @app.command()
-def demo() -> None:
-    """Plan the queries of the papers, explain one, and run one on Spark over real trades."""
-    # Rich takes longer to load than most commands run.
-    from rich.table import Table
+def demo(
+    page: Annotated[Path, typer.Option(help="Where the page with the pictures goes.")] = Path(
+        "demo.html"
+    ),
+) -> None:
+    """Answer four questions about bundled events, with pictures here and on a page."""
+    # Arrow takes longer to load than most commands run.
+    from cepheid.interfaces.demo import tell_story
 
-    from cepheid.interfaces.colours import console_of
-
-    table = Table(title="The papers' queries, as Cepheid plans them", title_justify="left")
-    for heading in ("query", "semantics", "evaluator", "granularity", "per event"):
-        table.add_column(heading, no_wrap=True)
-    compiled = {name: query(text) for name, text in bundled_queries()}
-    for name, planned in compiled.items():
-        choice = planned.plan.choice
-        semantics = TrendPlan.of(planned.plan).semantics.value
-        table.add_row(name, semantics, choice.evaluator, choice.granularity, choice.time)
-    console = console_of(stderr=False)
-    console.print(table)
-    shown = compiled["greta-q3"]
-    show(f"\n{shown.format()}\n\n{shown.explain()}")
-    # Spark and Arrow take longer to load than everything above.
-    from cepheid.interfaces.chart import bar_chart
-    from cepheid.interfaces.run_command import run_with_spark, write_result
-
-    text, trades = bundled_sample()
-    source = "3,280 real trades (QuantConnect/Lean, Apache-2.0), on Spark"
-    show(f"\n{text.strip()}\n\nover {source}:")
-    result = run_with_spark(query(text), str(trades), "local[2]")
-    write_result(result, "table", None)
-    numbers = [name for name in result.column_names if name in ("trends", "count")]
-    show(f"\n{bar_chart(result, numbers[0])}" if numbers else "")
+    tell_story(page)
 
 
 def _print_version(wanted: bool) -> None:
