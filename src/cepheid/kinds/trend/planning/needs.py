@@ -217,7 +217,7 @@ def _describe_live(plan: TrendPlan) -> tuple[str, str]:
     why = why_no_panes(plan)
     if not why:
         reason = "tasks summarise panes of time side by side, and one multiplies what they made "
-        reason += "when a window closes; there are as many buckets as partitions of the shuffle"
+        reason += "when a window closes; spark.cepheid.buckets is the number of buckets"
         return f"buckets by panes of {_length(plan, live_pane(plan))}", reason
     return "one bucket", f"{why}; tasks before it filter and sort"
 
