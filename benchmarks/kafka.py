@@ -29,11 +29,16 @@ WITHIN 10 seconds SLIDE 10 seconds"""
 PARTITIONS = 4
 
 
+def stamp(n: int) -> str:
+    hour, minute, second = n // 3600000 % 24, n // 60000 % 60, n / 1000 % 60
+    return f"2026-01-01T{hour:02}:{minute:02}:{second:06.3f}Z"
+
+
 def lines_of(count: int) -> list[str]:
     return [
         json.dumps(
             {
-                "ts": f"2026-01-01T{n // 3600000 % 24:02}:{n // 60000 % 60:02}:{n / 1000 % 60:06.3f}Z",
+                "ts": stamp(n),
                 "type": "AB"[n % 2],
                 "user": f"u{n * 7919 % 1000}",
                 "price": n % 97 / 2,

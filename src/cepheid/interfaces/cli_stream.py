@@ -105,6 +105,10 @@ def stream(
         Path | None,
         typer.Option(help="The folder for what a webhook does not take; in the checkpoint else."),
     ] = None,
+    metrics: Annotated[
+        int | None,
+        typer.Option(help="Show the numbers of the query at http://127.0.0.1:PORT/metrics."),
+    ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
@@ -113,11 +117,12 @@ def stream(
     """Run a query, or all rules of a folder, over a live stream; both go on from a checkpoint."""
     # Spark takes a second to load, and mistakes in a query do not need it.
 
-    def read_rules(given: str | None = None) -> Workload:
-        assert rules is not None, "a folder of rules is given"
-        return read_workload(rules, given, time, type_, time_unit, time_format)
+    def read_rules(place: Path | None) -> Workload:
+        chosen = place or rules
+        assert chosen is not None, "a folder of rules is given"
+        return read_workload(chosen, file, time, type_, time_unit, time_format)
 
-    first = read_rules(file) if rules is not None else None
+    first = read_rules(None) if rules is not None else None
     compiled = (
         compile_file(named_file(file), time, type_, time_unit, time_format)
         if first is None
@@ -139,7 +144,7 @@ def stream(
         columns=columns, packages=packages, times=planned.times, values=values, schema=schema,
         registry=registry,
         message=message, start=start, rows=rows, keep=keep, on_loss=on_loss,
-        kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters,
+        kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters, metrics=metrics,
     )  # fmt: skip
     if wrong := wrong_use(compiled, options):
         raise WrongUseError(wrong)
