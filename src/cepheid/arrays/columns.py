@@ -181,6 +181,7 @@ def type_bits(
         return sum(1 << n for n, t in enumerate(types) if t == name)
 
     look_up_types(columns.encoded(type_column), fits, bits)
+    bits |= sum(1 << n for n, t in enumerate(types) if t == tree.ANY_TYPE)
     return bits
 
 
