@@ -95,10 +95,8 @@ _INTERVAL = re.compile(
 _TIME_WORD = re.compile(r"(?:timestamp|date)\s*(?=')", re.IGNORECASE)
 """`TIMESTAMP '2026-01-31'` of SQL; no name can stand before a text."""
 _CALL = re.compile(r"\s*\(")
-_VARIABLE = re.compile(
-    rf"\s+(?:`|(?!(?:{'|'.join(k.replace('_', '.*') for k in sorted(KEYWORDS))}|GROUP|MIN)\b)[^\W\d]\w*)",
-    re.IGNORECASE,
-)
+_NO_VARIABLES = "|".join(sorted({keyword.partition("_")[0] for keyword in KEYWORDS}))
+_VARIABLE = re.compile(rf"\s+(?:`|(?!(?:{_NO_VARIABLES})\b)[^\W\d]\w*)", re.IGNORECASE)
 """A name that is no keyword: the variable of `ANY x`."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -185,7 +185,9 @@ def _check_partial(plan: TrendPlan) -> None:
         if plan.type is not None and tree.ANY_TYPE in types.values():
             message = f"`ANY` with `{entry.attribute}` of only some variables cannot be run"
             helps = (f"write `[{entry.attribute}]` if all events have it",)
-            raise UnsupportedError([Diagnostic("E404", message, entry.span, helps=helps)], plan.text)
+            raise UnsupportedError(
+                [Diagnostic("E404", message, entry.span, helps=helps)], plan.text
+            )
         typed = {types[name] for name in entry.variables}
         others = [name for name in types if name not in entry.variables]
         shared = [name for name in others if plan.type is None or types[name] in typed]
