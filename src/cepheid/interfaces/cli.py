@@ -15,8 +15,6 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 import cepheid
 from cepheid.api import query
 from cepheid.errors import CepheidError, render_diagnostics, visible
@@ -40,6 +38,7 @@ from cepheid.interfaces.cli_input import (
 from cepheid.interfaces.cli_machine import doctor, warm
 from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_text_over
 from cepheid.interfaces.cli_store import store_app
+from cepheid.interfaces.commands import Argument, Commands, Option
 from cepheid.interfaces.console import complain, say, show
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
@@ -54,32 +53,29 @@ EXIT_CODES = (
     "stopped early; 2 the command was used wrongly."
 )
 
-app = typer.Typer(
+app = Commands(
     name="cepheid",
     help="Find, count and aggregate patterns in streams of events.",
     epilog=EXIT_CODES,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
 )
-app.add_typer(store_app, name="store")
+app.add_group(store_app, name="store")
 app.command()(warm)
 app.command()(doctor)
 
 
-FileArgument = Annotated[str, typer.Argument(help="A query file, or - for standard input.")]
-TimeOption = Annotated[str, typer.Option(help="The column that holds an event's time.")]
+FileArgument = Annotated[str, Argument(help="A query file, or - for standard input.")]
+TimeOption = Annotated[str, Option(help="The column that holds an event's time.")]
 UnitOption = Annotated[
-    str, typer.Option(help="The unit of times that are whole numbers: ns, us, ms or s.")
+    str, Option(help="The unit of times that are whole numbers: ns, us, ms or s.")
 ]
 FormatOption = Annotated[
     str | None,
-    typer.Option(help="The format of times that are text: '%d/%m/%Y %H:%M:%S'; else ISO 8601."),
+    Option(help="The format of times that are text: '%d/%m/%Y %H:%M:%S'; else ISO 8601."),
 ]
-TypeOption = Annotated[str, typer.Option("--type", help="The column that holds an event's type.")]
+TypeOption = Annotated[str, Option("--type", help="The column that holds an event's type.")]
 SchemaOption = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         help="A Parquet, Arrow, CSV or JSON lines file, or a folder of Parquet files, that has the "
         "events' columns."
     ),
@@ -87,22 +83,22 @@ SchemaOption = Annotated[
 
 
 TextOption = Annotated[
-    str | None, typer.Option("--query", "-q", help="The query itself, in place of a file.")
+    str | None, Option("--query", "-q", help="The query itself, in place of a file.")
 ]
-EngineOption = Annotated[str, typer.Option(help="What runs the query: local or spark.")]
+EngineOption = Annotated[str, Option(help="What runs the query: local or spark.")]
 RulesOption = Annotated[
     Path | None,
-    typer.Option(help="A folder of query files (.cq), or a table with the columns name and query."),
+    Option(help="A folder of query files (.cq), or a table with the columns name and query."),
 ]
 
 
 @app.command()
 def check(
-    files: Annotated[list[str], typer.Argument(help="Query files, or - for standard input.")],
+    files: Annotated[list[str], Argument(help="Query files, or - for standard input.")],
     schema: SchemaOption = None,
     input_: Annotated[
         str | None,
-        typer.Option("--input", help="Files of events that are read, to tell what is odd there."),
+        Option("--input", help="Files of events that are read, to tell what is odd there."),
     ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
@@ -137,26 +133,24 @@ def check(
             complain(render_diagnostics(compiled.warnings, compiled.text, file=name))
         say(f"{name}: ok")
     if code:
-        raise typer.Exit(code)
+        raise SystemExit(code)
 
 
 @app.command()
 def explain(
     file: Annotated[
-        str | None, typer.Argument(help="A query file, - for standard input, or a code.")
+        str | None, Argument(help="A query file, - for standard input, or a code.")
     ] = None,
     text: TextOption = None,
     rules: RulesOption = None,
     schema: SchemaOption = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", help="text (the default), mermaid (a flowchart) or json."),
+        Option("--format", help="text (the default), mermaid (a flowchart) or json."),
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(
-            help="local (the default), or how it runs on: spark or gpu (of this machine)."
-        ),
+        Option(help="local (the default), or how it runs on: spark or gpu (of this machine)."),
     ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
@@ -199,31 +193,27 @@ def explain(
 def run(
     inputs: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--input",
             help="The events: a file, a folder, a pattern ('log/*.parquet'), or - for standard "
             "input; for a JOIN of two streams, or tables of SQL, once for each as name=files.",
         ),
     ],
-    file: Annotated[
-        str | None, typer.Argument(help="A query file, or - for standard input.")
-    ] = None,
+    file: Annotated[str | None, Argument(help="A query file, or - for standard input.")] = None,
     text: TextOption = None,
     rules: RulesOption = None,
     input_format: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="What comes from standard input: csv, tsv, json (lines), parquet or arrow; its "
             "first bytes tell without it."
         ),
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="Write the result to this file.")] = None,
-    format_: Annotated[
-        str, typer.Option("--format", help="table, csv, json (lines) or parquet.")
-    ] = "",
+    output: Annotated[Path | None, Option(help="Write the result to this file.")] = None,
+    format_: Annotated[str, Option("--format", help="table, csv, json (lines) or parquet.")] = "",
     engine: EngineOption = "local",
     master: Annotated[
-        str | None, typer.Option(help="The Spark cluster, for --engine spark: local[*], spark://…")
+        str | None, Option(help="The Spark cluster, for --engine spark: local[*], spark://…")
     ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
@@ -255,40 +245,36 @@ def run(
 def stream(
     sources: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--source",
             help="Where events come from: a folder, kafka://host:9092/topic, or rate:1000 (events "
             "a second). A JOIN of two streams has one for each, as orders=folder.",
         ),
     ],
     sink: Annotated[
-        str, typer.Option(help="Where rows go: a folder of Parquet files, or - to print them.")
+        str, Option(help="Where rows go: a folder of Parquet files, or - to print them.")
     ],
-    checkpoint: Annotated[Path, typer.Option(help="The folder from which the query goes on.")],
-    file: Annotated[
-        str | None, typer.Argument(help="A query file, or - for standard input.")
-    ] = None,
+    checkpoint: Annotated[Path, Option(help="The folder from which the query goes on.")],
+    file: Annotated[str | None, Argument(help="A query file, or - for standard input.")] = None,
     rules: RulesOption = None,
     watermark: Annotated[
-        str, typer.Option(help="How far behind the latest event others may come.")
+        str, Option(help="How far behind the latest event others may come.")
     ] = "10 seconds",
     format_: Annotated[
         str | None,
-        typer.Option("--format", help="The source's files: parquet (else), json (lines) or csv."),
+        Option("--format", help="The source's files: parquet (else), json (lines) or csv."),
     ] = None,
     every: Annotated[
-        str | None, typer.Option(help="How often a micro-batch starts; 1 second without it.")
+        str | None, Option(help="How often a micro-batch starts; 1 second without it.")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Stop when the source is empty.")] = False,
-    files: Annotated[int | None, typer.Option(help="Files of one micro-batch, at most.")] = None,
-    master: Annotated[
-        str | None, typer.Option(help="The Spark cluster: local[*], spark://…")
-    ] = None,
+    once: Annotated[bool, Option("--once", help="Stop when the source is empty.")] = False,
+    files: Annotated[int | None, Option(help="Files of one micro-batch, at most.")] = None,
+    master: Annotated[str | None, Option(help="The Spark cluster: local[*], spark://…")] = None,
     columns: Annotated[
-        str | None, typer.Option(help="The fields of Kafka's JSON: 'ts timestamp, type string'.")
+        str | None, Option(help="The fields of Kafka's JSON: 'ts timestamp, type string'.")
     ] = None,
     packages: Annotated[
-        str | None, typer.Option(help="Packages of Spark that the source needs, such as Kafka's.")
+        str | None, Option(help="Packages of Spark that the source needs, such as Kafka's.")
     ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
@@ -339,9 +325,9 @@ def stream(
 @app.command()
 def fmt(
     file: FileArgument,
-    write: Annotated[bool, typer.Option("--write", help="Change the file.")] = False,
+    write: Annotated[bool, Option("--write", help="Change the file.")] = False,
     check_only: Annotated[
-        bool, typer.Option("--check", help="Print nothing; exit with 1 if the layout differs.")
+        bool, Option("--check", help="Print nothing; exit with 1 if the layout differs.")
     ] = False,
 ) -> None:
     """Print a query in canonical layout; comments stay with their clauses."""
@@ -357,7 +343,7 @@ def fmt(
     if check_only:
         if formatted != text:
             complain(f"{name}: would change")
-            raise typer.Exit(EXIT_FAULT)
+            raise SystemExit(EXIT_FAULT)
     elif write:
         if file == "-":
             message = "--write needs a file"
@@ -424,16 +410,14 @@ def demo() -> None:
 def _print_version(wanted: bool) -> None:
     if wanted:
         say(f"cepheid {cepheid.__version__}")
-        raise typer.Exit
+        raise SystemExit(0)
 
 
-@app.callback()
+@app.before_all
 def _options(
     version: Annotated[  # the callback does the work
         bool,
-        typer.Option(
-            "--version", help="Print the version.", is_eager=True, callback=_print_version
-        ),
+        Option("--version", help="Print the version.", callback=_print_version),
     ] = False,
 ) -> None:
     return
@@ -470,11 +454,31 @@ def _report(error: CepheidError | WrongUseError) -> int:
     return EXIT_USAGE
 
 
-_WRONG_WORDS: Any = typer.BadParameter.__mro__[2]
-"""The exception that Typer raises for usage errors; its name differs between versions.
+def _call(words: list[str]) -> int:
+    """Run a command, and return the exit code."""
+    call = None if COMPLETION in os.environ else app.find(words)
+    if call is not None:
+        call()
+        return 0
+    # Takes longer to load than a small query takes.
+    import typer
 
-Typer would print it itself, and what was typed with it: names of files, which may steer a terminal.
-"""
+    # The exception of Typer for usage errors; its name differs between versions.
+    wrong_words: Any = typer.BadParameter.__mro__[2]
+    try:
+        return app.typer()(words, standalone_mode=False) or 0
+    except wrong_words as error:
+        # Typer would print it itself, and names of files with it, which may steer a terminal.
+        shown = io.StringIO()
+        error.show(shown)
+        complain(shown.getvalue().rstrip("\n"))
+        return int(error.exit_code)
+    except typer.Abort:
+        return EXIT_FAULT
+
+
+COMPLETION = "_CEPHEID_COMPLETE"
+"""The variable by which a shell asks Typer how a word goes on."""
 
 
 def main() -> None:
@@ -483,14 +487,7 @@ def main() -> None:
         sys.meta_path.insert(0, _NoPandas())
     try:
         try:
-            sys.exit(app(standalone_mode=False) or 0)
-        except _WRONG_WORDS as error:
-            shown = io.StringIO()
-            error.show(shown)
-            complain(shown.getvalue().rstrip("\n"))
-            sys.exit(error.exit_code)
-        except typer.Abort:
-            sys.exit(EXIT_FAULT)
+            sys.exit(_call(sys.argv[1:]))
         except (CepheidError, WrongUseError) as error:
             sys.exit(_report(error))
         finally:
