@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import importlib
 import importlib.util
+import math
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -147,7 +148,7 @@ def _lines(table: pa.Table, numbers: list[str]) -> Spec:
             "height": 220,
             "mark": {"type": "line", "point": len(rows) <= 500},
             "encoding": {
-                "x": {"field": "window", "title": "window", **_axis(table, "window_start")},
+                "x": {"field": "window", "title": "window"} | _axis(table, "window_start"),
                 "y": _scaled(rows, f"n{place}", name),
                 **colour,
             },
@@ -191,8 +192,8 @@ def _matches(table: pa.Table) -> tuple[Spec, str]:
             time = event.get("ts", times[0] if times else None)
             label = row.get("match_id", place)
             rows.append({"match": label, "time": _time(time), "variable": event["variable"]})
-    stamps = any(isinstance(row["time"], str) for row in rows)
-    x = {"field": "time", "title": "time", **(_TEMPORAL if stamps else _QUANTITATIVE)}
+    stamps = [row["time"] for row in rows if isinstance(row["time"], str)]
+    x = {"field": "time", "title": "time"} | (_dates(stamps) if stamps else _QUANTITATIVE)
     y = {"field": "match", "type": "ordinal", "title": "match"}
     layers: list[Spec] = [
         {"mark": {"type": "line", "color": "#bbb"}, "encoding": {"detail": {"field": "match"}}},
@@ -218,7 +219,7 @@ def _situations(table: pa.Table) -> tuple[Spec, str]:
             rows.append({"of": label, "situation": row["situation"], "from": start, "to": end})
     axis = _axis(table, "ts")
     encoding = {
-        "x": {"field": "from", "title": "time", **axis},
+        "x": {"field": "from", "title": "time"} | axis,
         "x2": {"field": "to"},
         "y": {"field": "of", "title": " ".join(keys)},
         "yOffset": {"field": "situation"},
@@ -234,13 +235,24 @@ def _situations(table: pa.Table) -> tuple[Spec, str]:
 # Values
 
 
+_CLOCK = "%H:%M"
 _TEMPORAL: Spec = {"type": "temporal", "scale": {"type": "utc"}}
 _QUANTITATIVE: Spec = {"type": "quantitative", "scale": {"zero": False}}
 
 
 def _axis(table: pa.Table, name: str) -> Spec:
     """Choose the kind of an axis: times in UTC, or whole numbers."""
-    return _TEMPORAL if pa.types.is_timestamp(table.schema.field(name).type) else _QUANTITATIVE
+    if not pa.types.is_timestamp(table.schema.field(name).type):
+        return _QUANTITATIVE
+    return _dates([_time(value) for value in table[name].to_pylist()])
+
+
+def _dates(times: list[str]) -> Spec:
+    """Choose what an axis of times shows: the hour, if all are of one day; else also the day."""
+    days = {time[:10] for time in times}
+    shown = _CLOCK if len(days) == 1 else f"%Y-%m-%d {_CLOCK}"
+    title = f"UTC, {min(days)}" if len(days) == 1 else "UTC"
+    return _TEMPORAL | {"axis": {"format": shown, "labelOverlap": True}, "title": title}
 
 
 def _is_time(value: object) -> bool:
@@ -262,9 +274,14 @@ def _number(value: Any) -> float | None:
 def _scaled(rows: list[dict[str, Any]], field: str, title: str) -> Spec:
     """Choose a linear or, for numbers of very different sizes, a logarithmic scale."""
     known = [abs(row[field]) for row in rows if row[field]]
-    wide = bool(known) and max(known) / min(known) > LOGARITHMIC_FROM
-    scale = {"scale": {"type": "symlog"}} if wide else {}
-    return {"field": field, "type": "quantitative", "title": title, **scale}
+    axis: Spec = {"field": field, "type": "quantitative", "title": title}
+    if not known or max(known) / min(known) <= LOGARITHMIC_FROM:
+        return axis
+    powers = math.floor(math.log10(max(known)))
+    step = max(1, math.ceil(powers / 5))
+    # Vega's own marks of this scale are evenly spaced numbers, all at its end.
+    marks = [0, *(10.0**power for power in range(step, powers + 1, step))]
+    return axis | {"scale": {"type": "symlog"}, "axis": {"values": marks, "format": "~g"}}
 
 
 def _spec(rows: list[dict[str, Any]], **parts: Any) -> Spec:

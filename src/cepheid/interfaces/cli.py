@@ -24,12 +24,10 @@ from cepheid.interfaces.cli_input import (
     ENGINES,
     WrongUseError,
     check_engine,
-    compile_file,
     compile_text,
     given_text,
     is_sql,
     name_of,
-    named_file,
     read_columns,
     read_text,
     read_workload,
@@ -54,12 +52,12 @@ from cepheid.interfaces.cli_options import (
 )
 from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_text_over
 from cepheid.interfaces.cli_store import store_app
+from cepheid.interfaces.cli_stream import stream
 from cepheid.interfaces.cli_why import why
 from cepheid.interfaces.console import complain, say, show
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
-from cepheid.workloads import Workload
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -77,6 +75,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(store_app, name="store")
+app.command()(stream)
 app.command()(why)
 app.command()(warm)
 app.command()(doctor)
@@ -225,89 +224,6 @@ def run(
     query_text, name = given_text(file, text)
     with standard_input(inputs, input_format, is_query=file == "-") as given:
         run_text_over(query_text, name, given, asked)
-
-
-@app.command()
-def stream(
-    sources: Annotated[
-        list[str],
-        typer.Option(
-            "--source",
-            help="Where events come from: a folder, kafka://host:9092/topic, or rate:1000 (events "
-            "a second). A JOIN of two streams has one for each, as orders=folder.",
-        ),
-    ],
-    sink: Annotated[
-        str, typer.Option(help="Where rows go: a folder of Parquet files, or - to print them.")
-    ],
-    checkpoint: Annotated[Path, typer.Option(help="The folder from which the query goes on.")],
-    file: QueryArgument = None,
-    rules: RulesOption = None,
-    watermark: Annotated[
-        str, typer.Option(help="How far behind the latest event others may come.")
-    ] = "10 seconds",
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", help="The source's files: parquet (else), json (lines) or csv."),
-    ] = None,
-    every: Annotated[
-        str | None, typer.Option(help="How often a micro-batch starts; 1 second without it.")
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Stop when the source is empty.")] = False,
-    files: Annotated[int | None, typer.Option(help="Files of one micro-batch, at most.")] = None,
-    master: Annotated[
-        str | None, typer.Option(help="The Spark cluster: local[*], spark://…")
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="The fields of Kafka's JSON: 'ts timestamp, type string'.")
-    ] = None,
-    packages: Annotated[
-        str | None, typer.Option(help="Packages of Spark that the source needs, such as Kafka's.")
-    ] = None,
-    time: TimeOption = "ts",
-    type_: TypeOption = "type",
-    time_unit: UnitOption = "us",
-    time_format: FormatOption = None,
-) -> None:
-    """Run a query, or all rules of a folder, over a live stream; both go on from a checkpoint."""
-    # Spark takes a second to load, and mistakes in a query do not need it.
-
-    def read_rules(given: str | None = None) -> Workload:
-        assert rules is not None, "a folder of rules is given"
-        return read_workload(rules, given, time, type_, time_unit, time_format)
-
-    first = read_rules(file) if rules is not None else None
-    compiled = (
-        compile_file(named_file(file), time, type_, time_unit, time_format)
-        if first is None
-        else None
-    )
-    from cepheid.interfaces.run_command import named_inputs
-    from cepheid.interfaces.stream_command import stream_query, wrong_use
-    from cepheid.interfaces.stream_options import Options
-    from cepheid.interfaces.stream_rules import stream_rules
-
-    source = named_inputs(compiled, sources) if compiled is not None else sources[0]
-    if isinstance(source, str) and len(sources) > 1:
-        message = "--source may be given only once, except for a JOIN of two streams"
-        raise WrongUseError(message)
-    planned = compiled if first is None else first
-    assert planned is not None, "one of them is given"
-    options = Options(
-        source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
-        columns=columns, packages=packages, times=planned.times,
-    )  # fmt: skip
-    if message := wrong_use(compiled, options):
-        raise WrongUseError(message)
-    if rules is not None:
-        stream_rules(read_rules, options, complain)
-        return
-    assert compiled is not None
-    try:
-        stream_query(compiled, options)
-    except CepheidError as error:
-        error.file = name_of(str(file))
-        raise
 
 
 @app.command()
