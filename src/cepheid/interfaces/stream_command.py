@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from cepheid import metrics
 from cepheid.api import CompiledQuery
 from cepheid.interfaces.colours import cell
 from cepheid.interfaces.stream_options import EVERY, Options
@@ -18,6 +19,7 @@ from cepheid.interfaces.stream_restart import begun, following, wrong_restart
 from cepheid.interfaces.stream_sinks import can_update, sink_of, wrong_sink
 from cepheid.interfaces.stream_sources import sources_of, wrong_sources
 from cepheid.runtimes.checkpoints import clear_unplanned, read_note
+from cepheid.runtimes.spark.sinks.calls import Write
 from cepheid.runtimes.spark.stream import METRICS, delay_of
 from cepheid.runtimes.spark.stream_tasks import COUNTS
 from cepheid.spark import session as spark_session
@@ -27,9 +29,16 @@ from cepheid.store.event_store import EventStore
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+Counted = Callable[[Write], Write]
+"""Let a sink count the rows that it writes."""
+
+PORTS = 1 << 16
+
 
 def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
     """Check the options before Spark starts, and describe the mistake; empty if there is none."""
+    if options.metrics is not None and not 0 < options.metrics < PORTS:
+        return f"--metrics is a port, 1 to {PORTS - 1}, not {options.metrics}"
     if options.once and options.every is not None:
         return "--every has no effect here: --once runs until the source is empty"
     restart = wrong_restart(options, rules=compiled is None)
@@ -67,7 +76,7 @@ def live_session(options: Options) -> Iterator[SparkSession]:
 
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
     """Run a live query in a session."""
-    with clear_failures():
+    with clear_failures(), numbers_shown(spark, options) as counted:
         with begun(spark, options, compiled.plan.tick_ns) as note:
             store = None if note.backfill is None else EventStore(note.backfill)
             events = sources_of(spark, options)
@@ -75,23 +84,38 @@ def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) ->
                 events, watermark=options.watermark, backfill=store, since=note.since
             )
         mode = "update" if compiled.plan.emits_early else "append"
-        _watch(start(rows, options, mode), Console(stderr=True))
+        _watch(start(rows, options, mode, counted), Console(stderr=True))
 
 
-def start(rows: DataFrame, options: Options, mode: str) -> Any:
-    """Start a live query that writes rows to the sink."""
+@contextmanager
+def numbers_shown(spark: SparkSession, options: Options) -> Iterator[Counted]:
+    """Show the numbers of the query while the body runs; yield what lets a sink count its rows."""
+    if options.metrics is None:
+        yield lambda write: write
+        return
+    with metrics.serve(spark, options.metrics) as served:
+        yield served.counted
+
+
+def start(
+    rows: DataFrame, options: Options, mode: str, counted: Counted, *, single: bool = False
+) -> Any:
+    """Start a live query that writes rows to the sink, or let it run a single micro-batch."""
     clear_unplanned(options.checkpoint)
     note = read_note(options.checkpoint)
     first = 0 if note is None else note.first_batch
     writer = rows.writeStream.outputMode(mode)
     writer = writer.option("checkpointLocation", str(options.checkpoint))
-    if options.once:
+    if single:
+        writer = writer.trigger(once=True)
+    elif options.once:
         writer = writer.trigger(availableNow=True)
     else:
         every = options.every or EVERY
         delay_of(rows.sparkSession, every, name="every")  # Says what is wrong with it.
         writer = writer.trigger(processingTime=every)
-    return writer.foreachBatch(following(sink_of(options), first)).start()
+    write = following(counted(sink_of(options)), first)
+    return writer.foreachBatch(write).start()
 
 
 def _watch(live: Any, console: Console) -> None:

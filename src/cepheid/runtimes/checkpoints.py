@@ -1,4 +1,4 @@
-"""Look into a checkpoint: what it was started with, and whether its first micro-batch was planned.
+"""Look into a checkpoint, and repair one whose driver was killed before its first micro-batch.
 
 Spark plans a micro-batch by a file ``offsets/N``, which it writes under a temporary name and then
 renames. If the driver is killed before the first rename, no micro-batch has started and no row was
@@ -21,6 +21,17 @@ _TASKS = "spark.sql.shuffle.partitions"
 
 _LEFTOVER = re.compile(r"\.{1,2}0\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp(\.crc)?")
 """Names that Spark and Hadoop give to a file that is being written, and to its checksum."""
+
+
+def is_unfinished(checkpoint: Path) -> bool:
+    """Check whether a micro-batch was planned and not finished: Spark runs it again."""
+    planned, finished = (_last(checkpoint / name) for name in ("offsets", "commits"))
+    return planned > finished
+
+
+def _last(log: Path) -> int:
+    names = [path.name for path in log.iterdir()] if log.is_dir() else []
+    return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 def clear_unplanned(checkpoint: Path) -> bool:
@@ -67,10 +78,10 @@ def read_note(checkpoint: Path) -> Note | None:
     note = checkpoint / _NOTE
     if note.is_file():
         return msgspec.json.decode(note.read_bytes(), type=Note)
-    planned = _planned(checkpoint)
-    if not planned:
+    planned = _last(checkpoint / "offsets")
+    if planned < 0:
         return None
-    path = checkpoint / "offsets" / str(planned[-1])
+    path = checkpoint / "offsets" / str(planned)
     lines = path.read_text(encoding="utf-8").splitlines()
     return Note(int(msgspec.json.decode(lines[1])["conf"][_TASKS]))
 
@@ -91,8 +102,7 @@ def set_aside(checkpoint: Path) -> tuple[Path, int] | None:
     known = read_note(checkpoint)
     if known is None:
         return None
-    planned = _planned(checkpoint)
-    following = known.first_batch + (planned[-1] + 1 if planned else 0)
+    following = known.first_batch + _last(checkpoint / "offsets") + 1
     number = next(n for n in count(1) if not _beside(checkpoint, n).exists())
     aside = _beside(checkpoint, number)
     checkpoint.rename(aside)
@@ -101,10 +111,3 @@ def set_aside(checkpoint: Path) -> tuple[Path, int] | None:
 
 def _beside(checkpoint: Path, number: int) -> Path:
     return checkpoint.with_name(f"{checkpoint.name}-{number}")
-
-
-def _planned(checkpoint: Path) -> list[int]:
-    """List the micro-batches that Spark has planned."""
-    offsets = checkpoint / "offsets"
-    names = [path.name for path in offsets.iterdir()] if offsets.is_dir() else []
-    return sorted(int(name) for name in names if name.isdecimal())
