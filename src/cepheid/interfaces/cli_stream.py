@@ -65,13 +65,13 @@ def stream(
     ] = None,
     restart_from: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Start anew, beside the old checkpoint: with all events of the source (earliest), "
             "or with those from a time on: now, or '2026-01-31 13:30:00'."
         ),
     ] = None,
     backfill: Annotated[
-        Path | None, typer.Option(help="A store that has the events before --restart-from.")
+        Path | None, Option(help="A store that has the events before --restart-from.")
     ] = None,
     values: Annotated[
         str | None, Option(help="How Kafka's values are coded: json (else), avro, protobuf.")
@@ -112,7 +112,7 @@ def stream(
     ] = None,
     metrics: Annotated[
         int | None,
-        typer.Option(help="Show the numbers of the query at http://127.0.0.1:PORT/metrics."),
+        Option(help="Show the numbers of the query at http://127.0.0.1:PORT/metrics."),
     ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
