@@ -102,7 +102,7 @@ def stream(
     ] = None,
     metrics: Annotated[
         int | None,
-        typer.Option(help="Show the numbers of the query at http://127.0.0.1:PORT/metrics."),
+        Option(help="Show the numbers of the query at http://127.0.0.1:PORT/metrics."),
     ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
