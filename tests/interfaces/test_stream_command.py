@@ -5,20 +5,24 @@ from __future__ import annotations
 import io
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from tests.interfaces.program import run
 
 from cepheid.api import query
 from cepheid.errors import DataError
-from cepheid.interfaces.stream_command import Options, progress_table, stream_in, wrong_use
+from cepheid.interfaces.stream_command import progress_table, stream_in, wrong_use
+from cepheid.interfaces.stream_options import Options
 from cepheid.runtimes.checkpoints import clear_unplanned
+from cepheid.runtimes.spark.sinks.calls import sink
 
 QUERY = "RETURN user, COUNT(*) PATTERN A+ GROUP-BY user WITHIN 4 s SLIDE 4 s"
 
@@ -61,6 +65,34 @@ def test_a_changed_query_is_refused(spark: SparkSession, tmp_path: Path) -> None
         stream_in(spark, query(QUERY.replace("A+", "A")), options)
     assert caught.value.diagnostics[0].code == "E524"
     assert len(str(caught.value).splitlines()) <= 3
+
+
+@pytest.mark.spark
+def test_a_query_may_stop_while_its_sink_writes(spark: SparkSession, tmp_path: Path) -> None:
+    began, failed = threading.Event(), threading.Event()
+
+    @sink
+    def wait(batch: DataFrame, _number: int) -> None:
+        began.set()
+        jvm: Any = batch.sparkSession.sparkContext._jvm
+        jvm.java.lang.Thread.sleep(60_000)
+
+    @sink
+    def fail(batch: DataFrame, _number: int) -> None:
+        failed.set()
+        batch.sparkSession.sql("SELECT raise_error('lost')").collect()
+
+    events = spark.readStream.format("rate").load().writeStream
+    live = events.foreachBatch(wait).option("checkpointLocation", str(tmp_path / "1")).start()
+    assert began.wait(60)
+    live.stop()
+    assert (live.isActive, live.exception()) == (False, None)
+    events = spark.readStream.format("rate").load().writeStream
+    live = events.foreachBatch(fail).option("checkpointLocation", str(tmp_path / "2")).start()
+    with pytest.raises(StreamingQueryException) as caught:
+        live.awaitTermination(60)
+    assert failed.is_set()
+    assert "error[E523]: Spark failed" in str(caught.value)
 
 
 LEFT = ".0.6b7c5b0e-3c0f-4d51-9d43-0c1f0a5b2e11.tmp"

@@ -13,7 +13,7 @@ from tests.interfaces.test_stream_command import two_files, write
 from cepheid.errors import DataError
 from cepheid.interfaces import stream_rules
 from cepheid.interfaces.rules import read_rules
-from cepheid.interfaces.stream_command import Options
+from cepheid.interfaces.stream_options import Options
 from cepheid.interfaces.stream_rules import Rulebook, stream_rules_in
 from cepheid.workloads import Workload, workload
 

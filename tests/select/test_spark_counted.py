@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 import cepheid
 from cepheid.interfaces.cli import app
-from cepheid.interfaces.stream_command import Options, stream_in, wrong_use
+from cepheid.interfaces.stream_command import stream_in, wrong_use
+from cepheid.interfaces.stream_options import Options
 from cepheid.spark.failures import clear_error
 from cepheid.testing.oracle_select import evaluate_select
 

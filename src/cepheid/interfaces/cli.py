@@ -295,7 +295,8 @@ def stream(
         compile_file(named_file(file), time, type_, None, time_unit) if first is None else None
     )
     from cepheid.interfaces.run_command import named_inputs
-    from cepheid.interfaces.stream_command import Options, stream_query, wrong_use
+    from cepheid.interfaces.stream_command import stream_query, wrong_use
+    from cepheid.interfaces.stream_options import Options
     from cepheid.interfaces.stream_rules import stream_rules
 
     source = named_inputs(compiled, sources) if compiled is not None else sources[0]

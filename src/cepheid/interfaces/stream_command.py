@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from pyspark.errors import AnalysisException
-from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from cepheid.api import CompiledQuery
-from cepheid.errors import DataError, Diagnostic
-from cepheid.interfaces.console import cell, say_data
+from cepheid.interfaces.console import cell
+from cepheid.interfaces.stream_options import EVERY, STANDARD_OUTPUT, Options
+from cepheid.interfaces.stream_sinks import sink_of, wrong_sink
+from cepheid.interfaces.stream_sources import sources_of, wrong_sources
 from cepheid.runtimes.checkpoints import clear_unplanned
 from cepheid.runtimes.spark.stream import METRICS, delay_of
 from cepheid.runtimes.spark.stream_tasks import COUNTS
@@ -28,81 +25,18 @@ from cepheid.spark.failures import clear_failures
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FILE_FORMATS = ("parquet", "json", "csv")
-RATE = "rate:"
-KAFKA = "kafka://"
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-STANDARD_OUTPUT = "-"
-EVERY = "1 second"
-"""The interval between micro-batches."""
-
-
-class Options(msgspec.Struct, frozen=True):
-    """The source and the sink of a live query, and its settings.
-
-    For a join of two streams, the source is a dict of sources by name.
-    """
-
-    source: str | dict[str, str]
-    sink: str
-    checkpoint: Path
-    watermark: str
-    format: str | None = None
-    every: str | None = None
-    once: bool = False
-    files: int | None = None
-    master: str | None = None
-    columns: str | None = None
-    packages: str | None = None
-
 
 def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
     """Check the options before Spark starts, and describe the mistake; empty if there is none."""
-    if options.format is not None and options.format not in FILE_FORMATS:
-        return f"--format is one of {', '.join(FILE_FORMATS)}, not {options.format}"
-    if options.files is not None and options.files < 1:
-        return f"--files is 1 or more, not {options.files}"
     if options.once and options.every is not None:
         return "--every has no effect here: --once runs until the source is empty"
-    sources = [options.source] if isinstance(options.source, str) else [*options.source.values()]
-    if wrong := _without_effect(sources, options):
+    if wrong := wrong_sources(options) or wrong_sink(options):
         return wrong
-    if options.sink.startswith((KAFKA, RATE)):
-        return (
-            f"rows go to a folder of Parquet files, or to - for standard output, not {options.sink}"
-        )
-    for source in sources:
-        if wrong := _wrong_source(source, options):
-            return wrong
     if compiled is not None and compiled.plan.emits_early and options.sink != STANDARD_OUTPUT:
         message = (
             "rows of `EMIT EARLY` change until their window closes, but files cannot be updated: "
         )
         return message + "use --sink -"
-    return ""
-
-
-def _without_effect(sources: list[str], options: Options) -> str:
-    """Find an option that no source uses; empty if there is none."""
-    if options.columns is not None and not any(one.startswith(KAFKA) for one in sources):
-        return "--columns has no effect here: it names the fields of Kafka's JSON"
-    if all(one.startswith((KAFKA, RATE)) for one in sources):
-        for name, value in (("format", options.format), ("files", options.files)):
-            if value is not None:
-                return f"--{name} has no effect here: no source is a folder"
-    return ""
-
-
-def _wrong_source(source: str, options: Options) -> str:
-    if source.startswith(RATE) and not source.removeprefix(RATE).isdigit():
-        return f"the source is rate: and a number of events a second, not {source}"
-    if source.startswith(KAFKA):
-        if not all(kafka_place(source)):
-            return "a source of Kafka is kafka://host:9092/topic"
-        if options.columns is None:
-            return "Kafka's values are JSON: name their fields, --columns 'ts timestamp, ...'"
-    elif not source.startswith(RATE) and "://" not in source and not Path(source).is_dir():
-        return f"could not read {source}: no such folder"
     return ""
 
 
@@ -138,54 +72,6 @@ def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) ->
         _watch(start(rows, options, mode), Console(stderr=True))
 
 
-def sources_of(spark: SparkSession, options: Options) -> DataFrame | dict[str, DataFrame]:
-    """Open all sources as streaming DataFrames."""
-    if isinstance(options.source, str):
-        return source_of(spark, options.source, options)
-    return {name: source_of(spark, one, options) for name, one in options.source.items()}
-
-
-def source_of(spark: SparkSession, source: str, options: Options) -> DataFrame:
-    """Open a source as a streaming DataFrame."""
-    if source.startswith(RATE):
-        return spark.readStream.format("rate").option(
-            "rowsPerSecond", source.removeprefix(RATE)
-        ).load()  # fmt: skip
-    if source.startswith(KAFKA):
-        return _kafka(spark, source, options)
-    # A stream has to know its columns: those of the files that are there already.
-    form = options.format or FILE_FORMATS[0]
-    known = spark.read.format(form).option("header", "true")
-    if form == "csv":
-        known = known.option("inferSchema", "true")
-    reader = spark.readStream.format(form).option("header", "true")
-    if options.files is not None:
-        reader = reader.option("maxFilesPerTrigger", options.files)
-    return reader.schema(known.load(source).schema).load(source)
-
-
-def kafka_place(source: str) -> tuple[str, str]:
-    """Parse the servers and the topic of ``kafka://host:port,.../topic``, empty if missing."""
-    servers, _, topic = source.removeprefix(KAFKA).partition("/")
-    return servers, topic
-
-
-def _kafka(spark: SparkSession, source: str, options: Options) -> DataFrame:
-    """Read JSON values from Kafka, including those from before the first start."""
-    servers, topic = kafka_place(source)
-    assert options.columns is not None, "the command checks it"
-    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
-    reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
-    try:
-        raw = reader.load()
-    except AnalysisException as error:
-        message = "Spark lacks the connector for Kafka"
-        helps = (f"add `--packages {CONNECTOR}:{spark.version}`",)
-        raise DataError([Diagnostic("E525", message, helps=helps)]) from error
-    event = sf.from_json(sf.col("value").cast("string"), options.columns)
-    return raw.select(event.alias("event")).select("event.*")
-
-
 def start(rows: DataFrame, options: Options, mode: str) -> Any:
     """Start a live query that writes rows to the sink."""
     clear_unplanned(options.checkpoint)
@@ -197,15 +83,7 @@ def start(rows: DataFrame, options: Options, mode: str) -> Any:
         every = options.every or EVERY
         delay_of(rows.sparkSession, every, name="every")  # Says what is wrong with it.
         writer = writer.trigger(processingTime=every)
-    if options.sink == STANDARD_OUTPUT:
-        return writer.foreachBatch(_print_rows).start()
-    return writer.format("parquet").option("path", options.sink).start()
-
-
-def _print_rows(batch: DataFrame, _number: int) -> None:
-    lines = [msgspec.json.encode(row, enc_hook=str) for row in batch.toArrow().to_pylist()]
-    say_data(b"".join(line + b"\n" for line in lines))
-    sys.stdout.flush()
+    return writer.foreachBatch(sink_of(options.sink)).start()
 
 
 def _watch(live: Any, console: Console) -> None:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from cepheid.errors import CepheidError
-from cepheid.interfaces.stream_command import Options, live_session, showing, source_of, start
+from cepheid.interfaces.stream_command import live_session, showing, start
+from cepheid.interfaces.stream_options import Options
+from cepheid.interfaces.stream_sources import source_of
 from cepheid.spark.failures import FAILURES, clear_error
 from cepheid.workloads import Workload
 

@@ -1,0 +1,38 @@
+"""The options of ``cepheid stream``: where events come from, where rows go, and when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+FILE_FORMATS = ("parquet", "json", "csv")
+RATE = "rate:"
+KAFKA = "kafka://"
+STANDARD_OUTPUT = "-"
+EVERY = "1 second"
+"""The interval between micro-batches."""
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The source and the sink of a live query, and its settings.
+
+    For a join of two streams, the source is a dict of sources by name.
+    """
+
+    source: str | dict[str, str]
+    sink: str
+    checkpoint: Path
+    watermark: str
+    format: str | None = None
+    every: str | None = None
+    once: bool = False
+    files: int | None = None
+    master: str | None = None
+    columns: str | None = None
+    packages: str | None = None
+
+    @property
+    def sources(self) -> list[str]:
+        """List all sources."""
+        return [self.source] if isinstance(self.source, str) else [*self.source.values()]

@@ -1,0 +1,3 @@
+"""Sinks of live queries: functions for foreachBatch that write each micro-batch once."""
+
+from __future__ import annotations
