@@ -117,6 +117,7 @@ def types_of(pattern: tree.Pattern) -> dict[str, str]:
         ("SEQ(A+, B)", 1),
         ("SEQ(A, B?)", 2),
         ("A{2,5}", 4),
+        ("A?", 1),
         ("SEQ(A, NOT C, B?)", 2),
         ("SEQ((SEQ(A x, B) OR SEQ(A x, C))+, D)", 1),
         ("SEQ(A, (B x OR B y), C?)", 4),
@@ -127,7 +128,9 @@ def test_matches_that_an_event_can_begin(pattern: str, count: int) -> None:
     assert matches_begun(root, types_of(root), 1000) == count
 
 
-@pytest.mark.parametrize("pattern", ["A+", "SEQ(A, B+)", "SEQ((A x OR A y)+, B)", "(SEQ(A, B))+"])
+@pytest.mark.parametrize(
+    "pattern", ["A+", "A*", "SEQ(A, B+)", "SEQ((A x OR A y)+, B)", "(SEQ(A, B))+"]
+)
 def test_matches_that_an_event_can_begin_without_bound(pattern: str) -> None:
     root = parse(f"PATTERN {pattern}").pattern
     assert matches_begun(root, types_of(root), 1000) > 1000

@@ -125,15 +125,17 @@ def matches_begun(pattern: tree.Pattern, types: Mapping[str, str], most: int) ->
             if left := frozenset(new for rest in rests for new in after(rest, name)):
                 steps[rests].setdefault(kind, []).append(left)
                 waiting.append(left)
-    ended = {r: r != start and any(all(map(nullable, rest)) for rest in r) for r in steps}
+    ended = {rests: any(all(map(nullable, rest)) for rest in rests) for rests in steps}
     counts, known = dict.fromkeys(steps, 0), None
-    while counts != known and counts[start] <= most:
-        known = counts
-        counts = {
-            rests: ended[rests] + max((sum(known[r] for r in s) for s in found.values()), default=0)
+    while True:
+        begun = {
+            rests: max((sum(counts[r] for r in same) for same in found.values()), default=0)
             for rests, found in steps.items()
         }
-    return counts[start]
+        if counts == known or begun[start] > most:
+            return begun[start]  # An empty sequence is no match.
+        known = counts
+        counts = {rests: ended[rests] + begun[rests] for rests in steps}
 
 
 def has_single_events(pattern: tree.Pattern, variables: Collection[str]) -> bool:
