@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 import cepheid
 from cepheid.api import query
@@ -41,11 +40,12 @@ from cepheid.interfaces.cli_input import (
 from cepheid.interfaces.cli_machine import doctor, warm
 from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_text_over
 from cepheid.interfaces.cli_store import store_app
-from cepheid.interfaces.console import complain, console_of, say, show
+from cepheid.interfaces.console import complain, say, show
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
 from cepheid.plans.plan import TrendPlan
+from cepheid.workloads import Workload
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -71,6 +71,10 @@ FileArgument = Annotated[str, typer.Argument(help="A query file, or - for standa
 TimeOption = Annotated[str, typer.Option(help="The column that holds an event's time.")]
 UnitOption = Annotated[
     str, typer.Option(help="The unit of times that are whole numbers: ns, us, ms or s.")
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(help="The format of times that are text: '%d/%m/%Y %H:%M:%S'; else ISO 8601."),
 ]
 TypeOption = Annotated[str, typer.Option("--type", help="The column that holds an event's type.")]
 SchemaOption = Annotated[
@@ -103,6 +107,7 @@ def check(
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
+    time_format: FormatOption = None,
 ) -> None:
     """Check queries and print every mistake; with --input also what is odd about the events."""
     if input_ is not None:
@@ -115,7 +120,7 @@ def check(
             if is_sql(text):
                 check_sql(text, name)
                 continue
-            compiled = compile_text(text, name, time, type_, columns, time_unit)
+            compiled = compile_text(text, name, time, type_, columns, time_unit, time_format)
             odd: list[str] = []
             if input_ is not None:
                 from cepheid.interfaces.run_command import look_at_files
@@ -223,6 +228,7 @@ def run(
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
+    time_format: FormatOption = None,
 ) -> None:
     """Run a query, or all queries of a folder, over files and print or write the result.
 
@@ -233,10 +239,10 @@ def run(
         message = "--master names a Spark cluster: add --engine spark"
         raise WrongUseError(message)
     kind = result_kind(format_, output)
-    asked = Asked(engine, master, kind, output, time, type_, time_unit)
+    asked = Asked(engine, master, kind, output, time, type_, time_unit, time_format)
     if rules is not None:
         refuse_options("--rules takes the place of a query", query=text)
-        together = read_workload(rules, file, time, type_, time_unit)
+        together = read_workload(rules, file, time, type_, time_unit, time_format)
         with standard_input(inputs, input_format, is_query=False) as given:
             run_rules_over(together, given, asked)
         return
@@ -287,12 +293,20 @@ def stream(
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
+    time_format: FormatOption = None,
 ) -> None:
     """Run a query, or all rules of a folder, over a live stream; both go on from a checkpoint."""
     # Spark takes a second to load, and mistakes in a query do not need it.
-    first = read_workload(rules, file, time, type_, time_unit) if rules is not None else None
+
+    def read_rules(given: str | None = None) -> Workload:
+        assert rules is not None, "a folder of rules is given"
+        return read_workload(rules, given, time, type_, time_unit, time_format)
+
+    first = read_rules(file) if rules is not None else None
     compiled = (
-        compile_file(named_file(file), time, type_, None, time_unit) if first is None else None
+        compile_file(named_file(file), time, type_, time_unit, time_format)
+        if first is None
+        else None
     )
     from cepheid.interfaces.run_command import named_inputs
     from cepheid.interfaces.stream_command import stream_query, wrong_use
@@ -303,14 +317,16 @@ def stream(
     if isinstance(source, str) and len(sources) > 1:
         message = "--source may be given only once, except for a JOIN of two streams"
         raise WrongUseError(message)
+    planned = compiled if first is None else first
+    assert planned is not None, "one of them is given"
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
-        columns=columns, packages=packages,
+        columns=columns, packages=packages, times=planned.times,
     )  # fmt: skip
     if message := wrong_use(compiled, options):
         raise WrongUseError(message)
     if rules is not None:
-        stream_rules(lambda: read_workload(rules, None, time, type_, time_unit), options, complain)
+        stream_rules(read_rules, options, complain)
         return
     assert compiled is not None
     try:
@@ -375,6 +391,11 @@ def _replace_file(path: Path, text: str) -> None:
 @app.command()
 def demo() -> None:
     """Plan the queries of the papers, explain one, and run one on Spark over real trades."""
+    # Rich takes longer to load than most commands run.
+    from rich.table import Table
+
+    from cepheid.interfaces.colours import console_of
+
     table = Table(title="The papers' queries, as Cepheid plans them", title_justify="left")
     for heading in ("query", "semantics", "evaluator", "granularity", "per event"):
         table.add_column(heading, no_wrap=True)
@@ -439,7 +460,7 @@ def _report(error: CepheidError | WrongUseError) -> int:
     if isinstance(error, OptionError):
         # Arguments of Python are options here: time_unit is --time-unit.
         message = error.diagnostics[0].message
-        named = re.match(r"(time_unit|time|type|watermark) is ", message)
+        named = re.match(r"(time_unit|time_format|time|type|watermark) ", message)
         option = f"--{named[1].replace('_', '-')}" if named else ""
         error = WrongUseError(option + message[named.end(1) :] if named else message)
     if isinstance(error, CepheidError):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from cepheid.events.time_formats import TextTimes
+
 FILE_FORMATS = ("parquet", "json", "csv")
 RATE = "rate:"
 KAFKA = "kafka://"
@@ -31,6 +33,7 @@ class Options(msgspec.Struct, frozen=True):
     master: str | None = None
     columns: str | None = None
     packages: str | None = None
+    times: TextTimes | None = None
 
     @property
     def sources(self) -> list[str]:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.interfaces.stream_options import FILE_FORMATS, KAFKA, RATE, Options
+from cepheid.spark.text_times import with_text_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,7 +79,10 @@ def source_of(spark: SparkSession, source: str, options: Options) -> DataFrame:
     reader = spark.readStream.format(form).option("header", "true")
     if options.files is not None:
         reader = reader.option("maxFilesPerTrigger", options.files)
-    return reader.schema(known.load(source).schema).load(source)
+    columns = known.load(source).schema
+    if form == "csv" and options.times is not None:
+        columns = with_text_time(columns, options.times)
+    return reader.schema(columns).load(source)
 
 
 def kafka_place(source: str) -> tuple[str, str]:

@@ -46,6 +46,7 @@ from cepheid.runtimes.spark.stream import (
 from cepheid.runtimes.spark.workload import SparkWorkloadLike
 from cepheid.spark.batches import BUCKET, chunks, in_task, partition_id, with_names
 from cepheid.spark.schema import alias_of, arrow_schema_of, columns_of, result_schema_of
+from cepheid.spark.text_times import timed_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,6 +78,7 @@ def stream_workload(
         E405 if the windows of a query never close, or its rows change.
     """
     check_stream(frame, late)
+    frame = timed_frame(frame, workload.times)
     plans = {
         name: _plan_of(name, query, frame)
         for name, query in zip(workload.names, workload.queries, strict=True)

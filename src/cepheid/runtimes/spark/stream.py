@@ -36,6 +36,7 @@ from cepheid.spark.schema import (
     spark_schema_of,
 )
 from cepheid.spark.session import STATE_SETTINGS
+from cepheid.spark.text_times import timed_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +63,7 @@ def stream_frame(
         E405 if the windows of the query never close.
     """
     check_stream(frame, late)
+    frame = timed_frame(frame, compiled.times)
     plan = compiled.with_schema(frame.schema).plan
     task_kind(plan).check_live(plan)
     set_up(frame.sparkSession)

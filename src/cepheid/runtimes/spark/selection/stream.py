@@ -22,6 +22,7 @@ from cepheid.runtimes.spark.selection.rows import filtered, stream_of
 from cepheid.runtimes.spark.selection.windows import Clock
 from cepheid.runtimes.spark.stream import check_stream, delay_of, set_up
 from cepheid.runtimes.two_streams import with_schemas
+from cepheid.spark.text_times import timed_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,6 +54,7 @@ def stream_select(
     if late == "side" and (why := why_no_late(plan.select)):
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
+    frames = [timed_frame(frame, compiled.times) for frame in frames]
     planned = with_schemas(compiled, [frame.schema for frame in frames])
     delay_of(frames[0].sparkSession, watermark)  # Reports a bad delay in one line.
     return _stream(planned, frames, watermark, late)
