@@ -18,19 +18,16 @@ from typing import Annotated, Any
 import typer
 
 import cepheid
-from cepheid.api import query
 from cepheid.errors import CepheidError, render_diagnostics, visible
-from cepheid.interfaces.catalogue import bundled_queries, bundled_sample, explain_code, is_code
+from cepheid.interfaces.catalogue import explain_code, is_code
 from cepheid.interfaces.cli_input import (
     ENGINES,
     WrongUseError,
     check_engine,
-    compile_file,
     compile_text,
     given_text,
     is_sql,
     name_of,
-    named_file,
     read_columns,
     read_text,
     read_workload,
@@ -38,14 +35,29 @@ from cepheid.interfaces.cli_input import (
     result_kind,
 )
 from cepheid.interfaces.cli_machine import doctor, warm
+from cepheid.interfaces.cli_options import (
+    EngineOption,
+    FileArgument,
+    FormatOption,
+    InputFormatOption,
+    InputsOption,
+    MasterOption,
+    QueryArgument,
+    RulesOption,
+    SchemaOption,
+    TextOption,
+    TimeOption,
+    TypeOption,
+    UnitOption,
+)
 from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_text_over
 from cepheid.interfaces.cli_store import store_app
+from cepheid.interfaces.cli_stream import stream
+from cepheid.interfaces.cli_why import why
 from cepheid.interfaces.console import complain, say, show
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
-from cepheid.plans.plan import TrendPlan
-from cepheid.workloads import Workload
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -63,37 +75,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(store_app, name="store")
+app.command()(stream)
+app.command()(why)
 app.command()(warm)
 app.command()(doctor)
-
-
-FileArgument = Annotated[str, typer.Argument(help="A query file, or - for standard input.")]
-TimeOption = Annotated[str, typer.Option(help="The column that holds an event's time.")]
-UnitOption = Annotated[
-    str, typer.Option(help="The unit of times that are whole numbers: ns, us, ms or s.")
-]
-FormatOption = Annotated[
-    str | None,
-    typer.Option(help="The format of times that are text: '%d/%m/%Y %H:%M:%S'; else ISO 8601."),
-]
-TypeOption = Annotated[str, typer.Option("--type", help="The column that holds an event's type.")]
-SchemaOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="A Parquet, Arrow, CSV or JSON lines file, or a folder of Parquet files, that has the "
-        "events' columns."
-    ),
-]
-
-
-TextOption = Annotated[
-    str | None, typer.Option("--query", "-q", help="The query itself, in place of a file.")
-]
-EngineOption = Annotated[str, typer.Option(help="What runs the query: local or spark.")]
-RulesOption = Annotated[
-    Path | None,
-    typer.Option(help="A folder of query files (.cq), or a table with the columns name and query."),
-]
 
 
 @app.command()
@@ -197,34 +182,17 @@ def explain(
 
 @app.command()
 def run(
-    inputs: Annotated[
-        list[str],
-        typer.Option(
-            "--input",
-            help="The events: a file, a folder, a pattern ('log/*.parquet'), or - for standard "
-            "input; for a JOIN of two streams, or tables of SQL, once for each as name=files.",
-        ),
-    ],
-    file: Annotated[
-        str | None, typer.Argument(help="A query file, or - for standard input.")
-    ] = None,
+    inputs: InputsOption,
+    file: QueryArgument = None,
     text: TextOption = None,
     rules: RulesOption = None,
-    input_format: Annotated[
-        str | None,
-        typer.Option(
-            help="What comes from standard input: csv, tsv, json (lines), parquet or arrow; its "
-            "first bytes tell without it."
-        ),
-    ] = None,
+    input_format: InputFormatOption = None,
     output: Annotated[Path | None, typer.Option(help="Write the result to this file.")] = None,
     format_: Annotated[
         str, typer.Option("--format", help="table, csv, json (lines) or parquet.")
     ] = "",
     engine: EngineOption = "local",
-    master: Annotated[
-        str | None, typer.Option(help="The Spark cluster, for --engine spark: local[*], spark://…")
-    ] = None,
+    master: MasterOption = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
@@ -249,91 +217,6 @@ def run(
     query_text, name = given_text(file, text)
     with standard_input(inputs, input_format, is_query=file == "-") as given:
         run_text_over(query_text, name, given, asked)
-
-
-@app.command()
-def stream(
-    sources: Annotated[
-        list[str],
-        typer.Option(
-            "--source",
-            help="Where events come from: a folder, kafka://host:9092/topic, or rate:1000 (events "
-            "a second). A JOIN of two streams has one for each, as orders=folder.",
-        ),
-    ],
-    sink: Annotated[
-        str, typer.Option(help="Where rows go: a folder of Parquet files, or - to print them.")
-    ],
-    checkpoint: Annotated[Path, typer.Option(help="The folder from which the query goes on.")],
-    file: Annotated[
-        str | None, typer.Argument(help="A query file, or - for standard input.")
-    ] = None,
-    rules: RulesOption = None,
-    watermark: Annotated[
-        str, typer.Option(help="How far behind the latest event others may come.")
-    ] = "10 seconds",
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", help="The source's files: parquet (else), json (lines) or csv."),
-    ] = None,
-    every: Annotated[
-        str | None, typer.Option(help="How often a micro-batch starts; 1 second without it.")
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Stop when the source is empty.")] = False,
-    files: Annotated[int | None, typer.Option(help="Files of one micro-batch, at most.")] = None,
-    master: Annotated[
-        str | None, typer.Option(help="The Spark cluster: local[*], spark://…")
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="The fields of Kafka's JSON: 'ts timestamp, type string'.")
-    ] = None,
-    packages: Annotated[
-        str | None, typer.Option(help="Packages of Spark that the source needs, such as Kafka's.")
-    ] = None,
-    time: TimeOption = "ts",
-    type_: TypeOption = "type",
-    time_unit: UnitOption = "us",
-    time_format: FormatOption = None,
-) -> None:
-    """Run a query, or all rules of a folder, over a live stream; both go on from a checkpoint."""
-    # Spark takes a second to load, and mistakes in a query do not need it.
-
-    def read_rules(given: str | None = None) -> Workload:
-        assert rules is not None, "a folder of rules is given"
-        return read_workload(rules, given, time, type_, time_unit, time_format)
-
-    first = read_rules(file) if rules is not None else None
-    compiled = (
-        compile_file(named_file(file), time, type_, time_unit, time_format)
-        if first is None
-        else None
-    )
-    from cepheid.interfaces.run_command import named_inputs
-    from cepheid.interfaces.stream_command import stream_query, wrong_use
-    from cepheid.interfaces.stream_options import Options
-    from cepheid.interfaces.stream_rules import stream_rules
-
-    source = named_inputs(compiled, sources) if compiled is not None else sources[0]
-    if isinstance(source, str) and len(sources) > 1:
-        message = "--source may be given only once, except for a JOIN of two streams"
-        raise WrongUseError(message)
-    planned = compiled if first is None else first
-    assert planned is not None, "one of them is given"
-    options = Options(
-        source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
-        columns=columns, packages=packages, times=planned.times,
-    )  # fmt: skip
-    if message := wrong_use(compiled, options):
-        raise WrongUseError(message)
-    if rules is not None:
-        stream_rules(read_rules, options, complain)
-        return
-    assert compiled is not None
-    try:
-        stream_query(compiled, options)
-    except CepheidError as error:
-        error.file = name_of(str(file))
-        raise
 
 
 @app.command()
@@ -389,36 +272,16 @@ def _replace_file(path: Path, text: str) -> None:
 
 
 @app.command()
-def demo() -> None:
-    """Plan the queries of the papers, explain one, and run one on Spark over real trades."""
-    # Rich takes longer to load than most commands run.
-    from rich.table import Table
+def demo(
+    page: Annotated[Path, typer.Option(help="Where the page with the pictures goes.")] = Path(
+        "demo.html"
+    ),
+) -> None:
+    """Answer four questions about bundled events, with pictures here and on a page."""
+    # Arrow takes longer to load than most commands run.
+    from cepheid.interfaces.demo import tell_story
 
-    from cepheid.interfaces.colours import console_of
-
-    table = Table(title="The papers' queries, as Cepheid plans them", title_justify="left")
-    for heading in ("query", "semantics", "evaluator", "granularity", "per event"):
-        table.add_column(heading, no_wrap=True)
-    compiled = {name: query(text) for name, text in bundled_queries()}
-    for name, planned in compiled.items():
-        choice = planned.plan.choice
-        semantics = TrendPlan.of(planned.plan).semantics.value
-        table.add_row(name, semantics, choice.evaluator, choice.granularity, choice.time)
-    console = console_of(stderr=False)
-    console.print(table)
-    shown = compiled["greta-q3"]
-    show(f"\n{shown.format()}\n\n{shown.explain()}")
-    # Spark and Arrow take longer to load than everything above.
-    from cepheid.interfaces.chart import bar_chart
-    from cepheid.interfaces.run_command import run_with_spark, write_result
-
-    text, trades = bundled_sample()
-    source = "3,280 real trades (QuantConnect/Lean, Apache-2.0), on Spark"
-    show(f"\n{text.strip()}\n\nover {source}:")
-    result = run_with_spark(query(text), str(trades), "local[2]")
-    write_result(result, "table", None)
-    numbers = [name for name in result.column_names if name in ("trends", "count")]
-    show(f"\n{bar_chart(result, numbers[0])}" if numbers else "")
+    tell_story(page)
 
 
 def _print_version(wanted: bool) -> None:

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from cepheid.api import CompiledQuery
 from cepheid.interfaces.colours import cell
-from cepheid.interfaces.stream_options import EVERY, STANDARD_OUTPUT, Options
-from cepheid.interfaces.stream_sinks import sink_of, wrong_sink
+from cepheid.interfaces.stream_options import EVERY, Options
+from cepheid.interfaces.stream_sinks import can_update, sink_of, wrong_sink
 from cepheid.interfaces.stream_sources import sources_of, wrong_sources
 from cepheid.runtimes.checkpoints import clear_unplanned
 from cepheid.runtimes.spark.stream import METRICS, delay_of
@@ -32,11 +32,9 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
         return "--every has no effect here: --once runs until the source is empty"
     if wrong := wrong_sources(options) or wrong_sink(options):
         return wrong
-    if compiled is not None and compiled.plan.emits_early and options.sink != STANDARD_OUTPUT:
-        message = (
-            "rows of `EMIT EARLY` change until their window closes, but files cannot be updated: "
-        )
-        return message + "use --sink -"
+    if compiled is not None and compiled.plan.emits_early and not can_update(options.sink):
+        message = "rows of `EMIT EARLY` change until their window closes, but files and tables "
+        return message + "cannot be updated: use --sink -, Kafka or a webhook"
     return ""
 
 
@@ -83,7 +81,7 @@ def start(rows: DataFrame, options: Options, mode: str) -> Any:
         every = options.every or EVERY
         delay_of(rows.sparkSession, every, name="every")  # Says what is wrong with it.
         writer = writer.trigger(processingTime=every)
-    return writer.foreachBatch(sink_of(options.sink)).start()
+    return writer.foreachBatch(sink_of(options)).start()
 
 
 def _watch(live: Any, console: Console) -> None:
