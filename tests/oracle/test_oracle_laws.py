@@ -118,6 +118,7 @@ def types_of(pattern: tree.Pattern) -> dict[str, str]:
         ("SEQ(A, B?)", 2),
         ("A{2,5}", 4),
         ("A?", 1),
+        ("A OR ANY z", 2),
         ("SEQ(A, NOT C, B?)", 2),
         ("SEQ((SEQ(A x, B) OR SEQ(A x, C))+, D)", 1),
         ("SEQ(A, (B x OR B y), C?)", 4),
@@ -129,7 +130,7 @@ def test_matches_that_an_event_can_begin(pattern: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["A+", "A*", "SEQ(A, B+)", "SEQ((A x OR A y)+, B)", "(SEQ(A, B))+"]
+    "pattern", ["A+", "A*", "SEQ(A, B+)", "SEQ((A x OR A y)+, B)", "SEQ(A+, ANY z)"]
 )
 def test_matches_that_an_event_can_begin_without_bound(pattern: str) -> None:
     root = parse(f"PATTERN {pattern}").pattern

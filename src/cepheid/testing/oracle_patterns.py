@@ -121,10 +121,12 @@ def matches_begun(pattern: tree.Pattern, types: Mapping[str, str], most: int) ->
         if rests in steps:
             continue
         steps[rests] = {}
-        for name, kind in types.items():
+        for name, own in types.items():
             if left := frozenset(new for rest in rests for new in after(rest, name)):
-                steps[rests].setdefault(kind, []).append(left)
                 waiting.append(left)
+                # ANY fits events of every type (§2.4).
+                for kind in {own} if own != tree.ANY_TYPE else {*types.values()}:
+                    steps[rests].setdefault(kind, []).append(left)
     ended = {rests: any(all(map(nullable, rest)) for rest in rests) for rests in steps}
     counts, known = dict.fromkeys(steps, 0), None
     while True:
