@@ -19,7 +19,7 @@ def check(text: str, *, typed: bool) -> None:
     pattern = parse(f"PATTERN {text}").pattern
     template = build_template(rewrite_pattern(pattern))
     nodes = [n for n in tree.walk(pattern) if isinstance(n, tree.EventPattern)]
-    types = {n.variable.text: n.event_type.text if typed else "" for n in nodes}
+    types = {n.variable.text: n.event_type.text if typed else tree.ANY_TYPE for n in nodes}
     expected = oracle_patterns.matches_begun(pattern, types, WHOLE_MAX)
     found = matches_begun(template, typed=typed)
     assert found == expected or min(found, expected) > WHOLE_MAX, text
@@ -48,6 +48,8 @@ def test_random_patterns(text: str, typed: bool) -> None:  # noqa: FBT001
         "(A x OR A y){1,8}",
         "(A x OR A y){1,9}",
         "SEQ((A x OR A y)+, B)",
+        "A OR B OR ANY z",
+        "SEQ(A+, ANY z)",
     ],
 )
 def test_patterns_with_loops_and_forks(text: str) -> None:

@@ -121,9 +121,12 @@ def _by_type(
     found: dict[str, dict[str, list[int]]] = {}
     for target in targets:
         state = template.states[target]
-        shared = found.setdefault(state.event_type if typed else "", {})
+        shared = found.setdefault(state.event_type if typed else tree.ANY_TYPE, {})
         shared.setdefault(state.variable, []).append(target)
-    yield from found.values()
+    free = found.pop(tree.ANY_TYPE, {})
+    yield free
+    for shared in found.values():
+        yield shared | free
 
 
 def _components(after: dict[int, list[int]]) -> Iterator[set[int]]:
