@@ -283,12 +283,12 @@ class CompiledQuery(msgspec.Struct, frozen=True):
 
     def stream(
         self,
-        events: object,
+        events: Any,
         *,
         watermark: str,
         late: str = "drop",
-        backfill: object = None,
-        since: object = None,
+        since: Any = None,
+        backfill: Any = None,
     ) -> Any:
         """Run the query over a live stream; each row of a closed window is emitted once.
 
@@ -302,13 +302,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         late
             The treatment of events behind the watermark. They are always counted in the progress
             of the query; ``"side"`` also returns them.
-        backfill
-            An event store. The query begins with its events before ``since``, so that the first
-            windows are whole; it goes on with the live events from then on.
-        since
-            The time from which on events of the stream count: a time, a text such as
-            ``"2026-01-31 13:30:00"`` (UTC), or whole microseconds. Give the same time at each
-            start.
+        since, backfill
+            The time from which on live events count, the same at each start, and a store that has
+            those before it: the query begins with them.
 
         Returns
         -------
@@ -318,13 +314,10 @@ class CompiledQuery(msgspec.Struct, frozen=True):
 
         Raises
         ------
-        BindError
-            If the events lack a column that the query names, or one has an unfit type.
-        UnsupportedError
-            E405 if the windows of the query never close.
+        BindError, UnsupportedError
+            If a column is missing or unfit; E405 if the windows of the query never close.
         """
-        past = runtimes.Past(backfill, since)
-        return runtimes.stream(self, events, watermark, late, past)
+        return runtimes.stream(self, events, watermark, late, runtimes.Past(backfill, since))
 
     def with_schema(self, schema: object) -> CompiledQuery:
         """Plan the query for events with these columns."""
@@ -341,12 +334,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         ----------
         evaluator
             ``"linear"``, ``"indexed"``, ``"previous"`` or ``"pairwise"``; all that can answer the
-            query return the same result.
-
-        Raises
-        ------
-        ValueError
-            If this evaluator cannot answer the query.
+            query return the same result, and the others raise a ValueError.
         """
         options.one_of("evaluator", evaluator, tuple(Evaluator))
         plan = kind_of(self.plan).with_evaluator(self.plan, evaluator)
