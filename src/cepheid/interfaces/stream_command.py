@@ -11,12 +11,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from cepheid import metrics
 from cepheid.api import CompiledQuery
 from cepheid.interfaces.colours import cell
 from cepheid.interfaces.stream_options import EVERY, Options
 from cepheid.interfaces.stream_sinks import can_update, sink_of, wrong_sink
 from cepheid.interfaces.stream_sources import sources_of, wrong_sources
 from cepheid.runtimes.checkpoints import clear_unplanned
+from cepheid.runtimes.spark.sinks.calls import Write
 from cepheid.runtimes.spark.stream import METRICS, delay_of
 from cepheid.runtimes.spark.stream_tasks import COUNTS
 from cepheid.spark import session as spark_session
@@ -25,9 +27,16 @@ from cepheid.spark.failures import clear_failures
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+Counted = Callable[[Write], Write]
+"""Let a sink count the rows that it writes."""
+
+PORTS = 1 << 16
+
 
 def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
     """Check the options before Spark starts, and describe the mistake; empty if there is none."""
+    if options.metrics is not None and not 0 < options.metrics < PORTS:
+        return f"--metrics is a port, 1 to {PORTS - 1}, not {options.metrics}"
     if options.once and options.every is not None:
         return "--every has no effect here: --once runs until the source is empty"
     if wrong := wrong_sources(options) or wrong_sink(options):
@@ -64,24 +73,38 @@ def live_session(options: Options) -> Iterator[SparkSession]:
 
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
     """Run a live query in a session."""
-    with clear_failures():
+    with clear_failures(), numbers_shown(spark, options) as counted:
         rows = compiled.stream(sources_of(spark, options), watermark=options.watermark)
         mode = "update" if compiled.plan.emits_early else "append"
-        _watch(start(rows, options, mode), Console(stderr=True))
+        _watch(start(rows, options, mode, counted), Console(stderr=True))
 
 
-def start(rows: DataFrame, options: Options, mode: str) -> Any:
-    """Start a live query that writes rows to the sink."""
+@contextmanager
+def numbers_shown(spark: SparkSession, options: Options) -> Iterator[Counted]:
+    """Show the numbers of the query while the body runs; yield what lets a sink count its rows."""
+    if options.metrics is None:
+        yield lambda write: write
+        return
+    with metrics.serve(spark, options.metrics) as served:
+        yield served.counted
+
+
+def start(
+    rows: DataFrame, options: Options, mode: str, counted: Counted, *, single: bool = False
+) -> Any:
+    """Start a live query that writes rows to the sink, or let it run a single micro-batch."""
     clear_unplanned(options.checkpoint)
     writer = rows.writeStream.outputMode(mode)
     writer = writer.option("checkpointLocation", str(options.checkpoint))
-    if options.once:
+    if single:
+        writer = writer.trigger(once=True)
+    elif options.once:
         writer = writer.trigger(availableNow=True)
     else:
         every = options.every or EVERY
         delay_of(rows.sparkSession, every, name="every")  # Says what is wrong with it.
         writer = writer.trigger(processingTime=every)
-    return writer.foreachBatch(sink_of(options)).start()
+    return writer.foreachBatch(counted(sink_of(options))).start()
 
 
 def _watch(live: Any, console: Console) -> None:

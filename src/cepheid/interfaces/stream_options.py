@@ -47,6 +47,7 @@ class Options(msgspec.Struct, frozen=True):
     kafka: tuple[str, ...] = ()
     key: str | None = None
     dead_letters: Path | None = None
+    metrics: int | None = None
 
     @property
     def sources(self) -> list[str]:
