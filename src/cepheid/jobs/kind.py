@@ -85,6 +85,11 @@ class Kind(ABC):
         del plan
         return None
 
+    def event_types(self, plan: Any) -> tuple[str, ...] | None:
+        """List the event types that a query names; None if it does not choose by type."""
+        del plan
+        return None
+
     def replay(self, plan: Any, snapshot: Any, method: str) -> Any:
         """Plan which part of a store a query must read."""
         from cepheid.store.replay_plan import full_replay

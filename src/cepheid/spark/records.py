@@ -35,8 +35,12 @@ def quoted(name: str) -> str:
 
 
 def event_columns(frame: DataFrame) -> list[str]:
-    """List the columns of the events, without those about the record."""
-    return [name for name in frame.columns if name not in (*RECORD_COLUMNS, CORRUPT)]
+    """List the columns of the events, without those about records.
+
+    Only a source that gives reasons has the others.
+    """
+    about = (*RECORD_COLUMNS, CORRUPT) if REASON in frame.columns else (CORRUPT,)
+    return [name for name in frame.columns if name not in about]
 
 
 def parse_json(frame: DataFrame, text: Column, origin: Column, columns: StructType) -> DataFrame:

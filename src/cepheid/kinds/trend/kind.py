@@ -108,6 +108,14 @@ class TrendKind(TaskKind):
         """Explain why a query cannot run on a GPU in this process; empty if it can."""
         return why_no_trends_on_device(plan)
 
+    def event_types(self, plan: TrendPlan) -> tuple[str, ...] | None:
+        """List the event types of the pattern, negated ones included."""
+        from cepheid.kinds.trend.spark_filter import variables_of
+
+        if plan.type is None:
+            return None
+        return tuple(sorted(set(variables_of(plan.patterns).values())))
+
     def keeps(self, plan: TrendPlan) -> Callable[[Any], Any] | None:
         """Build a function that marks events that fit a variable; None if others matter too."""
         from cepheid.kinds.trend.planning.needs import drops_events

@@ -31,17 +31,21 @@ from cepheid.kinds.trend.match_tasks import number_matches
 from cepheid.kinds.trend.planning.needs import live_attributes
 from cepheid.kinds.workload.combine_results import united_schema
 from cepheid.kinds.workload.live import LiveWorkload, RulesWork
+from cepheid.options import LiveOptions
 from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.spark import stream_tasks as tasks
+from cepheid.runtimes.spark.bad_records import events_schema
 from cepheid.runtimes.spark.batch import canonical
 from cepheid.runtimes.spark.stream import (
+    Delays,
     buckets_of,
+    check_records,
     check_stream,
-    delay_of,
     late_events,
     partitions_of,
     rows_of_turns,
     set_up,
+    with_sides,
 )
 from cepheid.runtimes.spark.workload import SparkWorkloadLike
 from cepheid.spark.batches import BUCKET, chunks, in_task, partition_id, with_names
@@ -64,33 +68,33 @@ class Class(NamedTuple):
     work: RulesWork
 
 
-def stream_workload(
-    workload: SparkWorkloadLike, frame: DataFrame, *, watermark: str, late: str
-) -> DataFrame | tuple[DataFrame, DataFrame]:
-    """Build the DataFrame of closed-window rows of all rules and, if requested, of late events.
+def stream_workload(workload: SparkWorkloadLike, frame: DataFrame, asked: LiveOptions) -> Any:
+    """Build the rows of closed windows of all rules and, if requested, late and bad records.
 
     Raises
     ------
     ValueError
-        If the DataFrame is no stream, or ``late`` is unknown.
+        If the DataFrame is no stream, or an option is unknown.
     UnsupportedError
         E405 if the windows of a query never close, or its rows change.
     """
-    check_stream(frame, late)
+    check_stream(frame, asked)
     plans = {
         name: _plan_of(name, query, frame)
         for name, query in zip(workload.names, workload.queries, strict=True)
     }
     set_up(frame.sparkSession)
-    rows = _rows(frame, plans, watermark, merge=workload.merge)
-    if late == "drop":
-        return rows
-    return rows, late_events(frame, next(iter(plans.values())), watermark)
+    delays = Delays.of(frame.sparkSession, asked)
+    checked = check_records(frame, list(plans.values()), delays)
+    events = checked.events(asked.bad)
+    rows = _rows(events, plans, delays, merge=workload.merge)
+    first = next(iter(plans.values()))
+    return with_sides(rows, lambda: late_events(events, first, delays), checked.bad, asked)
 
 
 def _plan_of(name: str, query: Any, frame: DataFrame) -> TrendPlan:
     try:
-        plan: TrendPlan = query.with_schema(frame.schema).plan
+        plan: TrendPlan = query.with_schema(events_schema(frame)).plan
         check_windows(plan)
         if plan.window.emit_early:
             message = "rows of `EMIT EARLY` change later, but those of other rules are final"
@@ -103,7 +107,7 @@ def _plan_of(name: str, query: Any, frame: DataFrame) -> TrendPlan:
 
 
 def _rows(
-    frame: DataFrame, plans: dict[str, TrendPlan], watermark: str, *, merge: bool
+    frame: DataFrame, plans: dict[str, TrendPlan], delays: Delays, *, merge: bool
 ) -> DataFrame:
     spark = frame.sparkSession
     found = {name: c for plan in plans.values() for name, c in columns_of(frame, plan).items()}
@@ -114,13 +118,12 @@ def _rows(
     results = united_schema(
         {n: result_schema_of(plan, _seen(plan, schema, frame)) for n, plan in plans.items()}
     )
-    delay = delay_of(spark, watermark)
     classes = []
     routed = projected
     for number, (attributes, names) in enumerate(_classes(plans).items()):
         own = {name: plans[name] for name in names}
         buckets = _buckets(spark, attributes)
-        work = Work.of(next(iter(own.values())), schema, results, len(buckets), delay=delay)
+        work = Work.of(next(iter(own.values())), schema, results, len(buckets), delay=delays.delay)
         rules = tuple((name, plan.to_json()) for name, plan in own.items())
         shared = RulesWork(rules, merge, work, tuple(frame.columns))
         classes.append(Class(attributes, buckets, shared))
@@ -133,7 +136,7 @@ def _rows(
     # Another watermark of the same query could be ahead, if the largest of them counts.
     policy = str(spark.conf.get("spark.sql.streaming.multipleWatermarkPolicy", "min"))
     turns = take_turns_of_classes(classes, alone=policy.lower() != "max")
-    return rows_of_turns(sent, watermark, turns, results)
+    return rows_of_turns(sent, delays.watermark, turns, results)
 
 
 def _seen(plan: TrendPlan, schema: pa.Schema, frame: DataFrame) -> pa.Schema:

@@ -10,16 +10,18 @@ micro-batch and lets late rows pass.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.work import Work
-from cepheid.options import Held, holder_of, one_of, refuse, texts
+from cepheid.options import BAD, LATE, Held, LiveOptions, holder_of, one_of, refuse, texts
 from cepheid.plans.plan import Plan
 from cepheid.runtimes.spark import stream_tasks as tasks
+from cepheid.runtimes.spark.bad_records import Asked, Checked, events_schema
 from cepheid.runtimes.spark.batch import (
     SHUFFLE_PARTITIONS_DEFAULT,
     canonical,
@@ -27,6 +29,7 @@ from cepheid.runtimes.spark.batch import (
 )
 from cepheid.spark.batches import BUCKET
 from cepheid.spark.kernels import ship_kernels
+from cepheid.spark.records import event_columns
 from cepheid.spark.schema import (
     alias_of,
     arrow_schema_of,
@@ -46,38 +49,82 @@ if TYPE_CHECKING:
 METRICS = "cepheid"
 """The name of the observed metrics in the progress of a query."""
 
-LATE = ("drop", "side")
+
+class Delays(NamedTuple):
+    """The options of a live query, checked, with lengths of time in microseconds."""
+
+    asked: LiveOptions
+    delay: int
+    ahead: int
+
+    @staticmethod
+    def of(spark: SparkSession, asked: LiveOptions) -> Delays:
+        """Parse the lengths of time.
+
+        Raises
+        ------
+        OptionError
+            E590 if one is not a length of time.
+        """
+        delay = delay_of(spark, asked.watermark)
+        return Delays(asked, delay, delay_of(spark, asked.max_ahead, name="max_ahead"))
+
+    @property
+    def watermark(self) -> str:
+        """Return the delay of the watermark as the user gave it."""
+        return self.asked.watermark
 
 
-def stream_frame(
-    compiled: CompiledQueryLike, frame: DataFrame, *, watermark: str, late: str
-) -> DataFrame | tuple[DataFrame, DataFrame]:
-    """Build the closed-window rows of a stream and, if requested, its late events.
+def stream_frame(compiled: CompiledQueryLike, frame: DataFrame, asked: LiveOptions) -> Any:
+    """Build the closed-window rows of a stream and, if requested, its late and bad records.
 
     Raises
     ------
     ValueError
-        If the DataFrame is no stream, or ``late`` is unknown.
+        If the DataFrame is no stream, or an option is unknown.
     UnsupportedError
         E405 if the windows of the query never close.
     """
-    check_stream(frame, late)
-    plan = compiled.with_schema(frame.schema).plan
+    check_stream(frame, asked)
+    plan = compiled.with_schema(events_schema(frame)).plan
     task_kind(plan).check_live(plan)
     set_up(frame.sparkSession)
-    results = live_rows(frame, plan, watermark)
-    return results if late == "drop" else (results, late_events(frame, plan, watermark))
+    delays = Delays.of(frame.sparkSession, asked)
+    checked = check_records(frame, [plan], delays)
+    events = checked.events(asked.bad)
+    rows = live_rows(events, plan, delays)
+    return with_sides(rows, lambda: late_events(events, plan, delays), checked.bad, asked)
 
 
-def check_stream(frame: DataFrame, late: str) -> None:
+def check_records(frame: DataFrame, plans: Sequence[Plan], delays: Delays) -> Checked:
+    """Check the records of a stream for queries that read it."""
+    found = [name for plan in plans for name in names_of(plan, event_columns(frame))]
+    reads = [name for name in dict.fromkeys(found) if name != plans[0].time]
+    return Checked.of(frame, Asked.of(plans, reads, delays.ahead))
+
+
+def with_sides(
+    rows: DataFrame,
+    late: Callable[[], DataFrame],
+    bad: Callable[[], DataFrame],
+    asked: LiveOptions,
+) -> Any:
+    """Return the rows, then late events, then bad records, of which those that were asked for."""
+    sides = [late()] if asked.late == "side" else []
+    sides += [bad()] if asked.bad == "side" else []
+    return (rows, *sides) if sides else rows
+
+
+def check_stream(frame: DataFrame, asked: LiveOptions) -> None:
     """Reject a DataFrame that is not a stream.
 
     Raises
     ------
     ValueError
-        If the DataFrame is no stream, or ``late`` is unknown.
+        If the DataFrame is no stream, or an option is unknown.
     """
-    one_of("late", late, LATE)
+    one_of("late", asked.late, LATE)
+    one_of("bad", asked.bad, BAD)
     if holder_of(frame) is not Held.FRAME:
         refuse("E592", f"events are a streaming DataFrame of Spark, not {holder_of(frame)}")
     if not frame.isStreaming:
@@ -131,7 +178,7 @@ def partitions_of(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.sql.shuffle.partitions") or parallelism(spark))
 
 
-def live_rows(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
+def live_rows(frame: DataFrame, plan: Plan, delays: Delays) -> DataFrame:
     """Return the rows that leave as the watermark goes on; that of a plan which may be live."""
     columns = columns_of(frame, plan)
     names = names_of(plan, frame.columns)
@@ -143,7 +190,7 @@ def live_rows(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     names = needs.buckets
     by_panes = partitions_of(spark) > 1 and not needs.no_panes
     buckets = buckets_of(spark, partitions_of(spark)) if names or by_panes else (0,)
-    work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
+    work = Work.of(plan, schema, results, len(buckets), delay=delays.delay)
     if names:
         keys = [canonical(projected, name) for name in names]
         number = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
@@ -151,7 +198,7 @@ def live_rows(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     if by_panes:
         send = tasks.send_stream(work, buckets, pane=needs.pane)
         sent = projected.mapInArrow(send, tasks.SENT_DDL)
-        blobs = sent.withWatermark("latest", watermark)
+        blobs = sent.withWatermark("latest", delays.watermark)
         closed = _payloads(blobs, tasks.take_pane_turns(work, buckets), "append")
         # By a shuffle: a smaller number of partitions alone would take the buckets one by one.
         ours = closed.repartition(1)
@@ -159,7 +206,7 @@ def live_rows(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     sent = projected.mapInArrow(tasks.send_stream(work, buckets), tasks.SENT_DDL)
     # Rows of open windows take the place of those that left before.
     mode = "update" if plan.emits_early else "append"
-    return rows_of_turns(sent, watermark, tasks.take_turns(work), results, mode)
+    return rows_of_turns(sent, delays.watermark, tasks.take_turns(work), results, mode)
 
 
 def rows_of_turns(
@@ -185,13 +232,12 @@ def _payloads(blobs: DataFrame, turns: tasks.Turns, mode: str) -> DataFrame:
     return told.where(sf.col("payload").isNotNull()).select("payload")
 
 
-def late_events(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
+def late_events(frame: DataFrame, plan: Plan, delays: Delays) -> DataFrame:
     """Collect late events with all columns, by a query that reads only their times."""
     schema: pa.Schema = arrow_schema_of(frame, frame.columns)
-    delay = delay_of(frame.sparkSession, watermark)
-    work = Work.of(plan, schema, schema, 1, delay=delay)
+    work = Work.of(plan, schema, schema, 1, delay=delays.delay)
     sent = frame.mapInArrow(tasks.send_stream(work, (0,), drop=False), tasks.SENT_DDL)
-    blobs = sent.withWatermark("latest", watermark)
+    blobs = sent.withWatermark("latest", delays.watermark)
     found = _stateful(blobs, tasks.find_late(work), "append")
     rows = found.where(sf.col("payload").isNotNull()).select("payload")
     return rows.mapInArrow(tasks.unpack(schema), frame.schema)

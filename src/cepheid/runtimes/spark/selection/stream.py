@@ -6,22 +6,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.expressions.spark_columns import Expressions
 from cepheid.kinds.selection.explain import why_not_live
+from cepheid.options import LiveOptions
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Extent, Selection, SelectKind
-from cepheid.runtimes.spark.selection.counted import stream_counted, stream_counted_join
+from cepheid.runtimes.spark.bad_records import RECORDS, Asked, Checked, events_schema
+from cepheid.runtimes.spark.selection.counted import (
+    late_counted,
+    stream_counted,
+    stream_counted_join,
+)
 from cepheid.runtimes.spark.selection.frames import aggregate_stream, select_frames
 from cepheid.runtimes.spark.selection.join import join_frames
 from cepheid.runtimes.spark.selection.rows import filtered, stream_of
 from cepheid.runtimes.spark.selection.windows import Clock
-from cepheid.runtimes.spark.stream import check_stream, delay_of, set_up
+from cepheid.runtimes.spark.stream import Delays, check_stream, set_up, with_sides
 from cepheid.runtimes.two_streams import with_schemas
+from cepheid.spark.records import event_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,30 +40,51 @@ MOMENT = "cepheid_moment"
 
 
 def stream_select(
-    compiled: CompiledQueryLike, frames: Sequence[DataFrame], *, watermark: str, late: str
-) -> DataFrame | tuple[DataFrame, DataFrame]:
-    """Build the rows of a SELECT over streams, for append mode, and optionally late events.
+    compiled: CompiledQueryLike, frames: Sequence[DataFrame], asked: LiveOptions
+) -> Any:
+    """Build the rows of a SELECT over streams and, if requested, late and bad records.
 
     Raises
     ------
     ValueError
-        If a DataFrame is no stream, or ``late`` is unknown.
+        If a DataFrame is no stream, or an option is unknown.
     UnsupportedError
         E405 if the query cannot run over a stream.
     """
     plan = SelectPlan.of(compiled.plan)
     for frame in frames:
-        check_stream(frame, late)
+        check_stream(frame, asked)
     why = why_not_live(plan.select)
     if why:
         helps = ("add `WINDOW 10 minutes`, or `WINDOW 1000 EVENTS`",)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
-    if late == "side" and (why := why_no_late(plan.select)):
+    if asked.late == "side" and (why := why_no_late(plan.select)):
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
-    planned = with_schemas(compiled, [frame.schema for frame in frames])
-    delay_of(frames[0].sparkSession, watermark)  # Reports a bad delay in one line.
-    return _stream(planned, frames, watermark, late)
+    planned = with_schemas(compiled, [events_schema(frame) for frame in frames])
+    delays = Delays.of(frames[0].sparkSession, asked)
+    checked = _checked(planned, frames, delays)
+    events = [one.events(asked.bad) for one in checked]
+
+    def bad() -> DataFrame:
+        return reduce(lambda a, b: a.union(b), [one.bad() for one in checked])
+
+    def late() -> DataFrame:
+        return late_counted(planned, events[0], delays)
+
+    return with_sides(_stream(planned, events, delays), late, bad, asked)
+
+
+def _checked(plan: SelectPlan, frames: Sequence[DataFrame], delays: Delays) -> list[Checked]:
+    """Check the records of each stream; GROUP BY and ON take NULL as it is (§10.5)."""
+    found = []
+    for stream, frame in zip(plan.select.streams, frames, strict=True):
+        reads = stream.reads if stream.reads is not None else event_columns(frame)
+        needed = [name for name in reads if name != plan.time]
+        asked = Asked(plan.time, plan.tick_ns, None, (), tuple(needed), delays.ahead)
+        name = RECORDS if len(frames) == 1 else f"{RECORDS}_{stream.alias}"
+        found.append(Checked.of(frame, asked, name))
+    return found
 
 
 def why_no_late(select: Selection) -> str:
@@ -67,24 +96,23 @@ def why_no_late(select: Selection) -> str:
     return ""
 
 
-def _stream(
-    plan: SelectPlan, frames: Sequence[DataFrame], watermark: str, late: str
-) -> DataFrame | tuple[DataFrame, DataFrame]:
+def _stream(plan: SelectPlan, frames: Sequence[DataFrame], delays: Delays) -> DataFrame:
     select = plan.select
     if select.kind is SelectKind.FILTER:
         return select_frames(plan, frames)
     set_up(frames[0].sparkSession)
     counted = select.window.extent is Extent.EVENTS
     if select.kind is SelectKind.JOIN:
-        join = stream_counted_join if counted else join_frames
-        return join(plan, frames, watermark)
+        if counted:
+            return stream_counted_join(plan, frames, delays)
+        return join_frames(plan, frames, delays.watermark)
     if counted:
-        return stream_counted(plan, frames[0], watermark=watermark, late=late)
+        return stream_counted(plan, frames[0], delays)
     stream = stream_of(select.streams[0].alias, frames[0])
     expressions = Expressions(lambda node: stream.typed(node.attribute.text))
     # Events that WHERE drops do not exist, so they do not advance the watermark either.
     clock = Clock.of(stream.typed(plan.time), select.window).watched()
     kept = filtered(stream.frame, select.condition, expressions).withColumn(MOMENT, clock.moment)
-    watched = stream._replace(frame=kept.withWatermark(MOMENT, watermark))
+    watched = stream._replace(frame=kept.withWatermark(MOMENT, delays.watermark))
     shown = clock._replace(moment=sf.col(f"`{MOMENT}`"))
     return aggregate_stream(plan, watched, expressions, clock=shown)
