@@ -39,6 +39,8 @@ class LiveOptions(NamedTuple):
     late: str = "drop"
     bad: str = "drop"
     max_ahead: str = "1 day"
+    tagged: bool = False
+    """Whether rows, late events and bad records leave one DataFrame."""
 
 
 class Held(StrEnum):

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 RAW, ORIGIN, REASON = "_raw", "_origin", "_reason"
 RECORD_COLUMNS = (RAW, ORIGIN, REASON)
 
+BAD = "__bad"
+"""A column with the origin, the text and the reason of a bad record; NULL for an event."""
+
 CORRUPT = "_corrupt_record"
 """Spark's usual name of the column with the text that it could not parse."""
 

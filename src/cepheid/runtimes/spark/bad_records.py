@@ -15,29 +15,27 @@ from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StringType, StructField, StructType
 
 from cepheid.events.temporal import TIME_MAX
 from cepheid.expressions.spark_numbers import long
 from cepheid.jobs.kind import kind_of
 from cepheid.plans.plan import Plan
-from cepheid.spark.records import CORRUPT, ORIGIN, RAW, REASON, event_columns, quoted
+from cepheid.spark.records import BAD, CORRUPT, ORIGIN, RAW, REASON, event_columns, quoted
 from cepheid.spark.schema import micros_of, path_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
 
 RECORDS = "cepheid_records"
 """The name of the observed metrics about records, in the progress of a query."""
-
-BAD = "__bad"
-"""The column with the origin, the text and the reason of a bad record; NULL for an event."""
 
 CAUSES = ("unread", "no_time", "too_far", "ahead", "no_key")
 COUNTS = ("records", "bad", *CAUSES)
 """Counters of a micro-batch: all records, the bad ones, and these by their cause."""
 
-BAD_DDL = f"{ORIGIN} string, {RAW} string, {REASON} string"
+BAD_SCHEMA = StructType([StructField(name, StringType()) for name in (ORIGIN, RAW, REASON)])
+"""The columns of bad records."""
 
 _CAUSE = "__cause"
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -117,6 +115,10 @@ class Checked(NamedTuple):
         columns = [c.alias(n) for n, c in self._about().items()]
         about = sf.when(sf.col(_CAUSE).isNotNull(), sf.struct(*columns))
         return self._counted().select(*map(quoted, self.names), about.alias(BAD))
+
+    def tagged(self, policy: str) -> DataFrame:
+        """Return all records, if bad ones are kept, else the events."""
+        return self.marked() if policy == "side" else self.events(policy)
 
     def _counted(self) -> DataFrame:
         cause = sf.col(_CAUSE)

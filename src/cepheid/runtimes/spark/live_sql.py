@@ -50,7 +50,7 @@ def live_frame(
     plan = plan_live(statement, clause, schema, zone)
     delays = Delays.of(spark, asked)
     checked = check_records(frame, [plan], delays)
-    return live_rows(checked.events(asked.bad), plan, delays), checked.bad()
+    return live_rows(checked.events(asked.bad), plan, delays).rows(), checked.bad()
 
 
 def describe_stream(frame: DataFrame, statement: Statement, clause: MatchPlan) -> list[str]:

@@ -27,14 +27,22 @@ from cepheid.runtimes.spark.batch import (
     canonical,
     parallelism,
 )
+from cepheid.runtimes.spark.live_output import (
+    Decode,
+    LiveOutput,
+    bad_payloads,
+    events_payloads,
+    payloads,
+)
 from cepheid.spark.batches import BUCKET
 from cepheid.spark.kernels import ship_kernels
-from cepheid.spark.records import event_columns
+from cepheid.spark.records import BAD as BAD_COLUMN
+from cepheid.spark.records import event_columns, quoted
 from cepheid.spark.schema import (
     alias_of,
     arrow_schema_of,
-    columns_of,
     names_of,
+    path_of,
     result_schema_of,
     spark_schema_of,
 )
@@ -42,7 +50,7 @@ from cepheid.spark.session import STATE_SETTINGS
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from cepheid.runtimes.local import CompiledQueryLike
 
@@ -91,8 +99,10 @@ def stream_frame(compiled: CompiledQueryLike, frame: DataFrame, asked: LiveOptio
     set_up(frame.sparkSession)
     delays = Delays.of(frame.sparkSession, asked)
     checked = check_records(frame, [plan], delays)
+    if asked.tagged:
+        return live_rows(checked.tagged(asked.bad), plan, delays, whole=asked.late == "side")
     events = checked.events(asked.bad)
-    rows = live_rows(events, plan, delays)
+    rows = live_rows(events, plan, delays).rows()
     return with_sides(rows, lambda: late_events(events, plan, delays), checked.bad, asked)
 
 
@@ -178,14 +188,16 @@ def partitions_of(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.sql.shuffle.partitions") or parallelism(spark))
 
 
-def live_rows(frame: DataFrame, plan: Plan, delays: Delays) -> DataFrame:
-    """Return the rows that leave as the watermark goes on; that of a plan which may be live."""
-    columns = columns_of(frame, plan)
-    names = names_of(plan, frame.columns)
-    projected = frame.select(*(columns[name][0].alias(alias_of(name)) for name in names))
-    schema = arrow_schema_of(projected, names_of(plan, projected.columns))
-    results = result_schema_of(plan, schema)
+def live_rows(frame: DataFrame, plan: Plan, delays: Delays, *, whole: bool = False) -> LiveOutput:
+    """Build the output of a plan that may be live: rows, late events, bad records.
+
+    A frame of ``Checked.marked`` has bad records too. ``whole`` keeps all columns of events, so
+    that late ones have them.
+    """
     spark = frame.sparkSession
+    read = ReadColumns.of(frame, plan, whole=whole)
+    projected, schema = read.projected, read.schema
+    results = result_schema_of(plan, schema)
     needs = needs_of(plan)
     names = needs.buckets
     by_panes = partitions_of(spark) > 1 and not needs.no_panes
@@ -197,39 +209,79 @@ def live_rows(frame: DataFrame, plan: Plan, delays: Delays) -> DataFrame:
         projected = projected.withColumn(BUCKET, number)
     if by_panes:
         send = tasks.send_stream(work, buckets, pane=needs.pane)
-        sent = projected.mapInArrow(send, tasks.SENT_DDL)
-        blobs = sent.withWatermark("latest", delays.watermark)
-        closed = _payloads(blobs, tasks.take_pane_turns(work, buckets), "append")
-        # By a shuffle: a smaller number of partitions alone would take the buckets one by one.
-        ours = closed.repartition(1)
-        return ours.mapInArrow(tasks.compose_panes(work), spark_schema_of(results))
-    sent = projected.mapInArrow(tasks.send_stream(work, buckets), tasks.SENT_DDL)
+        turns = tasks.take_pane_turns(work, buckets)
+    else:
+        send, turns = tasks.send_stream(work, buckets), tasks.take_turns(work)
+    sent = projected.mapInArrow(send, tasks.SENT_DDL)
     # Rows of open windows take the place of those that left before.
     mode = "update" if plan.emits_early else "append"
-    return rows_of_turns(sent, delays.watermark, tasks.take_turns(work), results, mode)
+    output = output_of_turns(sent, delays.watermark, turns, results, mode)
+    if by_panes:
+        output.decode[tasks.ROWS] = _composed(work, results)
+    output.decode.update(read.decode)
+    return output
 
 
-def rows_of_turns(
+class ReadColumns(NamedTuple):
+    """The columns of a stream that go to tasks, and the late events that come back."""
+
+    projected: DataFrame
+    schema: pa.Schema
+    decode: dict[str, Decode]
+
+    @staticmethod
+    def of(frame: DataFrame, plan: Plan, *, whole: bool) -> ReadColumns:
+        """Choose the columns that a plan reads or, for late events, all of them."""
+        given = [name for name in frame.columns if name != BAD_COLUMN]
+        events = frame.select(*map(quoted, given))
+        names = dict.fromkeys(names_of(plan, given))
+        if whole:
+            names |= dict.fromkeys(given)
+        chosen = {name: path_of(frame, name) for name in names}
+        return ReadColumns.select(frame, events, chosen, whole=whole)
+
+    @staticmethod
+    def select(
+        frame: DataFrame, events: DataFrame, chosen: dict[str, Column], *, whole: bool
+    ) -> ReadColumns:
+        """Project columns of a frame, whose events have columns of their own."""
+        columns = [column.alias(alias_of(name)) for name, column in chosen.items()]
+        if BAD_COLUMN in frame.columns:
+            columns.append(sf.col(BAD_COLUMN))
+        projected = frame.select(*columns)
+        decode = {tasks.BAD: bad_payloads()}
+        if whole:
+            shown = arrow_schema_of(events, events.columns)
+            decode[tasks.LATE] = events_payloads(shown, events.schema)
+        return ReadColumns(projected, arrow_schema_of(projected, chosen), decode)
+
+
+def _composed(work: Work, results: pa.Schema) -> Decode:
+    def decode(frame: DataFrame) -> DataFrame:
+        # By a shuffle: a smaller number of partitions alone would take the buckets one by one.
+        ours = frame.select("payload").repartition(1)
+        return ours.mapInArrow(tasks.compose_panes(work), spark_schema_of(results))
+
+    return decode
+
+
+def output_of_turns(
     sent: DataFrame, watermark: str, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
-) -> DataFrame:
-    """Run the stateful operator and return its rows, with its counters as metrics."""
-    return rows_of_watched(sent.withWatermark("latest", watermark), turns, results, mode)
+) -> LiveOutput:
+    """Run the stateful operator and return its output, with its counters as metrics."""
+    return output_of_watched(sent.withWatermark("latest", watermark), turns, results, mode)
 
 
-def rows_of_watched(
+def output_of_watched(
     blobs: DataFrame, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
-) -> DataFrame:
+) -> LiveOutput:
     """Do the same for blobs that have their watermark already."""
-    rows = _payloads(blobs, turns, mode)
-    return rows.mapInArrow(tasks.unpack(results), spark_schema_of(results))
-
-
-def _payloads(blobs: DataFrame, turns: tasks.Turns, mode: str) -> DataFrame:
     turned = _stateful(blobs, turns, mode)
     counts = [sf.sum(name).alias(name) for name in tasks.SUMS]
     counts += [sf.max(name).alias(name) for name in tasks.MAXIMA]
     told = turned.observe(METRICS, *counts)
-    return told.where(sf.col("payload").isNotNull()).select("payload")
+    kept = told.where(sf.col("payload").isNotNull()).select("part", "payload")
+    return LiveOutput(kept, {tasks.ROWS: payloads(results)}, mode)
 
 
 def late_events(frame: DataFrame, plan: Plan, delays: Delays) -> DataFrame:

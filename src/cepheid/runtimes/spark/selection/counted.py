@@ -28,9 +28,9 @@ from cepheid.runtimes.spark.stream import (
     Delays,
     buckets_of,
     late_events,
+    output_of_turns,
+    output_of_watched,
     partitions_of,
-    rows_of_turns,
-    rows_of_watched,
 )
 from cepheid.spark.batches import BUCKET
 from cepheid.spark.schema import alias_of, arrow_schema_of, plain_schema
@@ -70,7 +70,7 @@ def _counted(plan: SelectPlan, stream: Stream, delays: Delays) -> DataFrame:
         keys = [canonical(projected, name) for name in attributes]
         projected = projected.withColumn(BUCKET, sf.pmod(sf.hash(*keys), sf.lit(len(buckets))))
     sent = projected.mapInArrow(tasks.send_stream(work, buckets, drop=False), tasks.SENT_DDL)
-    return rows_of_turns(sent, delays.watermark, tasks.take_turns(work), results)
+    return output_of_turns(sent, delays.watermark, tasks.take_turns(work), results).rows()
 
 
 def _needed(plan: SelectPlan) -> list[str]:
@@ -104,7 +104,7 @@ def stream_counted_join(plan: SelectPlan, frames: Sequence[DataFrame], delays: D
         .withWatermark("latest", delays.watermark)
         for side, (one, work) in enumerate(zip(projected, (first, second), strict=True))
     )  # fmt: skip
-    return rows_of_watched(left.union(right), take_joined((first, second)), results)
+    return output_of_watched(left.union(right), take_joined((first, second)), results).rows()
 
 
 def take_joined(works: tuple[Work, Work]) -> tasks.Turns:

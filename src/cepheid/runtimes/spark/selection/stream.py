@@ -18,6 +18,7 @@ from cepheid.options import LiveOptions
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Extent, Selection, SelectKind
 from cepheid.runtimes.spark.bad_records import RECORDS, Asked, Checked, events_schema
+from cepheid.runtimes.spark.live_output import united
 from cepheid.runtimes.spark.selection.counted import (
     late_counted,
     stream_counted,
@@ -58,7 +59,7 @@ def stream_select(
     if why:
         helps = ("add `WINDOW 10 minutes`, or `WINDOW 1000 EVENTS`",)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
-    if asked.late == "side" and (why := why_no_late(plan.select)):
+    if asked.late == "side" and (why := why_no_late(plan.select, tagged=asked.tagged)):
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
     planned = with_schemas(compiled, [events_schema(frame) for frame in frames])
@@ -72,7 +73,10 @@ def stream_select(
     def late() -> DataFrame:
         return late_counted(planned, events[0], delays)
 
-    return with_sides(_stream(planned, events, delays), late, bad, asked)
+    rows = _stream(planned, events, delays)
+    if asked.tagged:
+        return united(rows, bad() if asked.bad == "side" else None)
+    return with_sides(rows, late, bad, asked)
 
 
 def _checked(plan: SelectPlan, frames: Sequence[DataFrame], delays: Delays) -> list[Checked]:
@@ -87,8 +91,10 @@ def _checked(plan: SelectPlan, frames: Sequence[DataFrame], delays: Delays) -> l
     return found
 
 
-def why_no_late(select: Selection) -> str:
+def why_no_late(select: Selection, *, tagged: bool = False) -> str:
     """Explain why late events cannot be returned; empty if they can."""
+    if tagged:
+        return "late events of a SELECT leave a query of their own: `q.stream` returns them"
     if select.window.extent is not Extent.EVENTS:
         return "late events of a SELECT are Spark's, which drops them"
     if select.kind is SelectKind.JOIN:
