@@ -53,8 +53,21 @@ demo: java dev ## Show what Cepheid does, on bundled data
 kernels: dev ## Compile all kernels, so that no test waits for the compiler
 	@$(BIN)/cepheid warm
 
+.PHONY: kafka
+kafka: build/kafka/.fetched ## Fetch the broker of Kafka that tests start, by Maven
+
+build/kafka/.fetched: tests/kafka/pom.xml
+	@mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)
+	@touch $@
+
+# Without Maven the tests of Kafka are left out, and this line says so.
+.PHONY: broker
+broker:
+	@if command -v mvn > /dev/null; then $(MAKE) -s kafka; \
+	else echo "Left out: the tests with a broker of Kafka, because Maven is not installed"; fi
+
 .PHONY: test
-test: java kernels ## Run all tests but the slow ones
+test: java kernels broker ## Run all tests but the slow ones
 	$(PYTEST) $(ARGS)
 
 .PHONY: test-oracle

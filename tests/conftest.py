@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.servers import Broker, Postgres, start_broker, start_postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,6 +116,25 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One broker of Kafka for all tests of a process."""
+    started = start_broker(tmp_path_factory.mktemp("kafka"))
+    yield started
+    started.stop(kill=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One server of PostgreSQL for all tests of a process."""
+    # Another user has to reach the folder, which pytest's own folders do not let.
+    folder = Path(tempfile.mkdtemp(prefix="cepheid-postgres-", dir="/tmp"))
+    started = start_postgres(folder)
+    yield started
+    started.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def remember_classes() -> None:
     """Let Py4J look up a class of the JVM once.
 
@@ -136,13 +156,13 @@ def remember_classes() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the tests of Spark to one worker, so that one JVM starts and gets warm.
+    """Leave the tests of Spark and servers to one worker, so that one of each starts and gets warm.
 
     It keeps a core and a half busy, and there are more of the other tests. Workers take groups in
     the order of their sizes: this one comes first.
     """
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        if {"spark", "broker", "postgres"} & {*getattr(item, "fixturenames", ())}:
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 
