@@ -65,7 +65,8 @@ REFUSED: list[tuple[str, ...]] = [
     ("check", "query.cq", "--time-unit", "nonsense"),
     ("fmt", "query.cq", "--write", "--check"),
     (*STREAM, "--format", "nonsense"),
-    (*STREAM, "--columns", "ts timestamp"),
+    (*STREAM, "--bad", "nonsense"),
+    (*STREAM, "--late", "nonsense"),
     (*STREAM, "--files", "0"),
     (*STREAM, "--every", "1 second", "--once"),
     (*STREAM, "--time-unit", "nonsense"),
@@ -89,6 +90,8 @@ SPARK_REFUSES = [
     (*STREAM, "--watermark", "10m"),
     (*STREAM, "--watermark", "-1 second"),
     (*STREAM, "--every", "nonsense"),
+    (*STREAM, "--max-ahead", "nonsense"),
+    (*STREAM, "--columns", "nonsense"),
 ]
 
 ANYTHING = {

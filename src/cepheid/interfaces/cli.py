@@ -279,8 +279,19 @@ def stream(
         str | None, typer.Option(help="The Spark cluster: local[*], spark://…")
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(help="The fields of Kafka's JSON: 'ts timestamp, type string'.")
+        str | None,
+        typer.Option(help="The columns of files or Kafka's JSON: 'ts timestamp, type string'."),
     ] = None,
+    bad: Annotated[
+        str,
+        typer.Option(help="Records that are no events: side (a folder beside), drop or fail."),
+    ] = "side",
+    late: Annotated[
+        str, typer.Option(help="Events behind the watermark: drop, or side (a folder beside).")
+    ] = "drop",
+    max_ahead: Annotated[
+        str, typer.Option(help="How far ahead of the clock the time of an event may be.")
+    ] = "1 day",
     packages: Annotated[
         str | None, typer.Option(help="Packages of Spark that the source needs, such as Kafka's.")
     ] = None,
@@ -305,7 +316,7 @@ def stream(
         raise WrongUseError(message)
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
-        columns=columns, packages=packages,
+        columns=columns, packages=packages, late=late, bad=bad, max_ahead=max_ahead,
     )  # fmt: skip
     if message := wrong_use(compiled, options):
         raise WrongUseError(message)

@@ -11,23 +11,32 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from cepheid import runtimes
 from cepheid.api import CompiledQuery
 from cepheid.interfaces.console import cell
 from cepheid.interfaces.stream_options import EVERY, STANDARD_OUTPUT, Options
-from cepheid.interfaces.stream_sinks import sink_of, wrong_sink
+from cepheid.interfaces.stream_sinks import sinks_of, wrong_sink
 from cepheid.interfaces.stream_sources import sources_of, wrong_sources
+from cepheid.options import BAD, LATE
 from cepheid.runtimes.checkpoints import clear_unplanned
+from cepheid.runtimes.spark.bad_records import COUNTS as RECORD_COUNTS
+from cepheid.runtimes.spark.bad_records import RECORDS
+from cepheid.runtimes.spark.live_output import LiveOutput
+from cepheid.runtimes.spark.sinks.parts import parts_sink
 from cepheid.runtimes.spark.stream import METRICS, delay_of
 from cepheid.runtimes.spark.stream_tasks import COUNTS
 from cepheid.spark import session as spark_session
 from cepheid.spark.failures import clear_failures
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
     """Check the options before Spark starts, and describe the mistake; empty if there is none."""
+    for name, value, choices in (("late", options.late, LATE), ("bad", options.bad, BAD)):
+        if value not in choices:
+            return f"--{name} is one of {', '.join(choices)}, not {value}"
     if options.once and options.every is not None:
         return "--every has no effect here: --once runs until the source is empty"
     if wrong := wrong_sources(options) or wrong_sink(options):
@@ -67,23 +76,22 @@ def live_session(options: Options) -> Iterator[SparkSession]:
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
     """Run a live query in a session."""
     with clear_failures():
-        rows = compiled.stream(sources_of(spark, options), watermark=options.watermark)
-        mode = "update" if compiled.plan.emits_early else "append"
-        _watch(start(rows, options, mode), Console(stderr=True))
+        output = runtimes.stream(compiled, sources_of(spark, options), options.live)
+        _watch(start(output, options), Console(stderr=True))
 
 
-def start(rows: DataFrame, options: Options, mode: str) -> Any:
-    """Start a live query that writes rows to the sink."""
+def start(output: LiveOutput, options: Options) -> Any:
+    """Start a live query that writes rows to the sink, and late and bad records beside it."""
     clear_unplanned(options.checkpoint)
-    writer = rows.writeStream.outputMode(mode)
+    writer = output.frame.writeStream.outputMode(output.mode)
     writer = writer.option("checkpointLocation", str(options.checkpoint))
     if options.once:
         writer = writer.trigger(availableNow=True)
     else:
         every = options.every or EVERY
-        delay_of(rows.sparkSession, every, name="every")  # Says what is wrong with it.
+        delay_of(output.frame.sparkSession, every, name="every")  # Says what is wrong with it.
         writer = writer.trigger(processingTime=every)
-    return writer.foreachBatch(sink_of(options.sink)).start()
+    return writer.foreachBatch(parts_sink(output, sinks_of(options))).start()
 
 
 def _watch(live: Any, console: Console) -> None:
@@ -120,10 +128,13 @@ def progress_table(progress: Any) -> Table:
     if progress is None:
         table.add_row("waiting for the first micro-batch", "")
         return table
-    counts = progress["observedMetrics"].get(METRICS)
+    observed = progress["observedMetrics"]
+    counts, records = observed.get(METRICS), observed.get(RECORDS)
     table.add_row("micro-batch", f"{progress['batchId']:,}")
     table.add_row("events a second", f"{progress['processedRowsPerSecond']:,.0f}")
     table.add_row("watermark", cell(progress["eventTime"].get("watermark", "")))
+    for name in RECORD_COUNTS[:2]:
+        table.add_row(name, f"{(records[name] if records else 0) or 0:,}")
     for name in COUNTS:
         table.add_row(name.replace("_", " "), f"{(counts[name] if counts else 0) or 0:,}")
     return table

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from cepheid.options import LiveOptions
+
 FILE_FORMATS = ("parquet", "json", "csv")
 RATE = "rate:"
 KAFKA = "kafka://"
@@ -31,6 +33,14 @@ class Options(msgspec.Struct, frozen=True):
     master: str | None = None
     columns: str | None = None
     packages: str | None = None
+    late: str = "drop"
+    bad: str = "side"
+    max_ahead: str = "1 day"
+
+    @property
+    def live(self) -> LiveOptions:
+        """Return the options of the query itself, whose parts leave together."""
+        return LiveOptions(self.watermark, self.late, self.bad, self.max_ahead, tagged=True)
 
     @property
     def sources(self) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from cepheid import runtimes
 from cepheid.errors import CepheidError
 from cepheid.interfaces.stream_command import live_session, showing, start
 from cepheid.interfaces.stream_options import Options
@@ -19,7 +20,9 @@ from cepheid.spark.failures import FAILURES, clear_error
 from cepheid.workloads import Workload
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+
+    from cepheid.runtimes.spark.live_output import LiveOutput
 
 Read = Callable[[], Workload]
 Complain = Callable[[str], None]
@@ -80,22 +83,22 @@ def stream_rules(read: Read, options: Options, complain: Complain) -> None:
 def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> None:
     """Run rules over a live stream in a session."""
 
-    def rows_of(rules: Workload) -> DataFrame:
+    def output_of(rules: Workload) -> LiveOutput:
         assert isinstance(options.source, str), "rules read one stream"
         events = source_of(spark, options.source, options)
-        rows: DataFrame = rules.stream(events, watermark=options.watermark)
-        return rows
+        output: LiveOutput = runtimes.stream_workload(rules, events, options.live)
+        return output
 
     live: Any = None
     try:
         with showing(Console(stderr=True)) as show:
-            live = start(rows_of(book.rules), options, "append")
+            live = start(output_of(book.rules), options)
             while not live.awaitTermination(SECONDS):
                 show(live)
-                if book.changed(rows_of):
+                if book.changed(output_of):
                     # A micro-batch that is cut off runs again, and with the new rules.
                     live.stop()
-                    live = start(rows_of(book.rules), options, "append")
+                    live = start(output_of(book.rules), options)
     except KeyboardInterrupt:
         if live is not None:
             live.stop()

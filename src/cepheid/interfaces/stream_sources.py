@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.interfaces.stream_options import FILE_FORMATS, KAFKA, RATE, Options
+from cepheid.options import refuse
+from cepheid.spark.file_records import infer_columns, read_folder
+from cepheid.spark.records import parse_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +37,8 @@ def wrong_sources(options: Options) -> str:
 
 def _without_effect(options: Options) -> str:
     """Find an option that no source uses; empty if there is none."""
-    if options.columns is not None and not any(one.startswith(KAFKA) for one in options.sources):
-        return "--columns has no effect here: it names the fields of Kafka's JSON"
+    if options.columns is not None and all(one.startswith(RATE) for one in options.sources):
+        return "--columns has no effect here: it names the columns of files or Kafka's JSON"
     if all(one.startswith((KAFKA, RATE)) for one in options.sources):
         for name, value in (("format", options.format), ("files", options.files)):
             if value is not None:
@@ -70,15 +74,30 @@ def source_of(spark: SparkSession, source: str, options: Options) -> DataFrame:
         ).load()  # fmt: skip
     if source.startswith(KAFKA):
         return _kafka(spark, source, options)
-    # A stream has to know its columns: those of the files that are there already.
+    # A stream has to know its columns: those of the files that are there already, if not named.
     form = options.format or FILE_FORMATS[0]
-    known = spark.read.format(form).option("header", "true")
-    if form == "csv":
-        known = known.option("inferSchema", "true")
-    reader = spark.readStream.format(form).option("header", "true")
-    if options.files is not None:
-        reader = reader.option("maxFilesPerTrigger", options.files)
-    return reader.schema(known.load(source).schema).load(source)
+    columns = named_columns(options) or infer_columns(spark, source, form)
+    return read_folder(spark, source, form, columns, options.files)
+
+
+def named_columns(options: Options) -> StructType | None:
+    """Parse the columns that the user named; None if there are none.
+
+    Raises
+    ------
+    OptionError
+        E590 if they are not columns with their types.
+    """
+    if options.columns is None:
+        return None
+    try:
+        found = StructType.fromDDL(options.columns)
+    except PySparkException:
+        found = None
+    if not isinstance(found, StructType):
+        message = f"--columns names columns and types, not {options.columns!r}"
+        refuse("E590", message, "write 'ts timestamp, type string, x double'")
+    return found
 
 
 def kafka_place(source: str) -> tuple[str, str]:
@@ -90,7 +109,6 @@ def kafka_place(source: str) -> tuple[str, str]:
 def _kafka(spark: SparkSession, source: str, options: Options) -> DataFrame:
     """Read JSON values from Kafka, including those from before the first start."""
     servers, topic = kafka_place(source)
-    assert options.columns is not None, "the command checks it"
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
     reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
     try:
@@ -99,5 +117,7 @@ def _kafka(spark: SparkSession, source: str, options: Options) -> DataFrame:
         message = "Spark lacks the connector for Kafka"
         helps = (f"add `--packages {CONNECTOR}:{spark.version}`",)
         raise DataError([Diagnostic("E525", message, helps=helps)]) from error
-    event = sf.from_json(sf.col("value").cast("string"), options.columns)
-    return raw.select(event.alias("event")).select("event.*")
+    columns = named_columns(options)
+    assert columns is not None, "the command checks it"
+    origin = sf.concat_ws("/", "topic", "partition", "offset")
+    return parse_json(raw, sf.col("value"), origin, columns)
