@@ -273,6 +273,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         late: str = "drop",
         bad: str = "drop",
         max_ahead: str = "1 day",
+        idle: str | None = None,
     ) -> Any:
         """Run the query over a live stream; each row of a closed window is emitted once.
 
@@ -293,6 +294,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         max_ahead
             How far a time may be ahead of the clock, which is that of the micro-batch in Spark's
             log of offsets.
+        idle
+            How long the source may be silent before time goes on without events, such as
+            ``"30 seconds"``; without it, it waits. Not for the trigger ``availableNow``.
 
         Returns
         -------
@@ -306,9 +310,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         BindError
             If the events lack a column that the query names, or one has an unfit type.
         UnsupportedError
-            E405 if the windows of the query never close.
+            E405 if the windows of the query never close, E406 if time cannot go on.
         """
-        asked = options.LiveOptions(watermark, late, bad, max_ahead)
+        asked = options.LiveOptions(watermark, late, bad, max_ahead, idle)
         return runtimes.stream(self, events, asked)
 
     def with_schema(self, schema: object) -> CompiledQuery:

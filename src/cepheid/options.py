@@ -39,6 +39,7 @@ class LiveOptions(NamedTuple):
     late: str = "drop"
     bad: str = "drop"
     max_ahead: str = "1 day"
+    idle: str | None = None
     tagged: bool = False
     """Whether rows, late events and bad records leave one DataFrame."""
 

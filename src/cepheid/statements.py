@@ -21,6 +21,7 @@ def sql(
     watermark: str | None = None,
     bad: str = "drop",
     max_ahead: str = "1 day",
+    idle: str | None = None,
 ) -> Any:
     """Run SQL with MATCH_RECOGNIZE clauses, on Spark or in process.
 
@@ -51,7 +52,7 @@ def sql(
         number of rows tried, and of partial matches remembered (E612, E616).
     watermark
         The allowed lateness of a stream, such as ``"10 seconds"``; a stream needs it.
-    bad, max_ahead
+    bad, max_ahead, idle
         For a stream as in :meth:`CompiledQuery.stream`: with ``bad="side"`` the result is a pair of
         DataFrames.
 
@@ -98,9 +99,9 @@ def sql(
     )
     live = None
     if watermark is not None:
-        live = options.LiveOptions(watermark, bad=bad, max_ahead=max_ahead)
-    elif (bad, max_ahead) != ("drop", "1 day"):
-        name = "bad" if bad != "drop" else "max_ahead"
+        live = options.LiveOptions(watermark, bad=bad, max_ahead=max_ahead, idle=idle)
+    elif (bad, max_ahead, idle) != ("drop", "1 day", None):
+        name = "bad" if bad != "drop" else "idle" if idle is not None else "max_ahead"
         options.unused(name, "it is about streams, which need a watermark", "add `watermark`")
     asked = runtimes.SqlRequest(
         text,

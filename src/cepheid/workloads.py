@@ -102,12 +102,13 @@ class Workload(msgspec.Struct, frozen=True):
         late: str = "drop",
         bad: str = "drop",
         max_ahead: str = "1 day",
+        idle: str | None = None,
     ) -> Any:
         """Run the queries over a live Spark stream and return the rows of closed windows.
 
         Parameters
         ----------
-        events, watermark, late, bad, max_ahead
+        events, watermark, late, bad, max_ahead, idle
             As for :meth:`CompiledQuery.stream`.
 
         Returns
@@ -125,7 +126,7 @@ class Workload(msgspec.Struct, frozen=True):
         DataError
             E531 if columns of one name have different types.
         """
-        asked = options.LiveOptions(watermark, late, bad, max_ahead)
+        asked = options.LiveOptions(watermark, late, bad, max_ahead, idle)
         return runtimes.stream_workload(self, events, asked)
 
     def live(self, schema: object) -> Any:

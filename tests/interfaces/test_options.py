@@ -69,6 +69,7 @@ REFUSED: list[tuple[str, ...]] = [
     (*STREAM, "--late", "nonsense"),
     (*STREAM, "--files", "0"),
     (*STREAM, "--every", "1 second", "--once"),
+    (*STREAM, "--idle", "1 second", "--once"),
     (*STREAM, "--time-unit", "nonsense"),
     (*STREAM, "--source", "other"),
     (*STREAM, "--rules", "rules"),

@@ -292,6 +292,10 @@ def stream(
     max_ahead: Annotated[
         str, typer.Option(help="How far ahead of the clock the time of an event may be.")
     ] = "1 day",
+    idle: Annotated[
+        str | None,
+        typer.Option(help="Let time go on when no event came for so long: '30 seconds'."),
+    ] = None,
     packages: Annotated[
         str | None, typer.Option(help="Packages of Spark that the source needs, such as Kafka's.")
     ] = None,
@@ -317,6 +321,7 @@ def stream(
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
         columns=columns, packages=packages, late=late, bad=bad, max_ahead=max_ahead,
+        idle=idle,
     )  # fmt: skip
     if message := wrong_use(compiled, options):
         raise WrongUseError(message)

@@ -39,6 +39,8 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
             return f"--{name} is one of {', '.join(choices)}, not {value}"
     if options.once and options.every is not None:
         return "--every has no effect here: --once runs until the source is empty"
+    if options.once and options.idle is not None:
+        return "--idle has no effect here: --once stops when the source is silent"
     if wrong := wrong_sources(options) or wrong_sink(options):
         return wrong
     if compiled is not None and compiled.plan.emits_early and options.sink != STANDARD_OUTPUT:

@@ -36,11 +36,13 @@ class Options(msgspec.Struct, frozen=True):
     late: str = "drop"
     bad: str = "side"
     max_ahead: str = "1 day"
+    idle: str | None = None
 
     @property
     def live(self) -> LiveOptions:
         """Return the options of the query itself, whose parts leave together."""
-        return LiveOptions(self.watermark, self.late, self.bad, self.max_ahead, tagged=True)
+        given = (self.watermark, self.late, self.bad, self.max_ahead, self.idle)
+        return LiveOptions(*given, tagged=True)
 
     @property
     def sources(self) -> list[str]:

@@ -138,7 +138,7 @@ def _output(
     for number, (attributes, names) in enumerate(_classes(plans).items()):
         own = {name: plans[name] for name in names}
         buckets = _buckets(spark, attributes)
-        work = Work.of(next(iter(own.values())), schema, results, len(buckets), delay=delays.delay)
+        work = delays.work(next(iter(own.values())), schema, results, len(buckets))
         rules = tuple((name, plan.to_json()) for name, plan in own.items())
         shared = RulesWork(rules, merge, work, tuple(given))
         classes.append(Class(attributes, buckets, shared))
@@ -151,7 +151,7 @@ def _output(
     # Another watermark of the same query could be ahead, if the largest of them counts.
     policy = str(spark.conf.get("spark.sql.streaming.multipleWatermarkPolicy", "min"))
     turns = take_turns_of_classes(classes, alone=policy.lower() != "max")
-    output = output_of_turns(sent, delays.watermark, turns, results)
+    output = output_of_turns(sent, delays, turns, results)
     output.decode.update(read.decode)
     return output
 
@@ -196,7 +196,7 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
         for chunk in chunks(batches):
             table, wrong = tasks.without_bad(with_names(chunk, first.schema))
             if not len(table):
-                yield tasks.only_bad(classes[0].buckets[0], seq, wrong)
+                yield tasks.only_bad(seq, wrong)
                 continue
             records: tuple[int, bytes | None] = (len(table), wrong)
             # An event that several classes keep is counted in the first of them.
@@ -258,4 +258,4 @@ def take_turns_of_classes(classes: list[Class], *, alone: bool) -> tasks.Turns:
         results = number_matches(outcome.results, place)
         return saved, outcome._replace(results=results, lag=in_microseconds(work.work, outcome.lag))
 
-    return tasks.turns_of(one)
+    return tasks.turns_of(one, classes[0].work.work)

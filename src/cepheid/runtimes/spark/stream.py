@@ -64,6 +64,7 @@ class Delays(NamedTuple):
     asked: LiveOptions
     delay: int
     ahead: int
+    idle: int = 0
 
     @staticmethod
     def of(spark: SparkSession, asked: LiveOptions) -> Delays:
@@ -75,7 +76,16 @@ class Delays(NamedTuple):
             E590 if one is not a length of time.
         """
         delay = delay_of(spark, asked.watermark)
-        return Delays(asked, delay, delay_of(spark, asked.max_ahead, name="max_ahead"))
+        ahead = delay_of(spark, asked.max_ahead, name="max_ahead")
+        idle = 0
+        if asked.idle is not None:
+            # Spark counts silence in milliseconds.
+            idle = max(delay_of(spark, asked.idle, name="idle"), 1000)
+        return Delays(asked, delay, ahead, idle)
+
+    def work(self, plan: Plan, schema: pa.Schema, results: pa.Schema, buckets: int) -> Work:
+        """Build the work of a plan over a stream."""
+        return Work.of(plan, schema, results, buckets, delay=self.delay, idle=self.idle)
 
     @property
     def watermark(self) -> str:
@@ -202,7 +212,7 @@ def live_rows(frame: DataFrame, plan: Plan, delays: Delays, *, whole: bool = Fal
     names = needs.buckets
     by_panes = partitions_of(spark) > 1 and not needs.no_panes
     buckets = buckets_of(spark, partitions_of(spark)) if names or by_panes else (0,)
-    work = Work.of(plan, schema, results, len(buckets), delay=delays.delay)
+    work = delays.work(plan, schema, results, len(buckets))
     if names:
         keys = [canonical(projected, name) for name in names]
         number = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
@@ -215,7 +225,7 @@ def live_rows(frame: DataFrame, plan: Plan, delays: Delays, *, whole: bool = Fal
     sent = projected.mapInArrow(send, tasks.SENT_DDL)
     # Rows of open windows take the place of those that left before.
     mode = "update" if plan.emits_early else "append"
-    output = output_of_turns(sent, delays.watermark, turns, results, mode)
+    output = output_of_turns(sent, delays, turns, results, mode)
     if by_panes:
         output.decode[tasks.ROWS] = _composed(work, results)
     output.decode.update(read.decode)
@@ -266,17 +276,23 @@ def _composed(work: Work, results: pa.Schema) -> Decode:
 
 
 def output_of_turns(
-    sent: DataFrame, watermark: str, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
+    sent: DataFrame, delays: Delays, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
 ) -> LiveOutput:
     """Run the stateful operator and return its output, with its counters as metrics."""
-    return output_of_watched(sent.withWatermark("latest", watermark), turns, results, mode)
+    blobs = sent.withWatermark("latest", delays.watermark)
+    return output_of_watched(blobs, turns, results, mode, idle=delays.idle)
 
 
 def output_of_watched(
-    blobs: DataFrame, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
+    blobs: DataFrame,
+    turns: tasks.Turns,
+    results: pa.Schema,
+    mode: str = "append",
+    *,
+    idle: int = 0,
 ) -> LiveOutput:
     """Do the same for blobs that have their watermark already."""
-    turned = _stateful(blobs, turns, mode)
+    turned = _stateful(blobs, turns, mode, idle)
     counts = [sf.sum(name).alias(name) for name in tasks.SUMS]
     counts += [sf.max(name).alias(name) for name in tasks.MAXIMA]
     told = turned.observe(METRICS, *counts)
@@ -287,20 +303,19 @@ def output_of_watched(
 def late_events(frame: DataFrame, plan: Plan, delays: Delays) -> DataFrame:
     """Collect late events with all columns, by a query that reads only their times."""
     schema: pa.Schema = arrow_schema_of(frame, frame.columns)
-    work = Work.of(plan, schema, schema, 1, delay=delays.delay)
+    work = delays.work(plan, schema, schema, 1)
     sent = frame.mapInArrow(tasks.send_stream(work, (0,), drop=False), tasks.SENT_DDL)
     blobs = sent.withWatermark("latest", delays.watermark)
-    found = _stateful(blobs, tasks.find_late(work), "append")
+    found = _stateful(blobs, tasks.find_late(work), "append", delays.idle)
     rows = found.where(sf.col("payload").isNotNull()).select("payload")
     return rows.mapInArrow(tasks.unpack(schema), frame.schema)
 
 
-def _stateful(blobs: DataFrame, function: Any, mode: str) -> DataFrame:
+def _stateful(blobs: DataFrame, function: Any, mode: str, idle: int) -> DataFrame:
+    # Only a later event moves the watermark, so nothing happens while none comes, unless time goes
+    # on: then Spark runs micro-batches without events too.
+    state = tasks.CLOCKED_DDL if idle else tasks.STATE_DDL
+    timeout = GroupStateTimeout.ProcessingTimeTimeout if idle else GroupStateTimeout.NoTimeout
     return blobs.groupBy("bucket").applyInPandasWithState(
-        function,
-        tasks.TURNED_DDL,
-        "data binary",
-        mode,
-        # Only a later event moves the watermark, so nothing happens while none comes.
-        GroupStateTimeout.NoTimeout,
+        function, tasks.TURNED_DDL, state, mode, timeout
     )

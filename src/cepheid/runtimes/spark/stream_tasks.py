@@ -17,7 +17,7 @@ from cepheid.jobs.bucket import Arrived, Outcome, is_late, read_bucket, write_bu
 from cepheid.jobs.microbatch import turn
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.tables import table_from_bytes, table_to_bytes
-from cepheid.jobs.watermarks import MILLISECOND, in_microseconds, watermark_after
+from cepheid.jobs.watermarks import MILLISECOND, in_microseconds, in_ticks, watermark_after
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.live_by_panes import LiveByPanes, rows_of_panes
 from cepheid.kinds.trend.match_tasks import number_matches
@@ -61,6 +61,13 @@ STAMP_MAX = ((1 << 63) - 1) // 1000
 Buckets have the latest time as a number, and a watermark of their own.
 """
 
+NO_BUCKET = -1
+"""Where bad records go if no event is sent with them: no state is kept for it."""
+
+STATE_DDL = "data binary"
+CLOCKED_DDL = "data binary, latest long, arrived long"
+"""The state of a bucket that lets time go on: also the latest time, and when it came."""
+
 TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", part string, payload binary"
 
 ROWS, LATE, BAD = "rows", "late", "bad"
@@ -93,7 +100,7 @@ def send_stream(
         for chunk in chunks(batches):
             table, wrong = without_bad(with_names(chunk, work.schema))
             if not len(table):
-                yield only_bad(buckets[0], seq, wrong)
+                yield only_bad(seq, wrong)
                 continue
             latest = int(read_times(Columns(table), plan.time).max())
             kept = ordered(_of_consequence(plan, keeps, table) if drop else table, plan)
@@ -125,9 +132,9 @@ def without_bad(table: pa.Table) -> tuple[pa.Table, bytes | None]:
     return events.filter(pc.invert(wrong)), table_to_bytes(columns)
 
 
-def only_bad(bucket: int, seq: int, wrong: bytes | None) -> pa.RecordBatch:
+def only_bad(seq: int, wrong: bytes | None) -> pa.RecordBatch:
     """Build the row of records of which none is an event; it has no time."""
-    values = [bucket, seq, None, NOT_TOLD, None, 0, wrong]
+    values = [NO_BUCKET, seq, None, NOT_TOLD, None, 0, wrong]
     return pa.RecordBatch.from_arrays(
         [pa.array([v], field.type) for v, field in zip(values, _SENT, strict=True)], schema=_SENT
     )
@@ -190,7 +197,7 @@ def take_turns(work: Work) -> Turns:
         results, lag = number_matches(outcome.results, bucket), in_microseconds(work, outcome.lag)
         return saved, outcome._replace(results=results, lag=lag)
 
-    return turns_of(one)
+    return turns_of(one, work)
 
 
 def take_pane_turns(work: Work, buckets: tuple[int, ...]) -> Turns:
@@ -204,40 +211,85 @@ def take_pane_turns(work: Work, buckets: tuple[int, ...]) -> Turns:
         # All of them together have one partition.
         return saved, outcome._replace(partitions=int(bucket == buckets[0]), lag=lag)
 
-    return turns_of(one)
+    return turns_of(one, work)
 
 
-def turns_of(one: Turn) -> Turns:
+def turns_of(one: Turn, work: Work) -> Turns:
     """Build a stateful operator; the state of a bucket is one value of bytes."""
-    return _turns(one, _arrived)
+
+    def read(sent: list[pd.DataFrame], state: GroupState) -> tuple[Any, ...]:
+        tables, latest = _arrived(sent)
+        told, clock = time_goes_on(work, state, latest)
+        return clock, tables, told
+
+    return _turns(one, read, work)
 
 
 def turns_of_two(one: TurnOfTwo) -> Turns:
     """Build a stateful operator that joins two streams."""
-    return _turns(one, _arrived_of_two)
+    return _turns(one, lambda sent, _state: ((), *_arrived_of_two(sent)))
 
 
-def _turns(one: Callable[..., tuple[bytes, Outcome]], read: Callable[[Any], Any]) -> Turns:
+def time_goes_on(work: Work, state: GroupState, latest: int | None) -> tuple[int | None, Any]:
+    """Advance the latest time with the clock while the source is silent, if that was asked for.
+
+    The clock is the timestamp of the micro-batch, which is the same if it is repeated. All buckets
+    have events in the same micro-batches, so all of them advance alike.
+
+    Returns
+    -------
+    tuple
+        The latest time of this micro-batch, and what the state holds besides its bytes.
+    """
+    if not work.idle:
+        return latest, ()
+    now = state.getCurrentProcessingTimeMs()
+    known, arrived = state.get[1:] if state.exists else (NOT_TOLD, now)
+    if latest is not None:
+        return latest, (max(known, latest), now)
+    silent = (now - arrived) * MILLISECOND
+    if known == NOT_TOLD or silent <= work.idle:
+        return None, (known, arrived)
+    return known + in_ticks(work, silent), (known, arrived)
+
+
+def keep_state(state: GroupState, saved: bytes, clock: Any, *, work: Work | None = None) -> None:
+    """Write the state of a bucket, and ask to be called again when its source is silent."""
+    state.update((saved, *clock))
+    if clock and work is not None:
+        # Spark calls again in the first micro-batch after this time.
+        now = state.getCurrentProcessingTimeMs()
+        state.setTimeoutDuration(max(clock[1] + work.idle // MILLISECOND - now, 1))
+
+
+def _turns(
+    one: Callable[..., tuple[bytes, Outcome]],
+    read: Callable[[list[pd.DataFrame], GroupState], Any],
+    work: Work | None = None,
+) -> Turns:
     def run(key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
         begin_task()
-        data = bytes(state.get[0]) if state.exists else None
-        sent = list(frames)
-        try:
-            passed = state.getCurrentWatermarkMs() * MILLISECOND
-            saved, outcome = one(int(key[0]), data, *read(sent), passed)
-        except CepheidError as error:
-            raise type(error)(error.diagnostics, error.text) from None
-        state.update((saved,))
-        seen = sum(int(frame["seen"].sum()) for frame in sent)
-        sums = (seen, outcome.events, outcome.late, outcome.buffered, outcome.partitions)
-        counts = (*sums, len(saved), outcome.open_windows, outcome.lag // MILLISECOND)
+        bucket, sent = int(key[0]), list(frames)
         nothing = tuple(0 for _ in COUNTS)
-        payload = table_to_bytes(outcome.results) if len(outcome.results) else None
-        found: list[tuple[Any, ...]] = [(*counts, ROWS, payload)]
-        if len(outcome.late_events):
-            found.append((*nothing, LATE, table_to_bytes(outcome.late_events)))
+        found: list[tuple[Any, ...]] = []
         for frame in sent:
             found += [(*nothing, BAD, wrong) for wrong in frame["wrong"] if wrong is not None]
+        if bucket != NO_BUCKET:
+            data = bytes(state.get[0]) if state.exists else None
+            try:
+                passed = state.getCurrentWatermarkMs() * MILLISECOND
+                clock, *arrived = read(sent, state)
+                saved, outcome = one(bucket, data, *arrived, passed)
+            except CepheidError as error:
+                raise type(error)(error.diagnostics, error.text) from None
+            keep_state(state, saved, clock, work=work)
+            seen = sum(int(frame["seen"].sum()) for frame in sent)
+            sums = (seen, outcome.events, outcome.late, outcome.buffered, outcome.partitions)
+            counts = (*sums, len(saved), outcome.open_windows, outcome.lag // MILLISECOND)
+            payload = table_to_bytes(outcome.results) if len(outcome.results) else None
+            found.append((*counts, ROWS, payload))
+            if len(outcome.late_events):
+                found.append((*nothing, LATE, table_to_bytes(outcome.late_events)))
         yield pd.DataFrame(found, columns=[*COUNTS, "part", "payload"])
 
     return run
@@ -249,11 +301,12 @@ def find_late(work: Work) -> Turns:
     def run(_key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
         data = bytes(state.get[0]) if state.exists else None
         tables, latest = _arrived(frames)
+        latest, clock = time_goes_on(work, state, latest)
         until = read_bucket(work, data, "late events").until
         nothing = work.schema.empty_table()
         after = watermark_after(work, until, latest)
         told = Arrived(0, nothing, after, nothing, nothing, 0, nothing)
-        state.update((write_bucket(work, "late events", told, b""),))
+        keep_state(state, write_bucket(work, "late events", told, b""), clock, work=work)
         if until is None or not tables:
             return
         table = pa.concat_tables(tables)
@@ -273,6 +326,8 @@ def _arrived(frames: Iterable[pd.DataFrame]) -> tuple[list[pa.Table], int | None
     blobs: list[tuple[int, bytes]] = []
     latest: list[int] = []
     for frame in frames:
+        if not len(frame):
+            continue
         latest += [time for time in [int(frame["told"].max())] if time != NOT_TOLD]
         rows = zip(frame["seq"], frame["payload"], strict=True)
         blobs += [(seq, payload) for seq, payload in rows if payload is not None]

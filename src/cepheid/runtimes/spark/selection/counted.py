@@ -65,12 +65,12 @@ def _counted(plan: SelectPlan, stream: Stream, delays: Delays) -> DataFrame:
     spark = stream.frame.sparkSession
     attributes = plan.partition.group_by
     buckets = buckets_of(spark, partitions_of(spark)) if attributes else (0,)
-    work = Work.of(plan, schema, results, len(buckets), delay=delays.delay)
+    work = delays.work(plan, schema, results, len(buckets))
     if attributes:
         keys = [canonical(projected, name) for name in attributes]
         projected = projected.withColumn(BUCKET, sf.pmod(sf.hash(*keys), sf.lit(len(buckets))))
     sent = projected.mapInArrow(tasks.send_stream(work, buckets, drop=False), tasks.SENT_DDL)
-    return output_of_turns(sent, delays.watermark, tasks.take_turns(work), results).rows()
+    return output_of_turns(sent, delays, tasks.take_turns(work), results).rows()
 
 
 def _needed(plan: SelectPlan) -> list[str]:

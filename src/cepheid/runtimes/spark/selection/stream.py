@@ -62,6 +62,9 @@ def stream_select(
     if asked.late == "side" and (why := why_no_late(plan.select, tagged=asked.tagged)):
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
+    if asked.idle is not None and (why := why_no_idle(plan.select)):
+        helps = ("leave `idle` out, and send an event with a later time from time to time",)
+        raise UnsupportedError([Diagnostic("E406", why, helps=helps)], plan.text)
     planned = with_schemas(compiled, [events_schema(frame) for frame in frames])
     delays = Delays.of(frames[0].sparkSession, asked)
     checked = _checked(planned, frames, delays)
@@ -99,6 +102,15 @@ def why_no_late(select: Selection, *, tagged: bool = False) -> str:
         return "late events of a SELECT are Spark's, which drops them"
     if select.kind is SelectKind.JOIN:
         return "late events of a JOIN are of two streams, with columns of their own"
+    return ""
+
+
+def why_no_idle(select: Selection) -> str:
+    """Explain why time cannot go on without events; empty if it can."""
+    if select.window.extent is not Extent.EVENTS:
+        return "windows of time of a SELECT follow Spark's watermark, which only events advance"
+    if select.kind is SelectKind.JOIN:
+        return "a JOIN waits for events of both streams, of which one may be silent for long"
     return ""
 
 
