@@ -274,6 +274,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         bad: str = "drop",
         max_ahead: str = "1 day",
         idle: str | None = None,
+        allowed_lateness: str | None = None,
     ) -> Any:
         """Run the query over a live stream; each row of a closed window is emitted once.
 
@@ -286,7 +287,9 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             not further behind the latest event so far.
         late
             The treatment of events behind the watermark. They are always counted in the progress
-            of the query; ``"side"`` also returns them.
+            of the query; ``"side"`` also returns them. With ``"correct"`` those within
+            ``allowed_lateness`` change rows that have left: each change is a row with the same
+            group and window, a higher ``version``, and ``op`` insert, update or delete.
         bad
             The treatment of records that are no events: unreadable, without a time or a key, or
             ahead of the clock. They are always counted; ``"side"`` also returns them, and
@@ -294,6 +297,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         max_ahead
             How far a time may be ahead of the clock, which is that of the micro-batch in Spark's
             log of offsets.
+        allowed_lateness
+            With ``late="correct"``, how far behind the watermark events may come.
         idle
             How long the source may be silent before time goes on without events, such as
             ``"30 seconds"``; without it, it waits. Not for the trigger ``availableNow``.
@@ -310,9 +315,10 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         BindError
             If the events lack a column that the query names, or one has an unfit type.
         UnsupportedError
-            E405 if the windows of the query never close, E406 if time cannot go on.
+            E405 if the windows of the query never close, E406 if time cannot go on, E407 if rows
+            cannot be corrected.
         """
-        asked = options.LiveOptions(watermark, late, bad, max_ahead, idle)
+        asked = options.LiveOptions(watermark, late, bad, max_ahead, idle, allowed_lateness)
         return runtimes.stream(self, events, asked)
 
     def with_schema(self, schema: object) -> CompiledQuery:

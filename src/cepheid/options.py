@@ -17,7 +17,7 @@ DEVICES = ("auto", "cpu", "gpu")
 METHODS = ("auto", "index", "replay")
 FRAME_STRATEGIES = ("combine", "key shuffle", "time shuffle")
 FILE_STRATEGIES = (*FRAME_STRATEGIES, "scan slices")
-LATE = ("drop", "side")
+LATE = ("drop", "side", "correct")
 BAD = ("drop", "side", "fail")
 IN_PROCESS = (
     "a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a pandas or Polars DataFrame, a "
@@ -40,6 +40,7 @@ class LiveOptions(NamedTuple):
     bad: str = "drop"
     max_ahead: str = "1 day"
     idle: str | None = None
+    lateness: str | None = None
     tagged: bool = False
     """Whether rows, late events and bad records leave one DataFrame."""
 

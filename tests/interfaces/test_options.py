@@ -67,6 +67,8 @@ REFUSED: list[tuple[str, ...]] = [
     (*STREAM, "--format", "nonsense"),
     (*STREAM, "--bad", "nonsense"),
     (*STREAM, "--late", "nonsense"),
+    (*STREAM, "--late", "correct"),
+    (*STREAM, "--allowed-lateness", "1 hour"),
     (*STREAM, "--files", "0"),
     (*STREAM, "--every", "1 second", "--once"),
     (*STREAM, "--idle", "1 second", "--once"),

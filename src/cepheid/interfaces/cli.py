@@ -287,11 +287,14 @@ def stream(
         typer.Option(help="Records that are no events: side (a folder beside), drop or fail."),
     ] = "side",
     late: Annotated[
-        str, typer.Option(help="Events behind the watermark: drop, or side (a folder beside).")
+        str, typer.Option(help="Events behind the watermark: drop, side (a folder) or correct.")
     ] = "drop",
     max_ahead: Annotated[
         str, typer.Option(help="How far ahead of the clock the time of an event may be.")
     ] = "1 day",
+    allowed_lateness: Annotated[
+        str | None, typer.Option(help="With --late correct: how far behind the watermark.")
+    ] = None,
     idle: Annotated[
         str | None,
         typer.Option(help="Let time go on when no event came for so long: '30 seconds'."),
@@ -321,7 +324,7 @@ def stream(
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
         columns=columns, packages=packages, late=late, bad=bad, max_ahead=max_ahead,
-        idle=idle,
+        idle=idle, lateness=allowed_lateness,
     )  # fmt: skip
     if message := wrong_use(compiled, options):
         raise WrongUseError(message)

@@ -37,6 +37,8 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
     for name, value, choices in (("late", options.late, LATE), ("bad", options.bad, BAD)):
         if value not in choices:
             return f"--{name} is one of {', '.join(choices)}, not {value}"
+    if (options.late == "correct") != (options.lateness is not None):
+        return "--late correct and --allowed-lateness need each other"
     if options.once and options.every is not None:
         return "--every has no effect here: --once runs until the source is empty"
     if options.once and options.idle is not None:

@@ -37,11 +37,12 @@ class Options(msgspec.Struct, frozen=True):
     bad: str = "side"
     max_ahead: str = "1 day"
     idle: str | None = None
+    lateness: str | None = None
 
     @property
     def live(self) -> LiveOptions:
         """Return the options of the query itself, whose parts leave together."""
-        given = (self.watermark, self.late, self.bad, self.max_ahead, self.idle)
+        given = (self.watermark, self.late, self.bad, self.max_ahead, self.idle, self.lateness)
         return LiveOptions(*given, tagged=True)
 
     @property

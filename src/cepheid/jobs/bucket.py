@@ -17,7 +17,7 @@ from cepheid.arrays.columns import Columns, read_times
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.state_format import Format, misfit, read_state, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
-from cepheid.jobs.watermarks import watermark_after
+from cepheid.jobs.watermarks import in_ticks, watermark_after
 from cepheid.jobs.work import Work
 from cepheid.plans.plan import Plan
 
@@ -108,7 +108,7 @@ def take_in(
     fresh, counted = _counted(fresh)
     on_time, late_events = fresh, fresh.slice(0, 0)
     if bucket.until is not None and len(fresh):
-        late = is_late(work, fresh, bucket.until)
+        late = is_late(work, fresh, bucket.until - in_ticks(work, work.lateness))
         if late.any():
             on_time = fresh.filter(pa.array(~late))
             late_events = fresh.filter(pa.array(late & counted))

@@ -24,6 +24,8 @@ class Work(msgspec.Struct, frozen=True):
     """The unit of event times, in nanoseconds."""
     idle: int = 0
     """The silence of a source after which time goes on, in microseconds; 0 if it never does."""
+    lateness: int = 0
+    """How far behind the watermark events still correct rows, in microseconds."""
 
     @staticmethod
     def of(
@@ -34,6 +36,7 @@ class Work(msgspec.Struct, frozen=True):
         *,
         delay: int = 0,
         idle: int = 0,
+        lateness: int = 0,
     ) -> Work:
         """Build the work of a plan over events of a schema."""
         return Work(
@@ -45,6 +48,7 @@ class Work(msgspec.Struct, frozen=True):
             delay,
             plan.tick_ns,
             idle,
+            lateness,
         )
 
     def planned(self) -> Plan:

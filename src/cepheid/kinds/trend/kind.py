@@ -85,8 +85,15 @@ class TrendKind(TaskKind):
     def live_job(self, work: Work) -> LiveJob[Any]:
         """Create the job that a bucket of a live stream runs for a query."""
         from cepheid.kinds.trend.live import LiveTrends
+        from cepheid.kinds.trend.live_corrections import CorrectedTrends
 
-        return LiveTrends.of(work)
+        return CorrectedTrends.of(work) if work.lateness else LiveTrends.of(work)
+
+    def check_corrections(self, plan: TrendPlan) -> None:
+        """Refuse a plan whose rows cannot be corrected after they left (E407)."""
+        from cepheid.kinds.trend.live_corrections import check_corrections
+
+        check_corrections(plan)
 
     def replay(self, plan: TrendPlan, snapshot: Any, method: str) -> Any:
         """Plan which part of a store a query must read."""

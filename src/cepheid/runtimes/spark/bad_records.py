@@ -37,6 +37,9 @@ COUNTS = ("records", "bad", *CAUSES)
 BAD_SCHEMA = StructType([StructField(name, StringType()) for name in (ORIGIN, RAW, REASON)])
 """The columns of bad records."""
 
+CODE = "E526"
+"""The diagnostic of a bad record that stops a query."""
+
 _CAUSE = "__cause"
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TIMES = (*_INTEGERS, "date", "timestamp", "timestamp_ntz")
@@ -99,7 +102,7 @@ class Checked(NamedTuple):
         counted = self._counted()
         good = sf.col(_CAUSE).isNull()
         if policy == "fail":
-            message = sf.concat(sf.lit("error[E526]: a record is bad: "), self._described())
+            message = sf.concat(sf.lit(f"error[{CODE}]: a record is bad: "), self._described())
             help_ = '\n = help: `bad="side"` returns such records, and `bad="drop"` counts them'
             wrong = sf.raise_error(sf.concat(message, sf.lit(help_))).cast("boolean")
             good = sf.when(good, sf.expr("true")).otherwise(wrong)

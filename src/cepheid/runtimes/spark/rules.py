@@ -84,7 +84,7 @@ def stream_workload(workload: SparkWorkloadLike, frame: DataFrame, asked: LiveOp
     """
     check_stream(frame, asked)
     plans = {
-        name: _plan_of(name, query, frame)
+        name: _plan_of(name, query, frame, asked.late)
         for name, query in zip(workload.names, workload.queries, strict=True)
     }
     set_up(frame.sparkSession)
@@ -99,7 +99,7 @@ def stream_workload(workload: SparkWorkloadLike, frame: DataFrame, asked: LiveOp
     return with_sides(rows, lambda: late_events(events, first, delays), checked.bad, asked)
 
 
-def _plan_of(name: str, query: Any, frame: DataFrame) -> TrendPlan:
+def _plan_of(name: str, query: Any, frame: DataFrame, late: str) -> TrendPlan:
     try:
         plan: TrendPlan = query.with_schema(events_schema(frame)).plan
         check_windows(plan)
@@ -107,6 +107,10 @@ def _plan_of(name: str, query: Any, frame: DataFrame) -> TrendPlan:
             message = "rows of `EMIT EARLY` change later, but those of other rules are final"
             helps = ("start this query on its own with `q.stream`",)
             raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
+        if late == "correct":
+            message = "rows of a workload are final: rules come and go, and corrections need them"
+            helps = ("start this query on its own with `q.stream`",)
+            raise UnsupportedError([Diagnostic("E407", message, helps=helps)], plan.text)
     except CepheidError as error:
         error.file = name
         raise

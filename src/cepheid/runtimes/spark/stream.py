@@ -18,7 +18,8 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.work import Work
-from cepheid.options import BAD, LATE, Held, LiveOptions, holder_of, one_of, refuse, texts
+from cepheid.kinds.trend.live_corrections import with_versions
+from cepheid.options import BAD, LATE, Held, LiveOptions, holder_of, one_of, refuse, texts, unused
 from cepheid.plans.plan import Plan
 from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.bad_records import Asked, Checked, events_schema
@@ -65,6 +66,7 @@ class Delays(NamedTuple):
     delay: int
     ahead: int
     idle: int = 0
+    lateness: int = 0
 
     @staticmethod
     def of(spark: SparkSession, asked: LiveOptions) -> Delays:
@@ -81,11 +83,15 @@ class Delays(NamedTuple):
         if asked.idle is not None:
             # Spark counts silence in milliseconds.
             idle = max(delay_of(spark, asked.idle, name="idle"), 1000)
-        return Delays(asked, delay, ahead, idle)
+        lateness = 0
+        if asked.lateness is not None:
+            lateness = max(delay_of(spark, asked.lateness, name="allowed_lateness"), 1)
+        return Delays(asked, delay, ahead, idle, lateness)
 
     def work(self, plan: Plan, schema: pa.Schema, results: pa.Schema, buckets: int) -> Work:
         """Build the work of a plan over a stream."""
-        return Work.of(plan, schema, results, buckets, delay=self.delay, idle=self.idle)
+        more = {"delay": self.delay, "idle": self.idle, "lateness": self.lateness}
+        return Work.of(plan, schema, results, buckets, **more)
 
     @property
     def watermark(self) -> str:
@@ -106,6 +112,8 @@ def stream_frame(compiled: CompiledQueryLike, frame: DataFrame, asked: LiveOptio
     check_stream(frame, asked)
     plan = compiled.with_schema(events_schema(frame)).plan
     task_kind(plan).check_live(plan)
+    if asked.late == "correct":
+        task_kind(plan).check_corrections(plan)
     set_up(frame.sparkSession)
     delays = Delays.of(frame.sparkSession, asked)
     checked = check_records(frame, [plan], delays)
@@ -145,6 +153,11 @@ def check_stream(frame: DataFrame, asked: LiveOptions) -> None:
     """
     one_of("late", asked.late, LATE)
     one_of("bad", asked.bad, BAD)
+    if asked.late == "correct" and asked.lateness is None:
+        message = 'late="correct" needs an end: how long rows may change after the watermark'
+        refuse("E592", message, 'add `allowed_lateness="1 hour"`')
+    if asked.late != "correct" and asked.lateness is not None:
+        unused("allowed_lateness", "late events change no row", 'add `late="correct"`')
     if holder_of(frame) is not Held.FRAME:
         refuse("E592", f"events are a streaming DataFrame of Spark, not {holder_of(frame)}")
     if not frame.isStreaming:
@@ -208,9 +221,11 @@ def live_rows(frame: DataFrame, plan: Plan, delays: Delays, *, whole: bool = Fal
     read = ReadColumns.of(frame, plan, whole=whole)
     projected, schema = read.projected, read.schema
     results = result_schema_of(plan, schema)
+    if delays.lateness:
+        results = with_versions(results)
     needs = needs_of(plan)
     names = needs.buckets
-    by_panes = partitions_of(spark) > 1 and not needs.no_panes
+    by_panes = partitions_of(spark) > 1 and not needs.no_panes and not delays.lateness
     buckets = buckets_of(spark, partitions_of(spark)) if names or by_panes else (0,)
     work = delays.work(plan, schema, results, len(buckets))
     if names:

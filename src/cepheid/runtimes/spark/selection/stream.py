@@ -62,6 +62,10 @@ def stream_select(
     if asked.late == "side" and (why := why_no_late(plan.select, tagged=asked.tagged)):
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
+    if asked.late == "correct":
+        why = "a SELECT runs on Spark's own operators, which do not correct rows"
+        helps = ("write the aggregates as a pattern query: `RETURN COUNT(*) PATTERN A`",)
+        raise UnsupportedError([Diagnostic("E407", why, helps=helps)], plan.text)
     if asked.idle is not None and (why := why_no_idle(plan.select)):
         helps = ("leave `idle` out, and send an event with a later time from time to time",)
         raise UnsupportedError([Diagnostic("E406", why, helps=helps)], plan.text)
