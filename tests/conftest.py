@@ -79,6 +79,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how often the crash test kills the driver of a live query",
     )
     parser.addoption(
+        "--cuts",
+        default=100,
+        type=int,
+        help="how often the power is cut while a store is written",
+    )
+    parser.addoption(
         "--flips",
         default=200,
         type=int,

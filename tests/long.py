@@ -39,6 +39,7 @@ OTHER = {
     "ways to run on Spark": ["tests/agreement", "-m", "spark"],
     "slow tests": ["-m", "slow"],
     "10,000 flips of every kind of state": ["tests/laws/test_damage.py", "--flips", "10000"],
+    "2,000 cuts of the power": ["tests/store/test_power_loss.py", "--cuts", "2000"],
     "20 kills of a live query": ["tests/runtime/test_crash.py", "--kills", "20"],
 }
 

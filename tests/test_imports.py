@@ -13,7 +13,7 @@ HEAVY = ("numba", "numpy", "pyspark", "pandas", "pyarrow", "altair", "typer", "r
 def run_fresh(code: str) -> str:
     """Run code in a new interpreter and return what it prints."""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )
     return done.stdout.strip()
 

@@ -10,6 +10,7 @@ import msgspec
 from cepheid import options, runtimes
 from cepheid.errors import Diagnostic
 from cepheid.events.schema import read_schema
+from cepheid.events.time_formats import TextTimes, as_format
 from cepheid.jobs.explain import explain_html, explain_mermaid, explain_plan, explain_short
 from cepheid.jobs.kind import compile_query, kind_of
 from cepheid.jobs.ticks import TICKS_NS
@@ -51,6 +52,11 @@ class CompiledQuery(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """Return the text as the user wrote it."""
         return self.plan.text
+
+    @property
+    def times(self) -> TextTimes:
+        """Return how times that are text are read."""
+        return self.source.times
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
@@ -355,11 +361,13 @@ class CompiledQuery(msgspec.Struct, frozen=True):
 def _with_schema(source: Source, query: tree.Query, schema: object) -> Source:
     """Apply a schema to a source; a query over two streams takes a dict of schemas by name."""
     if not isinstance(query, tree.SelectQuery) or len(query.streams) == 1 or schema is None:
-        return msgspec.structs.replace(source, schema=read_schema(schema))
+        return msgspec.structs.replace(source, schema=source.times.planned(read_schema(schema)))
     if not isinstance(schema, Mapping):
         message = "this query reads two streams: schema is a dict of schemas by their names"
         options.refuse("E592", message)
-    read = ((str(name), read_schema(columns)) for name, columns in schema.items())
+    read = (
+        (str(name), source.times.planned(read_schema(columns))) for name, columns in schema.items()
+    )
     known = tuple((name, columns) for name, columns in read if columns is not None)
     return msgspec.structs.replace(source, schemas=known)
 
@@ -371,6 +379,7 @@ def query(
     type: str | None = "type",  # noqa: A002  # fixed name
     tiebreak: Iterable[str] = (),
     time_unit: str = "us",
+    time_format: str | None = None,
     schema: object = None,
 ) -> CompiledQuery:
     """Parse, check and plan a query.
@@ -387,6 +396,9 @@ def query(
     time_unit
         The unit of integer times: ``"ns"``, ``"us"``, ``"ms"`` or ``"s"``. Windows are returned in
         it. Timestamps and dates have their own.
+    time_format
+        The format of times that are text, such as ``"%d/%m/%Y %H:%M:%S"`` or ``"iso"``; without
+        it they are ISO 8601. A text without a zone is in UTC.
     schema
         The columns of the events, if they are known already: a mapping from names to type names, an
         Arrow schema or table, a DataFrame. Without it, names and types are checked later.
@@ -413,6 +425,7 @@ def query(
     options.texts(text=text, time=time, type=kinds)
     tiebreakers = options.names_in("tiebreak", tiebreak)
     options.one_of("time_unit", time_unit, TICKS_NS)
+    bare = Source(time, kinds, tiebreakers, None, time_unit, time_format=as_format(time_format))
     parsed = parse(text)
-    source = _with_schema(Source(time, kinds, tiebreakers, None, time_unit), parsed, schema)
+    source = _with_schema(bare, parsed, schema)
     return CompiledQuery(parsed, compile_query(parsed, text, source), source)

@@ -10,9 +10,11 @@ import msgspec
 from cepheid import options, runtimes
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
+from cepheid.events.time_formats import TextTimes, as_format
 from cepheid.jobs.ticks import TICKS_NS
 from cepheid.kinds.workload.explain import explain_shared
 from cepheid.kinds.workload.sharing import SharedPlan, share
+from cepheid.patterns.scope import Source
 from cepheid.plans.plan import TrendPlan
 
 
@@ -22,6 +24,11 @@ class Workload(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     queries: tuple[CompiledQuery, ...]
     merge: bool = True
+
+    @property
+    def times(self) -> TextTimes:
+        """Return how times that are text are read; all queries read them alike."""
+        return self.queries[0].times
 
     def __len__(self) -> int:
         return len(self.names)
@@ -185,6 +192,7 @@ def workload(
     type: str | None = "type",  # noqa: A002  # fixed name
     tiebreak: Iterable[str] = (),
     time_unit: str = "us",
+    time_format: str | None = None,
     merge: bool = True,
 ) -> Workload:
     """Combine queries, so that they run in one pass over a stream and share work.
@@ -194,7 +202,7 @@ def workload(
     queries
         Queries by name, or a list of them, which get the names q1, q2, and so on. A query is what
         :func:`query` returns, or a text.
-    time, type, tiebreak, time_unit
+    time, type, tiebreak, time_unit, time_format
         For queries that are texts, as in :func:`query`.
     merge
         Whether queries are merged where possible. If False they only share the reading, to compare
@@ -225,12 +233,15 @@ def workload(
     options.texts(time=time, type=type or "")
     tiebreakers = options.names_in("tiebreak", tiebreak)
     options.one_of("time_unit", time_unit, TICKS_NS)
+    source = Source(
+        time, type or "", tiebreakers, None, time_unit, time_format=as_format(time_format)
+    )
     compiled = {}
     for name, one in named.items():
         if not isinstance(name, str):
             message = f"the name of a query is a str, not {name.__class__.__name__}"
             options.refuse("E592", message)
-        compiled[name] = _compiled(name, one, time, type, tiebreakers, time_unit)
+        compiled[name] = _compiled(name, one, source)
         plan = compiled[name].plan
         if not plan.shares_passes:
             message = f"{plan.what} cannot be part of a workload"
@@ -239,8 +250,7 @@ def workload(
     if not compiled:
         options.refuse("E592", "a workload has at least one query")
     sources = {
-        (q.source.time, q.source.type, q.source.tiebreak, q.source.time_unit)
-        for q in compiled.values()
+        msgspec.structs.replace(q.source, schema=None, schemas=()) for q in compiled.values()
     }
     if len(sources) > 1:
         message = "the queries of a workload have the same columns of time, type and ties"
@@ -248,16 +258,21 @@ def workload(
     return Workload(tuple(compiled), tuple(compiled.values()), merge)
 
 
-def _compiled(
-    name: str, one: object, time: str, type_: str | None, tiebreak: tuple[str, ...], unit: str
-) -> CompiledQuery:
+def _compiled(name: str, one: object, source: Source) -> CompiledQuery:
     if isinstance(one, CompiledQuery):
         return one
     if not isinstance(one, str):
         message = f"`{name}` is a query or a text, not {one.__class__.__name__}"
         options.refuse("E592", message)
     try:
-        return query(one, time=time, type=type_, tiebreak=tiebreak, time_unit=unit)
+        return query(
+            one,
+            time=source.time,
+            type=source.type,
+            tiebreak=source.tiebreak,
+            time_unit=source.time_unit,
+            time_format=source.time_format,
+        )
     except CepheidError as error:
         error.file = name
         raise

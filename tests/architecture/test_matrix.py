@@ -46,6 +46,8 @@ QUERIES = {
     "WITHIN 8 s SLIDE 4 s",
     "aggregates without a window": "RETURN k, COUNT(*) PATTERN SEQ(A, B) WHERE [k] GROUP-BY k",
     "matches": "RETURN A.x, B.x PATTERN SEQ(A, B) WHERE [k] AND A.x < B.x WITHIN 5 s",
+    "funnel": "RETURN FUNNEL(k) PATTERN SEQ(A, B) WHERE A.x < 9 WITHIN 2 s",
+    "funnel, windows": "RETURN FUNNEL(k) PATTERN SEQ(A, B) WITHIN 8 s SLIDE 4 s",
     "situations": "FROM s PARTITION BY k DEFINE HIGH AS x > 4, LOW AS x <= 4 "
     "PATTERN HIGH meets LOW WITHIN 9 s RETURN COUNT(HIGH) AS n",
     "SELECT, rows": "SELECT k, x + 1 AS y FROM s WHERE x > 3",

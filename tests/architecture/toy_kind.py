@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.stepped import SteppedKind
 from cepheid.plans.needs import Needs, needs_by_key
@@ -75,6 +76,7 @@ class ToyQuery(NamedTuple):
     """What a runtime needs of a query."""
 
     plan: ToyPlan
+    times: TextTimes = TextTimes("ts")
 
     def with_schema(self, schema: Any) -> ToyQuery:
         return self

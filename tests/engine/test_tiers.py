@@ -100,8 +100,23 @@ def test_small_work_is_interpreted_and_large_work_is_not() -> None:
     assert kernel.interprets((few,))
     assert not kernel.interprets((many,))
     assert kernel.interprets((np.zeros(int(LOAD_S / kernel.rate_s) + 1, np.int8),))
+    with mock.patch.object(cache, "has", return_value=True):
+        assert not kernel.interprets((np.zeros(int(1.0 / kernel.rate_s), np.int8),))
     kernel.interpreted_s = compile_seconds(kernel.name) + 1
     assert not kernel.interprets((few,))
+
+
+def test_a_forced_interpreter_does_not_run_what_was_compiled() -> None:
+    def is_compiled(numbers: Any) -> bool:
+        return bool(numbers[0] > 0)
+
+    kernel = Kernel(is_compiled, inline="", work=None)
+    del Kernel.registry[kernel.name]
+    kernel.interpreted(lambda _: "interpreted")
+    numbers = np.ones(1)
+    for tier, expected in ((Tier.COMPILE, True), (Tier.INTERPRET, "interpreted")):
+        with forced(tier):
+            assert kernel(numbers) == expected
 
 
 def test_a_small_query_loads_neither_numba_nor_spark() -> None:
@@ -109,7 +124,7 @@ def test_a_small_query_loads_neither_numba_nor_spark() -> None:
         "import sys, cepheid, pyarrow as pa;"
         "q = cepheid.query('RETURN COUNT(*) PATTERN SEQ(A+, B)');"
         "print(q.run(pa.table({'ts': [1, 2], 'type': ['A', 'B']})).to_pylist());"
-        "print([name for name in ('numba', 'pyspark') if name in sys.modules])"
+        "print([name for name in ('numba', 'llvmlite', 'pyspark') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[{'count': 1.0}]", "[]"]
@@ -134,21 +149,17 @@ def giving_up(looks: int) -> Iterator[list[str]]:
         if left[0] == 0:
             raise watch.OverrunKernel
 
-    def entry(kernel: Kernel) -> object:
+    def again(kernel: Kernel, *arguments: Any) -> Any:
         given_up.append(kernel.name)
-
-        def again(*arguments: Any) -> Any:
-            with forced(Tier.INTERPRET):
-                return kernel.interpret(*arguments)
-
-        return again
+        with forced(Tier.INTERPRET):
+            return kernel.interpret(*arguments)
 
     rates = {kernel: (kernel.rate_s, kernel.interpreted_s) for kernel in Kernel.registry.values()}
     with (
         mock.patch.object(tiers, "watched", watched),
         mock.patch.object(watch, "_ring", ring),
         mock.patch.object(Kernel, "__call__", lambda kernel, *a: kernel.interpret(*a)),
-        mock.patch.object(Kernel, "entry", property(entry)),
+        mock.patch.object(Kernel, "run_compiled", again),
     ):
         yield given_up
     for kernel, (rate_s, interpreted_s) in rates.items():

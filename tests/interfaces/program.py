@@ -32,7 +32,7 @@ PROGRAM = Path(sys.executable).with_name("cepheid")
 
 
 def run(
-    *arguments: object, stdin: str | bytes = "", timeout: int = 60, own: bool = False
+    *arguments: object, stdin: str | bytes = "", timeout: int = 240, own: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """Run a command; its output is decoded, whatever it was given."""
     words = [str(PROGRAM), *map(str, arguments)]

@@ -290,7 +290,7 @@ def test_a_file_that_cannot_be_written_is_wrong_use(tmp_path: Path) -> None:
     # A limit of no bytes stops root too, unlike the mode of the folder.
     command = f'ulimit -f 0; exec "{PROGRAM}" fmt "{path}" --write'
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60
+        ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=240
     )
     assert done.returncode == 2
     assert done.stderr == f"cepheid: could not write {path}: File too large\n"
@@ -309,7 +309,7 @@ def test_a_reader_that_stops_early_is_no_mistake(arguments: tuple[str, ...]) -> 
             stdout=write_end,
             stderr=subprocess.PIPE,
             check=False,
-            timeout=60,
+            timeout=240,
         )
     finally:
         os.close(write_end)

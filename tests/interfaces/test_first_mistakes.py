@@ -152,3 +152,22 @@ def test_the_command_line_tells_what_is_odd(tmp_path: Path) -> None:
         assert "`--time-unit s`" in done.stderr
         right = run(*command, *options, "--time-unit", "s", stdin=FUNNEL)
         assert right.stderr == ""
+
+
+def test_the_command_line_reads_text_times_and_offers_a_format(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("ts,type\n31/01/2026 10:00,A\n31/01/2026 10:05,B\n")
+    options = ("run", "-q", "RETURN COUNT(*) PATTERN SEQ(A, B)", "--input", tmp_path / "e.csv")
+    done = run(*options)
+    assert done.returncode == 1
+    assert (
+        "error[E580]: the time `31/01/2026 10:00` in row 0 of `ts` is not ISO 8601" in done.stderr
+    )
+    assert "name its format: `--time-format '%d/%m/%Y %H:%M'`" in done.stderr
+    named = run(*options, "--format", "csv", "--time-format", "%d/%m/%Y %H:%M")
+    assert named.stdout.splitlines()[1:] == ["1"], named.stderr
+    wrong = run(*options, "--time-format", "%H:%M")
+    assert wrong.stderr == "cepheid: --time-format `%H:%M` names no year\n"
+    assert wrong.returncode == 2
+    store = tmp_path / "store"
+    added = run("store", "append", store, tmp_path / "e.csv", "--time-format", "%d/%m/%Y %H:%M")
+    assert added.stdout.startswith("2 events appended"), added.stderr

@@ -39,7 +39,7 @@ def test_a_cache_that_is_too_large_stays_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
-    cache.save("a.b-entry-0", cache.Entry("a.b", "int64", 1.0, b"x" * 100))
+    cache.save("a.b-entry-0", cache.Entry("a.b", "int64", 1.0, b"", b"x" * 100))
     assert len(spark_kernels._entries()) == 1
     monkeypatch.setattr(spark_kernels, "SHIPPED_BYTES_MAX", 10)
     assert spark_kernels._entries() == []

@@ -21,6 +21,7 @@ from cepheid.store import event_store
 from cepheid.store.event_store import EventStore
 from cepheid.store.file_system import LocalFiles
 from cepheid.store.snapshot import Interval
+from cepheid.store.turns import Writer
 
 
 def table_of(times: list[int], begin: int = 0) -> pa.Table:
@@ -157,7 +158,8 @@ def test_unfit_times_are_refused(tmp_path: Path) -> None:
     store = EventStore(tmp_path)
     for table, code in (
         (pa.table({"n": [1]}), "E505"),
-        (pa.table({"ts": ["a"]}), "E506"),
+        (pa.table({"ts": ["a"]}), "E580"),
+        (pa.table({"ts": [True]}), "E506"),
         (pa.table({"ts": pa.array([None], pa.int64())}), "E506"),
     ):
         with pytest.raises(cepheid.DataError) as caught:
@@ -211,6 +213,18 @@ def test_events_older_than_retention_are_not_stored(tmp_path: Path) -> None:
     assert len(store) == 3
 
 
+class ImpatientWriter(Writer):
+    """Takes no turns, as writers of older versions."""
+
+    def wait_for_turn(self) -> None:
+        pass
+
+
+class ImpatientStore(EventStore):
+    def writing(self) -> Writer:
+        return ImpatientWriter(LocalFiles(), self.path)
+
+
 class OtherWriter(LocalFiles):
     """Lets another writer commit first, some times."""
 
@@ -219,9 +233,9 @@ class OtherWriter(LocalFiles):
         self.times = times
 
     def publish(self, source: Path, target: Path) -> bool:
-        if self.times:
+        if self.times and target.name != "newest":
             self.times -= 1
-            EventStore(self.folder).append(table_of([100 + self.times], 100 + self.times))
+            ImpatientStore(self.folder).append(table_of([100 + self.times], 100 + self.times))
         return super().publish(source, target)
 
 
@@ -315,11 +329,12 @@ def test_files_of_a_version_that_was_replaced_just_now_stay_for_its_readers(
 def test_segments_of_others_must_have_the_types_of_the_store(tmp_path: Path) -> None:
     store, other = EventStore(tmp_path / "a"), EventStore(tmp_path / "b")
     other.append(pa.table({"ts": [1], "x": ["text"]}))
-    terms = store.terms()
-    store.append(pa.table({"ts": [1], "x": [1]}))
-    segments = other.snapshot().manifest.segments
-    with pytest.raises(cepheid.DataError, match="E543"):
-        store.add_segments(segments, other.schema, terms)
+    with store.writing() as writer:
+        terms = store.terms(writer)
+        store.append(pa.table({"ts": [1], "x": [1]}))
+        segments = other.snapshot().manifest.segments
+        with pytest.raises(cepheid.DataError, match="E543"):
+            store.add_segments(segments, other.schema, terms, writer)
 
 
 def test_a_directory_whose_files_do_not_fit_or_that_moved(tmp_path: Path) -> None:

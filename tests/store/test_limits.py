@@ -16,9 +16,10 @@ from pyarrow import parquet
 
 import cepheid
 from cepheid.events.temporal import TIME_MAX
-from cepheid.framing import frame
+from cepheid.framing import digest_of, frame
 from cepheid.store.event_store import EventStore
 from cepheid.store.manifest import FORMAT, NAME, Manifest, load_manifest, path_of
+from cepheid.store.newest import Newest, pack_newest
 
 LATEST = TIME_MAX
 ENDS = (-LATEST, -LATEST + 1, -1, 0, 1, LATEST - 1, LATEST)
@@ -127,19 +128,31 @@ def test_a_folder_that_is_none_is_refused(tmp_path: Path, place: str) -> None:
     assert code_of(lambda: EventStore(tmp_path / place).scan()) in {"E544", "E549"}
 
 
-@pytest.mark.parametrize("call", ["mkdir", "open", "hardlink_to", "iterdir", "read_bytes"])
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        ("mkdir", "E557"),
+        ("write_bytes", "E557"),
+        ("open", "E549"),  # It reads before it writes.
+        ("hardlink_to", "E557"),
+        ("replace", "E557"),
+        ("iterdir", "E549"),
+        ("read_bytes", "E549"),
+    ],
+)
 def test_a_folder_without_permission_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: str
 ) -> None:
     # Who runs the tests may be allowed everything.
-    EventStore(tmp_path / "store").append(pa.table({"ts": [1]}))
+    if call != "mkdir":
+        EventStore(tmp_path / "store").append(pa.table({"ts": [1]}))
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, call, refuse)
     work = lambda: EventStore(tmp_path / "store").append(pa.table({"ts": [2]}))  # noqa: E731  # shorter
-    assert code_of(work) == "E549"
+    assert code_of(work) == code
 
 
 def test_many_writers_lose_no_event_without_saying_so(tmp_path: Path) -> None:
@@ -172,8 +185,9 @@ def test_many_writers_lose_no_event_without_saying_so(tmp_path: Path) -> None:
 def rewrite(folder: Path, change: Any) -> None:
     """Write the manifest anew, as somebody does who knows the format."""
     manifest = load_manifest(folder, 1)
-    body = msgspec.json.encode(change(manifest))
-    path_of(folder, 1).write_bytes(frame(NAME, FORMAT, body))
+    data = frame(NAME, FORMAT, msgspec.json.encode(change(manifest)))
+    path_of(folder, 1).write_bytes(data)
+    (folder / "newest").write_bytes(pack_newest(Newest(1, digest_of(data))))
 
 
 @pytest.mark.parametrize("part", ["data", "blocks"])

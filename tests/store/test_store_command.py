@@ -50,7 +50,7 @@ def test_a_store_from_files_to_rows(tmp_path: Path) -> None:
     assert run("clean", store, "--older-than", 0) == (0, "6 files removed\n")
     assert run("verify", store)[1].endswith("bytes: all sound\n")
     told = run("info", store)[1].splitlines()
-    assert told[0] == "version   4"
+    assert told[0] == "version   5"
     assert told[1].startswith("events    4 in 1 segments")
     assert told[2:6] == ["from      1", "to        12", "indexed   x", "column    ts int64"]
     damaged = next((store / "segments").glob("*"))
@@ -84,3 +84,17 @@ def test_figures_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("CEPHEID_RATES")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert rates_file() == tmp_path / "cepheid" / "store-rates.json"
+
+
+def test_a_store_that_lost_a_manifest_goes_back(tmp_path: Path) -> None:
+    store, file = tmp_path / "store", tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"ts": [1], "x": [1.0]}), file)
+    for _ in range(2):
+        run("append", store, file)
+    (store / "manifest-0000000002.json").unlink()
+    assert run("info", store)[0] == 1
+    code, text = run("recover", store)
+    first, second = text.splitlines()
+    assert (code, first) == (0, "version 3 is as version 1 was; lost versions: 2")
+    assert second.startswith("not in it: ")
+    assert run("verify", store)[0] == 0

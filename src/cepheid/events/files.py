@@ -16,6 +16,8 @@ from pyarrow import csv, json, parquet
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.arriving import plain_table
 from cepheid.events.nanoseconds import in_units_of
+from cepheid.events.text_times import timed_like, timed_table
+from cepheid.events.time_formats import TextTimes
 
 ENDINGS = {
     ".parquet": "parquet",
@@ -97,17 +99,24 @@ def count_events(files: list[Path]) -> int:
     return sum(len(batch) for batch in read_all(files))
 
 
-def read_all(files: list[Path], columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+def read_all(
+    files: list[Path], columns: Sequence[str] | None = None, times: TextTimes | None = None
+) -> Iterator[pa.Table]:
     """Yield the events of files, batch by batch; raise E501 if one cannot be read.
 
-    From Parquet files only the named columns are read; other formats may include more.
+    From Parquet files only the named columns are read; other formats may include more. A time
+    column that is text is read as ``times`` says; without them it stays text.
     """
     first: pa.Schema | None = None
     for file in files:
+        row = 0
         try:
-            for table in _read_file(file, columns):
+            for read in _read_file(file, columns, times):
+                table = read if times is None else timed_table(read, times, row)
+                row += len(read)
                 # The unit of times is that of the first file.
                 first = table.schema if first is None else first
+                table = table if times is None else timed_like(table, first, times)
                 yield in_units_of(table, first)
         except (pa.ArrowException, OSError, UnicodeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -115,7 +124,15 @@ def read_all(files: list[Path], columns: Sequence[str] | None = None) -> Iterato
             raise DataError([Diagnostic("E501", message)]) from error
 
 
-def _read_file(file: Path, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+def _texts(times: TextTimes | None) -> pa.Schema:
+    """Choose the columns that stay text: a time whose format is named is not guessed by Arrow."""
+    named = times is not None and times.format
+    return pa.schema([(times.column, pa.string())] if times is not None and named else [])
+
+
+def _read_file(
+    file: Path, columns: Sequence[str] | None, times: TextTimes | None
+) -> Iterator[pa.Table]:
     """Yield the events of one file; a file without events yields one empty table."""
     match content_of(file.name):
         case "parquet":
@@ -126,10 +143,17 @@ def _read_file(file: Path, columns: Sequence[str] | None = None) -> Iterator[pa.
             empty = source.schema_arrow.empty_table()
         case "csv" | "tsv" as content:
             read = csv.ReadOptions(block_size=1 << 24)
-            reader = csv.open_csv(file, read_options=read, parse_options=csv_options(content))
+            convert = csv.ConvertOptions(column_types=_texts(times))
+            reader = csv.open_csv(
+                file,
+                read_options=read,
+                parse_options=csv_options(content),
+                convert_options=convert,
+            )
             batches, empty = reader, reader.schema.empty_table()
         case "json":
-            table = json.read_json(file)
+            form = json.ParseOptions(explicit_schema=_texts(times) or None)
+            table = json.read_json(file, parse_options=form)
             batches, empty = table.to_batches(BATCH_ROWS), table.schema.empty_table()
         case "arrow":
             opened = pa.ipc.open_file(pa.memory_map(str(file)))

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 import cepheid
 from cepheid.api import query
@@ -26,12 +25,10 @@ from cepheid.interfaces.cli_input import (
     ENGINES,
     WrongUseError,
     check_engine,
-    compile_file,
     compile_text,
     given_text,
     is_sql,
     name_of,
-    named_file,
     read_columns,
     read_text,
     read_workload,
@@ -39,9 +36,21 @@ from cepheid.interfaces.cli_input import (
     result_kind,
 )
 from cepheid.interfaces.cli_machine import doctor, warm
+from cepheid.interfaces.cli_options import (
+    EngineOption,
+    FileArgument,
+    FormatOption,
+    RulesOption,
+    SchemaOption,
+    TextOption,
+    TimeOption,
+    TypeOption,
+    UnitOption,
+)
 from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_text_over
 from cepheid.interfaces.cli_store import store_app
-from cepheid.interfaces.console import complain, console_of, say, show
+from cepheid.interfaces.cli_stream import stream
+from cepheid.interfaces.console import complain, say, show
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
@@ -65,31 +74,7 @@ app = typer.Typer(
 app.add_typer(store_app, name="store")
 app.command()(warm)
 app.command()(doctor)
-
-
-FileArgument = Annotated[str, typer.Argument(help="A query file, or - for standard input.")]
-TimeOption = Annotated[str, typer.Option(help="The column that holds an event's time.")]
-UnitOption = Annotated[
-    str, typer.Option(help="The unit of times that are whole numbers: ns, us, ms or s.")
-]
-TypeOption = Annotated[str, typer.Option("--type", help="The column that holds an event's type.")]
-SchemaOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="A Parquet, Arrow, CSV or JSON lines file, or a folder of Parquet files, that has the "
-        "events' columns."
-    ),
-]
-
-
-TextOption = Annotated[
-    str | None, typer.Option("--query", "-q", help="The query itself, in place of a file.")
-]
-EngineOption = Annotated[str, typer.Option(help="What runs the query: local or spark.")]
-RulesOption = Annotated[
-    Path | None,
-    typer.Option(help="A folder of query files (.cq), or a table with the columns name and query."),
-]
+app.command()(stream)
 
 
 @app.command()
@@ -103,6 +88,7 @@ def check(
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
+    time_format: FormatOption = None,
 ) -> None:
     """Check queries and print every mistake; with --input also what is odd about the events."""
     if input_ is not None:
@@ -115,7 +101,7 @@ def check(
             if is_sql(text):
                 check_sql(text, name)
                 continue
-            compiled = compile_text(text, name, time, type_, columns, time_unit)
+            compiled = compile_text(text, name, time, type_, columns, time_unit, time_format)
             odd: list[str] = []
             if input_ is not None:
                 from cepheid.interfaces.run_command import look_at_files
@@ -223,6 +209,7 @@ def run(
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
+    time_format: FormatOption = None,
 ) -> None:
     """Run a query, or all queries of a folder, over files and print or write the result.
 
@@ -233,110 +220,16 @@ def run(
         message = "--master names a Spark cluster: add --engine spark"
         raise WrongUseError(message)
     kind = result_kind(format_, output)
-    asked = Asked(engine, master, kind, output, time, type_, time_unit)
+    asked = Asked(engine, master, kind, output, time, type_, time_unit, time_format)
     if rules is not None:
         refuse_options("--rules takes the place of a query", query=text)
-        together = read_workload(rules, file, time, type_, time_unit)
+        together = read_workload(rules, file, time, type_, time_unit, time_format)
         with standard_input(inputs, input_format, is_query=False) as given:
             run_rules_over(together, given, asked)
         return
     query_text, name = given_text(file, text)
     with standard_input(inputs, input_format, is_query=file == "-") as given:
         run_text_over(query_text, name, given, asked)
-
-
-@app.command()
-def stream(
-    sources: Annotated[
-        list[str],
-        typer.Option(
-            "--source",
-            help="Where events come from: a folder, kafka://host:9092/topic, or rate:1000 (events "
-            "a second). A JOIN of two streams has one for each, as orders=folder.",
-        ),
-    ],
-    sink: Annotated[
-        str, typer.Option(help="Where rows go: a folder of Parquet files, or - to print them.")
-    ],
-    checkpoint: Annotated[Path, typer.Option(help="The folder from which the query goes on.")],
-    file: Annotated[
-        str | None, typer.Argument(help="A query file, or - for standard input.")
-    ] = None,
-    rules: RulesOption = None,
-    watermark: Annotated[
-        str, typer.Option(help="How far behind the latest event others may come.")
-    ] = "10 seconds",
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", help="The source's files: parquet (else), json (lines) or csv."),
-    ] = None,
-    every: Annotated[
-        str | None, typer.Option(help="How often a micro-batch starts; 1 second without it.")
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Stop when the source is empty.")] = False,
-    files: Annotated[int | None, typer.Option(help="Files of one micro-batch, at most.")] = None,
-    master: Annotated[
-        str | None, typer.Option(help="The Spark cluster: local[*], spark://…")
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(help="The columns of files or Kafka's JSON: 'ts timestamp, type string'."),
-    ] = None,
-    bad: Annotated[
-        str,
-        typer.Option(help="Records that are no events: side (a folder beside), drop or fail."),
-    ] = "side",
-    late: Annotated[
-        str, typer.Option(help="Events behind the watermark: drop, side (a folder) or correct.")
-    ] = "drop",
-    max_ahead: Annotated[
-        str, typer.Option(help="How far ahead of the clock the time of an event may be.")
-    ] = "1 day",
-    allowed_lateness: Annotated[
-        str | None, typer.Option(help="With --late correct: how far behind the watermark.")
-    ] = None,
-    idle: Annotated[
-        str | None,
-        typer.Option(help="Let time go on when no event came for so long: '30 seconds'."),
-    ] = None,
-    packages: Annotated[
-        str | None, typer.Option(help="Packages of Spark that the source needs, such as Kafka's.")
-    ] = None,
-    time: TimeOption = "ts",
-    type_: TypeOption = "type",
-    time_unit: UnitOption = "us",
-) -> None:
-    """Run a query, or all rules of a folder, over a live stream; both go on from a checkpoint."""
-    # Spark takes a second to load, and mistakes in a query do not need it.
-    first = read_workload(rules, file, time, type_, time_unit) if rules is not None else None
-    compiled = (
-        compile_file(named_file(file), time, type_, None, time_unit) if first is None else None
-    )
-    from cepheid.interfaces.run_command import named_inputs
-    from cepheid.interfaces.stream_command import stream_query, wrong_use
-    from cepheid.interfaces.stream_options import Options
-    from cepheid.interfaces.stream_rules import stream_rules
-
-    source = named_inputs(compiled, sources) if compiled is not None else sources[0]
-    if isinstance(source, str) and len(sources) > 1:
-        message = "--source may be given only once, except for a JOIN of two streams"
-        raise WrongUseError(message)
-    options = Options(
-        source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
-        columns=columns, packages=packages, late=late, bad=bad, max_ahead=max_ahead,
-        idle=idle, lateness=allowed_lateness,
-    )  # fmt: skip
-    if message := wrong_use(compiled, options):
-        raise WrongUseError(message)
-    if rules is not None:
-        stream_rules(lambda: read_workload(rules, None, time, type_, time_unit), options, complain)
-        return
-    assert compiled is not None
-    try:
-        stream_query(compiled, options)
-    except CepheidError as error:
-        error.file = name_of(str(file))
-        raise
 
 
 @app.command()
@@ -394,6 +287,11 @@ def _replace_file(path: Path, text: str) -> None:
 @app.command()
 def demo() -> None:
     """Plan the queries of the papers, explain one, and run one on Spark over real trades."""
+    # Rich takes longer to load than most commands run.
+    from rich.table import Table
+
+    from cepheid.interfaces.colours import console_of
+
     table = Table(title="The papers' queries, as Cepheid plans them", title_justify="left")
     for heading in ("query", "semantics", "evaluator", "granularity", "per event"):
         table.add_column(heading, no_wrap=True)
@@ -458,7 +356,9 @@ def _report(error: CepheidError | WrongUseError) -> int:
     if isinstance(error, OptionError):
         # Arguments of Python are options here: time_unit is --time-unit.
         message = error.diagnostics[0].message
-        named = re.match(r"(time_unit|time|type|watermark) is ", message)
+        named = re.match(
+            r"(time_unit|time_format|time|type|watermark|max_ahead|idle|allowed_lateness) ", message
+        )
         option = f"--{named[1].replace('_', '-')}" if named else ""
         error = WrongUseError(option + message[named.end(1) :] if named else message)
     if isinstance(error, CepheidError):

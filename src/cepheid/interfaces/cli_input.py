@@ -57,21 +57,27 @@ def read_text(file: str) -> tuple[str, str]:
 
 
 def compile_file(
-    file: str, time: str, type_: str, columns: object, unit: str = "us"
+    file: str, time: str, type_: str, unit: str = "us", form: str | None = None
 ) -> CompiledQuery:
     """Compile the query of a file, or of standard input."""
-    return compile_text(*read_text(file), time, type_, columns, unit)
+    return compile_text(*read_text(file), time, type_, None, unit, form)
 
 
 def compile_text(
-    text: str, name: str, time: str, type_: str, columns: object, unit: str = "us"
+    text: str,
+    name: str,
+    time: str,
+    type_: str,
+    columns: object,
+    unit: str = "us",
+    form: str | None = None,
 ) -> CompiledQuery:
     """Compile the query of a text; diagnostics show its name."""
     if is_sql(text):
         message = f"{name} has MATCH_RECOGNIZE, which `cepheid run` runs and `cepheid check` reads"
         raise WrongUseError(message)
     try:
-        return query(text, time=time, type=type_, time_unit=unit, schema=columns)
+        return query(text, time=time, type=type_, time_unit=unit, time_format=form, schema=columns)
     except CepheidError as error:
         error.file = name
         raise
@@ -102,7 +108,12 @@ def named_file(file: str | None) -> str:
 
 
 def read_workload(
-    rules: Path, file: str | None, time: str, type_: str, unit: str = "us"
+    rules: Path,
+    file: str | None,
+    time: str,
+    type_: str,
+    unit: str = "us",
+    form: str | None = None,
 ) -> Workload:
     """Read the queries of a folder or a table of rules."""
     if file is not None:
@@ -111,7 +122,7 @@ def read_workload(
     if not rules.exists():
         message = f"could not read {name_of(str(rules))}: no such file or folder"
         raise WrongUseError(message)
-    return workload(read_rules(rules), time=time, type=type_, time_unit=unit)
+    return workload(read_rules(rules), time=time, type=type_, time_unit=unit, time_format=form)
 
 
 def read_columns(path: Path | None) -> object:

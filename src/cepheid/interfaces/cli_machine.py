@@ -16,7 +16,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from cepheid.interfaces.console import console_of, say
+from cepheid.interfaces.console import say
 
 JAVA_MIN = 17
 PACKAGES = ("numpy", "numba", "pyarrow", "pyspark", "pandas", "msgspec", "lark")
@@ -32,6 +32,7 @@ def warm(
     # rich.progress takes longer to load than most commands run.
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from cepheid.interfaces.colours import console_of
     from cepheid.kernels import cache
     from cepheid.kernels.warm import warm as compile_all
 

@@ -21,6 +21,7 @@ class Asked(NamedTuple):
     time: str
     type: str
     time_unit: str
+    time_format: str | None
 
 
 def check_sql(text: str, name: str) -> None:
@@ -57,7 +58,8 @@ def run_text_over(text: str, name: str, inputs: list[str], asked: Asked) -> None
 
 
 def _run_query(text: str, name: str, inputs: list[str], asked: Asked) -> None:
-    compiled = compile_text(text, name, asked.time, asked.type, None, asked.time_unit)
+    unit, form = asked.time_unit, asked.time_format
+    compiled = compile_text(text, name, asked.time, asked.type, None, unit, form)
     from cepheid.interfaces import run_command as command
 
     streams = command.named_inputs(compiled, inputs)
@@ -76,7 +78,8 @@ def _run_query(text: str, name: str, inputs: list[str], asked: Asked) -> None:
 
 def _run_sql(text: str, inputs: list[str], asked: Asked) -> None:
     given = (("time", asked.time, "ts"), ("type", asked.type, "type"))
-    for option, value, usual in (*given, ("time-unit", asked.time_unit, "us")):
+    of_times = (("time-unit", asked.time_unit, "us"), ("time-format", asked.time_format, None))
+    for option, value, usual in (*given, *of_times):
         if value != usual:
             message = f"--{option} has no effect here: a MATCH_RECOGNIZE names its own columns"
             raise WrongUseError(message)

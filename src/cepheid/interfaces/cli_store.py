@@ -1,4 +1,4 @@
-"""``cepheid store``: append, index, verify, compact, clean, info and query."""
+"""``cepheid store``: append, index, verify, compact, clean, recover, info and query."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cepheid.errors import CepheidError, visible
+from cepheid.events.time_formats import TextTimes, as_format
 from cepheid.interfaces.cli_input import read_text, refuse_options, result_kind
 from cepheid.interfaces.console import say
 
@@ -32,25 +33,28 @@ def append(
     store: StoreArgument,
     files: Annotated[str, typer.Argument(help="A file, a folder, or a pattern: 'log/*.parquet'.")],
     time: Annotated[str | None, typer.Option(help="The time column of a new store.")] = None,
+    time_format: Annotated[
+        str | None, typer.Option(help="The format of times that are text; else ISO 8601.")
+    ] = None,
 ) -> None:
     """Append the events of files; the store is made if it does not exist."""
-    from cepheid.events.files import find_files, read_all
+    from cepheid.events.files import find_files
 
     opened = _open(store, time)
-    count = sum(
-        opened.append(table) for file in find_files(files) for table in _whole(file, read_all)
-    )
+    times = TextTimes(opened.time, as_format(time_format))
+    count = sum(opened.append(table) for file in find_files(files) for table in _whole(file, times))
     say(f"{count:,} events appended, version {opened.version}")
 
 
-def _whole(file: Path, read_all: Any) -> Any:
+def _whole(file: Path, times: TextTimes) -> Any:
     """Combine the events of a file into few tables, so that segments are large."""
     import pyarrow as pa
 
+    from cepheid.events.files import read_all
     from cepheid.store.segments import SEGMENT_ROWS
 
     waiting: list[pa.Table] = []
-    for table in read_all([file]):
+    for table in read_all([file], None, times):
         waiting.append(table)
         if sum(map(len, waiting)) >= SEGMENT_ROWS:
             yield pa.concat_tables(waiting)
@@ -122,6 +126,18 @@ def clean(
 ) -> None:
     """Remove files that no version needs, such as those of a crash."""
     say(f"{len(_open(store).clean(older_than_s=older_than)):,} files removed")
+
+
+@store_app.command()
+def recover(store: StoreArgument) -> None:
+    """Go back to the newest whole version, after a manifest or the pointer was lost."""
+    from cepheid.store.event_store import EventStore
+
+    found = EventStore.recover(store)
+    lost = ", ".join(map(str, found.lost)) or "none"
+    say(f"version {found.version} is as version {found.source} was; lost versions: {lost}")
+    for path in found.spare:
+        say(f"not in it: {visible(str(path))}")
 
 
 @store_app.command()

@@ -9,51 +9,20 @@ files and pipes, rows are data and stay unchanged.
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
-
-from rich.console import Console
-from rich.highlighter import RegexHighlighter
-from rich.text import Text
-from rich.theme import Theme
 
 from cepheid.errors import visible
 
+ROWS_SHOWN_MAX = 50
+"""Rows of a result that are printed as a table."""
 KEPT = "\n\t"
 """Characters that texts of several lines keep; values inserted into them have none."""
-
-
-class _DiagnosticHighlighter(RegexHighlighter):
-    """Colours for diagnostics and plans on a terminal; plain text everywhere else."""
-
-    base_style = "cepheid."
-    highlights = (
-        r"(?m)(?P<error>^error\[\w+\].*)$",
-        r"(?m)(?P<warning>^warning\[\w+\].*)$",
-        r"(?m)^\s*\| *(?P<caret>[\^-]+.*)$",
-        r"(?m)(?P<help>= help: .*)$",
-    )
-
-
-_THEME = Theme(
-    {
-        "cepheid.error": "bold red",
-        "cepheid.warning": "bold yellow",
-        "cepheid.caret": "cyan",
-        "cepheid.help": "green",
-    }
-)
-
-
-def console_of(*, stderr: bool) -> Console:
-    """Create a console with the colours of diagnostics."""
-    # soft_wrap keeps long lines whole, so that carets stay where they belong.
-    return Console(
-        stderr=stderr, highlighter=_DiagnosticHighlighter(), theme=_THEME, soft_wrap=True
-    )
 
 
 def say(text: str) -> None:
@@ -96,7 +65,7 @@ def show(text: str) -> None:
 
 
 _ARGUMENT = re.compile(
-    r"`cepheid\.query\(\.\.\., (time|type|time_unit)=(\.\.\.|None|\"\w+\"|'\w+')\)`"
+    r"`cepheid\.query\(\.\.\., (time|type|time_unit|time_format)=(\.\.\.|None|\"\w+\"|'[^']+')\)`"
 )
 
 
@@ -108,7 +77,8 @@ def complain(text: str) -> None:
 def _option(argument: re.Match[str]) -> str:
     """Write an argument of Python as the option of the command line that stands for it."""
     name, value = argument.groups()
-    shown = {"...": name.upper(), "None": "''"}.get(value, value.strip("\"'"))
+    kept = name == "time_format" and value != "..."  # Formats have blanks.
+    shown = value if kept else {"...": name.upper(), "None": "''"}.get(value, value.strip("\"'"))
     return f"`--{name.replace('_', '-')} {shown}`"
 
 
@@ -119,14 +89,35 @@ def notify(notices: Iterable[warnings.WarningMessage]) -> None:
             complain(f"notice: {visible(str(notice.message))}")
 
 
-def cell(value: object) -> Text:
-    """Format a value for a table cell: one line, with brackets escaped for Rich."""
-    return Text(visible(str(value)))
+def is_terminal(*, stderr: bool) -> bool:
+    """Check whether people watch a stream, as Rich does, which takes longer to load."""
+    stream = sys.stderr if stderr else sys.stdout
+    return stream.isatty() or any(os.environ.get(name) for name in _RICH_VARIABLES)
+
+
+@contextmanager
+def working(text: str) -> Iterator[Callable[[str], None]]:
+    """Show on a terminal that a command works; yield the function that replaces the text."""
+    if not is_terminal(stderr=True):
+        yield lambda _: None
+        return
+    from cepheid.interfaces.colours import spinner
+
+    with spinner(text) as tell:
+        yield tell
+
+
+_RICH_VARIABLES = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+"""The variables by which users make Rich believe in a terminal."""
 
 
 def _print(text: str, *, stderr: bool) -> None:
-    console = console_of(stderr=stderr)
-    if console.is_terminal:
-        console.print(text, markup=False, emoji=False)
-    else:
-        (sys.stderr if stderr else sys.stdout).write(f"{text}\n")
+    if is_terminal(stderr=stderr):
+        # Takes longer to load than most commands run.
+        from cepheid.interfaces.colours import console_of
+
+        console = console_of(stderr=stderr)
+        if console.is_terminal:
+            console.print(text, markup=False, emoji=False)
+            return
+    (sys.stderr if stderr else sys.stdout).write(f"{text}\n")

@@ -14,14 +14,18 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, parquet
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from cepheid.api import CompiledQuery
 from cepheid.events.files import find_files, read_all
 from cepheid.interfaces.cli_input import WrongUseError
-from cepheid.interfaces.console import StandardOutput, notify, say_data, show
-from cepheid.interfaces.tables import ROWS_SHOWN_MAX, print_table
+from cepheid.interfaces.console import (
+    ROWS_SHOWN_MAX,
+    StandardOutput,
+    notify,
+    say_data,
+    show,
+    working,
+)
 from cepheid.runtimes.files import list_files, run_files
 from cepheid.runtimes.notices import look_at
 from cepheid.workloads import Workload
@@ -65,15 +69,9 @@ def run_query(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Tabl
     if not isinstance(streams, str):
         return _run_streams(compiled, streams)
     files = find_files(streams)
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,} events"), TimeElapsedColumn())
-    with (
-        warnings.catch_warnings(record=True) as notices,
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
-    ):
+    with warnings.catch_warnings(record=True) as notices, working("0 events") as tell:
         warnings.simplefilter("always")
-        task = bar.add_task("run", total=None)
-        result = run_files(compiled, files, lambda count: bar.update(task, completed=count))
+        result = run_files(compiled, files, lambda count: tell(f"{count:,} events"))
     notify(notices)
     return result
 
@@ -81,11 +79,11 @@ def run_query(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Tabl
 def look_at_files(compiled: CompiledQuery, pattern: str) -> tuple[CompiledQuery, list[str]]:
     """Plan a query for the columns of files, and tell what is odd about their events."""
     files = find_files(pattern)
-    planned = compiled.with_schema(next(read_all(files[:1])).schema)
+    planned = compiled.with_schema(next(read_all(files[:1], None, compiled.times)).schema)
     if planned.plan.streams:
         return planned, []
     names = [name for name in (planned.plan.time, planned.plan.type) if name is not None]
-    return planned, look_at(planned.plan, read_all(files, names))
+    return planned, look_at(planned.plan, read_all(files, names, compiled.times))
 
 
 def run_rules(rules: Workload, pattern: str, master: str | None, *, engine: str) -> pa.Table:
@@ -137,19 +135,13 @@ def _on_spark(
 
     for files in [pattern] if isinstance(pattern, str) else pattern.values():
         find_paths(files)  # Starting Spark to find no file would take seconds.
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with (
-        warnings.catch_warnings(record=True) as notices,
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
-    ):
+    with warnings.catch_warnings(record=True) as notices, working("starting Spark") as tell:
         warnings.simplefilter("always")
-        task = bar.add_task("starting Spark")
         with spark_session.session(master) as spark:
-            bar.update(task, description="running")
+            tell("running")
             with clear_failures():
                 frame = compiled.run(pattern, spark=spark)
-            with spark_session.watch(spark, lambda text: bar.update(task, description=text)):
+            with spark_session.watch(spark, tell):
                 yield frame
     notify(notices)
 
@@ -212,15 +204,9 @@ def _reading(
 ) -> Iterator[tuple[pa.Schema, Iterator[pa.Table]]]:
     """Open the matches of files, with progress on a terminal."""
     files = find_files(pattern)
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,} events"), TimeElapsedColumn())
-    with (
-        warnings.catch_warnings(record=True) as notices,
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
-    ):
+    with warnings.catch_warnings(record=True) as notices, working("0 events") as tell:
         warnings.simplefilter("always")
-        task = bar.add_task("run", total=None)
-        yield list_files(compiled, files, lambda count: bar.update(task, completed=count))
+        yield list_files(compiled, files, lambda count: tell(f"{count:,} events"))
     notify(notices)
 
 
@@ -258,6 +244,14 @@ def _with_texts(table: pa.Table) -> pa.Table:
             texts = [msgspec.json.encode(value, enc_hook=str).decode() for value in values]
             table = table.set_column(place, field.name, pa.array(texts, pa.string()))
     return table
+
+
+def print_table(table: pa.Table) -> None:
+    """Print the first rows of a table, and how many there are."""
+    # Rich takes longer to load than a small query, and files do not need it.
+    from cepheid.interfaces import tables
+
+    tables.print_table(table)
 
 
 def write_result(table: pa.Table, kind: str, output: Path | None) -> None:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from cepheid import runtimes
 from cepheid.api import CompiledQuery
-from cepheid.interfaces.console import cell
+from cepheid.interfaces.colours import cell
 from cepheid.interfaces.stream_options import EVERY, STANDARD_OUTPUT, Options
 from cepheid.interfaces.stream_sinks import sinks_of, wrong_sink
 from cepheid.interfaces.stream_sources import sources_of, wrong_sources

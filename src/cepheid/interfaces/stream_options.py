@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from cepheid.events.time_formats import TextTimes
 from cepheid.options import LiveOptions
 
 FILE_FORMATS = ("parquet", "json", "csv")
@@ -33,6 +34,7 @@ class Options(msgspec.Struct, frozen=True):
     master: str | None = None
     columns: str | None = None
     packages: str | None = None
+    times: TextTimes | None = None
     late: str = "drop"
     bad: str = "side"
     max_ahead: str = "1 day"

@@ -14,6 +14,7 @@ from cepheid.interfaces.stream_options import FILE_FORMATS, KAFKA, RATE, Options
 from cepheid.options import refuse
 from cepheid.spark.file_records import infer_columns, read_folder
 from cepheid.spark.records import parse_json
+from cepheid.spark.text_times import with_text_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,7 +77,11 @@ def source_of(spark: SparkSession, source: str, options: Options) -> DataFrame:
         return _kafka(spark, source, options)
     # A stream has to know its columns: those of the files that are there already, if not named.
     form = options.format or FILE_FORMATS[0]
-    columns = named_columns(options) or infer_columns(spark, source, form)
+    columns = named_columns(options)
+    if columns is None:
+        columns = infer_columns(spark, source, form)
+        if form == "csv" and options.times is not None:
+            columns = with_text_time(columns, options.times)
     return read_folder(spark, source, form, columns, options.files)
 
 

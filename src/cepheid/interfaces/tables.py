@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from cepheid.errors import visible
-from cepheid.interfaces.console import cell
+from cepheid.interfaces.colours import cell
+from cepheid.interfaces.console import ROWS_SHOWN_MAX
 
-ROWS_SHOWN_MAX = 50
 WIDTH_MAX = 40
 """The width that a text may have before it is wrapped."""
 

@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from cepheid.events.arriving import as_table, plain_reader
 from cepheid.events.files import find_files, present, read_all
+from cepheid.events.text_times import timed_reader, timed_table
+from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.local_jobs import BATCH_ROWS, slices_of
 from cepheid.jobs.ordering import put_together
 from cepheid.store.event_store import EventStore
@@ -22,6 +24,7 @@ class EventSource(NamedTuple):
     schema: pa.Schema
     events: Any
     cover: Cover | None = None
+    times: TextTimes | None = None
 
     def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Read the given columns as at least one table; events of a store are in time order."""
@@ -39,7 +42,7 @@ class EventSource(NamedTuple):
         else:
             # A query that reads no column still counts events, so one column is read.
             names = present(self.schema.names, columns) or self.schema.names[:1]
-            yield from read_all(events, names)
+            yield from read_all(events, names, self.times)
 
     def whole(self, columns: Sequence[str]) -> pa.Table:
         """Read all events as one table."""
@@ -51,8 +54,8 @@ class EventSource(NamedTuple):
         return pa.concat_tables(tables, promote_options="permissive")
 
 
-def source_of(events: Any) -> EventSource:
-    """Convert events of any supported type to a source.
+def source_of(events: Any, times: TextTimes) -> EventSource:
+    """Convert events of any supported type to a source; times that are text are read.
 
     Raises
     ------
@@ -61,12 +64,13 @@ def source_of(events: Any) -> EventSource:
     """
     if isinstance(events, str | PathLike):
         files = find_files(fspath(events))
-        return EventSource(next(read_all(files[:1])).schema, files)
+        schema = next(read_all(files[:1], None, times)).schema
+        return EventSource(schema, files, times=times)
     if isinstance(events, EventStore):
         snapshot = events.snapshot()
         return EventSource(snapshot.manifest.schema, snapshot)
     if isinstance(events, pa.RecordBatchReader):
-        reader = plain_reader(events)
+        reader = timed_reader(plain_reader(events), times)
         return EventSource(reader.schema, reader)
-    table = as_table(events)
+    table = timed_table(as_table(events), times)
     return EventSource(table.schema, table)

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 VARIABLE = "CEPHEID_CACHE"
 """The environment variable that names another folder than the user's."""
-_NAME, _VERSION = "kernel", 2
+_NAME, _VERSION = "kernel", 3
 _NO_CODE = {
-    "build_signatures.py", "cache.py", "costs.py", "signature.py", "tiers.py", "warm.py",
-    "watch.py",
+    "build_signatures.py", "cache.py", "costs.py", "linking.py", "signature.py", "tiers.py",
+    "warm.py", "watch.py",
 }  # fmt: skip
 """Sources that affect when kernels are compiled, but not the result."""
 _BROKEN = (
@@ -187,11 +187,16 @@ def _archive() -> zipfile.ZipFile | None:
 
 
 class Entry(NamedTuple):
-    """The content of a file: a kernel, its types, its compile time, and the code."""
+    """The content of a file: a kernel, its types, its compile time, and the code.
+
+    ``linkable`` is for ``linking.py``, empty if only numba can load the kernel; numba reads
+    ``body``.
+    """
 
     kernel: str
     signature: str
     seconds: float
+    linkable: bytes
     body: bytes
 
 
@@ -228,10 +233,12 @@ def _parse(text: bytes, name: str) -> Entry | None:
         rest = bytes(unframe(text, _NAME, _VERSION))
     except FrameError:
         return None
-    owner, kernel, signature, seconds, body = rest.split(b"\n", 4)
+    owner, kernel, signature, numbers, body = rest.split(b"\n", 4)
     if owner.decode() != name:
         return None
-    return Entry(kernel.decode(), signature.decode(), float(seconds), body)
+    seconds, length = numbers.split()
+    linkable, body = body[: int(length)], body[int(length) :]
+    return Entry(kernel.decode(), signature.decode(), float(seconds), linkable, body)
 
 
 @contextmanager
@@ -267,8 +274,9 @@ def save(name: str, entry: Entry) -> None:
         if not any(place.iterdir()):
             _forget_unused(place)
         handle, temporary = tempfile.mkstemp(prefix=".", dir=place)
-        head = f"{name}\n{entry.kernel}\n{entry.signature}\n{entry.seconds:.3f}\n"
-        rest = head.encode() + entry.body
+        numbers = f"{entry.seconds:.3f} {len(entry.linkable)}"
+        head = f"{name}\n{entry.kernel}\n{entry.signature}\n{numbers}\n"
+        rest = head.encode() + entry.linkable + entry.body
         with os.fdopen(handle, "wb") as file:
             file.write(frame(_NAME, _VERSION, rest))
         Path(temporary).replace(place / name)

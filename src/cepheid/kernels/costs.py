@@ -18,11 +18,14 @@ _RATES_S = {
     "trailing.aggregate_trailing": 40e-6,
 }
 """Seconds to interpret an event, where they exceed the default; measured on real trades."""
-LOAD_S = 0.4
-"""Seconds to load numba and a kernel from the cache."""
-SMALL_CALL_S = 0.05
-"""A shorter call may be the last one: loading waits until it would have paid off several times."""
-PATIENCE = 4.0
+ARRAY_RATE_S = 0.1e-6
+"""Seconds to interpret an event, at most, where the interpreter has a body over whole arrays."""
+LOAD_S = 0.05
+"""Seconds to load LLVM, and to look into the cache for the first time."""
+LINK_S = 0.004
+"""Seconds to link one more kernel from the cache."""
+_NUMBA_S = 0.5
+"""Seconds to load numba, which compiles."""
 _DEFAULT_COMPILE_S = 10.0
 LIST = Path(__file__).with_name("signatures.txt")
 
@@ -62,5 +65,5 @@ def _slowest() -> dict[str, float]:
 
 
 def compile_seconds(name: str) -> float:
-    """Estimate the compile time of a kernel."""
-    return _slowest().get(name, _DEFAULT_COMPILE_S)
+    """Estimate the compile time of a kernel, and the time to load the compiler."""
+    return _NUMBA_S + _slowest().get(name, _DEFAULT_COMPILE_S)

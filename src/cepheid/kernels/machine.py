@@ -8,6 +8,7 @@ import pickle
 import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numba import njit, types
 from numba.core import serialize
 from numba.core.caching import _Cache
@@ -15,6 +16,7 @@ from numba.core.compiler import CompileResult
 from numba.extending import overload
 
 from cepheid.kernels import cache, costs
+from cepheid.kernels.linking import Linkable, pack
 from cepheid.kernels.signature import of_types, split
 from cepheid.kernels.twins import clone
 
@@ -70,9 +72,11 @@ class _KernelCache(_Cache):
         return CompileResult._rebuild(target_context, *payload)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        body = serialize.dumps((data.codegen.magic_tuple(), data._reduce()))
+        payload = data._reduce()
+        body = serialize.dumps((data.codegen.magic_tuple(), payload))
         took_s = time.process_time() - self._begun_s
-        entry = cache.Entry(self._kernel.name, of_types(sig), took_s, body)
+        packed = _linkable(data.library, payload) if self._entry else b""
+        entry = cache.Entry(self._kernel.name, of_types(sig), took_s, packed, body)
         cache.save(self._name(sig), entry)
 
     def enable(self) -> None:
@@ -83,6 +87,22 @@ class _KernelCache(_Cache):
 
     def flush(self) -> None:
         """Do nothing, as above."""
+
+
+def _linkable(library: Any, payload: tuple[Any, ...]) -> bytes:
+    """Describe the object file of a kernel for ``linking.py``; empty if it needs numba."""
+    (_, _, (code, _)), described, own, *_, referenced = payload
+    environments: dict[str, list[str]] = {}
+    # The wrapper takes the last one.
+    for environment in (*(other for other in referenced if other is not own), own):
+        if not all(isinstance(constant, np.dtype) for constant in environment.consts):
+            return b""
+        environments[environment.env_name] = [constant.str for constant in environment.consts]
+    module = library._final_module
+    names = [f.name for f in module.functions if f.is_declaration]
+    names += [v.name for v in module.global_variables if v.is_declaration]
+    needs = [name for name in names if not name.startswith("llvm.")]
+    return pack(Linkable(described.llvm_cpython_wrapper_name, needs, environments), code)
 
 
 def dispatcher(kernel: Kernel, *, entry: bool) -> Any:

@@ -6,21 +6,36 @@ array may be written is left out: machine code is the same for both.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 
+class _Arrays(dict[tuple[Any, int, int], str]):
+    """Descriptions of arrays; a kernel of sixty arrays looks them up in every call."""
+
+    def __missing__(self, key: tuple[Any, int, int]) -> str:
+        dtype, ndim, flags = key
+        layout = "C" if flags & _C_CONTIGUOUS else "F" if flags & _F_CONTIGUOUS else "A"
+        usual = dtype.isnative and flags & _ALIGNED
+        self[key] = text = f"{dtype.name if usual else f'unusual {dtype.str}'}:{ndim}{layout}"
+        return text
+
+
+_C_CONTIGUOUS, _F_CONTIGUOUS, _ALIGNED = 0x1, 0x2, 0x100
+_LAYOUT = _C_CONTIGUOUS | _F_CONTIGUOUS | _ALIGNED
+_arrays = _Arrays()
+
+
 def of_values(arguments: tuple[Any, ...]) -> str:
     """Describe the arguments of a call."""
-    return ",".join(map(_of_value, arguments))
+    return ",".join([_of_value(value) for value in arguments])
 
 
 def _of_value(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        flags = value.flags
-        layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
-        return f"{value.dtype.name}:{value.ndim}{layout}"
+        return _arrays[value.dtype, value.ndim, value.flags.num & _LAYOUT]
     if isinstance(value, np.generic):
         return value.dtype.name
     if isinstance(value, bool):
@@ -37,6 +52,7 @@ def _of_value(value: Any) -> str:
     return type(value).__name__
 
 
+@functools.cache
 def _class_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 

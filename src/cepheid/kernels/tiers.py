@@ -20,14 +20,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from cepheid.kernels.costs import (
+    ARRAY_RATE_S,
+    LINK_S,
     LOAD_S,
-    PATIENCE,
-    SMALL_CALL_S,
     called_from_python,
     compile_seconds,
     rate_seconds,
 )
 from cepheid.kernels.interruption import InterruptedKernel, interruption
+from cepheid.kernels.signature import of_values
 from cepheid.kernels.twins import Function, Twin, clone, twins_of
 from cepheid.kernels.watch import OverrunKernel, keep, restore, watched
 
@@ -166,6 +167,10 @@ class Kernel(Twin):
 
     registry: ClassVar[dict[str, Kernel]] = {}
     """All kernels by name, for those who compile them ahead and those who test them."""
+    all_interpreted_s: ClassVar[float] = 0.0
+    """How long this process has interpreted kernels."""
+    any_linked: ClassVar[bool] = False
+    """Whether this process has loaded LLVM."""
 
     def __init__(self, function: Function, *, inline: Inline, work: Work | None) -> None:
         self.function, self.inline, self.work = function, inline, work
@@ -177,25 +182,48 @@ class Kernel(Twin):
         self.rate_s = rate_seconds(self.name)
         """What interpreting takes for one unit of work, learned from calls."""
         self._written = function
+        self._patience_s = LINK_S
+        """How long this process interprets the kernel before it looks into the cache."""
         self._plain: Function | None = None
         self._inner: Any = None
         self._entry: Any = None
+        self._linked: dict[str, Function] = {}
+        """The machine code that was linked without numba, by the types of its arguments."""
         Kernel.registry[self.name] = self
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the kernel."""
         try:
-            if self._entry is not None:
-                return self._entry(*arguments)
+            if _Setting.tier is not Tier.INTERPRET:
+                if self._entry is not None:
+                    return self._entry(*arguments)
+                linked = self._linked.get(of_values(arguments)) if self._linked else None
+                if linked is not None:
+                    return linked(*arguments)
             if self.interprets(arguments):
                 return self.interpret(*arguments)
-            return self.entry(*arguments)
+            return self.run_compiled(*arguments)
         except InterruptedKernel:
             raise interruption() from None
+
+    def run_compiled(self, *arguments: Any) -> Any:
+        """Run the kernel as machine code: linked from the cache if it is there, or compiled."""
+        if self._entry is None:
+            # Looks at files.
+            from cepheid.kernels.linking import link
+
+            signature = of_values(arguments)
+            linked = link(self, signature)
+            if linked is not None:
+                self._linked[signature] = linked
+                Kernel.any_linked = True
+                return linked(*arguments)
+        return self.entry(*arguments)
 
     def interpreted(self, function: Function) -> Function:
         """Register another body for the interpreter, with whole-array operations."""
         self._written = function
+        self.rate_s = min(self.rate_s, ARRAY_RATE_S)
         return function
 
     @property
@@ -233,7 +261,7 @@ class Kernel(Twin):
 
         A call that takes longer than expected is restarted as machine code.
         """
-        begun, overrun, result = time.perf_counter(), False, None
+        begun, overrun, result = time.thread_time(), False, None
         units = self.units(arguments)
         kept = keep(arguments, units * self.rate_s) if self._is_watched() else None
         try:
@@ -246,11 +274,12 @@ class Kernel(Twin):
             assert kept is not None, "only what can begin again is watched"
             restore(kept)
             overrun = True
-        took = time.perf_counter() - begun
+        took = time.thread_time() - begun  # A busy machine makes no tier cheaper.
         self.interpreted_s += took
+        Kernel.all_interpreted_s += took
         if overrun or units >= 100:
             self.rate_s = max(self.rate_s, took / max(units, 1.0))
-        return self.entry(*arguments) if overrun else result
+        return self.run_compiled(*arguments) if overrun else result
 
     def _is_watched(self) -> bool:
         return _Setting.tier is Tier.AUTO and self.asks_time
@@ -281,20 +310,28 @@ class Kernel(Twin):
         """Check whether a call should be interpreted.
 
         A call is interpreted while the total interpreted time, including this call, is below the
-        start-up time of the next tier; so the total is at most about twice the optimum.
+        start-up time of the next tier; so the total is at most about twice the optimum. All kernels
+        together pay for loading LLVM, each one for linking or compiling it.
         """
         if _Setting.tier is not Tier.AUTO:
             return _Setting.tier is Tier.INTERPRET
         call_s = self.units(arguments) * self.rate_s
         estimate_s = self.interpreted_s + call_s
-        if estimate_s < (LOAD_S if call_s > SMALL_CALL_S else PATIENCE * LOAD_S):
+        if estimate_s < self._patience_s:
+            return True
+        if not Kernel.any_linked and Kernel.all_interpreted_s + call_s < LOAD_S:
             return True
         # Looks at files.
         from cepheid.kernels.cache import has
 
         if has(self, arguments):
             return False
-        return estimate_s < compile_seconds(self.name)
+        compile_s = compile_seconds(self.name)
+        if estimate_s >= compile_s:
+            return False
+        # Another process may compile it meanwhile; looking for it takes longer than a small call.
+        self._patience_s = min(2 * estimate_s, compile_s)
+        return True
 
 
 def _longest(arguments: Any) -> float:

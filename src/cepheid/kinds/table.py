@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from cepheid.jobs.kind import Kind, register
+from cepheid.kinds.funnel.kind import FunnelKind
 from cepheid.kinds.row_pattern.kind import RowPatternKind
 from cepheid.kinds.selection.kind import SelectKind
 from cepheid.kinds.situation.kind import SituationKind
 from cepheid.kinds.trend.kind import TrendKind
 
-KINDS: tuple[Kind, ...] = (TrendKind(), SituationKind(), SelectKind(), RowPatternKind())
+KINDS: tuple[Kind, ...] = (
+    TrendKind(),
+    FunnelKind(),
+    SituationKind(),
+    SelectKind(),
+    RowPatternKind(),
+)
 
 for _kind in KINDS:
     register(_kind)

@@ -161,7 +161,7 @@ class ClauseBuilder:
         span = clauses[0].span.to(clauses[-1].span)
         if "pattern" not in fields:
             reject("E105", "the query has no `PATTERN`", span, "add one: `PATTERN Stock S+`")
-        query = tree.Query(span=span, **fields)
+        query = (tree.FunnelQuery if _is_funnel(fields) else tree.Query)(span=span, **fields)
         reject_aggregates_of_values(query)
         for node in tree.walk(query):
             if (
@@ -174,6 +174,14 @@ class ClauseBuilder:
 
     def ended_query(self, c: Children[Any]) -> tree.Query:
         return self.query(c[:-1])
+
+
+def _is_funnel(fields: Mapping[str, Any]) -> bool:
+    """Check whether RETURN asks for a funnel; its binder reports what may not stand beside it."""
+    returned = fields.get("returns")
+    items = returned.items if isinstance(returned, tree.Return) else ()
+    calls = [i.expression for i in items if isinstance(i.expression, tree.Call)]
+    return any(call.function == "FUNNEL" for call in calls)
 
 
 _Mode = TypeVar("_Mode", bound=StrEnum)

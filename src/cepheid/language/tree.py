@@ -170,6 +170,10 @@ class Query(Node, frozen=True, eq=False):
     limit: Literal | None = None
 
 
+class FunnelQuery(Query, frozen=True, eq=False):
+    """A query whose RETURN is ``FUNNEL(session)``: how many keys reach each step (§12)."""
+
+
 # ---------------------------------------------------------------------------------------
 # Situations
 

@@ -6,6 +6,7 @@ import msgspec
 
 from cepheid.errors import Span, suggest_names
 from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
+from cepheid.events.time_formats import TextTimes
 from cepheid.expressions.format import format_expression, format_literal
 from cepheid.expressions.value_types import Typing
 from cepheid.language import tree
@@ -29,6 +30,12 @@ class Source(msgspec.Struct, frozen=True):
     schema: EventSchema | None = None
     time_unit: str = "us"
     schemas: tuple[tuple[str, EventSchema], ...] = ()
+    time_format: str = ""
+
+    @property
+    def times(self) -> TextTimes:
+        """Return how times that are text are read."""
+        return TextTimes(self.time, self.time_format)
 
 
 class Scope:

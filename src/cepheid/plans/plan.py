@@ -14,6 +14,7 @@ import msgspec
 from cepheid.errors import Diagnostic, Span
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
+from cepheid.plans.funnel import Funnel
 from cepheid.plans.selection import Selection
 from cepheid.plans.situations import Situations
 from cepheid.plans.template import Template
@@ -52,6 +53,7 @@ class Evaluator(StrEnum):
     SITUATIONS = "situations"
     SELECT = "select"
     ROW_PATTERN = "row pattern"
+    FUNNEL = "funnel"
 
 
 class WindowKind(StrEnum):
@@ -326,6 +328,22 @@ class SituationPlan(Plan, frozen=True, kw_only=True, tag="situations"):
     def what(self) -> str:
         """Name the kind of query, for messages."""
         return "a query about situations"
+
+
+class FunnelPlan(Plan, frozen=True, kw_only=True, tag="funnel"):
+    """The plan of a funnel."""
+
+    funnel: Funnel
+
+    @property
+    def what(self) -> str:
+        """Name the kind of query, for messages."""
+        return "a funnel"
+
+    @property
+    def orders_ties(self) -> bool:
+        """Check whether events of equal time are ordered (§1.3)."""
+        return self.funnel.ties is tree.Ties.ARRIVAL
 
 
 class SelectPlan(Plan, frozen=True, kw_only=True, tag="select"):

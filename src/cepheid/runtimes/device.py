@@ -13,6 +13,7 @@ from cepheid.accelerator.schedule import MOST_ROWS, Pace, Place, Scheduler
 from cepheid.arrays.columns import KeyTable
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.events.arriving import as_table, like, plain_reader
+from cepheid.events.text_times import timed_reader, timed_table
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.ordering import put_together, sort_events
 from cepheid.kinds.trend.ordered_input import Gate
@@ -59,8 +60,10 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
     elif find_device()[0] is not Found.GPU:
         return local.run_events(compiled, events)
     if isinstance(events, pa.RecordBatchReader):
-        events = plain_reader(events)
-    reader = events if isinstance(events, pa.RecordBatchReader) else as_table(events)
+        events = timed_reader(plain_reader(events), compiled.times)
+        reader: Any = events
+    else:
+        reader = timed_table(as_table(events), compiled.times)
     plan = compiled.with_schema(reader.schema).plan
     why = kind_of(plan).why_not_on_device(plan)
     if why and device is Device.GPU:

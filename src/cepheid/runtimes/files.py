@@ -15,6 +15,7 @@ import pyarrow as pa
 from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.files import count_events, find_files, names_read, read_all
+from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.local_jobs import local_job
 from cepheid.jobs.ordering import SORT_ROWS_MAX, sort_events, with_ties_ordered
 from cepheid.kernels.columns import scan_times
@@ -47,15 +48,17 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
     DataError
         E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
     """
-    schema = next(read_all(files[:1])).schema
+    schema = next(read_all(files[:1], None, compiled.times)).schema
     plan = compiled.with_schema(schema).plan
-    return watched(plan, lambda: _run_plan(plan, files, schema, progress))
+    return watched(plan, lambda: _run_plan(plan, files, schema, compiled.times, progress))
 
 
-def _run_plan(plan: Plan, files: list[Path], schema: pa.Schema, progress: Progress) -> pa.Table:
+def _run_plan(
+    plan: Plan, files: list[Path], schema: pa.Schema, times: TextTimes, progress: Progress
+) -> pa.Table:
     """Run a plan over files, as a stream if they are in order."""
     job, names = local_job(plan), names_read(plan.columns, schema)
-    batches = _counted(read_all(files, names), progress)
+    batches = _counted(read_all(files, names, times), progress)
     if not job.in_order:
         return job.answer(batches, schema)
     first = list(_first_rows(batches, job.batch_rows))
@@ -68,7 +71,7 @@ def _run_plan(plan: Plan, files: list[Path], schema: pa.Schema, progress: Progre
         unordered = error.diagnostics[0].code == "E509"
         if not unordered or count_events(files) > SORT_ROWS_MAX:
             raise
-    return _run_whole(plan, read_all(files, names))
+    return _run_whole(plan, read_all(files, names, times))
 
 
 def _first_rows(batches: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
@@ -99,12 +102,12 @@ def list_files(
     DataError
         E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
     """
-    schema = next(read_all(files[:1])).schema
+    schema = next(read_all(files[:1], None, compiled.times)).schema
     plan = check_lists(compiled.with_schema(schema).plan)
     job = lower(plan)
     names = names_read(plan.columns, schema)
-    batches = with_ties_ordered(_counted(read_all(files, names), progress), plan)
-    if not _in_order(files, plan.time):
+    batches = with_ties_ordered(_counted(read_all(files, names, compiled.times), progress), plan)
+    if not _in_order(files, compiled.times):
         if count_events(files) > SORT_ROWS_MAX:
             message = f"the events are not in the order of `{plan.time}`"
             helps = (f"sort them first: more than {SORT_ROWS_MAX:,} events are not sorted",)
@@ -129,15 +132,15 @@ def list_path(compiled: CompiledQueryLike, pattern: str) -> pa.RecordBatchReader
     return reader_of(schema, tables)
 
 
-def _in_order(files: list[Path], time: str) -> bool:
+def _in_order(files: list[Path], times: TextTimes) -> bool:
     """Check that the events of files are sorted by time; emitted matches cannot be retracted."""
     last: int | None = None
-    for batch in read_all(files):
-        times = read_times(Columns(batch), time)
-        if len(times):
-            if scan_times(times)[0] >= 0 or (last is not None and times[0] < last):
+    for batch in read_all(files, None, times):
+        found = read_times(Columns(batch), times.column)
+        if len(found):
+            if scan_times(found)[0] >= 0 or (last is not None and found[0] < last):
                 return False
-            last = int(times[-1])
+            last = int(found[-1])
     return True
 
 

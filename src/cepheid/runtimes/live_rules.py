@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from cepheid.events.arriving import as_table, plain_schema
 from cepheid.events.nanoseconds import in_units_of
+from cepheid.events.text_times import timed_schema, timed_table
 from cepheid.kinds.workload.combine_results import unite
 from cepheid.kinds.workload.live_rules import RunningRules
 from cepheid.runtimes.workload import WorkloadLike
@@ -21,7 +22,8 @@ class LiveRules:
     """
 
     def __init__(self, workload: WorkloadLike, schema: pa.Schema) -> None:
-        self._running = RunningRules(plain_schema(schema))
+        self._times = workload.times
+        self._running = RunningRules(timed_schema(plain_schema(schema), self._times))
         self.add(workload)
 
     @property
@@ -51,7 +53,8 @@ class LiveRules:
 
     def feed(self, events: Any) -> pa.Table:
         """Process a batch; return the rows of complete windows, as ``Workload.run`` does."""
-        return unite(self._running.feed(in_units_of(as_table(events), self._running.schema)))
+        table = timed_table(as_table(events), self._times)
+        return unite(self._running.feed(in_units_of(table, self._running.schema)))
 
     def close(self) -> pa.Table:
         """End the stream and return the rows of all windows that are still open."""

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from cepheid.events.arriving import as_table, like, plain_reader
+from cepheid.events.text_times import timed_reader, timed_table
+from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.local_jobs import local_job
 from cepheid.jobs.ordering import put_together, sort_events, with_ties_ordered
 from cepheid.kinds.trend.local import LocalMatches, list_batches
@@ -25,6 +27,10 @@ class CompiledQueryLike(Protocol):
     def plan(self) -> Plan:
         """Return the plan."""
 
+    @property
+    def times(self) -> TextTimes:
+        """Return how times that are text are read."""
+
     def with_schema(self, schema: object) -> CompiledQueryLike:
         """Plan the query for a schema."""
 
@@ -38,14 +44,14 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
         If the container of the events is not supported.
     """
     if isinstance(events, pa.RecordBatchReader):
-        reader = plain_reader(events)
+        reader = timed_reader(plain_reader(events), compiled.times)
         plan = compiled.with_schema(reader.schema).plan
         job = local_job(plan)
         batches: Iterable[pa.Table] = put_together(reader, job.batch_rows)
         if job.in_order:
             batches = with_ties_ordered(batches, plan)
         return watched(plan, lambda: job.answer(batches, reader.schema))
-    table = as_table(events)
+    table = timed_table(as_table(events), compiled.times)
     plan = compiled.with_schema(table.schema).plan
     return like(events, watched(plan, lambda: run_table(plan, table)))
 
@@ -72,8 +78,10 @@ def list_events(compiled: CompiledQueryLike, events: Any) -> pa.RecordBatchReade
     ValueError
         If the query returns aggregates.
     """
-    reader = isinstance(events, pa.RecordBatchReader)
-    events = plain_reader(events) if reader else as_table(events)
+    if isinstance(events, pa.RecordBatchReader):
+        events = timed_reader(plain_reader(events), compiled.times)
+    else:
+        events = timed_table(as_table(events), compiled.times)
     plan = check_lists(compiled.with_schema(events.schema).plan)
     job = LocalMatches(lower(plan))
     batches: Iterable[pa.Table]

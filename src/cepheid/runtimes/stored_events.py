@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from cepheid.events.time_formats import TextTimes, as_format
 from cepheid.store import event_store
 
 
@@ -33,7 +34,14 @@ class EventStore(event_store.EventStore):
     2
     """
 
-    def append(self, events: Any, *, source: str = "", batch: int | None = None) -> int:
+    def append(
+        self,
+        events: Any,
+        *,
+        source: str = "",
+        batch: int | None = None,
+        time_format: str | None = None,
+    ) -> int:
         """Store events and return their number.
 
         Events may be unsorted, and older than stored ones. New columns are added to the store;
@@ -47,6 +55,9 @@ class EventStore(event_store.EventStore):
         source, batch
             The number of a batch of a source. A batch whose number is not above the last one of its
             source is stored already and skipped, so a batch can be sent again after a crash.
+        time_format
+            The format of times that are text, as in ``cepheid.query``; they are stored as
+            timestamps.
 
         Raises
         ------
@@ -57,17 +68,19 @@ class EventStore(event_store.EventStore):
         """
         if type(events).__module__.partition(".")[0] == "pyspark":
             spark_store = importlib.import_module("cepheid.runtimes.spark.store")
-            count: int = spark_store.append_frame(self, events, source=source, batch=batch)
+            times = TextTimes(self.time, as_format(time_format))
+            count: int = spark_store.append_frame(self, events, times, source=source, batch=batch)
             return count
-        return super().append(events, source=source, batch=batch)
+        return super().append(events, source=source, batch=batch, time_format=time_format)
 
-    def sink(self, name: str) -> Callable[[Any, int], None]:
+    def sink(self, name: str, *, time_format: str | None = None) -> Callable[[Any, int], None]:
         """Build a function for Spark's ``foreachBatch`` that stores every batch exactly once.
 
         ``name`` identifies the source: a query that restarts from its checkpoint keeps its name.
+        ``time_format`` is that of :meth:`append`.
         """
 
         def store_batch(frame: Any, batch: int) -> None:
-            self.append(frame, source=name, batch=batch)
+            self.append(frame, source=name, batch=batch, time_format=time_format)
 
         return store_batch

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from cepheid.events.arriving import form_of, in_form
+from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.sources import EventSource, source_of
 from cepheid.jobs.streams import named_streams
 from cepheid.kinds.selection.local import LocalSelect
@@ -25,18 +26,18 @@ from cepheid.store.snapshot import Effort, Snapshot
 
 def run_streams(compiled: CompiledQueryLike, streams: list[Any], strategy: str | None) -> Any:
     """Join two streams in process; the result has the container of the events, if both agree."""
-    sources = _sources(streams)
+    sources = _sources(streams, compiled.times)
     planned = with_schemas(compiled, [source.schema for source in sources])
     result = join_sources(planned, sources, strategy)
     forms = {form_of(stream) for stream in streams}
     return in_form(forms.pop(), result) if len(forms) == 1 else result
 
 
-def _sources(streams: list[Any]) -> list[EventSource]:
+def _sources(streams: list[Any], times: TextTimes) -> list[EventSource]:
     """Open streams as sources; one that is joined with itself is opened once."""
-    opened = {id(stream): source_of(stream) for stream in streams}
+    opened = {id(stream): source_of(stream, times) for stream in streams}
     if len(opened) < len(streams) and isinstance(streams[0], pa.RecordBatchReader):
-        opened[id(streams[0])] = source_of(streams[0].read_all())
+        opened[id(streams[0])] = source_of(streams[0].read_all(), times)
     return [opened[id(stream)] for stream in streams]
 
 
@@ -78,7 +79,7 @@ def _loaded(source: EventSource, columns: list[str]) -> EventSource:
 def explain_select(compiled: CompiledQueryLike, stores: Any, *, analyze: bool = False) -> str:
     """Explain the reads of a SELECT from stores; ``analyze`` runs it, to report the cost."""
     plan = SelectPlan.of(compiled.plan)
-    sources = _sources(named_streams(plan, stores))
+    sources = _sources(named_streams(plan, stores), compiled.times)
     planned = with_schemas(compiled, [source.schema for source in sources])
     limited, plans = limit_sources(planned, sources, "auto")
     index = None

@@ -12,6 +12,8 @@ from cepheid.arrays.noticing import Noticed, noticing
 from cepheid.errors import DataError
 from cepheid.events.arriving import as_table, like, plain_reader
 from cepheid.events.files import count_events, find_files, read_all
+from cepheid.events.text_times import timed_reader, timed_table
+from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.local_jobs import BATCH_ROWS, LOOK_BACK_ROWS, slices_of
 from cepheid.jobs.ordering import SORT_ROWS_MAX, put_together, sort_events, with_ties_ordered
 from cepheid.kinds.trend.program.job import looks_back
@@ -37,6 +39,10 @@ class WorkloadLike(Protocol):
     @property
     def merge(self) -> bool:
         """Check whether queries are merged where possible."""
+
+    @property
+    def times(self) -> TextTimes:
+        """Return how times that are text are read."""
 
     def shared(self, schema: object) -> SharedPlan:
         """Plan the workload for a schema."""
@@ -99,10 +105,10 @@ def run_workload(
     elif isinstance(events, str):
         tables = run_workload_files(workload, find_files(events))
     elif isinstance(events, pa.RecordBatchReader):
-        reader = plain_reader(events)
+        reader = timed_reader(plain_reader(events), workload.times)
         tables = run_workload_reader(workload.shared(reader.schema), reader)
     else:
-        table = as_table(events)
+        table = timed_table(as_table(events), workload.times)
         tables = run_workload_table(workload.shared(table.schema), table)
     if separate:
         return {name: like(events, table) for name, table in tables.items()}
@@ -112,8 +118,11 @@ def run_workload(
 def _run_on(workload: WorkloadLike, events: Any, device: str) -> Tables:
     from cepheid.runtimes import workload_device as there
 
-    reader = isinstance(events, pa.RecordBatchReader)
-    source = plain_reader(events) if reader else as_table(events)
+    source: Any
+    if isinstance(events, pa.RecordBatchReader):
+        source = timed_reader(plain_reader(events), workload.times)
+    else:
+        source = timed_table(as_table(events), workload.times)
     shared = workload.shared(source.schema)
     if there.wants_device(device, source):
         return there.run_on_device(shared, source, device, merge=workload.merge)
@@ -124,12 +133,13 @@ def _run_on(workload: WorkloadLike, events: Any, device: str) -> Tables:
 
 def run_workload_files(workload: WorkloadLike, files: list[Path]) -> Tables:
     """Run a workload over files; unsorted files are sorted if there are few events."""
-    schema = next(read_all(files[:1])).schema
+    times = workload.times
+    schema = next(read_all(files[:1], None, times)).schema
     shared = workload.shared(schema)
     try:
-        return run_workload_batches(shared, _ordered(shared, read_all(files)), schema)
+        return run_workload_batches(shared, _ordered(shared, read_all(files, None, times)), schema)
     except DataError as error:
         if error.diagnostics[0].code != "E509" or count_events(files) > SORT_ROWS_MAX:
             raise
-    table = pa.concat_tables(list(read_all(files)), promote_options="permissive")
+    table = pa.concat_tables(list(read_all(files, None, times)), promote_options="permissive")
     return run_workload_table(shared, table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,10 +11,10 @@ import msgspec
 import pyarrow as pa
 
 from cepheid.errors import DataError
-from cepheid.store.file_system import Files
 from cepheid.store.manifest import Manifest, StoredFile, list_versions, load_manifest, path_of
 from cepheid.store.segments import DATA_FOLDER, INDEX_FOLDER
 from cepheid.store.snapshot import Snapshot
+from cepheid.store.turns import is_gone, list_writers
 
 MANIFESTS_KEPT = 10
 """The number of older manifests that are kept."""
@@ -57,31 +57,46 @@ def _problem(file: StoredFile, path: Path) -> str:
     return "" if found == file else f"`{path}`: the checksum is wrong"
 
 
-def remove_leftovers(
-    files: Files, folder: Path, manifest: Manifest | None, older_than_s: float
-) -> list[Path]:
-    """Remove old files that no version in use names, and return their names."""
-    before = time.time() - older_than_s
-    needed = set() if manifest is None else {file.name for file in manifest.files()}
-    versions = list_versions(folder)
-    for version, later in pairwise(versions):
+def find_leftovers(folder: Path, manifest: Manifest, now: float, age_s: float) -> list[Path]:
+    """List the files of events and indexes of an age that no version in use names.
+
+    Files of living writers are none of them, however old they are.
+    """
+    before = now - age_s
+    needed = {file.name for file in manifest.files()}
+    for version, later in pairwise(list_versions(folder)):
         # A version is read until the next one comes, and by some for a while after that.
         if _changed_at(path_of(folder, later)) > before:
             needed |= _names(folder, version)
-    found = [
+    living = [writer.key for writer in list_writers(folder) if not is_gone(writer, now)]
+    return [
         path
         for name in (DATA_FOLDER, INDEX_FOLDER)
         for path in sorted((folder / name).glob("*"))
         if f"{name}/{path.name}" not in needed
+        and not any(key in path.name for key in living)
+        and _changed_at(path) <= before
     ]
-    found += sorted(folder.glob(".manifest-*.tmp"))
-    found += [path_of(folder, version) for version in versions[:-MANIFESTS_KEPT]]
-    removed = []
-    for path in found:
-        if _changed_at(path) <= before:
-            files.remove(path)
-            removed.append(path)
-    return removed
+
+
+def find_old_notes(folder: Path, now: float, age_s: float) -> list[Path]:
+    """List small files that nobody needs: old manifests, and those of crashes and dead writers."""
+    found = sorted(folder.glob(".*.tmp"))
+    found += [path_of(folder, version) for version in list_versions(folder)[:-MANIFESTS_KEPT]]
+    found += [writer.path for writer in list_writers(folder) if is_gone(writer, now)]
+    return [path for path in found if _changed_at(path) <= now - age_s]
+
+
+def missing_files(folder: Path, files: Iterable[StoredFile]) -> list[str]:
+    """List the names of files that are gone or have another length."""
+    return [file.name for file in files if _size_of(folder / file.name) != file.size]
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
 
 
 def _names(folder: Path, version: int) -> set[str]:

@@ -85,9 +85,14 @@ def _write(place: Place, table: pa.Table, time: str) -> list[Segment]:
     return write_segments(place, table, read_ticks(table, time))
 
 
+def fits(manifest: Manifest, changes: Changes) -> bool:
+    """Check whether a version still has the segments that were merged, with the same indexes."""
+    return all(segment in manifest.segments for old, _ in changes for segment in old)
+
+
 def replaced(manifest: Manifest, changes: Changes) -> Manifest:
-    """Replace segments in a manifest; the new ones overlap no other segment in time."""
-    gone = {id(segment) for old, _ in changes for segment in old}
-    left = [segment for segment in manifest.segments if id(segment) not in gone]
+    """Replace segments in a manifest; those appended meanwhile stay behind the new ones."""
+    gone = {segment.data.name for old, _ in changes for segment in old}
+    left = [segment for segment in manifest.segments if segment.data.name not in gone]
     new = [segment for _, written in changes for segment in written]
     return msgspec.structs.replace(manifest, segments=(*new, *left))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,7 +107,7 @@ def _index_file(place: Place, path: Path, name: str, time: str) -> list[Segment]
         if not parts:
             return []
         times = np.concatenate([part.times for part in parts])
-        stem = uuid.uuid4().hex
+        stem = place.unique()
         indexes: dict[str, StoredFile] = {}
         for attribute in place.indexed:
             if set(parts_of(attribute)) <= set(fields.names):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -29,7 +28,7 @@ def index_segment(
     table = snapshot.read_groups(segment, groups, list({*parts, manifest.time}))
     times = read_ticks(table, manifest.time)
     # Another writer may build the same index, or have left it behind in a crash.
-    stem = f"{PurePosixPath(segment.blocks.name).stem}-{uuid.uuid4().hex[:12]}"
+    stem = f"{PurePosixPath(segment.blocks.name).stem}-{place.unique()}"
     written = write_indexes(place, stem, table, times, [attribute])
     return {segment.blocks.name: written[attribute]}
 

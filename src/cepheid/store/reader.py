@@ -14,7 +14,7 @@ from cepheid.events.nanoseconds import PER_MICROSECOND, is_nanoseconds
 from cepheid.store.aggregates import Aggregate, WindowSpec, read_aggregates, read_windows
 from cepheid.store.aggregation import attributes_of, plan_aggregate, run_aggregate
 from cepheid.store.file_system import Files, LocalFiles
-from cepheid.store.manifest import Manifest, list_versions, load_manifest
+from cepheid.store.manifest import Manifest, load_newest
 from cepheid.store.secondary import parts_of
 from cepheid.store.snapshot import Interval, Snapshot
 from cepheid.store.times import tick_of
@@ -75,12 +75,8 @@ class StoreReader:
 
     def _latest(self) -> Manifest | None:
         """Return the latest version; others may have written it."""
-        versions = list_versions(self.path)
-        if not versions:
-            return None
-        if self._manifest is None or self._manifest.version != versions[-1]:
-            self._manifest = load_manifest(self.path, versions[-1])
-        return self._manifest
+        found = self._manifest = load_newest(self.path, self._manifest)
+        return found
 
     def snapshot(self) -> Snapshot:
         """Return the latest version, to be read; later changes do not touch it.

@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from cepheid.store.block_tree import pack_blocks
 from cepheid.store.blocks import group_offsets, index_table
-from cepheid.store.file_system import Files
+from cepheid.store.file_system import Writes
 from cepheid.store.manifest import Segment, StoredFile
 from cepheid.store.mapped import page_sums
 from cepheid.store.secondary import index_column, index_name, indexed_values, parts_of
@@ -31,11 +31,16 @@ INDEX_FOLDER = "index"
 
 
 class Place(NamedTuple):
-    """The target of a writer: file system, folder and indexed attributes."""
+    """The target of a writer: file system, folder, indexed attributes, and the writer's key."""
 
-    files: Files
+    files: Writes
     folder: Path
     indexed: tuple[str, ...]
+    writer: str
+
+    def unique(self) -> str:
+        """Make a name that no other file has, and that tells whose file it is."""
+        return f"{self.writer}-{uuid.uuid4().hex[:12]}"
 
 
 def write_segments(
@@ -49,7 +54,7 @@ def write_segments(
 
 
 def _write_segment(place: Place, table: pa.Table, times: Times, side: bool) -> Segment:  # noqa: FBT001  # one private caller
-    stem = f"{int(times[0]):+021d}-{uuid.uuid4().hex[:12]}"
+    stem = f"{int(times[0]):+021d}-{place.unique()}"
     with ThreadPoolExecutor(1) as pool:
         written = pool.submit(_parquet, table)
         blocks = index_table(table, times, group_offsets(len(times), GROUP_ROWS))

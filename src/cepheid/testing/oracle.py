@@ -13,6 +13,7 @@ from itertools import product
 
 from cepheid.language import tree
 from cepheid.testing.oracle_expressions import Leaf, Value, evaluate_expression
+from cepheid.testing.oracle_funnel import evaluate_funnel, funnel_columns
 from cepheid.testing.oracle_matches import Event, Match, Matcher, key_of, whole
 from cepheid.testing.oracle_situations import evaluate_situations, situation_columns
 
@@ -39,6 +40,8 @@ def evaluate(
     """
     if isinstance(query, tree.SituationQuery):
         return evaluate_situations(query, events, time)
+    if isinstance(query, tree.FunnelQuery):
+        return evaluate_funnel(query, events, time, type)
     return _Oracle(query, events, time, type).rows()
 
 
@@ -178,6 +181,8 @@ def column_names(query: tree.Query) -> list[str]:
     """Name the columns of a query's rows, in order."""
     if isinstance(query, tree.SituationQuery):
         return situation_columns(query)
+    if isinstance(query, tree.FunnelQuery):
+        return funnel_columns(query)
     names = [name.text for name in query.group_by]
     names += ["window_start", "window_end"] if query.window else []
     items = query.returns.items if query.returns else ()

@@ -16,7 +16,7 @@ from cepheid.kernels.signature import of_types, of_values, split
 from cepheid.kernels.tiers import Kernel, Tier, forced
 from cepheid.kernels.warm import missing
 
-ENTRY = cache.Entry("columns.look_up", "int64:1C", 1.5, b"code\nwith lines")
+ENTRY = cache.Entry("columns.look_up", "int64:1C", 1.5, b"linked\n", b"code\nwith lines")
 
 
 @pytest.fixture

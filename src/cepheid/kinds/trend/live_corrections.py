@@ -1,4 +1,4 @@
-"""A live pattern query that corrects the rows of closed windows when late events come (§12.5).
+"""A live pattern query that corrects the rows of closed windows when late events come (§13.5).
 
 Rows leave when the watermark passes the end of their window, as without corrections. State stays
 for the allowed lateness: the events of windows that may still change, and the last version of every

@@ -1,4 +1,4 @@
-"""Bad records of a live stream: find, count, drop, return or refuse them (§12).
+"""Bad records of a live stream: find, count, drop, return or refuse them (§13).
 
 A record is bad if its source could not read it, its time is NULL, too far from 1970 or too far
 ahead of the clock, or a key that the query needs is NULL. A bad record is no event: it changes no
@@ -23,9 +23,12 @@ from cepheid.jobs.kind import kind_of
 from cepheid.plans.plan import Plan
 from cepheid.spark.records import BAD, CORRUPT, ORIGIN, RAW, REASON, event_columns, quoted
 from cepheid.spark.schema import micros_of, path_of
+from cepheid.spark.text_times import is_text_time, is_unreadable, text_time
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+    from cepheid.events.time_formats import TextTimes
 
 RECORDS = "cepheid_records"
 """The name of the observed metrics about records, in the progress of a query."""
@@ -41,6 +44,7 @@ CODE = "E526"
 """The diagnostic of a bad record that stops a query."""
 
 _CAUSE = "__cause"
+_UNPARSED = "the text could not be parsed"
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TIMES = (*_INTEGERS, "date", "timestamp", "timestamp_ntz")
 _AHEAD_US_MAX = 2**61
@@ -81,6 +85,32 @@ class Asked(NamedTuple):
 def events_schema(frame: DataFrame) -> StructType:
     """Return the schema of the events alone, which a query is planned for."""
     return frame.select(*(quoted(name) for name in event_columns(frame))).schema
+
+
+def timed_records(frame: DataFrame, times: TextTimes) -> DataFrame:
+    """Read the time column of a stream, if it is text; a text that is no time is a reason."""
+    if not is_text_time(frame, times):
+        return frame
+    form, text = times.compiled(), sf.col(quoted(times.column))
+    said = [sf.lit("the time `"), sf.substring(text, 1, 60), sf.lit(f"` is not {form.name}")]
+    wrong = sf.when(is_unreadable(text, form), sf.concat(*said))
+    known = _unread(frame)
+    about = {ORIGIN: sf.lit(None).cast("string"), RAW: sf.lit(None).cast("string"), REASON: wrong}
+    if REASON in frame.columns:
+        about |= {name: sf.col(name) for name in (ORIGIN, RAW) if name in frame.columns}
+        about[REASON] = sf.coalesce(sf.col(REASON), wrong)
+    elif known is not None:
+        about[REASON] = sf.coalesce(sf.when(known, sf.lit(_UNPARSED)), wrong)
+        about[RAW] = sf.col(CORRUPT)
+    events = event_columns(frame)
+    # The time that is no time is part of the text.
+    whole = sf.to_json(sf.struct(*map(quoted, events)), {"ignoreNullFields": "false"})
+    about[RAW] = sf.coalesce(about[RAW].cast("string"), sf.when(about[REASON].isNotNull(), whole))
+    columns = [
+        text_time(text, form).alias(name) if name == times.column else sf.col(quoted(name))
+        for name in events
+    ]
+    return frame.select(*columns, *(column.alias(name) for name, column in about.items()))
 
 
 class Checked(NamedTuple):
@@ -145,7 +175,7 @@ class Checked(NamedTuple):
         elif CORRUPT in kept:
             text = sf.coalesce(sf.col(CORRUPT), text)
         origin = sf.col(ORIGIN) if reads and ORIGIN in kept else sf.lit(None)
-        reason = sf.col(REASON) if reads else sf.lit("the text could not be parsed")
+        reason = sf.col(REASON) if reads else sf.lit(_UNPARSED)
         return {ORIGIN: origin.cast("string"), RAW: text, REASON: self._reason(reason)}
 
     def _reason(self, unread: Column) -> Column:

@@ -32,6 +32,7 @@ from cepheid.spark.schema import (
     result_schema_of,
     spark_schema_of,
 )
+from cepheid.spark.text_times import timed_frame
 from cepheid.spark.whole_frames import refuse_stream_of_query
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def run_frame(
         E405 if the DataFrame is a stream.
     """
     refuse_stream_of_query(frame, compiled.plan.text)
+    frame = timed_frame(frame, compiled.times)
     plan = compiled.with_schema(frame.schema).plan
     result = _run_plan(plan, frame, strategy)
     return result if plan.limit is None else result.limit(plan.limit)

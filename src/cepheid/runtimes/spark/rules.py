@@ -35,7 +35,7 @@ from cepheid.kinds.workload.live import LiveWorkload, RulesWork
 from cepheid.options import LiveOptions
 from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.spark import stream_tasks as tasks
-from cepheid.runtimes.spark.bad_records import events_schema
+from cepheid.runtimes.spark.bad_records import events_schema, timed_records
 from cepheid.runtimes.spark.batch import canonical
 from cepheid.runtimes.spark.live_output import LiveOutput
 from cepheid.runtimes.spark.stream import (
@@ -83,6 +83,7 @@ def stream_workload(workload: SparkWorkloadLike, frame: DataFrame, asked: LiveOp
         E405 if the windows of a query never close, or its rows change.
     """
     check_stream(frame, asked)
+    frame = timed_records(frame, workload.times)
     plans = {
         name: _plan_of(name, query, frame, asked.late)
         for name, query in zip(workload.names, workload.queries, strict=True)

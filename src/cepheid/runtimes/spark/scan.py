@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cepheid.events.files import content_of
+from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.blobs import BLOB_DDL, Batches
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.task_jobs import composing
@@ -40,6 +41,7 @@ from cepheid.runtimes.spark.tasks import run_slice
 from cepheid.spark.batches import in_task
 from cepheid.spark.kernels import ship_kernels
 from cepheid.spark.schema import file_schema
+from cepheid.spark.text_times import with_text_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,7 +72,7 @@ def run_path(
     wanted = None if strategy is None else Strategy(strategy)
     paths = find_paths(pattern)
     if wanted not in (None, Strategy.SCAN_SLICES):
-        return run_frame(compiled, read_frame(spark, paths), strategy=strategy)
+        return run_frame(compiled, read_frame(spark, paths, compiled.times), strategy=strategy)
     why = _why_not_scanned(paths)
     if why:
         return _fall_back(compiled, spark, paths, why, wanted)
@@ -94,12 +96,16 @@ def run_path(
     return result if plan.limit is None else result.limit(plan.limit)
 
 
-def read_frame(spark: SparkSession, paths: list[str]) -> DataFrame:
-    """Read files as a DataFrame."""
+def read_frame(spark: SparkSession, paths: list[str], times: TextTimes | None = None) -> DataFrame:
+    """Read files as a DataFrame; a time column that is text stays text."""
     content = content_of(paths[0])
     if content in ("csv", "tsv"):
         separator = "\t" if content == "tsv" else ","
-        return spark.read.csv(paths, header=True, inferSchema=True, sep=separator)
+        guessed = spark.read.csv(paths, header=True, inferSchema=True, sep=separator)
+        kept = guessed.schema if times is None else with_text_time(guessed.schema, times)
+        if kept == guessed.schema:
+            return guessed
+        return spark.read.csv(paths, header=True, schema=kept, sep=separator)
     if content == "json":
         return spark.read.json(paths)
     return spark.read.parquet(*paths)
@@ -123,7 +129,7 @@ def _fall_back(
         refuse("E591", f"the strategy `scan slices` cannot read these files: {why}")
     if notice:
         warnings.warn(f"the files are not read in slices of time: {why}", stacklevel=4)
-    return run_frame(compiled, read_frame(spark, paths))
+    return run_frame(compiled, read_frame(spark, paths, compiled.times))
 
 
 def _scan(spark: SparkSession, plan: Plan, units: list[Unit], schema: Any) -> DataFrame:

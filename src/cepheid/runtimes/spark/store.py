@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from cepheid.events.nanoseconds import in_microseconds
+from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.blobs import Batches
 from cepheid.jobs.kind import kind_of, needs_of, task_kind
 from cepheid.jobs.owned import Owned
@@ -30,10 +31,12 @@ from cepheid.runtimes.store import columns_of, events_of
 from cepheid.spark.batches import chunks, in_task
 from cepheid.spark.kernels import ship_kernels
 from cepheid.spark.schema import file_schema, plain_schema, spark_schema_of
+from cepheid.spark.text_times import timed_frame
 from cepheid.spark.whole_frames import refuse_stream
 from cepheid.store.arriving import fitted, in_order
 from cepheid.store.event_store import EventStore
 from cepheid.store.file_system import LocalFiles
+from cepheid.store.indexing import Terms
 from cepheid.store.manifest import Segment, load_manifest
 from cepheid.store.replay_plan import ReplayPlan
 from cepheid.store.segments import SEGMENT_ROWS, Place, write_segments
@@ -213,7 +216,12 @@ def _numbers(batches: Batches) -> list[int]:
 
 
 def append_frame(
-    store: EventStore, frame: DataFrame, *, source: str = "", batch: int | None = None
+    store: EventStore,
+    frame: DataFrame,
+    times: TextTimes,
+    *,
+    source: str = "",
+    batch: int | None = None,
 ) -> int:
     """Append the events of a DataFrame; tasks write segments, and one commit adds them all.
 
@@ -226,29 +234,30 @@ def append_frame(
     refuse_stream(frame, "`append`", way_out)
     if batch is not None and store.has_batch(source, batch):
         return 0
+    frame = timed_frame(frame, times)
     empty = to_arrow_schema(frame.schema, timezone="UTC").empty_table()
-    terms = store.terms()
-    _, schema = fitted(empty, terms.schema)
     path = str(store.path.resolve())
     time = f"`{store.time.replace('`', '``')}`"
     # Ranges of time, so that segments do not overlap.
     count = parallelism(frame.sparkSession)
     ordered = frame.repartitionByRange(count, sf.col(time)).sortWithinPartitions(time)
-    task = _write_segments(path, store.time, terms.schema, terms.floor, terms.indexed)
-    rows = ordered.mapInArrow(task, "segment binary").collect()
-    found = [msgspec.json.decode(bytes(row[0]), type=Segment) for row in rows]
-    found.sort(key=lambda segment: segment.first)
-    return store.add_segments(found, schema, terms, source=source, batch=batch)
+    with store.writing() as writer:
+        terms = store.terms(writer)
+        _, schema = fitted(empty, terms.schema)
+        task = _write_segments(path, store.time, terms, writer.key)
+        rows = ordered.mapInArrow(task, "segment binary").collect()
+        found = [msgspec.json.decode(bytes(row[0]), type=Segment) for row in rows]
+        found.sort(key=lambda segment: segment.first)
+        return store.add_segments(found, schema, terms, writer, source=source, batch=batch)
 
 
-def _write_segments(
-    path: str, time: str, known: pa.Schema | None, floor: int | None, indexed: tuple[str, ...]
-) -> Any:
-    packed = None if known is None else known.serialize().to_pybytes()
+def _write_segments(path: str, time: str, terms: Terms, writer: str) -> Any:
+    packed = None if terms.schema is None else terms.schema.serialize().to_pybytes()
+    floor, indexed = terms.floor, terms.indexed
 
     def write(batches: Batches) -> Batches:
         schema = None if packed is None else pa.ipc.read_schema(pa.py_buffer(packed))
-        place = Place(LocalFiles(), Path(path), indexed)
+        place = Place(LocalFiles(), Path(path), indexed, writer)
         for table in chunks(batches, SEGMENT_ROWS):
             events, times = in_order(fitted(table, schema)[0], time)
             begin = 0 if floor is None else int(np.searchsorted(times, floor, side="left"))

@@ -22,7 +22,7 @@ from cepheid.kinds.trend.live_corrections import with_versions
 from cepheid.options import BAD, LATE, Held, LiveOptions, holder_of, one_of, refuse, texts, unused
 from cepheid.plans.plan import Plan
 from cepheid.runtimes.spark import stream_tasks as tasks
-from cepheid.runtimes.spark.bad_records import Asked, Checked, events_schema
+from cepheid.runtimes.spark.bad_records import Asked, Checked, events_schema, timed_records
 from cepheid.runtimes.spark.batch import (
     SHUFFLE_PARTITIONS_DEFAULT,
     canonical,
@@ -110,6 +110,7 @@ def stream_frame(compiled: CompiledQueryLike, frame: DataFrame, asked: LiveOptio
         E405 if the windows of the query never close.
     """
     check_stream(frame, asked)
+    frame = timed_records(frame, compiled.times)
     plan = compiled.with_schema(events_schema(frame)).plan
     task_kind(plan).check_live(plan)
     if asked.late == "correct":

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from cepheid.errors import CepheidError, DataError
+from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.blobs import BLOB_DDL, Batches, blobs_of
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.planning.needs import shuffle_attributes
@@ -46,6 +47,7 @@ from cepheid.spark.schema import (
     result_schema_of,
     spark_schema_of,
 )
+from cepheid.spark.text_times import timed_frame
 from cepheid.spark.whole_frames import refuse_stream_of_query
 
 if TYPE_CHECKING:
@@ -69,6 +71,10 @@ class SparkWorkloadLike(Protocol):
     def merge(self) -> bool:
         """Check whether queries are merged where possible."""
 
+    @property
+    def times(self) -> TextTimes:
+        """Return how times that are text are read."""
+
 
 class SharedWork(msgspec.Struct, frozen=True):
     """The task description of a shared shuffle; ``work`` has the columns of all queries."""
@@ -91,8 +97,10 @@ def run_workload(
     UnsupportedError
         E405 if the DataFrame is a stream.
     """
-    frame = read_frame(spark, find_paths(events)) if isinstance(events, str) else events
+    times = workload.times
+    frame = read_frame(spark, find_paths(events), times) if isinstance(events, str) else events
     refuse_stream_of_query(frame, "")
+    frame = timed_frame(frame, times)
     plans: dict[str, TrendPlan] = {}
     for name, query in zip(workload.names, workload.queries, strict=True):
         try:

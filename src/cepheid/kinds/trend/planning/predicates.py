@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
@@ -13,6 +13,7 @@ from cepheid.kinds.trend.planning.global_events import place_global
 from cepheid.kinds.trend.planning.separate import separate_predicate
 from cepheid.language import tree
 from cepheid.language.findings import Findings
+from cepheid.patterns.conjuncts import conjuncts_of
 from cepheid.plans.plan import EdgePredicate, GlobalPredicate, LocalPredicate
 
 _SPANNING = frozenset({tree.Anchor.FIRST, tree.Anchor.LAST})
@@ -55,21 +56,6 @@ def classify_predicates(
         else:
             local.append(LocalPredicate(conjunct, variables[0] if variables else None))
     return Predicates(tuple(local), tuple(edges), tuple(spanning), tuple(equivalences))
-
-
-def conjuncts_of(where: tree.Expression | None) -> Iterator[tree.Expression]:
-    """Split a conjunction; BETWEEN counts as two comparisons."""
-    match where:
-        case None:
-            return
-        case tree.Logical(operator="AND", operands=operands):
-            for operand in operands:
-                yield from conjuncts_of(operand)
-        case tree.Between(operand=operand, low=low, high=high, negated=False, span=span):
-            yield tree.Binary(span=span, operator=">=", left=operand, right=low)
-            yield tree.Binary(span=span, operator="<=", left=operand, right=high)
-        case _:
-            yield where
 
 
 def _check_no_equivalence(conjunct: tree.Expression, findings: Findings) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from cepheid.events.files import find_files
+from cepheid.events.time_formats import TextTimes
 from cepheid.expressions.format import as_written
 from cepheid.expressions.spark_columns import Expressions
 from cepheid.expressions.spark_numbers import mean_whole, sum_whole
@@ -27,6 +28,7 @@ from cepheid.runtimes.spark.selection.rows import Stream, filtered, project, str
 from cepheid.runtimes.spark.selection.windows import Clock, counted_windows, time_windows, with_time
 from cepheid.runtimes.spark.store import store_frame
 from cepheid.runtimes.two_streams import with_schemas
+from cepheid.spark.text_times import timed_frame
 from cepheid.spark.whole_frames import refuse_stream_of_query
 from cepheid.store.snapshot import Snapshot
 
@@ -55,7 +57,7 @@ def run_frames(
     for stream in streams:
         refuse_stream_of_query(stream, compiled.plan.text)
     session = spark or next(s.sparkSession for s in streams if holder_of(s) is Held.FRAME)
-    inputs = [_opened(stream, session) for stream in streams]
+    inputs = [_opened(stream, session, compiled.times) for stream in streams]
     plan = with_schemas(compiled, [one.schema for one in inputs])
     select = plan.select
     if select.kind is SelectKind.AGGREGATE and isinstance(inputs[0], EventSource):
@@ -73,18 +75,18 @@ def run_frames(
     return select_frames(plan, frames)
 
 
-def _opened(events: Any, spark: SparkSession) -> Any:
+def _opened(events: Any, spark: SparkSession, times: TextTimes) -> Any:
     """Open events as a DataFrame, and a store as a source."""
     if holder_of(events) is Held.FRAME:
-        return events
+        return timed_frame(events, times)
     if isinstance(events, str | PathLike):
         path = str(events)
         if "://" in path:
-            return spark.read.parquet(path)
+            return timed_frame(spark.read.parquet(path), times)
         files = [str(file) for file in find_files(path)]
         if all(file.endswith((".parquet", ".pq")) for file in files):
-            return spark.read.parquet(*files)
-    source = source_of(events)
+            return timed_frame(spark.read.parquet(*files), times)
+    source = source_of(events, times)
     if isinstance(source.events, Snapshot):
         return source
     return spark.createDataFrame(_in_utc(source.whole(source.schema.names)))

@@ -17,7 +17,13 @@ from cepheid.kinds.selection.explain import why_not_live
 from cepheid.options import LiveOptions
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Extent, Selection, SelectKind
-from cepheid.runtimes.spark.bad_records import RECORDS, Asked, Checked, events_schema
+from cepheid.runtimes.spark.bad_records import (
+    RECORDS,
+    Asked,
+    Checked,
+    events_schema,
+    timed_records,
+)
 from cepheid.runtimes.spark.live_output import united
 from cepheid.runtimes.spark.selection.counted import (
     late_counted,
@@ -69,6 +75,7 @@ def stream_select(
     if asked.idle is not None and (why := why_no_idle(plan.select)):
         helps = ("leave `idle` out, and send an event with a later time from time to time",)
         raise UnsupportedError([Diagnostic("E406", why, helps=helps)], plan.text)
+    frames = [timed_records(frame, compiled.times) for frame in frames]
     planned = with_schemas(compiled, [events_schema(frame) for frame in frames])
     delays = Delays.of(frames[0].sparkSession, asked)
     checked = _checked(planned, frames, delays)

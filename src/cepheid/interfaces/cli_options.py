@@ -1,0 +1,34 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+FileArgument = Annotated[str, typer.Argument(help="A query file, or - for standard input.")]
+TimeOption = Annotated[str, typer.Option(help="The column that holds an event's time.")]
+UnitOption = Annotated[
+    str, typer.Option(help="The unit of times that are whole numbers: ns, us, ms or s.")
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(help="The format of times that are text: '%d/%m/%Y %H:%M:%S'; else ISO 8601."),
+]
+TypeOption = Annotated[str, typer.Option("--type", help="The column that holds an event's type.")]
+SchemaOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="A Parquet, Arrow, CSV or JSON lines file, or a folder of Parquet files, that has the "
+        "events' columns."
+    ),
+]
+TextOption = Annotated[
+    str | None, typer.Option("--query", "-q", help="The query itself, in place of a file.")
+]
+EngineOption = Annotated[str, typer.Option(help="What runs the query: local or spark.")]
+RulesOption = Annotated[
+    Path | None,
+    typer.Option(help="A folder of query files (.cq), or a table with the columns name and query."),
+]

@@ -1,0 +1,129 @@
+"""``cepheid stream``: the options of a live query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cepheid.errors import CepheidError
+from cepheid.interfaces.cli_input import (
+    WrongUseError,
+    compile_file,
+    name_of,
+    named_file,
+    read_workload,
+)
+from cepheid.interfaces.cli_options import (
+    FormatOption,
+    RulesOption,
+    TimeOption,
+    TypeOption,
+    UnitOption,
+)
+from cepheid.interfaces.console import complain
+from cepheid.workloads import Workload
+
+
+def stream(
+    sources: Annotated[
+        list[str],
+        typer.Option(
+            "--source",
+            help="Where events come from: a folder, kafka://host:9092/topic, or rate:1000 (events "
+            "a second). A JOIN of two streams has one for each, as orders=folder.",
+        ),
+    ],
+    sink: Annotated[
+        str, typer.Option(help="Where rows go: a folder of Parquet files, or - to print them.")
+    ],
+    checkpoint: Annotated[Path, typer.Option(help="The folder from which the query goes on.")],
+    file: Annotated[
+        str | None, typer.Argument(help="A query file, or - for standard input.")
+    ] = None,
+    rules: RulesOption = None,
+    watermark: Annotated[
+        str, typer.Option(help="How far behind the latest event others may come.")
+    ] = "10 seconds",
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", help="The source's files: parquet (else), json (lines) or csv."),
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option(help="How often a micro-batch starts; 1 second without it.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Stop when the source is empty.")] = False,
+    files: Annotated[int | None, typer.Option(help="Files of one micro-batch, at most.")] = None,
+    master: Annotated[
+        str | None, typer.Option(help="The Spark cluster: local[*], spark://…")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="The columns of files or Kafka's JSON: 'ts timestamp, type string'."),
+    ] = None,
+    bad: Annotated[
+        str,
+        typer.Option(help="Records that are no events: side (a folder beside), drop or fail."),
+    ] = "side",
+    late: Annotated[
+        str, typer.Option(help="Events behind the watermark: drop, side (a folder) or correct.")
+    ] = "drop",
+    max_ahead: Annotated[
+        str, typer.Option(help="How far ahead of the clock the time of an event may be.")
+    ] = "1 day",
+    allowed_lateness: Annotated[
+        str | None, typer.Option(help="With --late correct: how far behind the watermark.")
+    ] = None,
+    idle: Annotated[
+        str | None,
+        typer.Option(help="Let time go on when no event came for so long: '30 seconds'."),
+    ] = None,
+    packages: Annotated[
+        str | None, typer.Option(help="Packages of Spark that the source needs, such as Kafka's.")
+    ] = None,
+    time: TimeOption = "ts",
+    type_: TypeOption = "type",
+    time_unit: UnitOption = "us",
+    time_format: FormatOption = None,
+) -> None:
+    """Run a query, or all rules of a folder, over a live stream; both go on from a checkpoint."""
+    # Spark takes a second to load, and mistakes in a query do not need it.
+
+    def read_rules(given: str | None = None) -> Workload:
+        assert rules is not None, "a folder of rules is given"
+        return read_workload(rules, given, time, type_, time_unit, time_format)
+
+    first = read_rules(file) if rules is not None else None
+    compiled = (
+        compile_file(named_file(file), time, type_, time_unit, time_format)
+        if first is None
+        else None
+    )
+    from cepheid.interfaces.run_command import named_inputs
+    from cepheid.interfaces.stream_command import stream_query, wrong_use
+    from cepheid.interfaces.stream_options import Options
+    from cepheid.interfaces.stream_rules import stream_rules
+
+    source = named_inputs(compiled, sources) if compiled is not None else sources[0]
+    if isinstance(source, str) and len(sources) > 1:
+        message = "--source may be given only once, except for a JOIN of two streams"
+        raise WrongUseError(message)
+    planned = compiled if first is None else first
+    assert planned is not None, "one of them is given"
+    options = Options(
+        source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
+        columns=columns, packages=packages, times=planned.times, late=late, bad=bad,
+        max_ahead=max_ahead, idle=idle, lateness=allowed_lateness,
+    )  # fmt: skip
+    if message := wrong_use(compiled, options):
+        raise WrongUseError(message)
+    if rules is not None:
+        stream_rules(read_rules, options, complain)
+        return
+    assert compiled is not None
+    try:
+        stream_query(compiled, options)
+    except CepheidError as error:
+        error.file = name_of(str(file))
+        raise

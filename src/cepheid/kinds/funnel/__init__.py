@@ -1,0 +1,1 @@
+"""Funnels: how many keys reach each step of a sequence, and how long a step takes."""

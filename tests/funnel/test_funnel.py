@@ -1,0 +1,117 @@
+"""Funnels against the oracle: random streams, cuts and restarts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cepheid
+from cepheid.errors import DataError
+from cepheid.jobs.kind import kind_of
+from cepheid.jobs.stepped import SteppedKind
+from cepheid.language.parser import parse
+from cepheid.testing.oracle import evaluate
+
+_FIELDS: dict[str, pa.DataType] = {
+    "ts": pa.int64(),
+    "type": pa.string(),
+    "u": pa.string(),
+    "s": pa.int64(),
+    "x": pa.int64(),
+}
+SCHEMA = pa.schema(_FIELDS)
+
+
+class Case(NamedTuple):
+    text: str
+    events: list[dict[str, Any]]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    pattern = draw(st.sampled_from(["A", "SEQ(A, B)", "SEQ(A, B, C)", "SEQ(A a, A b, B)"]))
+    keys = draw(st.sampled_from(["u", "s", "u, s"]))
+    modes = "".join(
+        f", '{mode}'"
+        for mode in draw(st.sets(st.sampled_from(["strict_order", "strict_deduplication"])))
+    )
+    where = draw(st.sampled_from(["", "WHERE [s]", "WHERE [u]"]))
+    if draw(st.booleans()):
+        first = "a" if " a," in pattern else "A"
+        where += f" {'AND' if where else 'WHERE'} {first}.x > 1"
+    window = draw(
+        st.sampled_from(["", "WITHIN 3 us", "WITHIN 4 us SLIDE 4 us", "WITHIN 5 us SLIDE 2 us"])
+    )
+    group = draw(st.sampled_from(["", "GROUP-BY u", "GROUP-BY s"]))
+    ties = draw(st.sampled_from(["", "TIES arrival"]))
+    text = f"RETURN FUNNEL({keys}{modes}) PATTERN {pattern} {where} {group} {window} {ties}"
+    event = st.fixed_dictionaries(
+        {
+            "ts": st.integers(-4, 12),
+            "type": st.sampled_from("ABCD"),
+            "u": st.sampled_from(["p", "q", None]),
+            "s": st.sampled_from([1, 2, None]) | st.just(1),
+            "x": st.integers(0, 3) | st.none(),
+        }
+    )
+    events = draw(st.lists(event, max_size=14))
+    return Case(text, sorted(events, key=lambda e: e["ts"]))
+
+
+def table_of(events: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(events, SCHEMA)
+
+
+@given(cases())
+def test_a_funnel_is_what_the_oracle_says(case: Case) -> None:
+    rows = cepheid.query(case.text).run(table_of(case.events)).to_pylist()
+    assert rows == evaluate(parse(case.text), case.events)
+
+
+@given(cases(), st.integers(1, 4))
+def test_a_restart_after_every_step_changes_nothing(case: Case, size: int) -> None:
+    table = table_of(case.events)
+    plan = cepheid.query(case.text).with_schema(SCHEMA).plan
+    kind = kind_of(plan)
+    assert isinstance(kind, SteppedKind)
+    job = kind.steps(plan, SCHEMA)
+    state, found = job.start(), [job.nothing()]
+    for offset in range(0, len(table), size):
+        state, rows = job.step(state, table.slice(offset, size))
+        found.append(rows)
+        state = job.read(job.write(state))
+    found.append(job.finish(state)[1])
+    assert pa.concat_tables(found).to_pylist() == evaluate(parse(case.text), case.events)
+
+
+def test_times_are_durations_where_the_source_has_timestamps() -> None:
+    events = pa.table(
+        {
+            "ts": pa.array([0, 60_000_000, 90_000_000], pa.timestamp("us", "UTC")),
+            "type": ["view", "cart", "buy"],
+            "session": ["a", "a", "a"],
+        }
+    )
+    query = cepheid.query("RETURN FUNNEL(session) PATTERN SEQ(view v, cart c, buy b)")
+    rows = query.run(events)
+    assert rows.schema.field("median_time").type == pa.duration("us")
+    assert [str(row["median_time"]) for row in rows.to_pylist()[1:]] == ["0:01:00", "0:00:30"]
+
+
+def test_no_events_have_a_table_of_zeros() -> None:
+    rows = cepheid.query("RETURN FUNNEL(s) PATTERN SEQ(A, B)").run(table_of([])).to_pylist()
+    assert [(row["step"], row["keys"], row["share_of_first"]) for row in rows] == [
+        (1, 0, None),
+        (2, 0, None),
+    ]
+
+
+def test_too_many_keys_are_refused_before_memory_is() -> None:
+    events = pa.table({"ts": range(5000), "type": ["A"] * 5000, "s": range(5000)})
+    query = cepheid.query("RETURN FUNNEL(s) PATTERN SEQ(A, B, C)")
+    with cepheid.limits(state=100_000), pytest.raises(DataError, match="E519"):
+        query.run(events)
