@@ -94,7 +94,6 @@ SPARK_REFUSES = [
     (*STREAM, "--watermark", "-1 second"),
     (*STREAM, "--every", "nonsense"),
     (*STREAM, "--max-ahead", "nonsense"),
-    (*STREAM, "--columns", "nonsense"),
 ]
 
 ANYTHING = {
