@@ -34,6 +34,7 @@ REFUSED: list[tuple[str, ...]] = [
     (*RUN, "--engine", "nonsense"),
     (*RUN, "--master", "local[1]"),
     (*RUN, "--time-unit", "nonsense"),
+    (*RUN, "--time-format", "nonsense"),
     (*RUN, "--input", "other.parquet"),
     (*RUN, "--rules", "rules"),
     (*RUN, "--query", "RETURN COUNT(*) PATTERN A"),
@@ -63,6 +64,7 @@ REFUSED: list[tuple[str, ...]] = [
     ("check", "query.cq", "--schema", "nonsense"),
     ("check", "query.cq", "--input", "events.parquet", "--schema", "events.parquet"),
     ("check", "query.cq", "--time-unit", "nonsense"),
+    ("check", "query.cq", "--time-format", "nonsense"),
     ("fmt", "query.cq", "--write", "--check"),
     (*STREAM, "--format", "nonsense"),
     (*STREAM, "--bad", "nonsense"),
@@ -73,6 +75,7 @@ REFUSED: list[tuple[str, ...]] = [
     (*STREAM, "--every", "1 second", "--once"),
     (*STREAM, "--idle", "1 second", "--once"),
     (*STREAM, "--time-unit", "nonsense"),
+    (*STREAM, "--time-format", "nonsense"),
     (*STREAM, "--source", "other"),
     (*STREAM, "--rules", "rules"),
     (*STREAM, "--sink", "kafka://host:9092/topic"),
@@ -99,7 +102,7 @@ SPARK_REFUSES = [
 ANYTHING = {
     ("run", "time"), ("run", "type"), ("stream", "time"), ("stream", "type"), ("check", "time"),
     ("check", "type"), ("explain", "time"), ("explain", "type"), ("query", "type"),
-    ("append", "time"), ("open", "time"), ("open", "index-at"), ("stream", "checkpoint"),
+    ("append", "time"), ("append", "time-format"), ("open", "time"), ("open", "index-at"), ("stream", "checkpoint"),
     ("stream", "master"), ("stream", "packages"),
 }  # fmt: skip
 """Options that name a column, a folder or something of Spark's: the data says whether it fits."""

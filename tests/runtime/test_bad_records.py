@@ -170,7 +170,12 @@ def test_a_pause_is_no_error(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_text_that_is_no_time_is_a_bad_record(spark: SparkSession, tmp_path: Path) -> None:
     texts = ["1970-01-01T00:00:01Z", "yesterday", None, "1970-01-01 00:00:02", "1970-01-01 00:02"]
-    rows = {"ts": texts, "type": ["A", "A", "B", "B", "Z"], "user": ["ann"] * 5, "x": [1.0] * 5}
+    rows: dict[str, Any] = {
+        "ts": texts,
+        "type": ["A", "A", "B", "B", "Z"],
+        "user": ["ann"] * 5,
+        "x": [1.0] * 5,
+    }
     folder = write_files(tmp_path / "events", [pa.table(rows)])
     stream, bad = query(TREND).stream(read_stream(spark, folder, 1), watermark="1 s", bad="side")
     found, progress = drain(stream, tmp_path, "rows")
