@@ -46,8 +46,8 @@ java:
 	fi
 
 .PHONY: demo
-demo: java dev ## Show what Cepheid does, on bundled data
-	@$(BIN)/cepheid demo
+demo: dev ## Show what Cepheid does, on bundled data; without Java, what runs in process
+	@$(BIN)/cepheid demo --page build/demo.html
 
 .PHONY: kernels
 kernels: dev ## Compile all kernels, so that no test waits for the compiler

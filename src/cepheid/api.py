@@ -9,10 +9,10 @@ import msgspec
 
 from cepheid import options, runtimes
 from cepheid.errors import Diagnostic
-from cepheid.events.schema import read_schema
 from cepheid.events.time_formats import TextTimes, as_format
 from cepheid.jobs.explain import explain_html, explain_mermaid, explain_plan, explain_short
 from cepheid.jobs.kind import compile_query, kind_of
+from cepheid.jobs.relaxed import with_schema
 from cepheid.jobs.ticks import TICKS_NS
 from cepheid.language import tree
 from cepheid.language.formatter import format_query
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from cepheid.jobs.why import WhyNot
     from cepheid.store.event_store import EventStore
 
     ArrowEvents = (
@@ -106,7 +107,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         options.one_of("engine", engine, ("local", "spark", "gpu"))
         options.true_or_false(analyze=analyze)
         if store is not None:
-            self._check_store(store, schema, format, engine)
+            options.check_store(store, self.plan.streams, schema, format, engine)
             return runtimes.explain_store(self, store, analyze=analyze)
         if analyze:
             options.unused("analyze", "it tells what a query has read of a store", "pass `store`")
@@ -119,19 +120,6 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             return msgspec.json.format(planned.plan.to_json(), indent=2).decode()
         text = explain_plan(planned.plan, spark=engine == "spark")
         return f"{text}\n{runtimes.explain_device(planned)}" if engine == "gpu" else text
-
-    def _check_store(self, store: object, schema: object, shown: str, engine: str) -> None:
-        """Refuse options that do not apply to explaining a store."""
-        held = options.holders_of(store, streams=self.plan.streams)
-        if held != {options.Held.STORE}:
-            options.refuse("E592", f"store is an event store, not {', '.join(sorted(held))}")
-        for name, is_given in (
-            ("schema", schema is not None),
-            ("format", shown != "text"),
-            ("engine", engine != "local"),
-        ):
-            if is_given:
-                options.unused(name, "this is about what is read of a store", "leave it out")
 
     @overload
     def run(self, events: pd.DataFrame, *, device: str = "cpu") -> pd.DataFrame: ...
@@ -233,6 +221,28 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         asked = runtimes.Request(self, events, spark, strategy, device)
         return runtimes.run(asked)
 
+    def why_not(self, events: object, *, spark: object = None) -> WhyNot:
+        """Explain why the query finds no or few rows over events.
+
+        It counts how far partial matches came, and what the query finds without each condition,
+        and lists no matches. Events, options and errors are those of :meth:`run`; a reader is read
+        into memory. ``str()`` of the answer says it in sentences, ``to_dict()`` has all numbers.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> events = pa.table({"ts": [1, 2, 9], "type": ["A", "B", "C"]})
+        >>> print(query("PATTERN SEQ(A, B, C) WITHIN 5 us").why_not(events))
+        No window has a match.
+        1 window had A, 1 then B, 0 then C.
+        The nearest C comes 8 microseconds after the first event; WITHIN is 5 microseconds.
+        Without WITHIN 5 microseconds there would be 1 match.
+        """
+        options.check_run(
+            events, spark=spark, strategy=None, device="cpu", streams=self.plan.streams, text=""
+        )
+        return runtimes.why_not(self, events, spark)
+
     def matches(self, events: object) -> Any:
         """List the matches of the query lazily, while the reader is read.
 
@@ -329,7 +339,7 @@ class CompiledQuery(msgspec.Struct, frozen=True):
 
     def with_schema(self, schema: object) -> CompiledQuery:
         """Plan the query for events with these columns."""
-        source = _with_schema(self.source, self.tree, schema)
+        source = with_schema(self.source, self.tree, schema)
         plan = compile_query(self.tree, self.text, source)
         if self.evaluator is not None:
             plan = kind_of(plan).with_evaluator(plan, self.evaluator)
@@ -356,20 +366,6 @@ class CompiledQuery(msgspec.Struct, frozen=True):
     def format(self) -> str:
         """Format the query in canonical layout."""
         return format_query(self.tree)
-
-
-def _with_schema(source: Source, query: tree.Query, schema: object) -> Source:
-    """Apply a schema to a source; a query over two streams takes a dict of schemas by name."""
-    if not isinstance(query, tree.SelectQuery) or len(query.streams) == 1 or schema is None:
-        return msgspec.structs.replace(source, schema=source.times.planned(read_schema(schema)))
-    if not isinstance(schema, Mapping):
-        message = "this query reads two streams: schema is a dict of schemas by their names"
-        options.refuse("E592", message)
-    read = (
-        (str(name), source.times.planned(read_schema(columns))) for name, columns in schema.items()
-    )
-    known = tuple((name, columns) for name, columns in read if columns is not None)
-    return msgspec.structs.replace(source, schemas=known)
 
 
 def query(
@@ -427,5 +423,5 @@ def query(
     options.one_of("time_unit", time_unit, TICKS_NS)
     bare = Source(time, kinds, tiebreakers, None, time_unit, time_format=as_format(time_format))
     parsed = parse(text)
-    source = _with_schema(bare, parsed, schema)
+    source = with_schema(bare, parsed, schema)
     return CompiledQuery(parsed, compile_query(parsed, text, source), source)

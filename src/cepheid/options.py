@@ -248,6 +248,28 @@ def check_sql(
                 unused(name, "it is about event stores, and no table is one", "leave it out")
 
 
+def check_store(
+    store: object, streams: Sequence[str], schema: object, shown: str, engine: str
+) -> None:
+    """Refuse options that do not apply to explaining a store.
+
+    Raises
+    ------
+    OptionError
+        E591, E592.
+    """
+    held = holders_of(store, streams=streams)
+    if held != {Held.STORE}:
+        refuse("E592", f"store is an event store, not {', '.join(sorted(held))}")
+    for name, is_given in (
+        ("schema", schema is not None),
+        ("format", shown != "text"),
+        ("engine", engine != "local"),
+    ):
+        if is_given:
+            unused(name, "this is about what is read of a store", "leave it out")
+
+
 def holders_of(events: object, *, streams: Sequence[str]) -> set[Held]:
     """Find the containers of the events; named streams may come as a dict."""
     found = events.values() if streams and isinstance(events, Mapping) else [events]

@@ -230,12 +230,11 @@ def workload(
         named = dict(queries)
     else:
         named = {f"q{number}": one for number, one in enumerate(queries, 1)}
-    options.texts(time=time, type=type or "")
+    kinds = "" if type is None else type
+    options.texts(time=time, type=kinds)
     tiebreakers = options.names_in("tiebreak", tiebreak)
     options.one_of("time_unit", time_unit, TICKS_NS)
-    source = Source(
-        time, type or "", tiebreakers, None, time_unit, time_format=as_format(time_format)
-    )
+    source = Source(time, kinds, tiebreakers, None, time_unit, time_format=as_format(time_format))
     compiled = {}
     for name, one in named.items():
         if not isinstance(name, str):

@@ -17,7 +17,7 @@ from tests.interfaces.program import PROGRAM, run, run_in
 
 import cepheid
 from cepheid.errors import CepheidError
-from cepheid.interfaces.catalogue import bundled_queries, error_pages
+from cepheid.interfaces.catalogue import error_pages
 from cepheid.plans.plan import Plan
 
 GOOD = "RETURN COUNT(*) PATTERN Stock S+ WHERE S.price > NEXT(S).price WITHIN 5 s SLIDE 1 s"
@@ -422,19 +422,6 @@ def test_a_missing_java_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     java.chmod(0o755)
     shown = run("run", "-", "--input", events, "--engine", "spark", stdin=LINEAR)
     assert "and Java 8 is too old" in shown.stderr
-
-
-@pytest.mark.spark
-def test_demo_plans_the_queries_of_the_papers() -> None:
-    done = run("demo")
-    assert done.returncode == 0
-    for name, _ in bundled_queries():
-        assert name in done.stdout
-    assert "vehicle only among events of P" in done.stdout
-    assert "trends" in done.stdout
-    assert "SPY" in done.stdout
-    assert "█" in done.stdout
-    assert done.stderr == ""
 
 
 def test_version_is_printed() -> None:

@@ -102,8 +102,8 @@ SPARK_REFUSES = [
 ANYTHING = {
     ("run", "time"), ("run", "type"), ("stream", "time"), ("stream", "type"), ("check", "time"),
     ("check", "type"), ("explain", "time"), ("explain", "type"), ("query", "type"),
-    ("append", "time"), ("append", "time-format"), ("open", "time"), ("open", "index-at"), ("stream", "checkpoint"),
-    ("stream", "master"), ("stream", "packages"),
+    ("append", "time"), ("append", "time-format"), ("open", "time"), ("open", "index-at"),
+    ("stream", "checkpoint"), ("stream", "master"), ("stream", "packages"),
 }  # fmt: skip
 """Options that name a column, a folder or something of Spark's: the data says whether it fits."""
 

@@ -91,6 +91,8 @@ def test_joins_are_as_defined(
         "SELECT k AS key, SUM(x), MIN(y), MAX(y), AVG(x) FROM s GROUP BY k WINDOW 5 us SLIDE 2 us",
         "SELECT COUNT(*), MIN(ts) FROM s WHERE x IS NOT NULL WINDOW 2 us SLIDE 5 us",
         "SELECT COUNT(*), SUM(x * g) AS z FROM s GROUP BY y",
+        "SELECT k FROM s GROUP BY k",
+        "SELECT k FROM s GROUP BY k WINDOW 5 us",
         "SELECT SUM(x), COUNT(*) FROM s WHERE x > 100",
         "SELECT COUNT(*) FROM s GROUP BY g WINDOW 1 EVENT SLIDE 2 EVENTS",
         "SELECT * FROM s a JOIN s b ON a.k = b.k WINDOW 5 us",

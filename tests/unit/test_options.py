@@ -33,6 +33,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "explain": cepheid.CompiledQuery.explain,
     "run": cepheid.CompiledQuery.run,
     "matches": cepheid.CompiledQuery.matches,
+    "why_not": cepheid.CompiledQuery.why_not,
     "stream": cepheid.CompiledQuery.stream,
     "with_schema": cepheid.CompiledQuery.with_schema,
     "with_evaluator": cepheid.CompiledQuery.with_evaluator,
@@ -71,6 +72,7 @@ def made(text: str = COUNT) -> list[Case]:
         cases += [(function, "type", first | {"type": value}) for value in wrong]
         cases += [(function, "tiebreak", first | {"tiebreak": v}) for v in ("x", 5, [1], None)]
         cases += [(function, "time_unit", first | {"time_unit": v}) for v in NO_CHOICES]
+        cases += [(function, "time_format", first | {"time_format": v}) for v in (5, True)]
     cases += [("query", "schema", {"text": text, "schema": value}) for value in (NONSENSE, 5)]
     cases += [("workload", "merge", {"queries": [text], "merge": v}) for v in NOT_TRUTHS]
     cases += [("workload", "queries", {"queries": v}) for v in (text, 5, [], [5], {1: text}, None)]
@@ -108,6 +110,7 @@ def with_events(name: str) -> list[Case]:
         cases += [(function, "device", events | {"device": v}) for v in NO_CHOICES]
         if name in ("path", "pathlike", "store"):
             cases.append((function, "device", events | {"device": "gpu"}))
+    for function in ("run", "why_not", "workload.run"):
         cases += [(function, "spark", events | {"spark": value}) for value in (NONSENSE, 5)]
     cases += [("run", "strategy", events | {"strategy": value}) for value in NO_CHOICES[2:]]
     if name != "store":
@@ -135,6 +138,7 @@ CASES += [
     for function, more in (
         ("run", {}),
         ("matches", {}),
+        ("why_not", {}),
         ("workload.run", {}),
         ("stream", {"watermark": "1 second"}),
         ("workload.stream", {"watermark": "1 second"}),

@@ -1,10 +1,9 @@
-"""Data files in the package: the queries of the papers, and a page for every diagnostic code."""
+"""Data files in the package: a page for every diagnostic code."""
 
 from __future__ import annotations
 
 import re
 from importlib import resources
-from pathlib import Path
 
 _CODE = re.compile(r"[EW]\d{3}", re.IGNORECASE)
 
@@ -30,18 +29,3 @@ def error_pages() -> dict[str, str]:
     text = resources.files("cepheid").joinpath("data/errors.md").read_text("utf-8")
     pages = re.split(r"(?m)^### (?=[EW]\d{3})", text)[1:]
     return {page[:4]: re.split(r"(?m)^## ", page)[0].strip() for page in pages}
-
-
-def bundled_sample() -> tuple[str, Path]:
-    """Return a query over the bundled sample of trades, and the path of the sample."""
-    folder = Path(str(resources.files("cepheid").joinpath("data")))
-    return (folder / "trades.cq").read_text("utf-8"), folder / "trades.parquet"
-
-
-def bundled_queries() -> list[tuple[str, str]]:
-    """Read the names and texts of the bundled queries, sorted by name."""
-    folder = resources.files("cepheid").joinpath("data/queries")
-    files = sorted(folder.iterdir(), key=lambda file: file.name)
-    return [
-        (f.name.removesuffix(".cq"), f.read_text("utf-8")) for f in files if f.name.endswith(".cq")
-    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ LOGARITHMIC_FROM = 1000.0
 """If the maximum is more than this multiple of the minimum, bars are logarithmic."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+_LEVELS = "▁▂▃▄▅▆▇█"
 
 
 def bar_chart(table: pa.Table, value: str) -> str:
@@ -35,6 +37,28 @@ def bar_chart(table: pa.Table, value: str) -> str:
         part = _length(number, logarithmic=scale) / largest if largest else 0.0
         lines.append(f"{label:<{width}} {_bar(min(part, 1.0))} {number:.4g}")
     return "\n".join(lines)
+
+
+def bars(labels: Sequence[str], numbers: Sequence[float]) -> str:
+    """Draw one bar for every label, with its number."""
+    most, width = max([*numbers, 1]), max(map(len, labels))
+    pairs = zip(labels, numbers, strict=True)
+    return "\n".join(f"{name:<{width}} {_bar(n / most)} {n:,.0f}" for name, n in pairs)
+
+
+def sparkline(numbers: Sequence[float], *, logarithmic: bool = False) -> str:
+    """Draw numbers as one line of characters, the least as a low one.
+
+    Examples
+    --------
+    >>> sparkline([0, 1, 2, 4]), sparkline([0, 10, 10**6], logarithmic=True)
+    ('·▂▄█', '·▂█')
+    """
+    heights = [math.log10(n + 1) if logarithmic and n > 0 else max(n, 0) for n in numbers]
+    most = max([*heights, 0.0])
+    return "".join(
+        _LEVELS[max(0, math.ceil(h / most * len(_LEVELS)) - 1)] if h > 0 else "·" for h in heights
+    )
 
 
 def _length(number: float, *, logarithmic: bool) -> float:

@@ -18,9 +18,8 @@ from typing import Annotated, Any
 import typer
 
 import cepheid
-from cepheid.api import query
 from cepheid.errors import CepheidError, render_diagnostics, visible
-from cepheid.interfaces.catalogue import bundled_queries, bundled_sample, explain_code, is_code
+from cepheid.interfaces.catalogue import explain_code, is_code
 from cepheid.interfaces.cli_input import (
     ENGINES,
     WrongUseError,
@@ -40,6 +39,10 @@ from cepheid.interfaces.cli_options import (
     EngineOption,
     FileArgument,
     FormatOption,
+    InputFormatOption,
+    InputsOption,
+    MasterOption,
+    QueryArgument,
     RulesOption,
     SchemaOption,
     TextOption,
@@ -50,11 +53,11 @@ from cepheid.interfaces.cli_options import (
 from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_text_over
 from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.cli_stream import stream
+from cepheid.interfaces.cli_why import why
 from cepheid.interfaces.console import complain, say, show
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
-from cepheid.plans.plan import TrendPlan
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -72,6 +75,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(store_app, name="store")
+app.command()(why)
 app.command()(warm)
 app.command()(doctor)
 app.command()(stream)
@@ -178,34 +182,17 @@ def explain(
 
 @app.command()
 def run(
-    inputs: Annotated[
-        list[str],
-        typer.Option(
-            "--input",
-            help="The events: a file, a folder, a pattern ('log/*.parquet'), or - for standard "
-            "input; for a JOIN of two streams, or tables of SQL, once for each as name=files.",
-        ),
-    ],
-    file: Annotated[
-        str | None, typer.Argument(help="A query file, or - for standard input.")
-    ] = None,
+    inputs: InputsOption,
+    file: QueryArgument = None,
     text: TextOption = None,
     rules: RulesOption = None,
-    input_format: Annotated[
-        str | None,
-        typer.Option(
-            help="What comes from standard input: csv, tsv, json (lines), parquet or arrow; its "
-            "first bytes tell without it."
-        ),
-    ] = None,
+    input_format: InputFormatOption = None,
     output: Annotated[Path | None, typer.Option(help="Write the result to this file.")] = None,
     format_: Annotated[
         str, typer.Option("--format", help="table, csv, json (lines) or parquet.")
     ] = "",
     engine: EngineOption = "local",
-    master: Annotated[
-        str | None, typer.Option(help="The Spark cluster, for --engine spark: local[*], spark://…")
-    ] = None,
+    master: MasterOption = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
@@ -285,36 +272,16 @@ def _replace_file(path: Path, text: str) -> None:
 
 
 @app.command()
-def demo() -> None:
-    """Plan the queries of the papers, explain one, and run one on Spark over real trades."""
-    # Rich takes longer to load than most commands run.
-    from rich.table import Table
+def demo(
+    page: Annotated[Path, typer.Option(help="Where the page with the pictures goes.")] = Path(
+        "demo.html"
+    ),
+) -> None:
+    """Answer four questions about bundled events, with pictures here and on a page."""
+    # Arrow takes longer to load than most commands run.
+    from cepheid.interfaces.demo import tell_story
 
-    from cepheid.interfaces.colours import console_of
-
-    table = Table(title="The papers' queries, as Cepheid plans them", title_justify="left")
-    for heading in ("query", "semantics", "evaluator", "granularity", "per event"):
-        table.add_column(heading, no_wrap=True)
-    compiled = {name: query(text) for name, text in bundled_queries()}
-    for name, planned in compiled.items():
-        choice = planned.plan.choice
-        semantics = TrendPlan.of(planned.plan).semantics.value
-        table.add_row(name, semantics, choice.evaluator, choice.granularity, choice.time)
-    console = console_of(stderr=False)
-    console.print(table)
-    shown = compiled["greta-q3"]
-    show(f"\n{shown.format()}\n\n{shown.explain()}")
-    # Spark and Arrow take longer to load than everything above.
-    from cepheid.interfaces.chart import bar_chart
-    from cepheid.interfaces.run_command import run_with_spark, write_result
-
-    text, trades = bundled_sample()
-    source = "3,280 real trades (QuantConnect/Lean, Apache-2.0), on Spark"
-    show(f"\n{text.strip()}\n\nover {source}:")
-    result = run_with_spark(query(text), str(trades), "local[2]")
-    write_result(result, "table", None)
-    numbers = [name for name in result.column_names if name in ("trends", "count")]
-    show(f"\n{bar_chart(result, numbers[0])}" if numbers else "")
+    tell_story(page)
 
 
 def _print_version(wanted: bool) -> None:

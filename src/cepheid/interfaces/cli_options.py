@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Options and arguments that several commands have."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ SchemaOption = Annotated[
         "events' columns."
     ),
 ]
+
 TextOption = Annotated[
     str | None, typer.Option("--query", "-q", help="The query itself, in place of a file.")
 ]
@@ -31,4 +32,24 @@ EngineOption = Annotated[str, typer.Option(help="What runs the query: local or s
 RulesOption = Annotated[
     Path | None,
     typer.Option(help="A folder of query files (.cq), or a table with the columns name and query."),
+]
+
+InputsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--input",
+        help="The events: a file, a folder, a pattern ('log/*.parquet'), or - for standard "
+        "input; for a JOIN of two streams, or tables of SQL, once for each as name=files.",
+    ),
+]
+InputFormatOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What comes from standard input: csv, tsv, json (lines), parquet or arrow; its "
+        "first bytes tell without it."
+    ),
+]
+QueryArgument = Annotated[str | None, typer.Argument(help="A query file, or - for standard input.")]
+MasterOption = Annotated[
+    str | None, typer.Option(help="The Spark cluster, for --engine spark: local[*], spark://…")
 ]

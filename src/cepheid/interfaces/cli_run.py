@@ -72,8 +72,11 @@ def _run_query(text: str, name: str, inputs: list[str], asked: Asked) -> None:
     elif on_spark:
         result = command.run_with_spark(compiled, streams, asked.master)
         command.write_result(result, asked.kind, asked.output)
+        command.offer_why(len(result))
     else:
-        command.write_result(command.run_query(compiled, streams), asked.kind, asked.output)
+        result = command.run_query(compiled, streams)
+        command.write_result(result, asked.kind, asked.output)
+        command.offer_why(len(result))
 
 
 def _run_sql(text: str, inputs: list[str], asked: Asked) -> None:
@@ -84,10 +87,11 @@ def _run_sql(text: str, inputs: list[str], asked: Asked) -> None:
             message = f"--{option} has no effect here: a MATCH_RECOGNIZE names its own columns"
             raise WrongUseError(message)
     from cepheid.interfaces import sql_command
-    from cepheid.interfaces.run_command import write_result
+    from cepheid.interfaces.run_command import offer_why, write_result
 
     result = sql_command.run_sql(text, inputs, asked.engine, asked.master)
     write_result(result, asked.kind, asked.output)
+    offer_why(len(result))
 
 
 def _single(inputs: list[str]) -> str:

@@ -17,6 +17,7 @@ from cepheid.interfaces.cli_input import (
 )
 from cepheid.interfaces.cli_options import (
     FormatOption,
+    QueryArgument,
     RulesOption,
     TimeOption,
     TypeOption,
@@ -39,9 +40,7 @@ def stream(
         str, typer.Option(help="Where rows go: a folder of Parquet files, or - to print them.")
     ],
     checkpoint: Annotated[Path, typer.Option(help="The folder from which the query goes on.")],
-    file: Annotated[
-        str | None, typer.Argument(help="A query file, or - for standard input.")
-    ] = None,
+    file: QueryArgument = None,
     rules: RulesOption = None,
     watermark: Annotated[
         str, typer.Option(help="How far behind the latest event others may come.")

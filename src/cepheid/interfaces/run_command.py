@@ -21,6 +21,7 @@ from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.interfaces.console import (
     ROWS_SHOWN_MAX,
     StandardOutput,
+    complain,
     notify,
     say_data,
     show,
@@ -32,6 +33,12 @@ from cepheid.workloads import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+def offer_why(rows: int) -> None:
+    """Say how to learn why a result is empty."""
+    if not rows:
+        complain("no rows: `cepheid why` with the same query and --input says why")
 
 
 def named_inputs(compiled: CompiledQuery, inputs: list[str]) -> str | dict[str, str]:
@@ -177,6 +184,7 @@ def write_matches(compiled: CompiledQuery, pattern: str, kind: str, output: Path
 
 def _print_matches(table: pa.Table, *, is_limited: bool) -> None:
     print_table(table.slice(0, ROWS_SHOWN_MAX))
+    offer_why(len(table))
     if len(table) > ROWS_SHOWN_MAX and not is_limited:
         note = "the first matches only: add LIMIT, or write all to a file with --output"
         show(note)
@@ -187,13 +195,14 @@ def _write_all(
 ) -> None:
     """Write tables to a file atomically, or to standard output."""
     if output is None:
-        _write_tables(schema, tables, kind, StandardOutput())
+        offer_why(_write_tables(schema, tables, kind, StandardOutput()))
         return
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as sink:
-            _write_tables(schema, tables, kind, sink)
+            rows = _write_tables(schema, tables, kind, sink)
         temporary.replace(output)
+        offer_why(rows)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -220,20 +229,26 @@ def _until(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
             return
 
 
-def _write_tables(schema: pa.Schema, tables: Iterator[pa.Table], kind: str, sink: Any) -> None:
+def _write_tables(schema: pa.Schema, tables: Iterator[pa.Table], kind: str, sink: Any) -> int:
+    """Write tables one after the other, and return the number of rows."""
+    rows = 0
     match kind:
         case "parquet":
             with parquet.ParquetWriter(sink, schema) as writer:
                 for table in tables:
+                    rows += len(table)
                     writer.write_table(table)
         case "csv":
             shape = _with_texts(schema.empty_table()).schema
             with csv.CSVWriter(sink, shape) as writer:
                 for table in tables:
+                    rows += len(table)
                     writer.write_table(_with_texts(table))
         case _:
             for table in tables:
+                rows += len(table)
                 sink.write(_encode(table, "json"))
+    return rows
 
 
 def _with_texts(table: pa.Table) -> pa.Table:

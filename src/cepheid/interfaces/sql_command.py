@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.interfaces.console import notify
+from cepheid.jobs.why import WhyNot
 from cepheid.kinds.row_pattern.select_tree import NotSimpleError
-from cepheid.runtimes.sql import table_names
+from cepheid.runtimes.sql import table_names, why_local_sql
 from cepheid.statements import sql
 
 
@@ -35,6 +36,24 @@ def run_sql(text: str, inputs: list[str], engine: str, master: str | None) -> pa
     notify(notices)
     table: pa.Table = result
     return table
+
+
+def why_sql(text: str, inputs: list[str], engine: str) -> WhyNot:
+    """Explain why SQL over files finds no or few matches, in process.
+
+    Raises
+    ------
+    WrongUseError
+        If an input has no name where it needs one, or only Spark runs the text.
+    """
+    if engine == "spark":
+        message = "--engine has no effect here: row patterns are counted in this process"
+        raise WrongUseError(message)
+    try:
+        return why_local_sql(text, named_tables(inputs, table_names(text)))
+    except NotSimpleError:
+        message = "this text is more than a SELECT over one table around its clauses: "
+        raise WrongUseError(message + "ask about one clause, as SELECT * FROM it") from None
 
 
 def _on_spark(text: str, tables: dict[str, str], master: str | None) -> pa.Table:

@@ -98,6 +98,10 @@ class Kind(ABC):
         del plan, method
         return full_replay(snapshot, "every event counts")
 
+    def why_not(self, question: Any, counting: Any) -> Any:
+        """Explain why a query finds no or few rows (``jobs/why.py``); None if rows say it all."""
+        del question, counting
+
     def from_index(self, plan: Any, snapshot: Any, method: str) -> Any:
         """Answer a query from the indexes of a store alone; None if events must be read."""
         del plan, snapshot, method

@@ -16,6 +16,7 @@ from cepheid.options import Held, LiveOptions, holder_of
 
 if TYPE_CHECKING:
     from cepheid.api import CompiledQuery
+    from cepheid.jobs.why import WhyNot
     from cepheid.workloads import Workload
 
 
@@ -263,6 +264,20 @@ def explain_device(query: CompiledQuery) -> str:
     from cepheid.runtimes import device as local_device
 
     return local_device.explain_device(query.plan)
+
+
+def why_not(query: CompiledQuery, events: Any, spark: Any) -> WhyNot:
+    """Explain why a query finds no or few rows."""
+    from cepheid.jobs.streams import named_streams
+
+    streams = named_streams(query.plan, events)
+    if spark is not None or Held.FRAME in map(holder_of, streams):
+        from cepheid.runtimes.spark.why import why_on_spark
+
+        return why_on_spark(query, streams, spark)
+    from cepheid.runtimes.why import why_in_process
+
+    return why_in_process(query, streams)
 
 
 # ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from cepheid.events.arriving import as_table, form_of, in_form
 from cepheid.events.files import find_files, read_all
+from cepheid.jobs.why import WhyNot
 from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.bind_expressions import find_column
 from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
@@ -21,6 +22,7 @@ from cepheid.kinds.row_pattern.select_tree import NotSimpleError, Select, parse_
 from cepheid.kinds.row_pattern.simple_select import run_select
 from cepheid.kinds.row_pattern.statement import Statement, read_statement
 from cepheid.kinds.row_pattern.store import plan_clause, read_whole, run_clause
+from cepheid.kinds.row_pattern.why import why_clause
 from cepheid.options import unused
 from cepheid.runtimes.explain_replay import explain_replay
 from cepheid.store.reader import StoreReader
@@ -96,6 +98,33 @@ def explain_local_sql(
             told.append(f"clause {number + 1}  over a {explain_replay(replay, effort)}")
         known.arrow[_view(number)] = schema.empty_table()
     return "\n".join(told)
+
+
+def why_local_sql(text: str, tables: Mapping[str, Any]) -> WhyNot:
+    """Explain why the first clause of a text that finds nothing, or the last one, finds so little.
+
+    Raises
+    ------
+    NotSimpleError
+        If the text is more than a SELECT over one table around its clauses.
+    """
+    statement, known = read_statement(text), Known(tables)
+    sources, _ = _simple_parts(statement)
+    answer = None
+    for number, (site, source) in enumerate(zip(statement.sites, sources, strict=True)):
+        table = _select(source, known, statement.text)
+        plan = bind_clause(site.clause, table.column_names, statement.text)
+        spans = {d.name: d.condition.span for d in site.clause.definitions}
+        defined = {
+            name: " ".join(statement.text[span.start : span.end].split())
+            for name, span in spans.items()
+        }
+        answer = why_clause(plan, table, defined)
+        if not answer.found:
+            return answer
+        known.arrow[_view(number)] = recognize(plan, table, threads=pa.cpu_count())
+    assert answer is not None, "a text has a clause"
+    return answer
 
 
 def _schema_of(plan: MatchPlan, snapshot: Snapshot) -> pa.Schema:

@@ -35,6 +35,12 @@ class SelectKind(Kind):
         """Draw the inputs and the result as a Mermaid flowchart."""
         return mermaid_of_select(plan.select)
 
+    def why_not(self, question: Any, counting: Any) -> Any:
+        """Explain why a query finds no or few rows."""
+        from cepheid.kinds.selection.why import why_select
+
+        return why_select(question, counting)
+
     def local_job(self, plan: SelectPlan) -> LocalJob:
         """Create the job of a query over bounded input."""
         from cepheid.kinds.selection.local import LocalSelect

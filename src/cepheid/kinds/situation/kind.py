@@ -51,6 +51,12 @@ class SituationKind(SteppedKind):
         """Draw the relations of situations as a Mermaid flowchart."""
         return mermaid_of(plan.situations)
 
+    def why_not(self, question: Any, counting: Any) -> Any:
+        """Explain why a query finds no or few rows."""
+        from cepheid.kinds.situation.why import why_situations
+
+        return why_situations(question, counting)
+
     def task_job(self, work: Work) -> TaskJob:
         """Create the job that Spark tasks run for a query."""
         from cepheid.kinds.situation.tasks import SituationTasks

@@ -101,6 +101,12 @@ class TrendKind(TaskKind):
 
         return plan_replay(snapshot, plan, method)
 
+    def why_not(self, question: Any, counting: Any) -> Any:
+        """Explain why a pattern has no or few matches."""
+        from cepheid.kinds.trend.why.why import why_trends
+
+        return why_trends(question, counting)
+
     def fits(self, plan: TrendPlan, columns: Mapping[str, Any]) -> Any:
         """Build a Spark condition that holds for every relevant event; None if all are relevant."""
         from cepheid.kinds.trend.spark_filter import fits_a_variable

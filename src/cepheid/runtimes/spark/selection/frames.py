@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
@@ -22,7 +23,7 @@ from cepheid.kinds.selection.store import IndexPlan, limit_stores, plan_index, r
 from cepheid.language import tree
 from cepheid.options import Held, holder_of
 from cepheid.plans.plan import SelectPlan
-from cepheid.plans.selection import Extent, SelectKind
+from cepheid.plans.selection import Extent, SelectAggregate, SelectKind
 from cepheid.runtimes.spark.selection.join import join_frames
 from cepheid.runtimes.spark.selection.rows import Stream, filtered, project, stream_of
 from cepheid.runtimes.spark.selection.windows import Clock, counted_windows, time_windows, with_time
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from cepheid.runtimes.local import CompiledQueryLike
+
+
+GROUPED = "cepheid events"
+"""A column that nobody asked for."""
 
 
 def run_frames(
@@ -63,7 +68,7 @@ def run_frames(
     if select.kind is SelectKind.AGGREGATE and isinstance(inputs[0], EventSource):
         index = plan_index(plan, inputs[0], strategy or "auto")
         if isinstance(index, IndexPlan) and index.plan.method == "index":
-            return session.createDataFrame(_in_utc(run_index(plan, inputs[0], index)))
+            return session.createDataFrame(in_utc(run_index(plan, inputs[0], index)))
     sources = [one for one in inputs if isinstance(one, EventSource)]
     frames = inputs
     if sources:
@@ -89,10 +94,10 @@ def _opened(events: Any, spark: SparkSession, times: TextTimes) -> Any:
     source = source_of(events, times)
     if isinstance(source.events, Snapshot):
         return source
-    return spark.createDataFrame(_in_utc(source.whole(source.schema.names)))
+    return spark.createDataFrame(in_utc(source.whole(source.schema.names)))
 
 
-def _in_utc(table: pa.Table) -> pa.Table:
+def in_utc(table: pa.Table) -> pa.Table:
     """Attach UTC to times without a zone: Spark would read them in the session's zone."""
     fields = [
         field.with_type(pa.timestamp(field.type.unit, "UTC"))
@@ -133,6 +138,13 @@ def aggregate_stream(
     clock: Clock | None = None,
 ) -> DataFrame:
     """Aggregate windows and keys; a live stream has its clock already."""
+    if not plan.select.aggregates:
+        # Spark forms no groups without an aggregate, so events are counted and the count is left.
+        count = SelectAggregate(GROUPED, tree.AggregateFunction.COUNT, None)
+        select = msgspec.structs.replace(plan.select, aggregates=(count,))
+        counted = msgspec.structs.replace(plan, select=select)
+        rows = aggregate_stream(counted, stream, expressions, arrival=arrival, clock=clock)
+        return rows.drop(GROUPED)
     select = plan.select
     keys = [stream.typed(key.attribute).column.alias(key.name) for key in select.keys]
     aggregates = [

@@ -1,0 +1,380 @@
+"""Explain why a pattern has no or few matches, by counting what relaxed queries find."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from cepheid.events.temporal import format_duration
+from cepheid.expressions.format import as_written, format_expression
+from cepheid.jobs.why import (
+    Counting,
+    Question,
+    Relaxation,
+    Step,
+    Tally,
+    WhyNot,
+    amount,
+    length_of_time,
+    number,
+)
+from cepheid.kinds.trend.why.chain import (
+    first_event,
+    negations_in,
+    prefixes_of,
+    without_negation,
+)
+from cepheid.kinds.trend.why.conditions import EventCounts
+from cepheid.kinds.trend.why.having import explain_having
+from cepheid.kinds.trend.why.queries import (
+    DROPS_MAX,
+    FIRST,
+    Conjunct,
+    Target,
+    count_query,
+    gap_query,
+    target_of,
+)
+from cepheid.language import tree
+from cepheid.language.formatter import format_pattern
+from cepheid.plans.plan import Evaluator, PredicateKind, TrendPlan
+
+PAIRS_EVENTS_MAX = 100_000
+"""Above so many events, events are not compared pair by pair outside a window or partition."""
+
+WIDER = (2, 4, 16, 64)
+"""Windows that are tried where the shortest match cannot be asked for."""
+
+
+class Measure(NamedTuple):
+    """What steps count, by the clauses of the query."""
+
+    unit: str
+    by_keys: bool
+    by_rows: bool
+
+    @staticmethod
+    def of(keys: tuple[str, ...], window: tree.Window | None) -> Measure:
+        """Count keys where there are any, else windows, else matches."""
+        if keys:
+            return Measure(_unit_of(keys), by_keys=True, by_rows=False)
+        if window is not None:
+            return Measure("window", by_keys=False, by_rows=True)
+        return Measure("match", by_keys=False, by_rows=False)
+
+    def of_tally(self, tally: Tally) -> float:
+        """Take the number that counts from a tally."""
+        if self.by_keys:
+            return tally.keys
+        return tally.rows if self.by_rows else tally.total
+
+
+def _unit_of(keys: tuple[str, ...]) -> str:
+    if len(keys) > 1:
+        return f"combination of {', '.join(keys)}"
+    return keys[0] if keys[0].isalpha() else f"value of {keys[0]}"
+
+
+class Stage(NamedTuple):
+    """A step of the pattern on its way to a count."""
+
+    text: str
+    target: Target
+    part: tree.Pattern | None
+    branch: int
+    adds_event: bool
+    passed: float | None = None
+
+
+class Reached(NamedTuple):
+    """Where relaxed queries come to: as a verb, and behind a number of matches."""
+
+    verb: str
+    suffix: str
+
+
+def _stuck(stages: list[Stage]) -> Stage | None:
+    """Find the first step that nothing passes, of the alternative that came farthest."""
+    places: dict[int, int] = {}
+    for branch in dict.fromkeys(stage.branch for stage in stages):
+        own = [n for n, stage in enumerate(stages) if stage.branch == branch]
+        stopped = [place for place, n in enumerate(own) if stages[n].passed == 0]
+        if stopped:
+            places[own[stopped[0]]] = stopped[0]
+    return stages[max(places, key=places.__getitem__)] if places else None
+
+
+class TrendWhy:
+    """Counts the steps of a pattern, then what stopped the step that nothing passes."""
+
+    def __init__(self, question: Question, counting: Counting) -> None:
+        self.question = question
+        self.counting = counting
+        self.plan = TrendPlan.of(question.plan)
+        self.keys = self.plan.partition.attributes
+        self.measure = Measure.of(self.keys, question.tree.window)
+        self.events = EventCounts(question, counting)
+
+    def answer(self) -> WhyNot:
+        """Count, and say it in sentences."""
+        stages = self._stages()
+        whole = self._target(self.question.tree.pattern, whole=True)
+        asked = {f"step {n}": stage.target for n, stage in enumerate(stages)}
+        counts = self._tally(asked | {"whole": whole})
+        stages = [s._replace(passed=counts[f"step {n}"]) for n, s in enumerate(stages)]
+        found = counts["whole"] or 0
+        sentences = [self._headline(found), *self._chains(stages)]
+        sentences += explain_having(self.question, self.counting) if found else []
+        stuck = None if found else _stuck(stages)
+        part = whole.pattern if stuck is None or stuck.part is None else stuck.part
+        relaxations: list[Relaxation] = []
+        if missing := self.events.missing(part):
+            sentences.append(f"No event has the type {' or '.join(missing)}.")
+        else:
+            target = whole if stuck is None else stuck.target
+            relaxations, told = self._relax(target, found, _reached(stuck, stages))
+            sentences += told
+        sentences += self.events.sentences() + self.events.null_keys()
+        return WhyNot(
+            unit=self.measure.unit,
+            found=found,
+            events=self.events.events,
+            steps=tuple(Step(s.text, s.passed, s.branch) for s in stages if s.passed is not None),
+            conditions=self.events.conditions,
+            stopped_at=stuck.text if stuck is not None else None,
+            relaxations=tuple(relaxations),
+            notices=tuple(self.counting.notices()),
+            sentences=tuple(sentences),
+        )
+
+    def _stages(self) -> list[Stage]:
+        """List the prefixes of the pattern; MIN LENGTH judges the whole, so it comes last."""
+        query = self.question.tree
+        prefixes = prefixes_of(query.pattern)
+        stages = [
+            Stage(p.text, self._target(p.pattern, whole=False), p.part, p.branch, not p.is_negation)
+            for p in prefixes
+        ]
+        if query.min_length is not None:
+            text = f"with MIN LENGTH {query.min_length.value}"
+            whole = self._target(query.pattern, whole=True)
+            stages.append(Stage(text, whole, None, stages[-1].branch, adds_event=False))
+        return stages
+
+    def _target(self, pattern: tree.Pattern, *, whole: bool) -> Target:
+        return target_of(self.question, pattern, self.keys, whole=whole)
+
+    def _tally(self, targets: dict[str, Target]) -> dict[str, float | None]:
+        """Count targets; what cannot be planned or counted is None."""
+        queries = {}
+        for name, target in targets.items():
+            counted = count_query(self.question, target)
+            if counted is not None and not self._is_costly(counted.query.plan, target):
+                queries[name] = counted
+        found = self.counting.tally(queries) if queries else {}
+        counts: dict[str, float | None] = dict.fromkeys(targets)
+        for name, tally in found.items():
+            if tally is not None:
+                measure = Measure.of(targets[name].keys, targets[name].window)
+                counts[name] = measure.of_tally(tally)
+        return counts
+
+    def _is_costly(self, plan: object, target: Target) -> bool:
+        planned = TrendPlan.of(plan)  # type: ignore[arg-type]  # this kind makes no other plan
+        wider = target.keys != self.keys or target.window != self.question.tree.window
+        pairs = planned.choice.evaluator in (Evaluator.PAIRWISE, Evaluator.ENUMERATE)
+        return wider and pairs and self.events.events > PAIRS_EVENTS_MAX
+
+    # -----------------------------------------------------------------------------------
+    # Steps
+
+    def _headline(self, found: float) -> str:
+        unit = self.measure.unit
+        if unit == "match":
+            return f"The pattern has {amount(found, unit) if found else 'no match'}."
+        if not found:
+            return f"No {unit} has a match."
+        return f"{_capital(amount(found, unit))} {'has' if found == 1 else 'have'} a match."
+
+    def _chains(self, stages: list[Stage]) -> list[str]:
+        """Tell the steps of each alternative in one sentence."""
+        told = []
+        for branch in dict.fromkeys(stage.branch for stage in stages):
+            own = [s for s in stages if s.branch == branch and s.passed is not None]
+            if not own:
+                continue
+            unit = self.measure.unit
+            have = "of" if unit == "match" else "had"
+            parts = [f"{amount(own[0].passed or 0, unit)} {have} {own[0].text}"]
+            for stage in own[1:]:
+                then = "then " if stage.adds_event else ""
+                parts.append(f"{number(stage.passed or 0)} {then}{stage.text}")
+            told.append(f"{_capital(', '.join(parts))}.")
+        return told
+
+    # -----------------------------------------------------------------------------------
+    # One thing left out
+
+    def _relax(
+        self, target: Target, base: float, reached: Reached
+    ) -> tuple[list[Relaxation], list[str]]:
+        """Count what a target finds without each of its conditions, and tell where it is more."""
+        dropped = self._dropped(target)
+        counts = self._tally(dropped)
+        relaxations = [
+            Relaxation(text, counts[text], Measure.of(one.keys, one.window).unit)
+            for text, one in dropped.items()
+        ]
+        more = [r for r in relaxations if self._is_more(r, base)]
+        told = self._window_sentences(target, {one.text for one in more})
+        for one in sorted(more, key=lambda r: -(r.count or 0)):
+            would = amount(one.count or 0, one.unit)
+            if one.unit == "match":
+                told.append(f"{_capital(one.text)} there would be {would}{reached.suffix}.")
+            else:
+                told.append(f"{_capital(one.text)}, {would} would {reached.verb}.")
+        told += [
+            f"What there would be {one.text} was not counted: it takes too long."
+            for one in relaxations
+            if one.count is None
+        ]
+        if not more and not base and len(relaxations) == len(counts):
+            told += self._without_everything(target, len(dropped))
+        return relaxations, told
+
+    def _is_more(self, relaxation: Relaxation, base: float) -> bool:
+        """Compare only what is counted alike; anything is more than nothing."""
+        count = relaxation.count or 0
+        return count > base if relaxation.unit == self.measure.unit else count > 0 and not base
+
+    def _dropped(self, target: Target) -> dict[str, Target]:
+        """Leave out one thing at a time."""
+        found: dict[str, Target] = {}
+        for condition in target.conditions[:DROPS_MAX]:
+            found[f"without {_written(condition)}"] = target.without(condition)
+        for negation in negations_in(target.pattern)[:DROPS_MAX]:
+            text = f"without NOT {_format_part(negation)}"
+            pattern = without_negation(target.pattern, negation)
+            found[text] = target._replace(pattern=pattern)
+        if target.window is not None:
+            found[f"without {_window_text(target.window)}"] = target._replace(window=None)
+        if target.semantics and target.semantics.semantics is not tree.Semantics.ANY_MATCH:
+            found["with SEMANTICS skip-till-any-match"] = target._replace(semantics=None)
+        if target.min_length is not None:
+            text = f"without MIN LENGTH {target.min_length.value}"
+            found[text] = target._replace(min_length=None)
+        return found
+
+    def _without_everything(self, target: Target, dropped: int) -> list[str]:
+        """Tell of a target without all conditions, if none of them alone stops everything."""
+        equal = tuple(c for c in target.conditions if c.kind is None)
+        bare = target._replace(conditions=equal, min_length=None)
+        loose = bare._replace(window=None, semantics=None)
+        for negation in negations_in(loose.pattern):
+            loose = loose._replace(pattern=without_negation(loose.pattern, negation))
+        counts = self._tally({"conditions on values": bare, "conditions and WITHIN": loose})
+        told = []
+        if dropped > 1:
+            told.append("No condition alone is the reason: without any one of them there is none.")
+        for text, count in counts.items():
+            if count:
+                window = bare.window if text == "conditions on values" else None
+                unit = Measure.of(self.keys, window).unit
+                return [*told, f"Without all {text}, there would be {amount(count, unit)}."]
+        where = f" of one {self.measure.unit}" if self.measure.by_keys else ""
+        return [f"Even without any condition and WITHIN, no events{where} come so far."]
+
+    # -----------------------------------------------------------------------------------
+    # Windows
+
+    def _window_sentences(self, target: Target, more: set[str]) -> list[str]:
+        """Tell how long the shortest match takes, where the window is what stops it."""
+        window = target.window
+        if window is None or not isinstance(window.within, tree.Duration):
+            return []
+        if f"without {_window_text(window)}" not in more:
+            return []
+        within = window.within.microseconds
+        shortest = self._shortest(target)
+        if shortest is None:
+            return self._wider(target, within)
+        last = _format_part(_last_part(target.pattern))
+        length = f"the nearest {last} comes {length_of_time(shortest)} after the first event"
+        if shortest >= within or window.slide is None:
+            return [f"{_capital(length)}; WITHIN is {format_duration(within)}."]
+        return [
+            f"{_capital(length)}, which is less than WITHIN, but may be cut by the edges of "
+            f"windows: a shorter SLIDE, or none, finds more."
+        ]
+
+    def _shortest(self, target: Target) -> int | None:
+        """Ask for the length of the shortest match, in microseconds."""
+        if any(c.kind is PredicateKind.GLOBAL for c in target.conditions) or target.min_length:
+            return None
+        if isinstance(target.pattern, tree.Repeat | tree.Disjunction | tree.Conjunction):
+            return None
+        first = first_event(target.pattern)
+        if first is None:
+            return None
+        pattern, event = first
+        query = gap_query(self.question, target._replace(pattern=pattern), event, self.plan.time)
+        if query is None or self._is_costly(query.plan, target._replace(window=None)):
+            return None
+        return self.counting.least_gap(query, FIRST, "window_end")
+
+    def _wider(self, target: Target, within: int) -> list[str]:
+        """Try wider windows, where the length of matches cannot be asked for."""
+        assert target.window is not None, "there is a window to widen"
+        asked = {}
+        for factor in WIDER:
+            length = msgspec.structs.replace(target.window.within, microseconds=within * factor)
+            window = msgspec.structs.replace(target.window, within=length)
+            asked[format_duration(within * factor)] = target._replace(window=window)
+        for text, count in self._tally(asked).items():
+            if count:
+                unit = self.measure.unit
+                return [f"With WITHIN {text}, there would be {amount(count, unit)}."]
+        return []
+
+
+def why_trends(question: Question, counting: Counting) -> WhyNot:
+    """Explain why a pattern has no or few matches."""
+    return TrendWhy(question, counting).answer()
+
+
+def _reached(stuck: Stage | None, stages: list[Stage]) -> Reached:
+    """Say where more would come to if nothing stopped them at a stage."""
+    if stuck is None or stuck is stages[-1]:
+        return Reached("have a match", "")
+    if stuck.adds_event:
+        return Reached(f"come to {stuck.text}", f" up to {stuck.text}")
+    return Reached("come farther", " up to there")
+
+
+def _written(condition: Conjunct) -> str:
+    if condition.kind is None:
+        return format_expression(condition.expression)
+    return f"`{as_written(condition.expression)}`"
+
+
+def _format_part(part: tree.Pattern) -> str:
+    """Format a part of a pattern; a NOT without its word."""
+    return format_pattern(part.pattern if isinstance(part, tree.Negation) else part)
+
+
+def _last_part(pattern: tree.Pattern) -> tree.Pattern:
+    if not isinstance(pattern, tree.Sequence):
+        return pattern
+    parts = [part for part in pattern.parts if not isinstance(part, tree.Negation)]
+    return _last_part(parts[-1])
+
+
+def _window_text(window: tree.Window) -> str:
+    if isinstance(window.within, tree.Duration):
+        return f"WITHIN {format_duration(window.within.microseconds)}"
+    return f"WITHIN {window.within.count} EVENTS"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
