@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+NO_FOLDERS = (KAFKA, "postgres", "webhook:")
+"""Sinks beside which there is no folder."""
+
+
 def wrong_sink(options: Options) -> str:
     """Describe the mistake in the sink; empty if there is none."""
     if options.sink.startswith((KAFKA, RATE)):
@@ -45,7 +49,7 @@ def sinks_of(options: Options) -> dict[str, Write]:
 def beside(options: Options, part: str) -> str:
     """Choose the folder of late events or bad records: beside the sink, or the checkpoint."""
     place = options.sink
-    if place == STANDARD_OUTPUT:
+    if place == STANDARD_OUTPUT or place.startswith(NO_FOLDERS):
         place = str(options.checkpoint)
     return f"{place.rstrip('/')}-{part}"
 
