@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cepheid import kafka
     from cepheid.api import CompiledQuery, query
     from cepheid.errors import (
         BindError,
@@ -52,6 +53,9 @@ _HOME = {
     "workload": "cepheid.workloads",
 }
 
+_MODULES = ("kafka",)
+"""Modules that are loaded when they are first used."""
+
 __all__ = [
     "BindError",
     "CepheidError",
@@ -64,6 +68,7 @@ __all__ = [
     "QuerySyntaxError",
     "UnsupportedError",
     "Workload",
+    "kafka",
     "limits",
     "query",
     "register",
@@ -74,11 +79,13 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Load a public name on first use (PEP 562)."""
+    import importlib
+
+    if name in _MODULES:
+        return importlib.import_module(f"cepheid.{name}")
     if name not in _HOME:
         message = f"module 'cepheid' has no attribute {name!r}"
         raise AttributeError(message)
-    import importlib
-
     value = getattr(importlib.import_module(_HOME[name]), name)
     globals()[name] = value
     return value

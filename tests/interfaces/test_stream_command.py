@@ -122,16 +122,6 @@ def test_what_a_driver_left_that_died_while_it_planned(spark: SparkSession, tmp_
     assert not clear_unplanned(tmp_path / "state"), "there is a plan now"
 
 
-@pytest.mark.spark
-def test_a_missing_connector_is_said_in_two_lines(spark: SparkSession, tmp_path: Path) -> None:
-    options = Options("kafka://host:9092/trades", "-", tmp_path, "1 s", columns="ts timestamp")
-    with pytest.raises(DataError) as caught:
-        stream_in(spark, query(QUERY), options)
-    (found,) = caught.value.diagnostics
-    assert found.code == "E525"
-    assert "--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4" in found.helps[0]
-
-
 def test_wrong_use_is_seen_before_spark_starts(tmp_path: Path) -> None:
     def said(source: str, **more: Any) -> str:
         return wrong_use(query(QUERY), Options(source, "-", tmp_path, "1 s", **more))
@@ -140,12 +130,35 @@ def test_wrong_use_is_seen_before_spark_starts(tmp_path: Path) -> None:
     assert said("kafka://host:9092/t", columns="ts timestamp") == ""
     assert "kafka://host:9092/topic" in said("kafka://host:9092")
     assert "--columns" in said("kafka://host:9092/t")
+    assert "values of avro need" in said("kafka://host:9092/t", values="avro")
+    assert "--values is one of" in said("kafka://host:9092/t", values="xml")
+    known = {"columns": "ts timestamp"}
+    assert said("kafka://host:9092/t", start="t:0:12,t:1:7", rows=5, **known) == ""
+    assert said("kafka://host:9092/t", start="2026-01-31T10:00:00", **known) == ""
+    assert "--start is" in said("kafka://host:9092/t", start="noon", **known)
+    assert "--kafka is name=value" in said("kafka://host:9092/t", kafka=("ssl",), **known)
+    assert "--rows has no effect" in said("rate:10", rows=5)
+    assert "--on-loss has no effect" in said(str(tmp_path), on_loss="skip")
+    assert "--key has no effect" in said("rate:10", key="user")
+    assert "--dead-letters has no effect" in said("rate:10", dead_letters=tmp_path)
+    assert "--kafka has no effect" in said("rate:10", kafka=("a=b",))
     assert "a number" in said("rate:many")
     assert "no such folder" in said(str(tmp_path / "no"))
     assert "--format is one of" in said(str(tmp_path), format="avro")
     early = query(QUERY + " EMIT EARLY")
     assert "use --sink -" in wrong_use(early, Options(str(tmp_path), "rows", tmp_path, "1 s"))
-    assert not wrong_use(early, Options(str(tmp_path), "-", tmp_path, "1 s"))
+    for place, wrong in (
+        ("-", ""),
+        ("kafka://host/out", ""),
+        ("kafka://host", "a sink of Kafka is"),
+        ("postgres://host/db/alerts", "cannot be updated"),
+        ("postgres://host", "a sink of PostgreSQL is"),
+        ("webhook:https://host/", ""),
+        ("webhook:host", "a webhook is"),
+        ("rate:5", "rows go to"),
+    ):
+        found = wrong_use(early, Options(str(tmp_path), place, tmp_path, "1 s"))
+        assert (wrong in found) if wrong else not found, place
 
 
 def test_wrong_use_is_said_without_starting_spark(tmp_path: Path) -> None:

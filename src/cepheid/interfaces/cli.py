@@ -75,6 +75,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(store_app, name="store")
+app.command()(stream)
 app.command()(why)
 app.command()(warm)
 app.command()(doctor)

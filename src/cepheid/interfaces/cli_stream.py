@@ -32,12 +32,16 @@ def stream(
         list[str],
         typer.Option(
             "--source",
-            help="Where events come from: a folder, kafka://host:9092/topic, or rate:1000 (events "
-            "a second). A JOIN of two streams has one for each, as orders=folder.",
+            help="Where events come from: a folder, kafka://host:9092/topic,other, or rate:1000 "
+            "(events a second). A JOIN of two streams has one for each, as orders=folder.",
         ),
     ],
     sink: Annotated[
-        str, typer.Option(help="Where rows go: a folder of Parquet files, or - to print them.")
+        str,
+        typer.Option(
+            help="Where rows go: a folder of Parquet files, kafka://host:9092/topic, "
+            "postgres://user@host/database/table, webhook:URL, or - to print them."
+        ),
     ],
     checkpoint: Annotated[Path, typer.Option(help="The folder from which the query goes on.")],
     file: QueryArgument = None,
@@ -81,6 +85,43 @@ def stream(
     packages: Annotated[
         str | None, typer.Option(help="Packages of Spark that the source needs, such as Kafka's.")
     ] = None,
+    values: Annotated[
+        str | None, typer.Option(help="How Kafka's values are coded: json (else), avro, protobuf.")
+    ] = None,
+    schema: Annotated[
+        str | None, typer.Option(help="A file with the schema of Avro, or Protobuf's descriptor.")
+    ] = None,
+    registry: Annotated[str | None, typer.Option(help="The URL of a schema registry.")] = None,
+    message: Annotated[str | None, typer.Option(help="The name of Protobuf's message.")] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            help="Where Kafka's topics are read from without a checkpoint: earliest (else), "
+            "latest, a time, or topic:partition:offset,…"
+        ),
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="Messages of Kafka in one micro-batch, at most.")
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Parts of Kafka's messages that become columns: key,timestamp,headers."),
+    ] = None,
+    on_loss: Annotated[
+        str | None,
+        typer.Option(help="fail (else) or skip, if messages are deleted before they are read."),
+    ] = None,
+    kafka: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting of the client of Kafka, security.protocol=SSL; repeatable."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="The columns that are the key of a message to Kafka.")
+    ] = None,
+    dead_letters: Annotated[
+        Path | None,
+        typer.Option(help="The folder for what a webhook does not take; in the checkpoint else."),
+    ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
@@ -106,17 +147,20 @@ def stream(
 
     source = named_inputs(compiled, sources) if compiled is not None else sources[0]
     if isinstance(source, str) and len(sources) > 1:
-        message = "--source may be given only once, except for a JOIN of two streams"
-        raise WrongUseError(message)
+        wrong = "--source may be given only once, except for a JOIN of two streams"
+        raise WrongUseError(wrong)
     planned = compiled if first is None else first
     assert planned is not None, "one of them is given"
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
-        columns=columns, packages=packages, times=planned.times, late=late, bad=bad,
-        max_ahead=max_ahead, idle=idle, lateness=allowed_lateness,
+        columns=columns, packages=packages, times=planned.times, values=values, schema=schema,
+        registry=registry, late=late, bad=bad, max_ahead=max_ahead, idle=idle,
+        lateness=allowed_lateness, message=message, start=start, rows=rows, keep=keep,
+        on_loss=on_loss,
+        kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters,
     )  # fmt: skip
-    if message := wrong_use(compiled, options):
-        raise WrongUseError(message)
+    if wrong := wrong_use(compiled, options):
+        raise WrongUseError(wrong)
     if rules is not None:
         stream_rules(read_rules, options, complain)
         return

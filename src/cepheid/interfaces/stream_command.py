@@ -14,8 +14,8 @@ from rich.table import Table
 from cepheid import runtimes
 from cepheid.api import CompiledQuery
 from cepheid.interfaces.colours import cell
-from cepheid.interfaces.stream_options import EVERY, STANDARD_OUTPUT, Options
-from cepheid.interfaces.stream_sinks import sinks_of, wrong_sink
+from cepheid.interfaces.stream_options import EVERY, Options
+from cepheid.interfaces.stream_sinks import can_update, sinks_of, wrong_sink
 from cepheid.interfaces.stream_sources import sources_of, wrong_sources
 from cepheid.options import BAD, LATE
 from cepheid.runtimes.checkpoints import clear_unplanned
@@ -45,11 +45,9 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
         return "--idle has no effect here: --once stops when the source is silent"
     if wrong := wrong_sources(options) or wrong_sink(options):
         return wrong
-    if compiled is not None and compiled.plan.emits_early and options.sink != STANDARD_OUTPUT:
-        message = (
-            "rows of `EMIT EARLY` change until their window closes, but files cannot be updated: "
-        )
-        return message + "use --sink -"
+    if compiled is not None and compiled.plan.emits_early and not can_update(options.sink):
+        message = "rows of `EMIT EARLY` change until their window closes, but files and tables "
+        return message + "cannot be updated: use --sink -, Kafka or a webhook"
     return ""
 
 

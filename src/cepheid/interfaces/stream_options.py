@@ -12,6 +12,8 @@ from cepheid.options import LiveOptions
 FILE_FORMATS = ("parquet", "json", "csv")
 RATE = "rate:"
 KAFKA = "kafka://"
+POSTGRES = ("postgres://", "postgresql://")
+WEBHOOK = "webhook:"
 STANDARD_OUTPUT = "-"
 EVERY = "1 second"
 """The interval between micro-batches."""
@@ -35,6 +37,17 @@ class Options(msgspec.Struct, frozen=True):
     columns: str | None = None
     packages: str | None = None
     times: TextTimes | None = None
+    values: str | None = None
+    schema: str | None = None
+    registry: str | None = None
+    message: str | None = None
+    start: str | None = None
+    rows: int | None = None
+    keep: str | None = None
+    on_loss: str | None = None
+    kafka: tuple[str, ...] = ()
+    key: str | None = None
+    dead_letters: Path | None = None
     late: str = "drop"
     bad: str = "side"
     max_ahead: str = "1 day"
@@ -51,3 +64,8 @@ class Options(msgspec.Struct, frozen=True):
     def sources(self) -> list[str]:
         """List all sources."""
         return [self.source] if isinstance(self.source, str) else [*self.source.values()]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return the settings of the client of Kafka."""
+        return dict(one.split("=", 1) for one in self.kafka)

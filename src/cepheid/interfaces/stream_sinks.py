@@ -13,32 +13,54 @@ import msgspec
 import pyarrow as pa
 
 from cepheid.interfaces.console import say_data
-from cepheid.interfaces.stream_options import KAFKA, RATE, STANDARD_OUTPUT, Options
+from cepheid.interfaces.stream_options import (
+    KAFKA,
+    POSTGRES,
+    RATE,
+    STANDARD_OUTPUT,
+    WEBHOOK,
+    Options,
+)
 from cepheid.runtimes.spark.sinks.calls import Write, sink
 from cepheid.runtimes.spark.sinks.folder import folder_sink
+from cepheid.runtimes.spark.sinks.kafka import kafka_sink
 from cepheid.runtimes.spark.sinks.parts import side_folder
+from cepheid.runtimes.spark.sinks.postgres import postgres_place, postgres_sink
+from cepheid.runtimes.spark.sinks.webhook import webhook_sink
 from cepheid.runtimes.spark.stream_tasks import BAD, LATE, ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-NO_FOLDERS = (KAFKA, "postgres", "webhook:")
-"""Sinks beside which there is no folder."""
-
-
 def wrong_sink(options: Options) -> str:
     """Describe the mistake in the sink; empty if there is none."""
-    if options.sink.startswith((KAFKA, RATE)):
-        return (
-            f"rows go to a folder of Parquet files, or to - for standard output, not {options.sink}"
-        )
+    place = options.sink
+    if place.startswith(KAFKA) and not all(place.removeprefix(KAFKA).partition("/")):
+        return "a sink of Kafka is kafka://host:9092/topic"
+    if place.startswith(POSTGRES) and not postgres_place(place)[1]:
+        return "a sink of PostgreSQL is postgres://user@host/database/table"
+    if place.startswith(WEBHOOK) and "://" not in place:
+        return "a webhook is webhook:https://host/path"
+    if place.startswith(RATE):
+        return f"rows go to a folder, Kafka, PostgreSQL, a webhook, or -, not {place}"
+    if options.key is not None and not place.startswith(KAFKA):
+        return "--key has no effect here: the sink is no topic of Kafka"
+    if options.dead_letters is not None and not place.startswith(WEBHOOK):
+        return "--dead-letters has no effect here: the sink is no webhook"
+    if options.kafka and not any(one.startswith(KAFKA) for one in (*options.sources, place)):
+        return "--kafka has no effect here: neither source nor sink is a topic of Kafka"
     return ""
+
+
+def can_update(place: str) -> bool:
+    """Check whether a sink can take a row again that has changed."""
+    return place == STANDARD_OUTPUT or place.startswith((KAFKA, WEBHOOK))
 
 
 def sinks_of(options: Options) -> dict[str, Write]:
     """Choose the functions that write rows and, if they are kept, late events and bad records."""
-    found = {ROWS: sink_of(options.sink)}
+    found = {ROWS: sink_of(options)}
     if options.late == "side":
         found[LATE] = _side(options, LATE)
     if options.bad == "side":
@@ -47,20 +69,36 @@ def sinks_of(options: Options) -> dict[str, Write]:
 
 
 def beside(options: Options, part: str) -> str:
-    """Choose the folder of late events or bad records: beside the sink, or the checkpoint."""
+    """Choose the place of late events or bad records: beside the sink, or the checkpoint."""
     place = options.sink
-    if place == STANDARD_OUTPUT or place.startswith(NO_FOLDERS):
+    if place == STANDARD_OUTPUT or place.startswith((*POSTGRES, WEBHOOK)):
         place = str(options.checkpoint)
     return f"{place.rstrip('/')}-{part}"
 
 
 def _side(options: Options, part: str) -> Write:
-    return side_folder(beside(options, part))
+    place = beside(options, part)
+    if place.startswith(KAFKA):
+        servers, _, topic = place.removeprefix(KAFKA).partition("/")
+        return kafka_sink(servers, topic, settings=options.settings)
+    return side_folder(place)
 
 
-def sink_of(place: str) -> Write:
+def sink_of(options: Options) -> Write:
     """Choose the function that writes the rows of each micro-batch."""
-    return print_rows if place == STANDARD_OUTPUT else folder_sink(place)
+    place = options.sink
+    if place == STANDARD_OUTPUT:
+        return print_rows
+    if place.startswith(KAFKA):
+        servers, _, topic = place.removeprefix(KAFKA).partition("/")
+        key = options.key.split(",") if options.key else ()
+        return kafka_sink(servers, topic, key=key, settings=options.settings)
+    if place.startswith(POSTGRES):
+        return postgres_sink(place)
+    if place.startswith(WEBHOOK):
+        letters = options.dead_letters or options.checkpoint / "dead-letters"
+        return webhook_sink(place.removeprefix(WEBHOOK), letters)
+    return folder_sink(place)
 
 
 @sink

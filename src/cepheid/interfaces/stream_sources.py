@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import functions as sf
+from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from cepheid.errors import DataError, Diagnostic
+from cepheid import kafka
 from cepheid.interfaces.stream_options import FILE_FORMATS, KAFKA, RATE, Options
 from cepheid.options import refuse
 from cepheid.spark.file_records import infer_columns, read_folder
-from cepheid.spark.records import parse_json
 from cepheid.spark.text_times import with_text_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+VALUES = ("json", "avro", "protobuf")
 
 
 def wrong_sources(options: Options) -> str:
@@ -40,6 +39,12 @@ def _without_effect(options: Options) -> str:
     """Find an option that no source uses; empty if there is none."""
     if options.columns is not None and all(one.startswith(RATE) for one in options.sources):
         return "--columns has no effect here: it names the columns of files or Kafka's JSON"
+    kafka = any(one.startswith(KAFKA) for one in options.sources)
+    names = ("values", "schema", "registry", "message", "start", "rows", "keep")
+    for name in (*names, "on_loss"):
+        if not kafka and getattr(options, name) is not None:
+            option = name.replace("_", "-")
+            return f"--{option} has no effect here: no source is a topic of Kafka"
     if all(one.startswith((KAFKA, RATE)) for one in options.sources):
         for name, value in (("format", options.format), ("files", options.files)):
             if value is not None:
@@ -51,13 +56,58 @@ def _wrong_source(source: str, options: Options) -> str:
     if source.startswith(RATE) and not source.removeprefix(RATE).isdigit():
         return f"the source is rate: and a number of events a second, not {source}"
     if source.startswith(KAFKA):
-        if not all(kafka_place(source)):
-            return "a source of Kafka is kafka://host:9092/topic"
-        if options.columns is None:
-            return "Kafka's values are JSON: name their fields, --columns 'ts timestamp, ...'"
-    elif not source.startswith(RATE) and "://" not in source and not Path(source).is_dir():
+        return _wrong_topic(source, options)
+    if not source.startswith(RATE) and "://" not in source and not Path(source).is_dir():
         return f"could not read {source}: no such folder"
     return ""
+
+
+def _wrong_topic(source: str, options: Options) -> str:
+    if not all(kafka_place(source)):
+        return "a source of Kafka is kafka://host:9092/topic"
+    values = options.values or "json"
+    if values not in VALUES:
+        return f"--values is one of {', '.join(VALUES)}, not {values}"
+    if values == "json" and options.columns is None:
+        return "Kafka's values are JSON: name their fields, --columns 'ts timestamp, ...'"
+    if values != "json" and not (options.schema or options.registry):
+        return f"values of {values} need --schema or --registry"
+    if wrong := next((one for one in options.kafka if "=" not in one), None):
+        return f"--kafka is name=value, not {wrong}"
+    try:
+        start_of(options.start)
+    except ValueError:
+        forms = "earliest, latest, a time such as 2026-01-31T00:00:00Z, or topic:partition:offset"
+        return f"--start is {forms}, not {options.start}"
+    return ""
+
+
+def start_of(text: str | None) -> str | datetime | dict[str, dict[int | str, int]]:
+    """Parse where topics are read from; a time without a zone is in UTC.
+
+    Raises
+    ------
+    ValueError
+        If it is no word, time or list of offsets.
+
+    Examples
+    --------
+    >>> start_of("trades:0:1200,trades:1:900")
+    {'trades': {0: 1200, 1: 900}}
+    """
+    if text is None or text in ("earliest", "latest"):
+        return text or "earliest"
+    offsets: dict[str, dict[int | str, int]] = {}
+    for one in text.split(","):
+        topic, _, place = one.partition(":")
+        partition, _, offset = place.partition(":")
+        if not (partition.isdigit() and offset.isdigit()) or "T" in partition + offset:
+            break
+        offsets.setdefault(topic, {})[int(partition)] = int(offset)
+    else:
+        return offsets
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def sources_of(spark: SparkSession, options: Options) -> DataFrame | dict[str, DataFrame]:
@@ -106,23 +156,26 @@ def named_columns(options: Options) -> StructType | None:
 
 
 def kafka_place(source: str) -> tuple[str, str]:
-    """Parse the servers and the topic of ``kafka://host:port,.../topic``, empty if missing."""
+    """Parse the servers and the topics of ``kafka://host:port,.../topic``, empty if missing."""
     servers, _, topic = source.removeprefix(KAFKA).partition("/")
     return servers, topic
 
 
 def _kafka(spark: SparkSession, source: str, options: Options) -> DataFrame:
-    """Read JSON values from Kafka, including those from before the first start."""
-    servers, topic = kafka_place(source)
-    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
-    reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
-    try:
-        raw = reader.load()
-    except AnalysisException as error:
-        message = "Spark lacks the connector for Kafka"
-        helps = (f"add `--packages {CONNECTOR}:{spark.version}`",)
-        raise DataError([Diagnostic("E525", message, helps=helps)]) from error
-    columns = named_columns(options)
-    assert columns is not None, "the command checks it"
-    origin = sf.concat_ws("/", "topic", "partition", "offset")
-    return parse_json(raw, sf.col("value"), origin, columns)
+    """Read topics of Kafka, from before the first start too."""
+    servers, topics = kafka_place(source)
+    return kafka.read(
+        spark,
+        servers,
+        topics.split(","),
+        columns=options.columns,
+        format=options.values or "json",
+        schema=options.schema,
+        registry=options.registry,
+        message=options.message or "",
+        start=start_of(options.start),
+        rows=options.rows,
+        keep=options.keep.split(",") if options.keep else (),
+        on_loss=options.on_loss or "fail",
+        settings=options.settings,
+    )

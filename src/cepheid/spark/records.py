@@ -11,6 +11,7 @@ A record that cannot be read is a row too, so that it can be counted and kept.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -46,10 +47,17 @@ def event_columns(frame: DataFrame) -> list[str]:
     return [name for name in frame.columns if name not in about]
 
 
-def parse_json(frame: DataFrame, text: Column, origin: Column, columns: StructType) -> DataFrame:
+def parse_json(
+    frame: DataFrame,
+    text: Column,
+    origin: Column,
+    columns: StructType,
+    keep: Sequence[Column] = (),
+) -> DataFrame:
     """Parse a JSON object in every row of a frame into columns, with a reason where it fails.
 
     A value of another type than its column is a reason too: Spark alone would leave it NULL.
+    ``keep`` are columns of the frame, with names of their own, that follow.
     """
     whole = _readable(text)
     with_corrupt = _schema(columns)
@@ -63,7 +71,7 @@ def parse_json(frame: DataFrame, text: Column, origin: Column, columns: StructTy
         unread = sf.col(f"{_PARSED}.{quoted(field.name)}").isNull() & given.isNotNull()
         message = f"the value of `{field.name}` is not of type {field.dataType.simpleString()}"
         wrong.append((unread, sf.lit(message)))
-    return _parsed(frame, text, origin, parsed, columns, wrong)
+    return _parsed(frame, text, origin, parsed, columns, wrong, keep)
 
 
 def parse_csv(frame: DataFrame, text: Column, origin: Column, columns: StructType) -> DataFrame:
@@ -91,11 +99,12 @@ def _parsed(
     parsed: Column,
     columns: StructType,
     wrong: list[tuple[Column, Column]],
+    keep: Sequence[Column] = (),
 ) -> DataFrame:
     raw = sf.make_valid_utf8(text.cast("string"))
     rows = frame.select(
         raw.alias(RAW), origin.alias(ORIGIN), parsed.alias(_PARSED),
-        (~sf.is_valid_utf8(text.cast("string"))).alias(CORRUPT),
+        (~sf.is_valid_utf8(text.cast("string"))).alias(CORRUPT), *keep,
     )  # fmt: skip
     general = sf.lit("the record does not fit the columns")
     first = reduce(
@@ -105,4 +114,4 @@ def _parsed(
     reason = reason.when(sf.col(CORRUPT), "the text is not UTF-8")
     reason = reason.when(sf.col(f"{_PARSED}.{CORRUPT}").isNotNull(), first)
     values = [sf.col(f"{_PARSED}.{quoted(f.name)}").alias(f.name) for f in columns.fields]
-    return rows.select(*values, RAW, ORIGIN, reason.alias(REASON))
+    return rows.select(*values, RAW, ORIGIN, reason.alias(REASON), *rows.columns[4:])
