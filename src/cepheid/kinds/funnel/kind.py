@@ -53,6 +53,12 @@ class FunnelKind(SteppedKind):
 
         return WholeSteps(plan, schema)
 
+    def event_types(self, plan: FunnelPlan) -> tuple[str, ...] | None:
+        """List the event types of the steps."""
+        if plan.type is None:
+            return None
+        return tuple(sorted({step.event_type for step in plan.funnel.steps}))
+
     def task_job(self, work: Work) -> TaskJob:
         """Create the job that Spark tasks run for a query."""
         from cepheid.kinds.funnel.tasks import FunnelTasks
