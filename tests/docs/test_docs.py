@@ -97,6 +97,8 @@ def test_every_code_has_a_page_and_a_golden_file() -> None:
             "E571",
             "E572",
             "E580",
+            "E581",
+            "E582",
             "E590",
             "E591",
             "E592",

@@ -181,7 +181,8 @@ def type_bits(
         return sum(1 << n for n, t in enumerate(types) if t == name)
 
     look_up_types(columns.encoded(type_column), fits, bits)
-    return bits
+    every_type = sum(1 << n for n, t in enumerate(types) if t == tree.ANY_TYPE)
+    return np.bitwise_or(bits, dtype(every_type)) if every_type else bits
 
 
 def look_up_types(column: Any, number: Callable[[str], int], out: NDArray[Any]) -> None:

@@ -6,7 +6,7 @@ Several files are read in the order of their names, as event logs are written.
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,16 +100,21 @@ def count_events(files: list[Path]) -> int:
 
 
 def read_all(
-    files: list[Path], columns: Sequence[str] | None = None, times: TextTimes | None = None
+    files: list[Path],
+    columns: Sequence[str] | None = None,
+    times: TextTimes | None = None,
+    opened: Callable[[int], None] = lambda _: None,
 ) -> Iterator[pa.Table]:
     """Yield the events of files, batch by batch; raise E501 if one cannot be read.
 
     From Parquet files only the named columns are read; other formats may include more. A time
-    column that is text is read as ``times`` says; without them it stays text.
+    column that is text is read as ``times`` says; without them it stays text. ``opened`` hears
+    the place of each file.
     """
     first: pa.Schema | None = None
-    for file in files:
+    for place, file in enumerate(files):
         row = 0
+        opened(place)
         try:
             for read in _read_file(file, columns, times):
                 table = read if times is None else timed_table(read, times, row)

@@ -14,6 +14,7 @@ KEYWORDS = frozenset(
         "AS",
         "PATTERN",
         "SEQ",
+        "ANY",
         "SEMANTICS",
         "WHERE",
         "AND",

@@ -192,6 +192,9 @@ def run(
     format_: Annotated[
         str, typer.Option("--format", help="table, csv, json (lines) or parquet.")
     ] = "",
+    chart: Annotated[
+        Path | None, typer.Option(help="Also draw the result: a file .png, .svg or .html.")
+    ] = None,
     engine: EngineOption = "local",
     master: MasterOption = None,
     time: TimeOption = "ts",
@@ -208,7 +211,11 @@ def run(
         message = "--master names a Spark cluster: add --engine spark"
         raise WrongUseError(message)
     kind = result_kind(format_, output)
-    asked = Asked(engine, master, kind, output, time, type_, time_unit, time_format)
+    if chart is not None:
+        from cepheid.interfaces.chart_file import check_chart
+
+        check_chart(chart)
+    asked = Asked(engine, master, kind, output, time, type_, time_unit, time_format, chart)
     if rules is not None:
         refuse_options("--rules takes the place of a query", query=text)
         together = read_workload(rules, file, time, type_, time_unit, time_format)

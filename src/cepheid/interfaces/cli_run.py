@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cepheid.errors import CepheidError
 from cepheid.interfaces.cli_input import WrongUseError, compile_text, is_sql
-from cepheid.interfaces.console import say
+from cepheid.interfaces.console import complain, say
 from cepheid.workloads import Workload
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from cepheid.interfaces.chart_file import Drawing
 
 
 class Asked(NamedTuple):
@@ -22,6 +27,7 @@ class Asked(NamedTuple):
     type: str
     time_unit: str
     time_format: str | None
+    chart: Path | None = None
 
 
 def check_sql(text: str, name: str) -> None:
@@ -43,6 +49,7 @@ def run_rules_over(rules: Workload, inputs: list[str], asked: Asked) -> None:
 
     result = run_rules(rules, _single(inputs), asked.master, engine=asked.engine)
     write_result(result, asked.kind, asked.output)
+    _draw(result, asked)
 
 
 def run_text_over(text: str, name: str, inputs: list[str], asked: Asked) -> None:
@@ -66,17 +73,46 @@ def _run_query(text: str, name: str, inputs: list[str], asked: Asked) -> None:
     events = _single(inputs) if isinstance(streams, str) else inputs[0]
     on_spark = asked.engine == "spark"
     if compiled.plan.lists_matches and on_spark:
-        command.write_matches_with_spark(compiled, events, asked.master, asked.kind, asked.output)
+        drawing = _drawing(asked)
+        where = (asked.kind, asked.output)
+        command.write_matches_with_spark(compiled, events, asked.master, *where, drawing)
+        _finish(drawing)
     elif compiled.plan.lists_matches:
-        command.write_matches(compiled, events, asked.kind, asked.output)
+        drawing = _drawing(asked)
+        command.write_matches(compiled, events, asked.kind, asked.output, drawing)
+        _finish(drawing)
     elif on_spark:
-        result = command.run_with_spark(compiled, streams, asked.master)
-        command.write_result(result, asked.kind, asked.output)
-        command.offer_why(len(result))
+        _write(command.run_with_spark(compiled, streams, asked.master), asked)
     else:
-        result = command.run_query(compiled, streams)
-        command.write_result(result, asked.kind, asked.output)
-        command.offer_why(len(result))
+        _write(command.run_query(compiled, streams), asked)
+
+
+def _write(result: pa.Table, asked: Asked) -> None:
+    """Write a result, draw its chart, and say how to learn why it is empty."""
+    from cepheid.interfaces.run_command import offer_why, write_result
+
+    write_result(result, asked.kind, asked.output)
+    offer_why(len(result))
+    _draw(result, asked)
+
+
+def _draw(result: pa.Table, asked: Asked) -> None:
+    if asked.chart is not None:
+        drawing = _drawing(asked)
+        drawing.add(result)
+        _finish(drawing)
+
+
+def _drawing(asked: Asked) -> Drawing:
+    from cepheid.interfaces.chart_file import Drawing
+
+    return Drawing(asked.chart)
+
+
+def _finish(drawing: Drawing) -> None:
+    note = drawing.finish()
+    if note:
+        complain(note)
 
 
 def _run_sql(text: str, inputs: list[str], asked: Asked) -> None:
@@ -87,11 +123,8 @@ def _run_sql(text: str, inputs: list[str], asked: Asked) -> None:
             message = f"--{option} has no effect here: a MATCH_RECOGNIZE names its own columns"
             raise WrongUseError(message)
     from cepheid.interfaces import sql_command
-    from cepheid.interfaces.run_command import offer_why, write_result
 
-    result = sql_command.run_sql(text, inputs, asked.engine, asked.master)
-    write_result(result, asked.kind, asked.output)
-    offer_why(len(result))
+    _write(sql_command.run_sql(text, inputs, asked.engine, asked.master), asked)
 
 
 def _single(inputs: list[str]) -> str:

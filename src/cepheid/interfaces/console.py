@@ -9,6 +9,7 @@ files and pipes, rows are data and stay unchanged.
 from __future__ import annotations
 
 import io
+import logging
 import os
 import re
 import sys
@@ -104,7 +105,24 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
     from cepheid.interfaces.colours import spinner
 
     with spinner(text) as tell:
-        yield tell
+        log, listener = logging.getLogger("cepheid"), _Listener(tell)
+        log.addHandler(listener)
+        try:
+            yield tell
+        finally:
+            log.removeHandler(listener)
+
+
+class _Listener(logging.Handler):
+    """Tells what the library logs while a command works, as that kernels are compiled."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell the message of a record."""
+        self._tell(visible(record.getMessage()))
 
 
 _RICH_VARIABLES = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")

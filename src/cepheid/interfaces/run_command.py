@@ -17,6 +17,7 @@ from pyarrow import csv, parquet
 
 from cepheid.api import CompiledQuery
 from cepheid.events.files import find_files, read_all
+from cepheid.interfaces.chart_file import Drawing
 from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.interfaces.console import (
     ROWS_SHOWN_MAX,
@@ -27,6 +28,7 @@ from cepheid.interfaces.console import (
     show,
     working,
 )
+from cepheid.interfaces.progress import Reading
 from cepheid.runtimes.files import list_files, run_files
 from cepheid.runtimes.notices import look_at
 from cepheid.workloads import Workload
@@ -76,9 +78,10 @@ def run_query(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Tabl
     if not isinstance(streams, str):
         return _run_streams(compiled, streams)
     files = find_files(streams)
-    with warnings.catch_warnings(record=True) as notices, working("0 events") as tell:
+    with warnings.catch_warnings(record=True) as notices, working("starting") as tell:
         warnings.simplefilter("always")
-        result = run_files(compiled, files, lambda count: tell(f"{count:,} events"))
+        reading = Reading(files, tell)
+        result = run_files(compiled, files, reading.read, reading.open)
     notify(notices)
     return result
 
@@ -154,7 +157,12 @@ def _on_spark(
 
 
 def write_matches_with_spark(
-    compiled: CompiledQuery, pattern: str, master: str | None, kind: str, output: Path | None
+    compiled: CompiledQuery,
+    pattern: str,
+    master: str | None,
+    kind: str,
+    output: Path | None,
+    drawing: Drawing,
 ) -> None:
     """List the matches of a query over files with Spark, without collecting them in memory."""
     from cepheid.spark import parts as spark_parts
@@ -162,19 +170,23 @@ def write_matches_with_spark(
     with _on_spark(compiled, pattern, master) as frame:
         if kind == "table":
             table = spark_parts.first_rows(frame, ROWS_SHOWN_MAX + 1)
+            drawing.add(table)
         else:
             # On a cluster the folder of the result is likely one that all machines share.
             where = output.parent if output is not None else None
             with tempfile.TemporaryDirectory(prefix=".cepheid-", dir=where) as folder:
-                tables = spark_parts.tables_of(frame, Path(folder) / "matches")
+                tables = drawing.watch(spark_parts.tables_of(frame, Path(folder) / "matches"))
                 _write_all(spark_parts.schema_of(frame), tables, kind, output)
             return
     _print_matches(table, is_limited=compiled.plan.limit is not None)
 
 
-def write_matches(compiled: CompiledQuery, pattern: str, kind: str, output: Path | None) -> None:
+def write_matches(
+    compiled: CompiledQuery, pattern: str, kind: str, output: Path | None, drawing: Drawing
+) -> None:
     """List the matches of a query over files, as they are found; a table shows the first ones."""
-    with _reading(compiled, pattern) as (schema, tables):
+    with _reading(compiled, pattern) as (schema, listed):
+        tables = drawing.watch(listed)
         if kind != "table":
             _write_all(schema, tables, kind, output)
             return
@@ -213,9 +225,10 @@ def _reading(
 ) -> Iterator[tuple[pa.Schema, Iterator[pa.Table]]]:
     """Open the matches of files, with progress on a terminal."""
     files = find_files(pattern)
-    with warnings.catch_warnings(record=True) as notices, working("0 events") as tell:
+    with warnings.catch_warnings(record=True) as notices, working("starting") as tell:
         warnings.simplefilter("always")
-        yield list_files(compiled, files, lambda count: tell(f"{count:,} events"))
+        reading = Reading(files, tell)
+        yield list_files(compiled, files, reading.read, reading.open)
     notify(notices)
 
 

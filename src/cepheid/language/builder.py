@@ -54,6 +54,10 @@ class PatternBuilder:
     def event_variable(self, c: Children[Child]) -> tree.EventPattern:
         return tree.EventPattern(span=span_of(c), event_type=name_of(c[0]), variable=name_of(c[1]))
 
+    def any_event(self, c: Children[Child]) -> tree.EventPattern:
+        event_type = tree.Name(span=token_span(c[0]), text=tree.ANY_TYPE)
+        return tree.EventPattern(span=span_of(c), event_type=event_type, variable=name_of(c[1]))
+
     def sequence(self, c: Children[Child]) -> tree.Sequence:
         return tree.Sequence(span=span_of(c), parts=nodes_of(c))
 

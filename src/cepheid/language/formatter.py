@@ -229,6 +229,8 @@ def _pattern_and_binding(pattern: tree.Pattern) -> tuple[str, int]:
             names = (
                 [event_type.text] if variable == event_type else [event_type.text, variable.text]
             )
+            if event_type.text == tree.ANY_TYPE:
+                return f"ANY {format_name(variable.text)}", _PATTERN_ATOM
             return " ".join(format_name(name) for name in names), _PATTERN_ATOM
         case tree.Sequence(parts=parts):
             return f"SEQ({', '.join(format_pattern(p) for p in parts)})", _PATTERN_ATOM

@@ -95,6 +95,9 @@ _INTERVAL = re.compile(
 _TIME_WORD = re.compile(r"(?:timestamp|date)\s*(?=')", re.IGNORECASE)
 """`TIMESTAMP '2026-01-31'` of SQL; no name can stand before a text."""
 _CALL = re.compile(r"\s*\(")
+_NO_VARIABLES = "|".join(sorted({keyword.partition("_")[0] for keyword in KEYWORDS}))
+_VARIABLE = re.compile(rf"\s+(?:`|(?!(?:{_NO_VARIABLES})\b)[^\W\d]\w*)", re.IGNORECASE)
+"""A name that is no keyword: the variable of `ANY x`."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -224,8 +227,9 @@ def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
             return keyword, two_words.group(), two_words.end()
     keyword = "EVENTS" if value.upper() == "EVENT" else value.upper()
     if keyword in KEYWORDS and "_" not in keyword:
-        # An event type may be called Seq, so the keyword needs its parenthesis.
-        fits = keyword in accepted and (keyword != "SEQ" or _CALL.match(text, end) is not None)
+        # An event type may be called Seq or Any, so the keyword needs what follows it.
+        followed = {"SEQ": _CALL.match(text, end), "ANY": _VARIABLE.match(text, end)}
+        fits = keyword in accepted and followed.get(keyword, True) is not None
         if fits or not accepted.keys() & {"NAME", "UNIT"}:
             return keyword, value, end
     if "UNIT" in accepted and (value.lower() in UNIT_MICROSECONDS or "COMPARE" not in accepted):

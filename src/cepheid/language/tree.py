@@ -42,10 +42,17 @@ from cepheid.expressions.tree import (
 
 
 class EventPattern(Node, frozen=True, eq=False):
-    """``Stock S``: one event of a type; without a variable, the type's name is the variable."""
+    """``Stock S``: one event of a type; without a variable, the type's name is the variable.
+
+    ``ANY x`` has the type ANY_TYPE, which no name can be.
+    """
 
     event_type: Name
     variable: Name
+
+
+ANY_TYPE = ""
+"""The type of ``ANY x``: events of every type, and of none."""
 
 
 class Sequence(Node, frozen=True, eq=False):

@@ -91,8 +91,9 @@ class Scope:
         kind = schema.kind(name.text)
         if kind is None:
             known = self.variables.get(variable) if variable else None
-            owner = f"event type `{known.event_type}`" if known else "the stream"
-            label = f"not in the schema of `{known.event_type}`" if known else "not in the schema"
+            own = known.event_type if known else tree.ANY_TYPE
+            owner = f"event type `{own}`" if own else "the stream"
+            label = f"not in the schema of `{own}`" if own else "not in the schema"
             self.findings.add(
                 "E201",
                 f"{owner} has no attribute `{name.text}`",
@@ -183,7 +184,8 @@ def bind_source(scope: Scope, pattern: Span) -> bool:
 def _check_types(scope: Scope, schema: EventSchema, pattern: Span) -> None:
     """Report a missing type column that was named, or that the pattern needs (§1.2)."""
     source = scope.source
-    types = list(dict.fromkeys(v.event_type for v in scope.variables.values()))
+    named_types = (v.event_type for v in scope.variables.values() if v.event_type != tree.ANY_TYPE)
+    types = list(dict.fromkeys(named_types))
     named = source.type != DEFAULT_TYPE
     if not source.type or (len(types) < 2 and not named):
         return

@@ -15,7 +15,7 @@ from cepheid.plans.template import Template
 
 
 class Symbol(NamedTuple):
-    """A type (None where events have no types) and the conditions on an event."""
+    """A type (None for ANY, and where events have no types) and the conditions on an event."""
 
     event_type: str | None
     conditions: frozenset[tree.Expression]
@@ -29,7 +29,7 @@ def symbols_of(plan: TrendPlan) -> dict[str, Symbol]:
     everywhere = local.get(None, set())
     return {
         variable: Symbol(
-            event_type if plan.type is not None else None,
+            event_type if plan.type is not None and event_type != tree.ANY_TYPE else None,
             frozenset(local.get(variable, set()) | everywhere),
         )
         for variable, event_type in types_of(plan.patterns).items()

@@ -6,7 +6,7 @@ Several files are read in the order of their names, as event logs are written.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -32,15 +32,24 @@ from cepheid.runtimes.local import (
 from cepheid.runtimes.notices import watched, watched_tables
 
 Progress = Callable[[int], None]
-"""Called repeatedly with the number of events read."""
+"""Called repeatedly with the number of events read, or with the place of the file that is."""
+
+
+def _ignore(_number: int) -> None:
+    return
 
 
 def run_path(compiled: CompiledQueryLike, pattern: str) -> pa.Table:
     """Run a query over the files that a path, a folder or a pattern names."""
-    return run_files(compiled, find_files(pattern), lambda _: None)
+    return run_files(compiled, find_files(pattern))
 
 
-def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress) -> pa.Table:
+def run_files(
+    compiled: CompiledQueryLike,
+    files: list[Path],
+    progress: Progress = _ignore,
+    opened: Progress = _ignore,
+) -> pa.Table:
     """Run a query over files; unsorted files are sorted if there are few events.
 
     Raises
@@ -50,15 +59,22 @@ def run_files(compiled: CompiledQueryLike, files: list[Path], progress: Progress
     """
     schema = next(read_all(files[:1], None, compiled.times)).schema
     plan = compiled.with_schema(schema).plan
-    return watched(plan, lambda: _run_plan(plan, files, schema, compiled.times, progress))
+
+    def read(names: Sequence[str] | None) -> Iterator[pa.Table]:
+        return _counted(read_all(files, names, compiled.times, opened), progress)
+
+    return watched(plan, lambda: _run_plan(plan, files, schema, read))
 
 
 def _run_plan(
-    plan: Plan, files: list[Path], schema: pa.Schema, times: TextTimes, progress: Progress
+    plan: Plan,
+    files: list[Path],
+    schema: pa.Schema,
+    read: Callable[[Sequence[str] | None], Iterator[pa.Table]],
 ) -> pa.Table:
     """Run a plan over files, as a stream if they are in order."""
     job, names = local_job(plan), names_read(plan.columns, schema)
-    batches = _counted(read_all(files, names, times), progress)
+    batches = read(names)
     if not job.in_order:
         return job.answer(batches, schema)
     first = list(_first_rows(batches, job.batch_rows))
@@ -71,7 +87,7 @@ def _run_plan(
         unordered = error.diagnostics[0].code == "E509"
         if not unordered or count_events(files) > SORT_ROWS_MAX:
             raise
-    return _run_whole(plan, read_all(files, names, times))
+    return _run_whole(plan, read(names))
 
 
 def _first_rows(batches: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
@@ -93,7 +109,10 @@ def _run_whole(plan: Plan, batches: Iterable[pa.Table]) -> pa.Table:
 
 
 def list_files(
-    compiled: CompiledQueryLike, files: list[Path], progress: Progress
+    compiled: CompiledQueryLike,
+    files: list[Path],
+    progress: Progress = _ignore,
+    opened: Progress = _ignore,
 ) -> tuple[pa.Schema, Iterator[pa.Table]]:
     """List the matches in files: return their schema, and a generator of tables.
 
@@ -106,7 +125,8 @@ def list_files(
     plan = check_lists(compiled.with_schema(schema).plan)
     job = lower(plan)
     names = names_read(plan.columns, schema)
-    batches = with_ties_ordered(_counted(read_all(files, names, compiled.times), progress), plan)
+    read = _counted(read_all(files, names, compiled.times, opened), progress)
+    batches = with_ties_ordered(read, plan)
     if not _in_order(files, compiled.times):
         if count_events(files) > SORT_ROWS_MAX:
             message = f"the events are not in the order of `{plan.time}`"
@@ -128,7 +148,7 @@ def list_path(compiled: CompiledQueryLike, pattern: str) -> pa.RecordBatchReader
         If the query returns aggregates.
     """
     check_lists(compiled.plan)
-    schema, tables = list_files(compiled, find_files(pattern), lambda _: None)
+    schema, tables = list_files(compiled, find_files(pattern))
     return reader_of(schema, tables)
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from cepheid.arrays.columns import Columns, read_times, type_bits
 from cepheid.arrays.noticing import Noticed, noticing
 from cepheid.errors import NAMES_LISTED_MAX
+from cepheid.language import tree
 from cepheid.patterns.required import is_required
 from cepheid.patterns.thresholds import Threshold
 from cepheid.plans.plan import Plan, TrendPlan, WindowKind
@@ -152,7 +153,7 @@ def _types_of(plan: TrendPlan) -> list[Named]:
             own = {variable for variable, known in variables.items() if known == name}
             needed = bool(own) and is_required(template, own)
             named[name] = named.get(name, False) or needed
-    return [Named(*pair) for pair in named.items()]
+    return [Named(*pair) for pair in named.items() if pair[0] != tree.ANY_TYPE]
 
 
 def _odd_types(plan: TrendPlan, seen: set[str]) -> Iterator[str]:
@@ -176,7 +177,7 @@ def _odd_types(plan: TrendPlan, seen: set[str]) -> Iterator[str]:
             yield _told("W206", f"no event has the type `{name}`{meant} types are: {shown}{more}")
     for template in plan.patterns:
         for variable, name in _bound(template):
-            if variable != name and variable in seen:
+            if variable != name and variable in seen and name != tree.ANY_TYPE:
                 yield _told(
                     "W207",
                     f"`{variable}` is a type of the data, and here a variable for events of the "

@@ -60,7 +60,8 @@ class _Funnel:
 
     def fits(self, i: int, step: tree.EventPattern) -> bool:
         event = self.events[i]
-        if self.typed and event.get(self.kind) != step.event_type.text:
+        own = step.event_type.text
+        if self.typed and own != tree.ANY_TYPE and event.get(self.kind) != own:
             return False
 
         def lookup(leaf: Leaf) -> Value:

@@ -73,7 +73,8 @@ class Matcher:
     def fits(self, variable: str, i: int) -> bool:
         """Check type, local predicates (§4.1) and NULL in partial equivalence (§4.3)."""
         event = self.events[i]
-        if self.typed and event.get(self.type) != self.types[variable]:
+        own = self.types[variable]
+        if self.typed and own != tree.ANY_TYPE and event.get(self.type) != own:
             return False
         if any(variable in names and event.get(a) is None for a, names in self.partial.items()):
             return False

@@ -106,9 +106,10 @@ def all_streams(types: Sequence[str], events_max: int) -> Iterator[list[Event]]:
 
 
 def _events(types: Sequence[str]) -> st.SearchStrategy[str]:
-    """Draw ``A`` or ``A x``."""
+    """Draw ``A``, ``A x`` or ``ANY z``."""
     names = [(kind, name) for kind in types for name in (kind, *VARIABLES.get(kind, ()))]
-    return st.sampled_from([kind if kind == name else f"{kind} {name}" for kind, name in names])
+    texts = [kind if kind == name else f"{kind} {name}" for kind, name in names]
+    return st.sampled_from([*texts, "ANY z"])
 
 
 def _repeated(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:

@@ -51,7 +51,8 @@ def fits_a_variable(plan: TrendPlan, columns: Lookup) -> Column | None:
     alternatives: list[Column] = []
     for variable, event_type in variables_of(plan.patterns).items():
         parts: list[Column] = []
-        if plan.type is not None and columns[plan.type][1] in (ValueKind.TEXT, ValueKind.INTEGER):
+        kinds = columns[plan.type][1] if plan.type and event_type != tree.ANY_TYPE else None
+        if plan.type and kinds in (ValueKind.TEXT, ValueKind.INTEGER):
             parts.append(columns[plan.type][0].cast("string") == sf.lit(event_type))
         for predicate in plan.local:
             if predicate.variable in (None, variable):

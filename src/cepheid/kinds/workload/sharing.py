@@ -21,7 +21,7 @@ from cepheid.kinds.trend.planning.configurations import (
 )
 from cepheid.kinds.workload.shared_system import Cell, SharedSystem, merge_matrices, merge_vectors
 from cepheid.language import tree
-from cepheid.patterns.symbols import Symbol
+from cepheid.patterns.symbols import Symbol, types_of
 from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan, WindowKind
 
 CONDITIONS_MAX = 10
@@ -127,6 +127,8 @@ def why_alone(plan: TrendPlan) -> str:
         return "exact numbers"
     if plan.window.kind is WindowKind.COUNT:
         return "windows counted in events"
+    if plan.type is not None and tree.ANY_TYPE in types_of(plan.patterns).values():
+        return "events of any type"
     why = why_not_configured(plan)
     if why:
         return why

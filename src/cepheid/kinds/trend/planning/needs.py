@@ -131,7 +131,7 @@ def _classes(plan: TrendPlan, variables: dict[str, str]) -> int:
     conditional = {p.variable for p in plan.local}
     total = 1
     for kind in set(variables.values()) if plan.type is not None else {None}:
-        mine = [name for name, own in variables.items() if kind in (None, own)]
+        mine = [name for name, own in variables.items() if kind in (None, own) or not own]
         free = sum(name in conditional or None in conditional for name in mine)
         total += 1 << min(free, 9)
     return total

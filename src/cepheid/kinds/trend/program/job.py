@@ -129,12 +129,13 @@ class Job:
         masks = {0}
         conditional = {p.variable for p in self.plan.local if p.variable}
         everywhere = any(p.variable is None for p in self.plan.local)
-        kinds = set(self.types.values()) if self.plan.type is not None else {None}
+        # Events of a type that the pattern does not name fit the variables of ANY alone.
+        kinds = {*self.types.values(), tree.ANY_TYPE} if self.plan.type is not None else {None}
         for kind in kinds:
             mine = [
                 n
                 for n, name in enumerate(self.variables)
-                if kind is None or self.types[name] == kind
+                if kind is None or self.types[name] in (kind, tree.ANY_TYPE)
             ]
             fixed = [n for n in mine if self.variables[n] not in conditional and not everywhere]
             free = [n for n in mine if n not in fixed]
@@ -181,6 +182,12 @@ def _check_partial(plan: TrendPlan) -> None:
     types = _types_of(plan.patterns)
     contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
     for entry in partial:
+        if plan.type is not None and tree.ANY_TYPE in types.values():
+            message = f"`ANY` with `{entry.attribute}` of only some variables cannot be run"
+            helps = (f"write `[{entry.attribute}]` if all events have it",)
+            raise UnsupportedError(
+                [Diagnostic("E404", message, entry.span, helps=helps)], plan.text
+            )
         typed = {types[name] for name in entry.variables}
         others = [name for name in types if name not in entry.variables]
         shared = [name for name in others if plan.type is None or types[name] in typed]
