@@ -55,9 +55,10 @@ class FunnelKind(SteppedKind):
 
     def event_types(self, plan: FunnelPlan) -> tuple[str, ...] | None:
         """List the event types of the steps."""
-        if plan.type is None:
+        types = {step.event_type for step in plan.funnel.steps}
+        if plan.type is None or tree.ANY_TYPE in types:
             return None
-        return tuple(sorted({step.event_type for step in plan.funnel.steps}))
+        return tuple(sorted(types))
 
     def task_job(self, work: Work) -> TaskJob:
         """Create the job that Spark tasks run for a query."""

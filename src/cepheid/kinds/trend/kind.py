@@ -125,9 +125,10 @@ class TrendKind(TaskKind):
         """List the event types of the pattern, negated ones included."""
         from cepheid.kinds.trend.spark_filter import variables_of
 
-        if plan.type is None:
+        types = set(variables_of(plan.patterns).values())
+        if plan.type is None or tree.ANY_TYPE in types:
             return None
-        return tuple(sorted(set(variables_of(plan.patterns).values())))
+        return tuple(sorted(types))
 
     def keeps(self, plan: TrendPlan) -> Callable[[Any], Any] | None:
         """Build a function that marks events that fit a variable; None if others matter too."""
