@@ -177,7 +177,9 @@ def test_a_text_that_is_no_time_is_a_bad_record(spark: SparkSession, tmp_path: P
         "x": [1.0] * 5,
     }
     folder = write_files(tmp_path / "events", [pa.table(rows)])
-    stream, bad = query(TREND).stream(read_stream(spark, folder, 1), watermark="1 s", bad="side")
+    stream, bad = query(TREND).stream(
+        read_stream(spark, folder, 1), watermark="1 second", bad="side"
+    )
     found, progress = drain(stream, tmp_path, "rows")
     assert [row["count"] for row in found.to_pylist()] == [1.0]
     counts = sums(progress)

@@ -144,7 +144,7 @@ def test_a_state_of_another_query_is_refused() -> None:
 def test_corrections_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     files = [
         [(n, "AB"[n % 2], n % 3 // 2, n) for n in range(20)],
-        [(15, "A", 0, 7), (16, "B", 0, 2), (1, "A", 0, 1)],
+        [(12, "A", 0, 7), (16, "B", 0, 2), (1, "A", 0, 1)],
         [(22, "A", 1, 1), (23, "B", 1, 1)],
         [(100, "Z", 0, 0)],
     ]

@@ -82,10 +82,14 @@ def stream_workload(workload: SparkWorkloadLike, frame: DataFrame, asked: LiveOp
     UnsupportedError
         E405 if the windows of a query never close, or its rows change.
     """
+    if asked.late == "correct":
+        message = "rows of a workload are final: its rules come and go"
+        helps = ("start a query on its own with `q.stream`",)
+        raise UnsupportedError([Diagnostic("E407", message, helps=helps)])
     check_stream(frame, asked)
     frame = timed_records(frame, workload.times)
     plans = {
-        name: _plan_of(name, query, frame, asked.late)
+        name: _plan_of(name, query, frame)
         for name, query in zip(workload.names, workload.queries, strict=True)
     }
     set_up(frame.sparkSession)
@@ -100,7 +104,7 @@ def stream_workload(workload: SparkWorkloadLike, frame: DataFrame, asked: LiveOp
     return with_sides(rows, lambda: late_events(events, first, delays), checked.bad, asked)
 
 
-def _plan_of(name: str, query: Any, frame: DataFrame, late: str) -> TrendPlan:
+def _plan_of(name: str, query: Any, frame: DataFrame) -> TrendPlan:
     try:
         plan: TrendPlan = query.with_schema(events_schema(frame)).plan
         check_windows(plan)
@@ -108,10 +112,6 @@ def _plan_of(name: str, query: Any, frame: DataFrame, late: str) -> TrendPlan:
             message = "rows of `EMIT EARLY` change later, but those of other rules are final"
             helps = ("start this query on its own with `q.stream`",)
             raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
-        if late == "correct":
-            message = "rows of a workload are final: rules come and go, and corrections need them"
-            helps = ("start this query on its own with `q.stream`",)
-            raise UnsupportedError([Diagnostic("E407", message, helps=helps)], plan.text)
     except CepheidError as error:
         error.file = name
         raise
