@@ -29,7 +29,8 @@ def test_explaining_a_query_loads_nothing_heavy() -> None:
 
 def test_the_command_line_loads_nothing_heavy() -> None:
     code = "import sys, cepheid.interfaces.cli\n"
-    code += "print([name for name in ('numba', 'numpy', 'pyarrow') if name in sys.modules])"
+    heavy = ("numba", "numpy", "pyarrow", "typer", "rich", "pydantic")
+    code += f"print([name for name in {heavy} if name in sys.modules])"
     assert run_fresh(code) == "[]"
 
 

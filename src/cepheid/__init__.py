@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cepheid import kafka
+    from cepheid import kafka, metrics
     from cepheid.api import CompiledQuery, query
     from cepheid.errors import (
         BindError,
@@ -53,7 +53,7 @@ _HOME = {
     "workload": "cepheid.workloads",
 }
 
-_MODULES = ("kafka",)
+_MODULES = ("kafka", "metrics")
 """Modules that are loaded when they are first used."""
 
 __all__ = [
@@ -70,6 +70,7 @@ __all__ = [
     "Workload",
     "kafka",
     "limits",
+    "metrics",
     "query",
     "register",
     "sql",

@@ -55,7 +55,7 @@ def run_in(spark: SparkSession, *arguments: object, stdin: str = "") -> str:
 
     with mock.patch("cepheid.spark.session.session", started):
         done = CliRunner().invoke(
-            cli.app, [*map(str, arguments)], input=stdin, catch_exceptions=False
+            cli.app.typer(), [*map(str, arguments)], input=stdin, catch_exceptions=False
         )
     assert done.exit_code == 0, done.output
     return done.stdout

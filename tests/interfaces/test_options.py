@@ -130,14 +130,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "events").mkdir()
     parquet.write_table(EVENTS, tmp_path / "events.parquet")
     parquet.write_table(EVENTS, tmp_path / "events" / "events.parquet")
-    done = CliRunner().invoke(app, ["store", "append", "store", "events.parquet"])
+    done = CliRunner().invoke(app.typer(), ["store", "append", "store", "events.parquet"])
     assert done.exit_code == 0, done.output
     return tmp_path
 
 
 @pytest.mark.parametrize("words", REFUSED, ids=" ".join)
 def test_what_means_nothing_is_wrong_use(words: tuple[str, ...], here: Path) -> None:
-    done = CliRunner().invoke(app, words)
+    done = CliRunner().invoke(app.typer(), words)
     wrong = isinstance(done.exception, WrongUseError | options.OptionError)
     assert wrong or done.exit_code == 2, (done.output, done.exception)
     assert not list(here.glob("o.*"))
@@ -152,7 +152,7 @@ def test_lengths_of_time_are_read_by_spark(
     # The command would end the session of other tests; Spark works in another folder.
     words = tuple(str(here / word) if (here / word).exists() else word for word in words)
     monkeypatch.setattr(spark_session, "session", lambda *_, **__: nullcontext(spark))
-    done = CliRunner().invoke(app, words)
+    done = CliRunner().invoke(app.typer(), words)
     assert isinstance(done.exception, WrongUseError | options.OptionError), done.exception
     assert "is a length of time such as '10 seconds'" in str(done.exception)
     assert not (here / "rows").exists()
@@ -175,5 +175,5 @@ def test_every_option_of_every_command_is_in_the_table() -> None:
         for word in words
         if word.startswith("--")
     }
-    assert len(set(all_options(typer.main.get_command(app)))) > 30
-    assert set(all_options(typer.main.get_command(app))) <= asked | ANYTHING
+    assert len(set(all_options(typer.main.get_command(app.typer())))) > 30
+    assert set(all_options(typer.main.get_command(app.typer()))) <= asked | ANYTHING

@@ -131,7 +131,11 @@ def test_every_record_is_used_late_or_bad(spark: SparkSession, tmp_path: Path, f
         str(folder), str(sink), tmp_path / "state", "5 seconds", form, once=True, files=1,
         columns=None if form == "parquet" else COLUMNS, late="side",
     )  # fmt: skip
-    live = start(run(query, source_of(spark, str(folder), options), options.live), options)
+    live = start(
+        run(query, source_of(spark, str(folder), options), options.live),
+        options,
+        lambda write: write,
+    )
     live.awaitTermination()
     rows = spark.read.parquet(str(sink)).toArrow()
     assert same(rows, query.run(events([*GOOD, END])).to_pylist())

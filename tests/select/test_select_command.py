@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str | Path) -> str:
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    done = CliRunner().invoke(app.typer(), [str(argument) for argument in arguments])
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -42,14 +42,14 @@ def test_a_join_names_its_inputs(folder: Path) -> None:
     inputs = ("--input", f"l={files}", "--input", f"r={files}")
     found = run("run", folder / "join.cq", *inputs, "--format", "csv")
     assert found == '"x","y"\n1,2\n2,4\n'
-    done = CliRunner().invoke(app, ["run", str(folder / "join.cq"), "--input", str(files)])
+    done = CliRunner().invoke(app.typer(), ["run", str(folder / "join.cq"), "--input", str(files)])
     assert done.exit_code == 1
     assert "E561" in str(done.exception)
 
 
 def test_other_queries_have_one_input(folder: Path) -> None:
     inputs = ["--input", "a.parquet", "--input", "b.parquet"]
-    done = CliRunner().invoke(app, ["run", str(folder / "sums.cq"), *inputs])
+    done = CliRunner().invoke(app.typer(), ["run", str(folder / "sums.cq"), *inputs])
     assert "--input may be given only once" in str(done.exception)
 
 

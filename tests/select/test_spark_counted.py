@@ -183,8 +183,8 @@ def test_the_command_takes_one_source_but_for_a_join(tmp_path: Path) -> None:
     query.write_text("SELECT SUM(x) FROM s WINDOW 3 EVENTS")
     places = ["--sink", "-", "--checkpoint", str(tmp_path / "state")]
     sources = ["--source", "s=a", "--source", "r=b"]
-    done = CliRunner().invoke(app, ["stream", str(query), *sources, *places])
+    done = CliRunner().invoke(app.typer(), ["stream", str(query), *sources, *places])
     assert "--source may be given only once" in str(done.exception)
     query.write_text("SELECT a.x FROM s a JOIN r b ON a.k = b.k WINDOW 2 EVENTS")
-    done = CliRunner().invoke(app, ["stream", str(query), *sources, *places])
+    done = CliRunner().invoke(app.typer(), ["stream", str(query), *sources, *places])
     assert "could not read a: no such folder" in str(done.exception)

@@ -21,7 +21,7 @@ QUERY = "RETURN COUNT(*) PATTERN E WHERE E.x > 5 WITHIN 10 us SLIDE 10 us"
 
 
 def run(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["store", *map(str, arguments)])
+    done = CliRunner().invoke(app.typer(), ["store", *map(str, arguments)])
     is_wrong_use = isinstance(done.exception, WrongUseError | OptionError)
     return 2 if is_wrong_use else done.exit_code, done.output
 

@@ -15,8 +15,6 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 import cepheid
 from cepheid.errors import CepheidError, render_diagnostics, visible
 from cepheid.interfaces.catalogue import explain_code, is_code
@@ -54,6 +52,7 @@ from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_tex
 from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.cli_stream import stream
 from cepheid.interfaces.cli_why import why
+from cepheid.interfaces.commands import Argument, Commands, Option
 from cepheid.interfaces.console import complain, say, show
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
@@ -66,15 +65,12 @@ EXIT_CODES = (
     "stopped early; 2 the command was used wrongly."
 )
 
-app = typer.Typer(
+app = Commands(
     name="cepheid",
     help="Find, count and aggregate patterns in streams of events.",
     epilog=EXIT_CODES,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
 )
-app.add_typer(store_app, name="store")
+app.add_group(store_app, name="store")
 app.command()(stream)
 app.command()(why)
 app.command()(warm)
@@ -84,11 +80,11 @@ app.command()(stream)
 
 @app.command()
 def check(
-    files: Annotated[list[str], typer.Argument(help="Query files, or - for standard input.")],
+    files: Annotated[list[str], Argument(help="Query files, or - for standard input.")],
     schema: SchemaOption = None,
     input_: Annotated[
         str | None,
-        typer.Option("--input", help="Files of events that are read, to tell what is odd there."),
+        Option("--input", help="Files of events that are read, to tell what is odd there."),
     ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
@@ -123,26 +119,24 @@ def check(
             complain(render_diagnostics(compiled.warnings, compiled.text, file=name))
         say(f"{name}: ok")
     if code:
-        raise typer.Exit(code)
+        raise SystemExit(code)
 
 
 @app.command()
 def explain(
     file: Annotated[
-        str | None, typer.Argument(help="A query file, - for standard input, or a code.")
+        str | None, Argument(help="A query file, - for standard input, or a code.")
     ] = None,
     text: TextOption = None,
     rules: RulesOption = None,
     schema: SchemaOption = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", help="text (the default), mermaid (a flowchart) or json."),
+        Option("--format", help="text (the default), mermaid (a flowchart) or json."),
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(
-            help="local (the default), or how it runs on: spark or gpu (of this machine)."
-        ),
+        Option(help="local (the default), or how it runs on: spark or gpu (of this machine)."),
     ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
@@ -188,12 +182,10 @@ def run(
     text: TextOption = None,
     rules: RulesOption = None,
     input_format: InputFormatOption = None,
-    output: Annotated[Path | None, typer.Option(help="Write the result to this file.")] = None,
-    format_: Annotated[
-        str, typer.Option("--format", help="table, csv, json (lines) or parquet.")
-    ] = "",
+    output: Annotated[Path | None, Option(help="Write the result to this file.")] = None,
+    format_: Annotated[str, Option("--format", help="table, csv, json (lines) or parquet.")] = "",
     chart: Annotated[
-        Path | None, typer.Option(help="Also draw the result: a file .png, .svg or .html.")
+        Path | None, Option(help="Also draw the result: a file .png, .svg or .html.")
     ] = None,
     engine: EngineOption = "local",
     master: MasterOption = None,
@@ -230,9 +222,9 @@ def run(
 @app.command()
 def fmt(
     file: FileArgument,
-    write: Annotated[bool, typer.Option("--write", help="Change the file.")] = False,
+    write: Annotated[bool, Option("--write", help="Change the file.")] = False,
     check_only: Annotated[
-        bool, typer.Option("--check", help="Print nothing; exit with 1 if the layout differs.")
+        bool, Option("--check", help="Print nothing; exit with 1 if the layout differs.")
     ] = False,
 ) -> None:
     """Print a query in canonical layout; comments stay with their clauses."""
@@ -248,7 +240,7 @@ def fmt(
     if check_only:
         if formatted != text:
             complain(f"{name}: would change")
-            raise typer.Exit(EXIT_FAULT)
+            raise SystemExit(EXIT_FAULT)
     elif write:
         if file == "-":
             message = "--write needs a file"
@@ -281,7 +273,7 @@ def _replace_file(path: Path, text: str) -> None:
 
 @app.command()
 def demo(
-    page: Annotated[Path, typer.Option(help="Where the page with the pictures goes.")] = Path(
+    page: Annotated[Path, Option(help="Where the page with the pictures goes.")] = Path(
         "demo.html"
     ),
 ) -> None:
@@ -295,16 +287,14 @@ def demo(
 def _print_version(wanted: bool) -> None:
     if wanted:
         say(f"cepheid {cepheid.__version__}")
-        raise typer.Exit
+        raise SystemExit(0)
 
 
-@app.callback()
+@app.before_all
 def _options(
     version: Annotated[  # the callback does the work
         bool,
-        typer.Option(
-            "--version", help="Print the version.", is_eager=True, callback=_print_version
-        ),
+        Option("--version", help="Print the version.", callback=_print_version),
     ] = False,
 ) -> None:
     return
@@ -343,11 +333,31 @@ def _report(error: CepheidError | WrongUseError) -> int:
     return EXIT_USAGE
 
 
-_WRONG_WORDS: Any = typer.BadParameter.__mro__[2]
-"""The exception that Typer raises for usage errors; its name differs between versions.
+def _call(words: list[str]) -> int:
+    """Run a command, and return the exit code."""
+    call = None if COMPLETION in os.environ else app.find(words)
+    if call is not None:
+        call()
+        return 0
+    # Takes longer to load than a small query takes.
+    import typer
 
-Typer would print it itself, and what was typed with it: names of files, which may steer a terminal.
-"""
+    # The exception of Typer for usage errors; its name differs between versions.
+    wrong_words: Any = typer.BadParameter.__mro__[2]
+    try:
+        return app.typer()(words, standalone_mode=False) or 0
+    except wrong_words as error:
+        # Typer would print it itself, and names of files with it, which may steer a terminal.
+        shown = io.StringIO()
+        error.show(shown)
+        complain(shown.getvalue().rstrip("\n"))
+        return int(error.exit_code)
+    except typer.Abort:
+        return EXIT_FAULT
+
+
+COMPLETION = "_CEPHEID_COMPLETE"
+"""The variable by which a shell asks Typer how a word goes on."""
 
 
 def main() -> None:
@@ -356,14 +366,7 @@ def main() -> None:
         sys.meta_path.insert(0, _NoPandas())
     try:
         try:
-            sys.exit(app(standalone_mode=False) or 0)
-        except _WRONG_WORDS as error:
-            shown = io.StringIO()
-            error.show(shown)
-            complain(shown.getvalue().rstrip("\n"))
-            sys.exit(error.exit_code)
-        except typer.Abort:
-            sys.exit(EXIT_FAULT)
+            sys.exit(_call(sys.argv[1:]))
         except (CepheidError, WrongUseError) as error:
             sys.exit(_report(error))
         finally:

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import typer
-
+from cepheid.interfaces.commands import Option
 from cepheid.interfaces.console import say
 
 JAVA_MIN = 17
@@ -25,7 +24,7 @@ PACKAGES = ("numpy", "numba", "pyarrow", "pyspark", "pandas", "msgspec", "lark")
 def warm(
     processes: Annotated[
         int | None,
-        typer.Option(help="How many processes compile; as many as cores by default.", min=1),
+        Option(help="How many processes compile; as many as cores by default.", min=1),
     ] = None,
 ) -> None:
     """Compile all kernels now, so that no query ever waits for them on this machine."""
@@ -40,7 +39,7 @@ def warm(
     reason = cache.why_unsafe(folder)
     if reason:
         say(f"kernels are not kept: {reason}; see `cepheid doctor`")
-        raise typer.Exit(1)
+        raise SystemExit(1)
     console, begun = console_of(stderr=True), time.perf_counter()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
@@ -74,7 +73,7 @@ def doctor() -> None:
         say(f"\n{finding.subject}: {finding.cure}")
     if not wrong:
         say("\nnothing is wrong")
-    raise typer.Exit(1 if wrong else 0)
+    raise SystemExit(1 if wrong else 0)
 
 
 def _versions() -> Iterator[Finding]:

@@ -5,38 +5,38 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cepheid.interfaces.commands import Argument, Option
 
-FileArgument = Annotated[str, typer.Argument(help="A query file, or - for standard input.")]
-TimeOption = Annotated[str, typer.Option(help="The column that holds an event's time.")]
+FileArgument = Annotated[str, Argument(help="A query file, or - for standard input.")]
+TimeOption = Annotated[str, Option(help="The column that holds an event's time.")]
 UnitOption = Annotated[
-    str, typer.Option(help="The unit of times that are whole numbers: ns, us, ms or s.")
+    str, Option(help="The unit of times that are whole numbers: ns, us, ms or s.")
 ]
 FormatOption = Annotated[
     str | None,
-    typer.Option(help="The format of times that are text: '%d/%m/%Y %H:%M:%S'; else ISO 8601."),
+    Option(help="The format of times that are text: '%d/%m/%Y %H:%M:%S'; else ISO 8601."),
 ]
-TypeOption = Annotated[str, typer.Option("--type", help="The column that holds an event's type.")]
+TypeOption = Annotated[str, Option("--type", help="The column that holds an event's type.")]
 SchemaOption = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         help="A Parquet, Arrow, CSV or JSON lines file, or a folder of Parquet files, that has the "
         "events' columns."
     ),
 ]
 
 TextOption = Annotated[
-    str | None, typer.Option("--query", "-q", help="The query itself, in place of a file.")
+    str | None, Option("--query", "-q", help="The query itself, in place of a file.")
 ]
-EngineOption = Annotated[str, typer.Option(help="What runs the query: local or spark.")]
+EngineOption = Annotated[str, Option(help="What runs the query: local or spark.")]
 RulesOption = Annotated[
     Path | None,
-    typer.Option(help="A folder of query files (.cq), or a table with the columns name and query."),
+    Option(help="A folder of query files (.cq), or a table with the columns name and query."),
 ]
 
 InputsOption = Annotated[
     list[str],
-    typer.Option(
+    Option(
         "--input",
         help="The events: a file, a folder, a pattern ('log/*.parquet'), or - for standard "
         "input; for a JOIN of two streams, or tables of SQL, once for each as name=files.",
@@ -44,12 +44,12 @@ InputsOption = Annotated[
 ]
 InputFormatOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="What comes from standard input: csv, tsv, json (lines), parquet or arrow; its "
         "first bytes tell without it."
     ),
 ]
-QueryArgument = Annotated[str | None, typer.Argument(help="A query file, or - for standard input.")]
+QueryArgument = Annotated[str | None, Argument(help="A query file, or - for standard input.")]
 MasterOption = Annotated[
-    str | None, typer.Option(help="The Spark cluster, for --engine spark: local[*], spark://…")
+    str | None, Option(help="The Spark cluster, for --engine spark: local[*], spark://…")
 ]

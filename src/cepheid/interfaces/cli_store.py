@@ -6,19 +6,16 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from cepheid.errors import CepheidError, visible
 from cepheid.events.time_formats import TextTimes, as_format
 from cepheid.interfaces.cli_input import read_text, refuse_options, result_kind
+from cepheid.interfaces.commands import Argument, Commands, Option
 from cepheid.interfaces.console import say
 
-store_app = typer.Typer(
-    help="Keep events in the order of time, and query their history.", no_args_is_help=True
-)
+store_app = Commands(help="Keep events in the order of time, and query their history.")
 
-StoreArgument = Annotated[Path, typer.Argument(help="The folder of the store.")]
-QueryArgument = Annotated[Path, typer.Argument(help="A query file.")]
+StoreArgument = Annotated[Path, Argument(help="The folder of the store.")]
+QueryArgument = Annotated[Path, Argument(help="A query file.")]
 
 
 def _open(path: Path, time: str | None = None) -> Any:
@@ -31,10 +28,10 @@ def _open(path: Path, time: str | None = None) -> Any:
 @store_app.command()
 def append(
     store: StoreArgument,
-    files: Annotated[str, typer.Argument(help="A file, a folder, or a pattern: 'log/*.parquet'.")],
-    time: Annotated[str | None, typer.Option(help="The time column of a new store.")] = None,
+    files: Annotated[str, Argument(help="A file, a folder, or a pattern: 'log/*.parquet'.")],
+    time: Annotated[str | None, Option(help="The time column of a new store.")] = None,
     time_format: Annotated[
-        str | None, typer.Option(help="The format of times that are text; else ISO 8601.")
+        str | None, Option(help="The format of times that are text; else ISO 8601.")
     ] = None,
 ) -> None:
     """Append the events of files; the store is made if it does not exist."""
@@ -67,7 +64,7 @@ def _whole(file: Path, times: TextTimes) -> Any:
 def index(
     store: StoreArgument,
     attributes: Annotated[
-        list[str], typer.Argument(help="Columns that queries compare; a,b is one index on both.")
+        list[str], Argument(help="Columns that queries compare; a,b is one index on both.")
     ],
 ) -> None:
     """Build secondary indexes; later events are in them too."""
@@ -83,10 +80,10 @@ def _indexed(opened: Any) -> str:
 
 @store_app.command(name="open")
 def open_(
-    folder: Annotated[Path, typer.Argument(help="A folder of Parquet files in the order of time.")],
-    time: Annotated[str, typer.Option(help="The column that holds an event's time.")] = "ts",
+    folder: Annotated[Path, Argument(help="A folder of Parquet files in the order of time.")],
+    time: Annotated[str, Option(help="The column that holds an event's time.")] = "ts",
     index_at: Annotated[
-        Path | None, typer.Option(help="The folder of the indexes; `_cepheid` beside without it.")
+        Path | None, Option(help="The folder of the indexes; `_cepheid` beside without it.")
     ] = None,
 ) -> None:
     """Index Parquet files of others where they lie; they are only read."""
@@ -105,7 +102,7 @@ def verify(store: StoreArgument) -> None:
     found = f"{len(report.problems)} damaged" if report.problems else "all sound"
     say(f"{report.files:,} files, {report.size:,} bytes: {found}")
     if report.problems:
-        raise typer.Exit(1)
+        raise SystemExit(1)
 
 
 @store_app.command()
@@ -121,7 +118,7 @@ def compact(store: StoreArgument) -> None:
 def clean(
     store: StoreArgument,
     older_than: Annotated[
-        float, typer.Option(help="Only files older than so many seconds.", min=0)
+        float, Option(help="Only files older than so many seconds.", min=0)
     ] = 3600,
 ) -> None:
     """Remove files that no version needs, such as those of a crash."""
@@ -180,17 +177,13 @@ def _time(tick: int, kind: Any) -> str:
 def query(
     store: StoreArgument,
     file: QueryArgument,
-    output: Annotated[Path | None, typer.Option(help="Write the result to this file.")] = None,
-    format_: Annotated[
-        str, typer.Option("--format", help="table, csv, json (lines) or parquet.")
-    ] = "",
+    output: Annotated[Path | None, Option(help="Write the result to this file.")] = None,
+    format_: Annotated[str, Option("--format", help="table, csv, json (lines) or parquet.")] = "",
     method: Annotated[
-        str, typer.Option(help="auto, index (look up all that is indexed) or replay (everything).")
+        str, Option(help="auto, index (look up all that is indexed) or replay (everything).")
     ] = "auto",
-    explain: Annotated[
-        bool, typer.Option(help="Tell what was read instead of the result.")
-    ] = False,
-    type_: Annotated[str, typer.Option("--type", help="The column of the events' types.")] = "type",
+    explain: Annotated[bool, Option(help="Tell what was read instead of the result.")] = False,
+    type_: Annotated[str, Option("--type", help="The column of the events' types.")] = "type",
 ) -> None:
     """Run a query over the history; only what it needs is read.
 

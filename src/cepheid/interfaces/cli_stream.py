@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from cepheid.errors import CepheidError
 from cepheid.interfaces.cli_input import (
     WrongUseError,
@@ -23,6 +21,7 @@ from cepheid.interfaces.cli_options import (
     TypeOption,
     UnitOption,
 )
+from cepheid.interfaces.commands import Option
 from cepheid.interfaces.console import complain
 from cepheid.workloads import Workload
 
@@ -30,7 +29,7 @@ from cepheid.workloads import Workload
 def stream(
     sources: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--source",
             help="Where events come from: a folder, kafka://host:9092/topic,other, or rate:1000 "
             "(events a second). A JOIN of two streams has one for each, as orders=folder.",
@@ -38,89 +37,91 @@ def stream(
     ],
     sink: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Where rows go: a folder of Parquet files, kafka://host:9092/topic, "
             "postgres://user@host/database/table, webhook:URL, or - to print them."
         ),
     ],
-    checkpoint: Annotated[Path, typer.Option(help="The folder from which the query goes on.")],
+    checkpoint: Annotated[Path, Option(help="The folder from which the query goes on.")],
     file: QueryArgument = None,
     rules: RulesOption = None,
     watermark: Annotated[
-        str, typer.Option(help="How far behind the latest event others may come.")
+        str, Option(help="How far behind the latest event others may come.")
     ] = "10 seconds",
     format_: Annotated[
         str | None,
-        typer.Option("--format", help="The source's files: parquet (else), json (lines) or csv."),
+        Option("--format", help="The source's files: parquet (else), json (lines) or csv."),
     ] = None,
     every: Annotated[
-        str | None, typer.Option(help="How often a micro-batch starts; 1 second without it.")
+        str | None, Option(help="How often a micro-batch starts; 1 second without it.")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Stop when the source is empty.")] = False,
-    files: Annotated[int | None, typer.Option(help="Files of one micro-batch, at most.")] = None,
-    master: Annotated[
-        str | None, typer.Option(help="The Spark cluster: local[*], spark://…")
-    ] = None,
+    once: Annotated[bool, Option("--once", help="Stop when the source is empty.")] = False,
+    files: Annotated[int | None, Option(help="Files of one micro-batch, at most.")] = None,
+    master: Annotated[str | None, Option(help="The Spark cluster: local[*], spark://…")] = None,
     columns: Annotated[
         str | None,
-        typer.Option(help="The columns of files or Kafka's JSON: 'ts timestamp, type string'."),
+        Option(help="The columns of files or Kafka's JSON: 'ts timestamp, type string'."),
     ] = None,
     bad: Annotated[
         str,
-        typer.Option(help="Records that are no events: side (a folder beside), drop or fail."),
+        Option(help="Records that are no events: side (a folder beside), drop or fail."),
     ] = "side",
     late: Annotated[
-        str, typer.Option(help="Events behind the watermark: drop, side (a folder) or correct.")
+        str, Option(help="Events behind the watermark: drop, side (a folder) or correct.")
     ] = "drop",
     max_ahead: Annotated[
-        str, typer.Option(help="How far ahead of the clock the time of an event may be.")
+        str, Option(help="How far ahead of the clock the time of an event may be.")
     ] = "1 day",
     allowed_lateness: Annotated[
-        str | None, typer.Option(help="With --late correct: how far behind the watermark.")
+        str | None, Option(help="With --late correct: how far behind the watermark.")
     ] = None,
     idle: Annotated[
         str | None,
-        typer.Option(help="Let time go on when no event came for so long: '30 seconds'."),
+        Option(help="Let time go on when no event came for so long: '30 seconds'."),
     ] = None,
     packages: Annotated[
-        str | None, typer.Option(help="Packages of Spark that the source needs, such as Kafka's.")
+        str | None, Option(help="Packages of Spark that the source needs, such as Kafka's.")
     ] = None,
     values: Annotated[
-        str | None, typer.Option(help="How Kafka's values are coded: json (else), avro, protobuf.")
+        str | None, Option(help="How Kafka's values are coded: json (else), avro, protobuf.")
     ] = None,
     schema: Annotated[
-        str | None, typer.Option(help="A file with the schema of Avro, or Protobuf's descriptor.")
+        str | None, Option(help="A file with the schema of Avro, or Protobuf's descriptor.")
     ] = None,
-    registry: Annotated[str | None, typer.Option(help="The URL of a schema registry.")] = None,
-    message: Annotated[str | None, typer.Option(help="The name of Protobuf's message.")] = None,
+    registry: Annotated[str | None, Option(help="The URL of a schema registry.")] = None,
+    message: Annotated[str | None, Option(help="The name of Protobuf's message.")] = None,
     start: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Where Kafka's topics are read from without a checkpoint: earliest (else), "
             "latest, a time, or topic:partition:offset,…"
         ),
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(help="Messages of Kafka in one micro-batch, at most.")
+        int | None, Option(help="Messages of Kafka in one micro-batch, at most.")
     ] = None,
     keep: Annotated[
         str | None,
-        typer.Option(help="Parts of Kafka's messages that become columns: key,timestamp,headers."),
+        Option(help="Parts of Kafka's messages that become columns: key,timestamp,headers."),
     ] = None,
     on_loss: Annotated[
         str | None,
-        typer.Option(help="fail (else) or skip, if messages are deleted before they are read."),
+        Option(help="fail (else) or skip, if messages are deleted before they are read."),
     ] = None,
     kafka: Annotated[
         list[str] | None,
-        typer.Option(help="A setting of the client of Kafka, security.protocol=SSL; repeatable."),
+        Option(help="A setting of the client of Kafka, security.protocol=SSL; repeatable."),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="The columns that are the key of a message to Kafka.")
+        str | None, Option(help="The columns that are the key of a message to Kafka.")
     ] = None,
     dead_letters: Annotated[
         Path | None,
-        typer.Option(help="The folder for what a webhook does not take; in the checkpoint else."),
+        Option(help="The folder for what a webhook does not take; in the checkpoint else."),
+    ] = None,
+    metrics: Annotated[
+        int | None,
+        Option(help="Show the numbers of the query at http://127.0.0.1:PORT/metrics."),
     ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
@@ -130,11 +131,12 @@ def stream(
     """Run a query, or all rules of a folder, over a live stream; both go on from a checkpoint."""
     # Spark takes a second to load, and mistakes in a query do not need it.
 
-    def read_rules(given: str | None = None) -> Workload:
-        assert rules is not None, "a folder of rules is given"
-        return read_workload(rules, given, time, type_, time_unit, time_format)
+    def read_rules(place: Path | None) -> Workload:
+        chosen = place or rules
+        assert chosen is not None, "a folder of rules is given"
+        return read_workload(chosen, file, time, type_, time_unit, time_format)
 
-    first = read_rules(file) if rules is not None else None
+    first = read_rules(None) if rules is not None else None
     compiled = (
         compile_file(named_file(file), time, type_, time_unit, time_format)
         if first is None
@@ -157,7 +159,7 @@ def stream(
         registry=registry, late=late, bad=bad, max_ahead=max_ahead, idle=idle,
         lateness=allowed_lateness, message=message, start=start, rows=rows, keep=keep,
         on_loss=on_loss,
-        kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters,
+        kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters, metrics=metrics,
     )  # fmt: skip
     if wrong := wrong_use(compiled, options):
         raise WrongUseError(wrong)

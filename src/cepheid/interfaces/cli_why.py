@@ -6,7 +6,6 @@ import warnings
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-import typer
 
 from cepheid.errors import CepheidError
 from cepheid.interfaces.cli_input import (
@@ -27,6 +26,7 @@ from cepheid.interfaces.cli_options import (
     TypeOption,
     UnitOption,
 )
+from cepheid.interfaces.commands import Option
 from cepheid.interfaces.console import notify, say, show
 from cepheid.interfaces.standard_input import standard_input
 
@@ -48,9 +48,9 @@ def why(
     text: TextOption = None,
     input_format: InputFormatOption = None,
     format_: Annotated[
-        str, typer.Option("--format", help="text (sentences) or json (all numbers).")
+        str, Option("--format", help="text (sentences) or json (all numbers).")
     ] = "text",
-    engine: Annotated[str, typer.Option(help="What counts: local or spark.")] = "local",
+    engine: Annotated[str, Option(help="What counts: local or spark.")] = "local",
     master: MasterOption = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",

@@ -48,6 +48,7 @@ class Options(msgspec.Struct, frozen=True):
     kafka: tuple[str, ...] = ()
     key: str | None = None
     dead_letters: Path | None = None
+    metrics: int | None = None
     late: str = "drop"
     bad: str = "side"
     max_ahead: str = "1 day"

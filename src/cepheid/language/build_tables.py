@@ -1,32 +1,105 @@
-"""Write the parser's tables beside the grammar: ``python -m cepheid.language.build_tables``."""
+"""Make the parser's tables with Lark: ``python -m cepheid.language.build_tables`` writes them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import lark
 import msgspec
-from lark.grammar import Rule
-from lark.lexer import TerminalDef
+from lark.lexer import Lexer
+from lark.parsers.lalr_analysis import Shift
 
-from cepheid.language.parser import OPTIONS, build_parser, fingerprint, read_grammar
+from cepheid.language.grammar import fingerprint, read_grammar
+from cepheid.language.lalr import Rule, Tables
 
 
-def make_tables() -> bytes:
-    """Return the tables of the grammar as JSON."""
-    parser = build_parser()
-    data, memo = parser.memo_serialize([TerminalDef, Rule])
-    # Classes cannot be written; the reader puts them back.
-    data["options"] = {**data["options"], "lexer": None, "transformer": None}
-    data["parser"]["lexer_conf"]["lexer_type"] = None
-    assert set(OPTIONS) <= set(data["options"]), "every option is written"
-    tables: dict[str, Any] = {"made_from": fingerprint(read_grammar()), "data": data, "memo": memo}
-    return msgspec.json.encode(tables)
+class _NoLexer(Lexer):
+    """Stands for the lexer, which the tables do not need."""
+
+    __future_interface__ = 2
+
+    def __init__(self, _lexer_conf: object = None) -> None:
+        return
+
+    def lex(self, _lexer_state: object, _parser_state: object) -> Iterator[Any]:
+        """Fail: the tables are made, and nothing is parsed."""
+        raise NotImplementedError
+
+
+OPTIONS: dict[str, Any] = {
+    "parser": "lalr",
+    "lexer": _NoLexer,
+    "start": ["query", "situation_query", "select_query"],
+    "keep_all_tokens": True,
+    "maybe_placeholders": False,
+}
+
+
+def build_parser(grammar: str, **options: Any) -> lark.Lark:
+    """Let Lark read a grammar; ``strict=True`` fails on every conflict."""
+    return lark.Lark(grammar, **{**OPTIONS, **options})
+
+
+def make_tables() -> Tables:
+    """Make the tables of the grammar."""
+    grammar = read_grammar()
+    built: Any = build_parser(grammar)
+    table = built.parser.parser._parse_table
+    rules = list(dict.fromkeys(built.rules))
+    ends = {rule: -number - 1 for number, rule in enumerate(rules)}
+    order = _order(table)
+    states = [
+        {
+            name: order[argument] if action is Shift else ends[argument]
+            for name, (action, argument) in sorted(table.states[state].items())
+        }
+        for state in order
+    ]
+    starts = {
+        name: (order[table.start_states[name]], order[table.end_states[name]])
+        for name in OPTIONS["start"]
+    }
+    return Tables(fingerprint(grammar), starts, states, [_rule(rule) for rule in rules])
+
+
+def _order(table: Any) -> dict[int, int]:
+    """Give each state its place in the order in which they are reached; Lark shuffles them."""
+    waiting = [table.start_states[name] for name in OPTIONS["start"]]
+    found: dict[int, int] = {}
+    for state in waiting:
+        if state not in found:
+            found[state] = len(found)
+            actions = sorted(table.states[state].items())
+            waiting += [argument for _, (action, argument) in actions if action is Shift]
+    return found
+
+
+def _rule(rule: Any) -> Rule:
+    assert rule.options.keep_all_tokens, "no child is left out"
+    assert not rule.options.empty_indices, "no child stands for nothing"
+    joined = [
+        place
+        for place, symbol in enumerate(rule.expansion)
+        if not symbol.is_term and symbol.name.startswith("_")
+    ]
+    origin = str(rule.origin.name)
+    passed = bool(rule.options.expand1 and not rule.alias)
+    alone = passed and len(rule.expansion) == 1 and not joined
+    callback = "" if alone or origin.startswith("_") else str(rule.alias or origin)
+    return Rule(origin, len(rule.expansion), callback, joined, passed)
+
+
+def encode(tables: Tables) -> bytes:
+    """Write tables as JSON, one state and one rule a line."""
+    text = msgspec.json.encode(tables)
+    return text.replace(b"},{", b"},\n{").replace(b"],[", b"],\n[") + b"\n"
 
 
 def main() -> None:
     """Write ``tables.json``."""
-    Path(__file__).with_name("tables.json").write_bytes(make_tables())
+    Path(__file__).with_name("tables.json").write_bytes(encode(make_tables()))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The parser's callbacks for patterns and clauses: children of a rule in, one tree node out.
 
-Each method carries the name of a rule or alias of ``grammar.lark``. Lark calls it with all children
-of the rule, punctuation included, so a node's span runs from its first child to its last.
+Each method carries the name of a rule or alias of ``grammar.lark``. The parser calls it with all
+children of the rule, punctuation included, so a node's span runs from its first child to its last.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Children
 from enum import StrEnum
 from typing import Any, TypeVar
-
-from lark.lexer import Token
 
 from cepheid.language import habits, tree
 from cepheid.language.expression_builder import (
@@ -27,6 +25,7 @@ from cepheid.language.expression_builder import (
     token_span,
     whole_number,
 )
+from cepheid.language.lalr import Token
 from cepheid.language.select_builder import SelectBuilder
 from cepheid.language.situation_builder import Clause, SituationBuilder, gather_clauses
 

@@ -1,7 +1,7 @@
 """The parser's callbacks for expressions: children of a grammar rule in, one tree node out.
 
-Each method carries the name of a rule or alias of ``grammar.lark``. Lark calls it with all children
-of the rule, punctuation included, so a node's span runs from its first child to its last.
+Each method carries the name of a rule or alias of ``grammar.lark``. The parser calls it with all
+children of the rule, punctuation included, so a node's span runs from its first child to its last.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence as Children
 from typing import Any, NoReturn
 
-from lark.lexer import Token
-
 from cepheid.errors import Diagnostic, Span, suggest_names
 from cepheid.events.constants import loses_digits
 from cepheid.events.temporal import UNIT_MICROSECONDS, duration_us
 from cepheid.expressions.functions import ALIASES
 from cepheid.language import tree
+from cepheid.language.lalr import Token
 from cepheid.language.lexer import MistakeFoundError
 
 Child = Any

@@ -1,6 +1,6 @@
 """Query text in, tokens out: keywords in any case, and only where the grammar allows them.
 
-Lark asks for one token after the other; between two tokens its parser state tells which terminals
+The parser asks for one token after the other; between two tokens its state tells which terminals
 may follow. A word is a keyword only if that keyword may follow, so attributes and event types may
 be called ``count``, ``next`` or ``events``. Backquotes make a name of anything.
 """
@@ -11,12 +11,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from lark.lexer import Lexer, LexerState, Token
-
 from cepheid.errors import Diagnostic, Span
 from cepheid.events.temporal import UNIT_MICROSECONDS
 from cepheid.expressions.format import KEYWORDS
 from cepheid.language.habits import other_mark
+from cepheid.language.lalr import Accepted, Token
 
 PUNCTUATION = {
     "(": ("LPAR",),
@@ -109,49 +108,38 @@ class MistakeFoundError(Exception):
         self.diagnostic = diagnostic
 
 
-class QueryLexer(Lexer):
-    """The lexer that Lark calls; it holds nothing."""
-
-    __future_interface__ = 2
-
-    def __init__(self, _lexer_conf: object = None) -> None:
-        return
-
-    def lex(self, lexer_state: LexerState, parser_state: Any) -> Iterator[Token]:
-        """Yield the tokens of a text; a word's kind depends on the parser's state."""
-        text = lexer_state.text.text
-        assert isinstance(text, str), "parse() passes text"
-        half = _SURROGATE.search(text)
-        if half is not None:
-            # Half a character cannot be written to any file, not even inside a text or comment.
-            raise MistakeFoundError(_unreadable(text, half.start()))
-        states = parser_state.parse_conf.states
-        defining, depth = False, 0
-        offset = 0
-        while offset < len(text):
-            match = _TOKEN.match(text, offset)
-            if match is None:
-                raise MistakeFoundError(_unreadable(text, offset))
-            end = match.end()
-            accepted = states[parser_state.position]
-            length = _INTERVAL.match(text, offset) if "NUMBER" in accepted else None
-            if length is not None:
-                number, unit = length.span(1), length.span(2)
-                yield Token("NUMBER", length.group(1), number[0], end_pos=number[1])
-                yield Token("UNIT", length.group(2), unit[0], end_pos=unit[1])
-                end = length.end()
-            elif "STRING" in accepted and _TIME_WORD.match(text, offset):
-                pass  # The text that follows is a time where it is compared with one.
-            elif match.lastgroup != "SKIP":
-                kind, value, end = _classify(match, accepted)
-                if kind == "BETWEEN" and defining and not depth and _is_length(text, end):
-                    # `A AS fast BETWEEN 4 s AND 30 s` bounds the situation, not the attribute.
-                    kind = "LASTING"
-                depth += (kind == "LPAR") - (kind == "RPAR")
-                if kind in SITUATION_CLAUSES:
-                    defining = kind == "DEFINE"
-                yield Token(kind, value, offset, end_pos=end)
-            offset = end
+def lex(text: str, follow: Accepted) -> Iterator[Token]:
+    """Yield the tokens of a text; a word's kind depends on the terminals that may follow."""
+    half = _SURROGATE.search(text)
+    if half is not None:
+        # Half a character cannot be written to any file, not even inside a text or comment.
+        raise MistakeFoundError(_unreadable(text, half.start()))
+    defining, depth = False, 0
+    offset = 0
+    while offset < len(text):
+        match = _TOKEN.match(text, offset)
+        if match is None:
+            raise MistakeFoundError(_unreadable(text, offset))
+        end = match.end()
+        accepted = follow()
+        length = _INTERVAL.match(text, offset) if "NUMBER" in accepted else None
+        if length is not None:
+            number, unit = length.span(1), length.span(2)
+            yield Token("NUMBER", length.group(1), number[0], number[1])
+            yield Token("UNIT", length.group(2), unit[0], unit[1])
+            end = length.end()
+        elif "STRING" in accepted and _TIME_WORD.match(text, offset):
+            pass  # The text that follows is a time where it is compared with one.
+        elif match.lastgroup != "SKIP":
+            kind, value, end = _classify(match, accepted)
+            if kind == "BETWEEN" and defining and not depth and _is_length(text, end):
+                # `A AS fast BETWEEN 4 s AND 30 s` bounds the situation, not the attribute.
+                kind = "LASTING"
+            depth += (kind == "LPAR") - (kind == "RPAR")
+            if kind in SITUATION_CLAUSES:
+                defining = kind == "DEFINE"
+            yield Token(kind, value, offset, end)
+        offset = end
 
 
 def is_about_situations(text: str) -> bool:

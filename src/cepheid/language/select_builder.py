@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence as Children
 from typing import Any, NamedTuple
 
-from lark.lexer import Token
-
 from cepheid.errors import Span
 from cepheid.language import tree
 from cepheid.language.expression_builder import Child, name_of, span_of, token_span
+from cepheid.language.lalr import Token
 from cepheid.language.situation_builder import Clause, gather_clauses
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence as Children
 from typing import Any, NamedTuple
 
-from lark.lexer import Token
-
 from cepheid.errors import Diagnostic, Note, Span, suggest_names
 from cepheid.language import tree
 from cepheid.language.expression_builder import (
@@ -22,6 +20,7 @@ from cepheid.language.expression_builder import (
     span_of,
     token_span,
 )
+from cepheid.language.lalr import Token
 from cepheid.language.lexer import MistakeFoundError
 
 RELATIONS = {relation.value: relation for relation in tree.Relation}

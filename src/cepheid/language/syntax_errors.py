@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-from lark.exceptions import UnexpectedToken
-from lark.lexer import Token
-
 from cepheid.errors import Diagnostic, Span, suggest_names
 from cepheid.expressions.format import KEYWORDS
 from cepheid.language.habits import other_mark, other_words
+from cepheid.language.lalr import END, Token, UnexpectedTokenError
 from cepheid.language.lexer import PUNCTUATION, is_select, words_before
 
 CLAUSES = {
@@ -57,13 +55,13 @@ IN_SEQUENCE = "put events that follow each other into SEQ: `SEQ(A+, B)`"
 SQL_HELP = "`cepheid.sql` runs SQL with MATCH_RECOGNIZE"
 
 
-def explain_unexpected(error: UnexpectedToken, text: str) -> Diagnostic:
+def explain_unexpected(error: UnexpectedTokenError, text: str) -> Diagnostic:
     """Return the diagnostic for a token that cannot stand where it does."""
     token = error.token
-    accepted = set(error.accepts or error.expected)
-    if token.type == "$END" and not text.strip():
+    accepted = set(error.accepted)
+    if token.type == END and not text.strip():
         return Diagnostic("E101", "the query is empty", helps=("write `PATTERN Stock S+`",))
-    ended = token.type == "$END"
+    ended = token.type == END
     # Whatever stands before tells people more than the offset of the end.
     span = Span(len(text.rstrip()), len(text.rstrip()) + 1) if ended else _token_span(token)
     found = "the end of the query" if ended else f"`{text[span.start : span.end]}`"
@@ -74,8 +72,6 @@ def explain_unexpected(error: UnexpectedToken, text: str) -> Diagnostic:
 
 
 def _token_span(token: Token) -> Span:
-    assert token.start_pos is not None
-    assert token.end_pos is not None
     return Span(token.start_pos, token.end_pos)
 
 
@@ -181,7 +177,7 @@ def _helps(token: Token, accepted: set[str], text: str) -> list[str]:
     word = str(token)
     if re.search(r"\bmatch_recognize\b", text, re.IGNORECASE):
         return [SQL_HELP]
-    start = len(text) if token.type == "$END" else token.start_pos or 0
+    start = len(text) if token.type == END else token.start_pos or 0
     before = words_before(text, start, 2)
     phrase = _explain_phrase(before, text[start:], accepted)
     phrase = phrase or other_words(before, text[start:]) or other_mark(text, start)
