@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cepheid import kafka, metrics
+    from cepheid import kafka as kafka
+    from cepheid import metrics as metrics
     from cepheid.api import CompiledQuery, query
     from cepheid.errors import (
         BindError,
@@ -68,9 +69,7 @@ __all__ = [
     "QuerySyntaxError",
     "UnsupportedError",
     "Workload",
-    "kafka",
     "limits",
-    "metrics",
     "query",
     "register",
     "sql",
@@ -93,4 +92,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__all__, *_MODULES, "__version__"])
