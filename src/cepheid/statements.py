@@ -45,7 +45,7 @@ def sql(
         default the cost decides.
     explain, analyze
         Explain how the clauses run: which part of event stores they read, and why; for a stream,
-        the state they keep, or why they cannot read one. ``analyze``, in process, also runs the
+        the state they keep, or why they cannot read one. ``analyze`` also runs the
         clauses, and reports their reads.
     search_steps, search_states
         Limits of the search in a partition, if conditions read other rows of the match: the
