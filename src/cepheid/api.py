@@ -78,6 +78,8 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         format: str = "text",  # noqa: A002  # fixed name
         engine: str = "local",
         store: object = None,
+        events: object = None,
+        spark: object = None,
         analyze: bool = False,
     ) -> str:
         """Explain the plan in words, every choice with its reason.
@@ -96,23 +98,22 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             An event store, for a SELECT over two streams a dict of them by name: explains which
             part of it the query reads, and why.
         analyze
-            With a store: run the query, and report its reads.
+            Run the query over ``events`` (and ``spark``), as :meth:`run` takes them, and report
+            events read and kept, state, rows, seconds and bytes; with ``store``, what it reads.
 
         Examples
         --------
         >>> print(query("RETURN COUNT(*) PATTERN SEQ(Login, Transfer)").explain().splitlines()[0])
         plan  count
         """
-        options.one_of("format", format, ("text", "mermaid", "json"))
-        options.one_of("engine", engine, ("local", "spark", "gpu"))
-        options.true_or_false(analyze=analyze)
+        options.check_explain(
+            self.plan.streams, schema=schema, shown=format, engine=engine, store=store,
+            events=events, spark=spark, analyze=analyze,
+        )  # fmt: skip
         if store is not None:
-            options.check_store(store, self.plan.streams, schema, format, engine)
             return runtimes.explain_store(self, store, analyze=analyze)
         if analyze:
-            options.unused("analyze", "it tells what a query has read of a store", "pass `store`")
-        if engine != "local" and format != "text":
-            options.unused("engine", f"a plan as {format} does not tell of it", 'use format="text"')
+            return f"{explain_plan(self.plan)}\n{runtimes.analyze_query(self, events, spark)}"
         planned = self if schema is None else self.with_schema(schema)
         if format == "mermaid":
             return explain_mermaid(planned.plan)
@@ -434,7 +435,7 @@ def sql(
         default the cost decides.
     explain, analyze
         Explain how the clauses run: which part of event stores they read, and why; for a stream,
-        the state they keep, or why they cannot read one. ``analyze``, in process, also runs the
+        the state they keep, or why they cannot read one. ``analyze`` also runs the
         clauses, and reports their reads.
     search_steps, search_states
         Limits of the search in a partition, if conditions read other rows of the match: the

@@ -41,13 +41,22 @@ class Workload(msgspec.Struct, frozen=True):
     def __getitem__(self, name: str) -> CompiledQuery:
         return self.queries[self.names.index(name)]
 
-    def explain(self, *, schema: object = None) -> str:
+    def explain(
+        self,
+        *,
+        schema: object = None,
+        events: object = None,
+        spark: object = None,
+        analyze: bool = False,
+    ) -> str:
         """Explain the work that the queries share, as a tree of lines.
 
         Parameters
         ----------
         schema
             The columns of the events, if they were not known when the queries were made.
+        events, spark, analyze
+            Run all queries over events, as for :meth:`CompiledQuery.explain`.
 
         Examples
         --------
@@ -56,7 +65,12 @@ class Workload(msgspec.Struct, frozen=True):
         >>> print(w.explain().splitlines()[0])
         workload  2 queries, 1 group
         """
-        return explain_shared(self.shared(schema))
+        options.check_explain(
+            (), schema=schema, shown="text", engine="local", store=None,
+            events=events, spark=spark, analyze=analyze,
+        )  # fmt: skip
+        told = explain_shared(self.shared(schema))
+        return f"{told}\n{runtimes.analyze_workload(self, events, spark)}" if analyze else told
 
     def run(
         self, events: object, *, spark: object = None, separate: bool = False, device: str = "cpu"

@@ -96,6 +96,20 @@ class Kind(ABC):
         """Explain why a query finds no or few rows (``jobs/why.py``); None if rows say it all."""
         del question, counting
 
+    def event_filters(self, question: Any) -> dict[str, list[Any]]:
+        """Name the conditions that events pass one after the other, each with those before it."""
+        del question
+        return {}
+
+    def partial_results(self, question: Any, counting: Any) -> list[str]:
+        """Tell how many partial results a query has, if it has any."""
+        del question, counting
+        return []
+
+    def stepped(self, plan: Any, schema: Any) -> Any:
+        """Create the step function of a query, to measure its state; None if it has none."""
+        del plan, schema
+
     def from_index(self, plan: Any, snapshot: Any, method: str) -> Any:
         """Answer a query from the indexes of a store alone; None if events must be read."""
         del plan, snapshot, method

@@ -266,6 +266,31 @@ def explain_device(query: CompiledQuery) -> str:
     return local_device.explain_device(query.plan)
 
 
+def analyze_query(query: CompiledQuery, events: Any, spark: Any) -> str:
+    """Run a query, and describe what it did in words."""
+    from cepheid.jobs.streams import named_streams
+
+    streams = named_streams(query.plan, events)
+    if spark is not None or Held.FRAME in map(holder_of, streams):
+        from cepheid.runtimes.spark.analyze import analyze_on_spark
+
+        return str(analyze_on_spark(query, streams, spark))
+    from cepheid.runtimes.analyze import analyze_in_process
+
+    return str(analyze_in_process(query, streams))
+
+
+def analyze_workload(queries: Workload, events: Any, spark: Any) -> str:
+    """Run several queries together, and describe what they did in words."""
+    if spark is not None or holder_of(events) is Held.FRAME:
+        from cepheid.runtimes.spark.analyze import analyze_workload_on_spark
+
+        return str(analyze_workload_on_spark(queries, events, spark))
+    from cepheid.runtimes import analyze as local
+
+    return str(local.analyze_workload(queries, events))
+
+
 def why_not(query: CompiledQuery, events: Any, spark: Any) -> WhyNot:
     """Explain why a query finds no or few rows."""
     from cepheid.jobs.streams import named_streams
@@ -317,7 +342,7 @@ def explain_sql(spark: Any, asked: SqlRequest, *, analyze: bool) -> str:
     if spark is not None:
         from cepheid.runtimes.spark.row_pattern import explain_spark_sql
 
-        return explain_spark_sql(spark, asked.text, asked.tables, bounds)
+        return explain_spark_sql(spark, asked.text, asked.tables, bounds, analyze=analyze)
     from cepheid.runtimes.sql import explain_local_sql
 
     tables = asked.tables or {}

@@ -100,6 +100,25 @@ class TrendKind(TaskKind):
 
         return why_trends(question, counting)
 
+    def event_filters(self, question: Any) -> dict[str, list[Any]]:
+        """Name the conditions that events pass: types, conditions of variables, keys."""
+        from cepheid.kinds.trend.why.conditions import event_filters
+
+        return event_filters(question)
+
+    def partial_results(self, question: Any, counting: Any) -> list[str]:
+        """Tell how many keys, windows or matches have each prefix of the pattern."""
+        from cepheid.kinds.trend.why.why import partial_matches
+
+        return partial_matches(question, counting)
+
+    def stepped(self, plan: TrendPlan, schema: Any) -> Any:
+        """Create the step function of a query, to measure its state."""
+        from cepheid.kinds.trend.program.job import lower
+        from cepheid.kinds.trend.steps import steps_of
+
+        return steps_of(lower(plan), schema)
+
     def fits(self, plan: TrendPlan, columns: Mapping[str, Any]) -> Any:
         """Build a Spark condition that holds for every relevant event; None if all are relevant."""
         from cepheid.kinds.trend.spark_filter import fits_a_variable

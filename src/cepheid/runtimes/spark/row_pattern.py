@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from cepheid.events.arriving import as_table, form_of
+from cepheid.jobs.analysis import LIVE
 from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.bind_expressions import find_column
 from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
@@ -96,13 +98,18 @@ def explain_spark_sql(
     text: str,
     tables: Mapping[str, Any] | None = None,
     bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
+    *,
+    analyze: bool = False,
 ) -> str:
-    """Explain how each clause of a text runs on Spark, and its state on a stream, or why not."""
+    """Explain how each clause of a text runs on Spark, and its state on a stream, or why not.
+
+    ``analyze`` runs the text, unless it reads a stream, and counts its rows.
+    """
     statement = read_statement(text)
     known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
     run = uuid.uuid4().hex
     frames: dict[str, DataFrame] = {}
-    told = []
+    told, lives = [], False
     for number, site in enumerate(statement.sites):
         source = statement.source_query(site, list(frames))
         store = _store_of(source, tables or {})
@@ -118,6 +125,15 @@ def explain_spark_sql(
             how = ["over a table: Spark reads all its rows", f"  {_spread(plan)}"]
         told.append("\n".join([f"clause {number + 1}  {how[0]}", *how[1:]]))
         frames[f"cepheid_match_{run}_{number}_"] = match_frame(frame, plan)
+        if analyze and not frame.isStreaming:
+            told.append(f"  read  {frame.count():,} rows")
+        lives = lives or frame.isStreaming
+    if analyze and lives:
+        told.append(LIVE)
+    elif analyze:
+        began = time.perf_counter()
+        rows = run_spark_sql(spark, text, tables, bounds).count()
+        told.append(f"result\n  rows  {rows:,} rows; {time.perf_counter() - began:.3f} seconds")
     return "\n".join(told)
 
 
