@@ -14,8 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cepheid import kafka
-    from cepheid.api import CompiledQuery, query, sql
+    from cepheid import kafka as kafka
+    from cepheid import metrics as metrics
+    from cepheid.api import CompiledQuery, query
     from cepheid.errors import (
         BindError,
         CepheidError,
@@ -29,13 +30,14 @@ if TYPE_CHECKING:
     from cepheid.plans.plan import Plan
     from cepheid.runtimes.spark.functions import register
     from cepheid.runtimes.stored_events import EventStore
+    from cepheid.statements import sql
     from cepheid.workloads import Workload, workload
 
 __version__ = "0.1.0.dev0"
 
 _HOME = {
     "query": "cepheid.api",
-    "sql": "cepheid.api",
+    "sql": "cepheid.statements",
     "CompiledQuery": "cepheid.api",
     "limits": "cepheid.memory_limits",
     "Plan": "cepheid.plans.plan",
@@ -52,7 +54,7 @@ _HOME = {
     "workload": "cepheid.workloads",
 }
 
-_MODULES = ("kafka",)
+_MODULES = ("kafka", "metrics")
 """Modules that are loaded when they are first used."""
 
 __all__ = [
@@ -67,7 +69,6 @@ __all__ = [
     "QuerySyntaxError",
     "UnsupportedError",
     "Workload",
-    "kafka",
     "limits",
     "query",
     "register",
@@ -91,4 +92,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__all__, *_MODULES, "__version__"])

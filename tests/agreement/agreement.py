@@ -1,7 +1,8 @@
 """What agrees with what: outcomes of ways to run, compared with the oracle or with each other.
 
 Two ways agree if both give the same rows, in any order, or both refuse with the same code. A double
-may be off by what docs/semantics.md §5.4 allows. Any other exception disagrees with everything.
+may be off by what docs/semantics.md §5.4 allows, and where a count is a whole number there, it is
+one on every way. Any other exception disagrees with everything.
 """
 
 from __future__ import annotations
@@ -188,6 +189,8 @@ class Comparison:
             a, b = (None if isinstance(v, float) and math.isnan(v) else v for v in (a, b))
         if a is None or b is None or isinstance(a, str | bool) or isinstance(b, str | bool):
             return type(a) is type(b) and bool(a == b)
+        if not self._same_kind(a, b, name):
+            return False
         if isinstance(a, float) and math.isnan(a):
             return isinstance(b, float) and math.isnan(b)
         if a == b:
@@ -195,6 +198,11 @@ class Comparison:
         if not isinstance(a, float) and not isinstance(b, float) and not lossy:
             return False
         return self._close(float(a), float(b), name, row)
+
+    def _same_kind(self, a: Any, b: Any, name: str) -> bool:
+        """Return whether counts, and sums over trends, are both whole numbers or both doubles."""
+        computed = ("count", "sum") if self.trial.kind == "trends" else ("count",)
+        return not name.startswith(computed) or isinstance(a, float) == isinstance(b, float)
 
     def _close(self, a: float, b: float, name: str, row: Row) -> bool:
         if not math.isfinite(a) or not math.isfinite(b):

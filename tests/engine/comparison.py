@@ -78,9 +78,16 @@ def _array(values: list[object], name: str) -> pa.Array[Any]:
 def same_rows(actual: list[dict[str, Any]], expected: list[dict[str, Any]]) -> bool:
     """Return whether two results are equal, doubles within a relative error of 1e-9."""
     return len(actual) == len(expected) and all(
-        mine.keys() == theirs.keys() and all(same_value(mine[n], theirs[n]) for n in theirs)
+        mine.keys() == theirs.keys()
+        and all(same_value(mine[n], theirs[n]) and same_kind(n, mine[n], theirs[n]) for n in theirs)
         for mine, theirs in zip(actual, expected, strict=True)
     )
+
+
+def same_kind(name: str, actual: Any, expected: Any) -> bool:
+    """Return whether two counts or sums are both whole numbers, or both doubles (§5.4)."""
+    counted = name.startswith(("count", "sum"))
+    return not counted or isinstance(actual, float) == isinstance(expected, float)
 
 
 def same_value(actual: Any, expected: Any) -> bool:

@@ -7,6 +7,7 @@ each a line that holds the section's name alone and then its text:
 ``query``               the text of a query
 ``sql``                 a SQL text with MATCH_RECOGNIZE over a table ``ticks``
 ``expect``              its rows: the names of the columns, then one line a row
+``types``               the types of their columns, one line ``name TYPE`` a column
 ``matches``             its matches, one a line: ``A@1 B@2.5`` is A at second 1, B at second 2.5
 ``error``, ``warning``  what Cepheid says about the query
 ``explain``             the plan
@@ -23,6 +24,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+import pyarrow as pa
 import pytest
 from tests.engine.comparison import numbered, readable, same_rows
 from tests.row_pattern.ticks import run_on_ticks
@@ -40,9 +42,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 INPUTS = ("stream", "schema", "query", "sql")
-OUTPUTS = ("expect", "matches", "error", "warning", "explain")
-REWRITABLE = ("expect", "matches", "explain")
+OUTPUTS = ("expect", "types", "matches", "error", "warning", "explain")
+REWRITABLE = ("expect", "types", "matches", "explain")
 """What ``--update-golden`` rewrites; messages are reviewed one by one."""
+
+TYPE_NAMES = {
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.decimal128(38, 0): "DECIMAL(38,0)",
+    pa.string(): "STRING",
+}
 
 BOTH_TIERS = (Tier.INTERPRET, Tier.COMPILE)
 
@@ -168,6 +177,9 @@ def answer(section: str, inputs: dict[str, str]) -> str:
             return query.explain()
     tree = query.tree
     events = stream(" ".join(content_lines(inputs["stream"])))
+    if section == "types":
+        columns = query.run(numbered(events)).schema
+        return "\n".join(f"{field.name} {TYPE_NAMES[field.type]}" for field in columns)
     rows = evaluate(tree, events)
     check_engine(query, events, rows)
     if section == "matches":

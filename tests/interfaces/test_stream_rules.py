@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from tests.interfaces.program import run, run_in
 from tests.interfaces.test_stream_command import two_files, write
 
+from cepheid import runtimes
 from cepheid.errors import DataError
 from cepheid.interfaces import stream_rules
 from cepheid.interfaces.rules import read_rules
@@ -23,7 +24,7 @@ TRENDS = f"RETURN user, COUNT(*) PATTERN A+ GROUP-BY user {WINDOW}"
 
 
 def rulebook(folder: Path, complaints: list[str]) -> Rulebook:
-    return Rulebook(lambda: workload(read_rules(folder)), complaints.append)
+    return Rulebook(lambda place: workload(read_rules(place or folder)), complaints.append)
 
 
 def rules_in(folder: Path, **texts: str) -> Path:
@@ -69,7 +70,7 @@ def test_a_change_stops_the_query_and_starts_it_again(
     seconds = iter(["", "change", "", "end"])
 
     class Live:
-        def awaitTermination(self, _seconds: float) -> bool:  # noqa: N802  # Spark's name
+        def awaitTermination(self, _seconds: float = 0) -> bool:  # noqa: N802  # Spark's name
             now = next(seconds)
             if now == "change":
                 rules_in(folder, counts=COUNTS, trends=TRENDS)
@@ -80,19 +81,27 @@ def test_a_change_stops_the_query_and_starts_it_again(
         def stop(self) -> None:
             happened.append("stop")
 
-    def started(rows: Any, _options: Options, _mode: str) -> Live:
-        happened.append(f"start {rows}")
+    def started(rows: Any, *_: object, single: bool = False) -> Live:
+        happened.append(f"{'finish' if single else 'start'} {rows}")
         return Live()
 
-    def streamed(rules: Workload, _events: object, **_: object) -> str:
+    def streamed(rules: Workload, _events: object, _asked: object) -> str:
         return " ".join(rules.names)
 
     monkeypatch.setattr(stream_rules, "start", started)
     monkeypatch.setattr(stream_rules, "source_of", lambda *_: None)
-    monkeypatch.setattr(Workload, "stream", streamed)
+    monkeypatch.setattr(runtimes, "stream_workload", streamed)
     options = Options("events", "-", tmp_path / "state", "1 second")
     stream_rules_in(None, rulebook(folder, []), options)  # type: ignore[arg-type]  # no Spark
     assert happened == ["start counts", "stop", "start counts trends"]
+    # A micro-batch that was planned and not committed belongs to the rules that began it.
+    (tmp_path / "state" / "offsets").mkdir()
+    (tmp_path / "state" / "offsets" / "3").touch()
+    rules_in(folder, trends=TRENDS)
+    happened.clear()
+    seconds = iter(["end", "end"])
+    stream_rules_in(None, rulebook(folder, []), options)  # type: ignore[arg-type]  # no Spark
+    assert happened == ["finish counts trends", "start trends"]
 
 
 @pytest.mark.spark

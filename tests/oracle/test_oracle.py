@@ -29,8 +29,8 @@ def count(query: str, events: Sequence[Event]) -> int:
     rows = evaluate(parse(f"RETURN COUNT(*) {query}"), events)
     assert len(rows) <= 1
     value = rows[0]["count"] if rows else 0
-    assert isinstance(value, int)
-    return value
+    assert isinstance(value, int | float)
+    return int(value)
 
 
 parse_once = cache(parse)
@@ -42,6 +42,16 @@ def matches(query: str, events: Sequence[Event]) -> list[Match]:
 
 def shots(letter: str, times: Sequence[int]) -> str:
     return " ".join(f"{letter}{time}" for time in times)
+
+
+def test_counts_are_whole_numbers_or_doubles() -> None:
+    text = "RETURN COUNT(*), COUNT(A), COUNT(B) PATTERN SEQ(A+, B) SEMANTICS next"
+    (row,) = evaluate(parse(f"{text} TIES arrival"), stream("a1 a2 b3"))
+    assert list(map(repr, row.values())) == ["2", "3.0", "2"]
+    (row,) = evaluate(parse(text), stream("a1 a2 b3"))
+    assert list(map(repr, row.values())) == ["2.0", "3.0", "2.0"]
+    (row,) = evaluate(parse(f"{text} NUMBERS exact"), stream("a1 a2 b3"))
+    assert list(map(repr, row.values())) == ["2", "3", "2"]
 
 
 # ---------------------------------------------------------------------------------------

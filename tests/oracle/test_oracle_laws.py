@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from cepheid.language import tree
 from cepheid.language.parser import parse
 from cepheid.testing.harness import SECOND_US
 from cepheid.testing.oracle import evaluate
+from cepheid.testing.oracle_patterns import matches_begun
 from cepheid.testing.query_strategies import cases, queries
 from cepheid.testing.strategies import patterns, streams
 
@@ -98,7 +100,57 @@ def test_there_are_as_many_match_rows_as_matches(text: str, events: list[Event])
     item = tree.ReturnItem(span=span, expression=star)
     counted = msgspec.structs.replace(query, returns=tree.Return(span=span, items=(item,)))
     counts = [row["count"] for row in evaluate(counted, events)]
-    assert sum(int(str(count)) for count in counts) == len(evaluate(query, events))
+    assert sum(float(str(count)) for count in counts) == len(evaluate(query, events))
+
+
+def types_of(pattern: tree.Pattern) -> dict[str, str]:
+    nodes = [n for n in tree.walk(pattern) if isinstance(n, tree.EventPattern)]
+    return {node.variable.text: node.event_type.text for node in nodes}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "count"),
+    [
+        ("A", 1),
+        ("A OR B", 1),
+        ("A x OR A y", 2),
+        ("SEQ(A+, B)", 1),
+        ("SEQ(A, B?)", 2),
+        ("A{2,5}", 4),
+        ("A?", 1),
+        ("A OR ANY z", 2),
+        ("SEQ(A, NOT C, B?)", 2),
+        ("SEQ((SEQ(A x, B) OR SEQ(A x, C))+, D)", 1),
+        ("SEQ(A, (B x OR B y), C?)", 4),
+    ],
+)
+def test_matches_that_an_event_can_begin(pattern: str, count: int) -> None:
+    root = parse(f"PATTERN {pattern}").pattern
+    assert matches_begun(root, types_of(root), 1000) == count
+
+
+@pytest.mark.parametrize(
+    "pattern", ["A+", "A*", "SEQ(A, B+)", "SEQ((A x OR A y)+, B)", "SEQ(A+, ANY z)"]
+)
+def test_matches_that_an_event_can_begin_without_bound(pattern: str) -> None:
+    root = parse(f"PATTERN {pattern}").pattern
+    assert matches_begun(root, types_of(root), 1000) > 1000
+
+
+@given(
+    patterns(leaves_max=4),
+    st.sampled_from(["next", "contiguous"]),
+    streams(LISTED, events_max=7),
+)
+def test_no_event_begins_more_matches_than_the_pattern_says(
+    text: str, semantics: str, events: list[Event]
+) -> None:
+    query = parse(f"PATTERN {text} SEMANTICS {semantics} TIES arrival")
+    begun = Counter(row["events"][0][1] for row in evaluate(query, events))  # type: ignore[index]
+    types = types_of(query.pattern)
+    if not any(event.get("type") for event in events):
+        types = dict.fromkeys(types, "")
+    assert max(begun.values(), default=0) <= matches_begun(query.pattern, types, 1000)
 
 
 @given(patterns(leaves_max=4), streams(LISTED, events_max=6))

@@ -165,6 +165,28 @@ def test_columns_of_different_types_do_not_fit_one_table() -> None:
         workload({"own": "RETURN COUNT(*) AS query PATTERN A"}).run(EVENTS)
 
 
+def test_whole_numbers_beside_doubles_become_doubles() -> None:
+    both = workload({"whole": "RETURN COUNT(*) PATTERN A", "double": AB})
+    for queries in (both, workload({"double": AB, "whole": "RETURN COUNT(*) PATTERN A"})):
+        rows = queries.run(EVENTS)
+        assert rows.schema.field("count").type == pa.float64()
+    own = both.run(EVENTS, separate=True)
+    assert [own[name].schema.field("count").type for name in own] == [pa.int64(), pa.float64()]
+    united = {row["query"]: row["count"] for row in both.run(EVENTS).to_pylist()}
+    assert united == {name: table["count"][0].as_py() for name, table in own.items()}
+    whole = workload({"a": "RETURN COUNT(*) PATTERN A", "b": "RETURN COUNT(*) PATTERN B"})
+    assert whole.run(EVENTS).schema.field("count").type == pa.int64()
+
+
+def test_no_whole_number_is_rounded_to_fit_one_table() -> None:
+    events = pa.table({"ts": [1, 2], "type": ["A", "B"], "x": [2**53 + 1, 1]})
+    both = workload({"a": "RETURN MAX(A.x) AS n PATTERN A", "b": "RETURN SUM(B.x) AS n PATTERN B"})
+    with pytest.raises(cepheid.DataError, match="would round") as caught:
+        both.run(events)
+    assert caught.value.diagnostics[0].code == "E531"
+    assert both.run(events, separate=True)["a"].to_pylist() == [{"n": 2**53 + 1}]
+
+
 @pytest.mark.parametrize(
     ("queries", "error"),
     [

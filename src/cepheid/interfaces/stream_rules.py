@@ -1,28 +1,41 @@
 """``cepheid stream --rules``: run rules over a live stream, and reload them while it runs.
 
 The folder is checked between micro-batches. If its rules have changed, the query is stopped and
-restarted with the new rules on the same checkpoint: unchanged rules continue with their state.
+restarted with the new rules on the same checkpoint: unchanged rules continue with their state. A
+micro-batch that was cut off is finished by the rules that began it.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from rich.console import Console
 
+from cepheid import runtimes
 from cepheid.errors import CepheidError
-from cepheid.interfaces.stream_command import live_session, showing, start
+from cepheid.interfaces.rules import NAME, TEXT
+from cepheid.interfaces.stream_command import Counted, live_session, numbers_shown, showing, start
 from cepheid.interfaces.stream_options import Options
 from cepheid.interfaces.stream_sources import source_of
+from cepheid.runtimes.checkpoints import is_unfinished
 from cepheid.spark.failures import FAILURES, clear_error
 from cepheid.workloads import Workload
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-Read = Callable[[], Workload]
+    from cepheid.runtimes.spark.live_output import LiveOutput
+
+Read = Callable[[Path | None], Workload]
+"""Read the rules of the user, or those in another place."""
 Complain = Callable[[str], None]
+
+SAVED = "cepheid-rules.jsonl"
+"""The file of a checkpoint with the rules that it was last used with."""
 
 SECONDS = 1.0
 """The interval between checks of the rules."""
@@ -41,13 +54,28 @@ class Rulebook:
 
     def __init__(self, read: Read, complain: Complain) -> None:
         self._read, self._complain = read, complain
-        self.rules = read()
+        self.rules = read(None)
         self._said = ""
+
+    def earlier(self, file: Path) -> Workload | None:
+        """Read the rules that a checkpoint was last used with, if they were different."""
+        if not file.exists():
+            return None
+        rules = self._read(file)
+        return rules if _texts(rules) != _texts(self.rules) else None
+
+    def save(self, file: Path) -> None:
+        """Write the rules to a file, whole or not at all."""
+        lines = [{NAME: name, TEXT: text} for name, text in _texts(self.rules).items()]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".", delete=False) as written:
+            written.write(msgspec.json.Encoder().encode_lines(lines))
+        Path(written.name).replace(file)
 
     def changed(self, try_out: Callable[[Workload], object]) -> bool:
         """Read the rules again; return whether they are different and can run."""
         try:
-            rules = self._read()
+            rules = self._read(None)
             if _texts(rules) == _texts(self.rules):
                 self._said = ""
                 return False
@@ -80,22 +108,31 @@ def stream_rules(read: Read, options: Options, complain: Complain) -> None:
 def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> None:
     """Run rules over a live stream in a session."""
 
-    def rows_of(rules: Workload) -> DataFrame:
+    def output_of(rules: Workload) -> LiveOutput:
         assert isinstance(options.source, str), "rules read one stream"
         events = source_of(spark, options.source, options)
-        rows: DataFrame = rules.stream(events, watermark=options.watermark)
-        return rows
+        output: LiveOutput = runtimes.stream_workload(rules, events, options.live)
+        return output
+
+    def begin(counted: Counted) -> Any:
+        # A micro-batch that was cut off runs again, and has to give the same rows: a sink may have
+        # some of them already. So the rules that began it finish it.
+        saved = options.checkpoint / SAVED
+        before = book.earlier(saved) if is_unfinished(options.checkpoint) else None
+        if before is not None:
+            start(output_of(before), options, counted, single=True).awaitTermination()
+        book.save(saved)
+        return start(output_of(book.rules), options, counted)
 
     live: Any = None
     try:
-        with showing(Console(stderr=True)) as show:
-            live = start(rows_of(book.rules), options, "append")
+        with numbers_shown(spark, options) as counted, showing(Console(stderr=True)) as show:
+            live = begin(counted)
             while not live.awaitTermination(SECONDS):
                 show(live)
-                if book.changed(rows_of):
-                    # A micro-batch that is cut off runs again, and with the new rules.
+                if book.changed(output_of):
                     live.stop()
-                    live = start(rows_of(book.rules), options, "append")
+                    live = begin(counted)
     except KeyboardInterrupt:
         if live is not None:
             live.stop()

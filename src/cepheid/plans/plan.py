@@ -155,7 +155,10 @@ class WindowPlan(msgspec.Struct, frozen=True):
 
 
 class AggregateColumn(msgspec.Struct, frozen=True):
-    """One aggregate, computed once, however often RETURN and HAVING name it."""
+    """One aggregate, computed once, however often RETURN and HAVING name it.
+
+    A count is of kind INTEGER where it is a whole number, else a double (§5.4).
+    """
 
     name: str
     function: tree.AggregateFunction
@@ -176,13 +179,17 @@ class ResultColumn(msgspec.Struct, frozen=True):
 
 
 class Output(msgspec.Struct, frozen=True):
-    """The output of a query: aggregates to compute, columns to show, rows to keep."""
+    """The output of a query: aggregates to compute, columns to show, rows to keep.
+
+    ``counts`` is the reason why counts are whole numbers or doubles.
+    """
 
     kind: OutputKind
     aggregates: tuple[AggregateColumn, ...]
     columns: tuple[ResultColumn, ...]
     having: tree.Expression | None
     limit: int | None
+    counts: str = ""
 
 
 class Choice(msgspec.Struct, frozen=True):

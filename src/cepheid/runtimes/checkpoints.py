@@ -1,4 +1,4 @@
-"""Repair a checkpoint whose driver was killed before its first micro-batch.
+"""Look into a checkpoint, and repair one whose driver was killed before its first micro-batch.
 
 Spark plans a micro-batch by a file ``offsets/N``, which it writes under a temporary name and then
 renames. If the driver is killed before the first rename, no micro-batch has started and no row was
@@ -12,6 +12,17 @@ from pathlib import Path
 
 _LEFTOVER = re.compile(r"\.{1,2}0\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp(\.crc)?")
 """Names that Spark and Hadoop give to a file that is being written, and to its checksum."""
+
+
+def is_unfinished(checkpoint: Path) -> bool:
+    """Check whether a micro-batch was planned and not finished: Spark runs it again."""
+    planned, finished = (_last(checkpoint / name) for name in ("offsets", "commits"))
+    return planned > finished
+
+
+def _last(log: Path) -> int:
+    names = [path.name for path in log.iterdir()] if log.is_dir() else []
+    return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 def clear_unplanned(checkpoint: Path) -> bool:

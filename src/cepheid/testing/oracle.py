@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import product
 
 from cepheid.language import tree
 from cepheid.testing.oracle_expressions import Leaf, Value, evaluate_expression
 from cepheid.testing.oracle_funnel import evaluate_funnel, funnel_columns
 from cepheid.testing.oracle_matches import Event, Match, Matcher, key_of, whole
+from cepheid.testing.oracle_patterns import has_single_events, matches_begun
 from cepheid.testing.oracle_situations import evaluate_situations, situation_columns
 
 Row = dict[str, object]
@@ -23,6 +25,8 @@ Window = tuple[int | None, int | None, list[list[int]]]
 """Start, end, and the numbers of the events of each partition."""
 Cell = tuple[Group, int | None, int | None, list[Match]]
 """Group, window and matches of one result row."""
+WHOLE_MAX = 1000
+"""The most bindings that an event can begin where they are counted by a whole number (§5.4)."""
 
 
 def evaluate(
@@ -36,7 +40,7 @@ def evaluate(
 
     Times are integer microseconds; an attribute that an event lacks is NULL; if no event has a
     type, the stream has no types (§1.2). Listed matches are tuples of (variable, number of the
-    event).
+    event). Counts and sums are floats where they are doubles (§5.4), else integers.
     """
     if isinstance(query, tree.SituationQuery):
         return evaluate_situations(query, events, time)
@@ -156,7 +160,8 @@ class _Oracle(Matcher):
 
         def lookup(leaf: Leaf) -> Value:
             if isinstance(leaf, tree.Aggregate):
-                return self.aggregate(leaf, found)
+                total = self.aggregate(leaf, found)
+                return float(total) if isinstance(total, int) and self.double(leaf) else total
             value = row[leaf.text] if isinstance(leaf, tree.Word) else None
             assert value is None or isinstance(value, bool | int | float | str), "a plain value"
             return value
@@ -165,6 +170,33 @@ class _Oracle(Matcher):
             row[column_name(item)] = evaluate_expression(item.expression, lookup)
         kept = self.query.having is None or evaluate_expression(self.query.having, lookup) is True
         return [row] if kept else []
+
+    def double(self, aggregate: tree.Aggregate) -> bool:
+        """Check whether a count or sum is a double (§5.4), not a whole or exact number (§5.5)."""
+        numbers = self.query.numbers
+        if aggregate.function not in ("COUNT", "SUM"):
+            return False
+        if numbers is not None and numbers.numbers is tree.Numbers.EXACT:
+            return False
+        name = aggregate.variable.text if aggregate.variable else None
+        bound = 1 if name is None else bindings_max(self.query.pattern, name)
+        return aggregate.function == "SUM" or self.begun * bound > WHOLE_MAX
+
+    @cached_property
+    def begun(self) -> float:
+        """Count the matches that an event can begin, in any stream (§5.4)."""
+        pattern = self.query.pattern
+        determined = (
+            self.semantics in (tree.Semantics.NEXT_MATCH, tree.Semantics.CONTIGUOUS)
+            and self.arrival
+            and self.partial.keys() <= set(self.keys)
+        )
+        if isinstance(pattern, tree.Conjunction):
+            return math.inf
+        if not determined and not has_single_events(pattern, self.types):
+            return math.inf
+        types = self.types if self.typed else dict.fromkeys(self.types, "")
+        return matches_begun(pattern, types, WHOLE_MAX)
 
     def listed(self, item: tree.ReturnItem, m: Match) -> object:
         """Look up the value of a returned attribute, or the list of them (§7.3)."""

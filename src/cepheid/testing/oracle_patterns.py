@@ -1,12 +1,12 @@
 """Static analysis of patterns and conditions for the reference implementation.
 
-It finds the variables that a pattern allows next (§3.2), the variables that can be neighbours, and
-the kind of a predicate (§4).
+It finds the variables that a pattern allows next (§3.2), the variables that can be neighbours, the
+kind of a predicate (§4), and how many matches an event can begin (§5.4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from cepheid.language import tree
 
@@ -102,3 +102,45 @@ def neighbours_of(pattern: tree.Pattern) -> set[tuple[str, str]]:
                     seen.add((name, left))
                     waiting.append((name, left))
     return pairs
+
+
+def matches_begun(pattern: tree.Pattern, types: Mapping[str, str], most: int) -> int:
+    """Count the matches that an event can begin if its followers are determined (§5.4).
+
+    Parameters
+    ----------
+    types
+        The type of every variable.
+    most
+        The count goes no further than this, which it may exceed.
+    """
+    start: frozenset[Rest] = frozenset({(pattern,)})
+    steps: dict[frozenset[Rest], dict[str, list[frozenset[Rest]]]] = {}
+    waiting = [start]
+    for rests in waiting:
+        if rests in steps:
+            continue
+        steps[rests] = {}
+        for name, own in types.items():
+            if left := frozenset(new for rest in rests for new in after(rest, name)):
+                waiting.append(left)
+                # ANY fits events of every type (§2.4).
+                for kind in {own} if own != tree.ANY_TYPE else {*types.values()}:
+                    steps[rests].setdefault(kind, []).append(left)
+    ended = {rests: any(all(map(nullable, rest)) for rest in rests) for rests in steps}
+    counts, known = dict.fromkeys(steps, 0), None
+    while True:
+        begun = {
+            rests: max((sum(counts[r] for r in same) for same in found.values()), default=0)
+            for rests, found in steps.items()
+        }
+        if counts == known or begun[start] > most:
+            return begun[start]  # An empty sequence is no match.
+        known = counts
+        counts = {rests: ended[rests] + begun[rests] for rests in steps}
+
+
+def has_single_events(pattern: tree.Pattern, variables: Collection[str]) -> bool:
+    """Check whether every match has one event."""
+    first = {rest for name in variables for rest in after((pattern,), name)}
+    return not any(after(rest, name) for rest in first for name in variables)

@@ -11,14 +11,22 @@ from cepheid.errors import DataError, Diagnostic
 
 QUERY = "query"
 
+EXACT_MAX = 2**53
+"""Doubles hold every whole number up to it."""
 
-def united_schema(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+HELPS = ("rename one of them: `COUNT(*) AS n`", "or pass `separate=True`")
+
+
+def united_schema(schemas: Mapping[str, pa.Schema], *, widen: bool = True) -> pa.Schema:
     """Merge the columns of all queries, in order of first appearance.
+
+    Columns of one name of which some are whole numbers and some doubles are doubles, unless
+    ``widen`` is false.
 
     Raises
     ------
     DataError
-        E531 if columns of one name have different types, or one is called ``query``.
+        E531 if columns of one name have other different types, or one is called ``query``.
     """
     kinds: dict[str, pa.DataType] = {}
     owner: dict[str, str] = {}
@@ -26,6 +34,9 @@ def united_schema(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         for field in schema:
             kind = kinds.setdefault(field.name, field.type)
             owner.setdefault(field.name, name)
+            if widen and {kind, field.type} == {pa.int64(), pa.float64()}:
+                kinds[field.name] = pa.float64()
+                continue
             if field.name == QUERY:
                 message = f"`{name}` returns a column `{QUERY}`, which holds the name of the query"
                 raise DataError([_conflict(message)])
@@ -39,8 +50,12 @@ def united_schema(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
 
 
 def _conflict(message: str) -> Diagnostic:
-    helps = ("rename one of them: `COUNT(*) AS n`", "or pass `separate=True`")
-    return Diagnostic("E531", message, helps=helps)
+    return Diagnostic("E531", message, helps=HELPS)
+
+
+def rounds(name: str) -> str:
+    """Say that the doubles of another query would round the numbers of a column."""
+    return f"`{name}` has whole numbers above 2^53, which the doubles of another query would round"
 
 
 def unite(tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -56,5 +71,20 @@ def _named(name: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
     ]
     for field in list(schema)[1:]:
         has = field.name in table.column_names
-        columns.append(table[field.name] if has else pa.nulls(len(table), field.type))
+        column = table[field.name] if has else pa.nulls(len(table), field.type)
+        columns.append(widened(column, field))
     return pa.table(columns, schema=schema)
+
+
+def widened(column: Any, field: pa.Field[Any]) -> Any:
+    """Convert a column to the type that the queries share.
+
+    Raises
+    ------
+    DataError
+        E531 if a double would round a whole number.
+    """
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid:
+        raise DataError([_conflict(rounds(field.name))]) from None

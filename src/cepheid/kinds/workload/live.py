@@ -21,7 +21,7 @@ from cepheid.jobs.work import Work
 from cepheid.kinds.trend.live import open_windows
 from cepheid.kinds.trend.steps import MatchSteps
 from cepheid.kinds.trend.windows.key_expiry import forget_idle_keys
-from cepheid.kinds.workload.combine_results import QUERY, unite
+from cepheid.kinds.workload.combine_results import QUERY, unite, widened
 from cepheid.kinds.workload.key_expiry import forget_idle_keys_of_all
 from cepheid.kinds.workload.live_rules import Generation, Rules, RunningRules, Tables
 from cepheid.kinds.workload.live_snapshot import plan_of, rules_from_bytes, rules_to_bytes
@@ -164,7 +164,7 @@ def results_of(tables: Tables, schema: pa.Schema) -> pa.Table:
     """Combine the rows of all rules in the columns of the stream; NULL where a rule has none."""
     rows = unite({name: table for name, table in tables.items() if len(table)})
     columns = [
-        rows[field.name].cast(field.type)
+        widened(rows[field.name], field)
         if field.name in rows.column_names
         else pa.nulls(len(rows), field.type)
         for field in schema

@@ -17,13 +17,21 @@ from pyspark.sql import functions as sf
 
 from cepheid.errors import CepheidError, DataError
 from cepheid.events.time_formats import TextTimes
+from cepheid.expressions.spark_numbers import refused
 from cepheid.jobs.blobs import BLOB_DDL, Batches, blobs_of
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.planning.needs import shuffle_attributes
 from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.spark_filter import event_filter
 from cepheid.kinds.trend.tasks import needs_merge
-from cepheid.kinds.workload.combine_results import QUERY, unite, united_schema
+from cepheid.kinds.workload.combine_results import (
+    EXACT_MAX,
+    HELPS,
+    QUERY,
+    rounds,
+    unite,
+    united_schema,
+)
 from cepheid.kinds.workload.sharing import share
 from cepheid.kinds.workload.step import (
     Found,
@@ -114,7 +122,8 @@ def run_workload(
     shared: list[tuple[list[str], DataFrame]] = []
     for names in together:
         try:
-            shared.append((names, _run_together(workload, {n: plans[n] for n in names}, frame)))
+            own = {name: plans[name] for name in names}
+            shared.append((names, _run_together(workload, own, frame, widen=not separate)))
         except DataError:
             if not separate:
                 raise
@@ -125,17 +134,30 @@ def run_workload(
     if separate:
         for names, rows in shared:
             for name in names:
-                own = rows.filter(sf.col(QUERY) == sf.lit(name))
+                mine = rows.filter(sf.col(QUERY) == sf.lit(name))
                 columns = result_schema_of(plans[name], _schema(frame, plans[name])).names
-                parts[name] = own.select(*(sf.col(f"`{c}`") for c in columns))
+                parts[name] = mine.select(*(sf.col(f"`{c}`") for c in columns))
         return {name: parts[name] for name in workload.names}
     schema = united_schema(
         {name: result_schema_of(plan, _schema(frame, plan)) for name, plan in plans.items()}
     )
     frames = [rows for _, rows in shared]
     frames += [rows.withColumn(QUERY, sf.lit(name)) for name, rows in parts.items()]
-    united = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
+    widened = [_widen(rows, schema) for rows in frames]
+    united = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), widened)
     return united.select(*(sf.col(f"`{name}`") for name in schema.names))
+
+
+def _widen(rows: DataFrame, schema: pa.Schema) -> DataFrame:
+    """Convert whole numbers to doubles where another query has doubles; none is rounded."""
+    kinds = dict(rows.dtypes)
+    doubles = [f.name for f in schema if pa.types.is_floating(f.type) and f.name in kinds]
+    for name in (name for name in doubles if kinds[name] == "bigint"):
+        column = sf.col(f"`{name}`")
+        fits = column.between(-EXACT_MAX, EXACT_MAX) | column.isNull()
+        refusal = refused("E531", rounds(name), HELPS[0])
+        rows = rows.withColumn(name, sf.when(fits, column.cast("double")).otherwise(refusal))
+    return rows
 
 
 def _schema(frame: DataFrame, plan: TrendPlan) -> pa.Schema:
@@ -159,7 +181,7 @@ def _shuffles(plans: dict[str, TrendPlan]) -> tuple[list[list[str]], list[str]]:
 
 
 def _run_together(
-    workload: SparkWorkloadLike, plans: dict[str, TrendPlan], frame: DataFrame
+    workload: SparkWorkloadLike, plans: dict[str, TrendPlan], frame: DataFrame, *, widen: bool
 ) -> DataFrame:
     """Shuffle the events of several queries once, and run all of them on every bucket."""
     first = next(iter(plans.values()))
@@ -171,7 +193,8 @@ def _run_together(
         kept = frame.filter(reduce(lambda a, b: a | b, known))
     projected = kept.select(*(column.alias(alias_of(n)) for n, (column, _) in columns.items()))
     events = arrow_schema_of(projected, columns)
-    results = united_schema({n: result_schema_of(plan, events) for n, plan in plans.items()})
+    schemas = {name: result_schema_of(plan, events) for name, plan in plans.items()}
+    results = united_schema(schemas, widen=widen)
     ship_kernels(frame.sparkSession)
     buckets = parallelism(frame.sparkSession)
     keys = [canonical(projected, name) for name in sorted(shuffle_attributes(first))]

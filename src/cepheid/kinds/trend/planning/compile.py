@@ -7,6 +7,7 @@ from cepheid.events.schema import EventSchema, ValueKind
 from cepheid.expressions.format import format_expression
 from cepheid.jobs.ticks import tick_of
 from cepheid.kinds.trend.planning.adjacency import Adjacency
+from cepheid.kinds.trend.planning.counts import Counts, bound_counts
 from cepheid.kinds.trend.planning.determinise import build_template
 from cepheid.kinds.trend.planning.granularity import choose_evaluator
 from cepheid.kinds.trend.planning.output import OutputPlanner
@@ -54,7 +55,8 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     adjacency = Adjacency(patterns)
     predicates = classify_predicates(where, adjacency, scope.typing, findings)
     partition = _plan_partition(query, text, predicates, window, findings)
-    output = OutputPlanner(query, scope, partition.attributes, adjacency).plan()
+    counts = _bound_counts(query, patterns, partition, typed=typed)
+    output = OutputPlanner(query, scope, partition.attributes, adjacency, counts).plan()
     _check_globals(query, predicates, findings)
     findings.raise_errors(text)
     choice = choose_evaluator(query, text, patterns, predicates, partition, window, output)
@@ -65,8 +67,8 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
         type=source.type if typed else None,
         tiebreak=source.tiebreak,
         tick_ns=tick_of(source, [source.schema]),
-        semantics=query.semantics.semantics if query.semantics else tree.Semantics.ANY_MATCH,
-        ties=query.ties.ties if query.ties else tree.Ties.STRICT,
+        semantics=_semantics(query),
+        ties=_ties(query),
         numbers=query.numbers.numbers if query.numbers else tree.Numbers.DEFAULT,
         min_length=min_length,
         patterns=patterns,
@@ -82,6 +84,23 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     )
 
 
+def _semantics(query: tree.Query) -> tree.Semantics:
+    return query.semantics.semantics if query.semantics else tree.Semantics.ANY_MATCH
+
+
+def _ties(query: tree.Query) -> tree.Ties:
+    return query.ties.ties if query.ties else tree.Ties.STRICT
+
+
+def _bound_counts(
+    query: tree.Query, patterns: tuple[Template, ...], partition: Partition, *, typed: bool
+) -> Counts:
+    """Bound the matches of an event, by templates in which no length is counted (§5.4)."""
+    if query.min_length is not None:
+        patterns = tuple(build_template(part) for part in _parts(query)) if patterns else ()
+    return bound_counts(patterns, _semantics(query), _ties(query), partition.partial, typed=typed)
+
+
 def _min_length(query: tree.Query, findings: Findings) -> int:
     if query.min_length is None:
         return 1
@@ -95,8 +114,7 @@ def _min_length(query: tree.Query, findings: Findings) -> int:
 def _build_templates(
     query: tree.Query, min_length: int, findings: Findings
 ) -> tuple[Template, ...]:
-    simpler = rewrite_pattern(query.pattern)
-    parts = simpler.patterns if isinstance(simpler, tree.Conjunction) else (simpler,)
+    parts = _parts(query)
     try:
         templates = tuple(build_template(part, min_length=min_length) for part in parts)
     except TooLargeError as limit:
@@ -110,6 +128,12 @@ def _build_templates(
             "ask for fewer events, or let a part repeat: `S+`",
         )
     return templates
+
+
+def _parts(query: tree.Query) -> tuple[tree.Pattern, ...]:
+    """List the simplified patterns that AND joins, or the only one."""
+    simpler = rewrite_pattern(query.pattern)
+    return simpler.patterns if isinstance(simpler, tree.Conjunction) else (simpler,)
 
 
 def _report_size(

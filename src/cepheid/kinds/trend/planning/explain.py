@@ -5,12 +5,14 @@ from __future__ import annotations
 from itertools import islice
 
 from cepheid.errors import place_of
+from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import format_duration
 from cepheid.expressions.format import format_expression
 from cepheid.jobs.explain_parts import Section, describe_columns, describe_partition
 from cepheid.jobs.picture import Graph, Link
 from cepheid.language import tree
 from cepheid.plans.plan import (
+    AggregateColumn,
     EdgePredicate,
     GlobalPredicate,
     OutputKind,
@@ -139,13 +141,27 @@ def _describe_semantics(plan: TrendPlan) -> list[str]:
         words.append(f"matches of {plan.min_length} events or more")
     if plan.numbers is tree.Numbers.EXACT:
         words.append("exact numbers")
-    lines = ["; ".join(words)]
-    if plan.semantics is tree.Semantics.ANY_MATCH:
-        kleene = any(template.recursive for template in plan.patterns)
-        lines.append(
-            f"n events can have {'exponentially' if kleene else 'polynomially'} many matches"
-        )
-    return lines
+    return ["; ".join(words), *_describe_counts(plan)]
+
+
+def _describe_counts(plan: TrendPlan) -> list[str]:
+    """Describe how many matches there can be, and the types of counts that follow (§5.4)."""
+    shown = {c.aggregate for c in plan.output.columns if not c.log2}
+    counts = [c for c in plan.output.aggregates if c.attribute is None and c.name in shown]
+    if not counts or plan.numbers is tree.Numbers.EXACT:
+        return [plan.output.counts] if plan.semantics is tree.Semantics.ANY_MATCH else []
+    whole = [c for c in counts if c.kind is ValueKind.INTEGER]
+    double = [c for c in counts if c.kind is not ValueKind.INTEGER]
+    if not whole:
+        return [f"{plan.output.counts}, so {_are(double)} DOUBLE"]
+    lines = [f"{plan.output.counts}, so {_are(whole)} BIGINT"]
+    many = f"an event can begin more than 1,000 bindings, so {_are(double)} DOUBLE"
+    return [*lines, many] if double else lines
+
+
+def _are(counts: list[AggregateColumn]) -> str:
+    names = " and ".join(f"COUNT({column.variable or '*'})" for column in counts)
+    return f"{names} {'is' if len(counts) == 1 else 'are'}"
 
 
 def _ties(plan: TrendPlan) -> str:

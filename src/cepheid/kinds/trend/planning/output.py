@@ -10,6 +10,7 @@ from cepheid.expressions.format import format_expression
 from cepheid.expressions.functions import LANGUAGE_FUNCTIONS, nearest_function
 from cepheid.expressions.value_types import Typing
 from cepheid.kinds.trend.planning.adjacency import Adjacency
+from cepheid.kinds.trend.planning.counts import Counts
 from cepheid.language import tree
 from cepheid.patterns.scope import Scope
 from cepheid.plans.plan import AggregateColumn, Output, OutputKind, ResultColumn
@@ -24,9 +25,15 @@ class OutputPlanner:
     """Collects the aggregates and columns of one query."""
 
     def __init__(
-        self, query: tree.Query, scope: Scope, partition: tuple[str, ...], adjacency: Adjacency
+        self,
+        query: tree.Query,
+        scope: Scope,
+        partition: tuple[str, ...],
+        adjacency: Adjacency,
+        counts: Counts,
     ) -> None:
         self._query = query
+        self._counts = counts
         self._scope = scope
         self._findings = scope.findings
         self._partition = partition
@@ -56,6 +63,7 @@ class OutputPlanner:
             tuple(self._columns.values()),
             having,
             self._plan_limit(kind),
+            self._counts.reason,
         )
 
     def _check_group_by(self) -> None:
@@ -175,6 +183,8 @@ class OutputPlanner:
             self._scope.positive(aggregate.variable)
         variable = aggregate.variable.text if aggregate.variable else None
         attribute = aggregate.attribute.text if aggregate.attribute else None
+        if attribute is None and not self._is_exact() and self._counts.is_whole(variable):
+            kind = ValueKind.INTEGER
         key = aggregate.function, variable, attribute
         if key not in self._aggregates:
             column = AggregateColumn("", *key, kind)
@@ -250,10 +260,13 @@ class OutputPlanner:
             message = "`AND` counts pairs of matches, so only `COUNT(*)` can be returned"
             self._findings.add("E304", message, span, "write `RETURN COUNT(*)`")
 
+    def _is_exact(self) -> bool:
+        numbers = self._query.numbers
+        return numbers is not None and numbers.numbers is tree.Numbers.EXACT
+
     def _check_exact(self) -> None:
         """Refuse ``NUMBERS exact`` for values that are not integers (§5.5)."""
-        numbers = self._query.numbers
-        if numbers is None or numbers.numbers is not tree.Numbers.EXACT:
+        if not self._is_exact():
             return
         words = {tree.AggregateFunction.SUM: "sum", tree.AggregateFunction.AVG: "average"}
         for key, kind in self._taken.items():

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import NO_VALUE, KeyTable, values_of_keys
 from cepheid.events.decimals import is_whole
 from cepheid.events.nanoseconds import type_of_times
+from cepheid.events.schema import ValueKind
 from cepheid.expressions.evaluate import true_mask
 from cepheid.expressions.vectors import Vector, vector_of
 from cepheid.kernels.compose import add_rows
@@ -194,9 +195,10 @@ def _aggregate(
 ) -> Any:
     function = tree.AggregateFunction
     if column.variable is None:
-        return pa.array(to_double(numbers[:, 0]))
+        return _count(numbers[:, 0], column.kind)
     if column.attribute is None:
-        return pa.array(to_double(numbers[:, job.parts.index(Part("bindings", column.variable))]))
+        bindings = numbers[:, job.parts.index(Part("bindings", column.variable))]
+        return _count(bindings, column.kind)
     if column.function in (function.MIN, function.MAX):
         largest = column.function is function.MAX
         place = job.extremes.index(Extreme(column.variable, column.attribute, largest))
@@ -211,6 +213,12 @@ def _aggregate(
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = np.ldexp(total.real / values.real, steps(total.imag - values.imag))
     return pa.array(mean, mask=none)
+
+
+def _count(numbers: NDArray[Any], kind: ValueKind) -> Any:
+    """Convert a count; a whole one is below 2^53, where doubles are exact (§5.4)."""
+    doubles = to_double(numbers)
+    return pa.array(np.rint(doubles).astype(np.int64) if kind is ValueKind.INTEGER else doubles)
 
 
 def _extreme(keys: NDArray[np.int64], kind: pa.DataType, *, largest: bool) -> Any:
