@@ -77,7 +77,7 @@ def counts_of(spark: SparkSession, folder: Path) -> list[float]:
     # The types of columns of two queries may differ.
     del spark
     tables = [parquet.read_table(path) for path in folder.glob("*.parquet")]
-    return sorted(float(count) for table in tables for count in table["count"].to_pylist())
+    return sorted(float(row["count"]) for table in tables for row in table.to_pylist())
 
 
 @pytest.mark.spark
@@ -240,7 +240,14 @@ def test_wrong_use_is_said_without_starting_spark(tmp_path: Path) -> None:
 
 def test_progress_is_shown_as_a_table() -> None:
     console = Console(width=80, record=True, file=io.StringIO())
-    counts = {"events": 1200, "late": None, "buffered": 7, "partitions": 3, "state_bytes": 4096}
+    counts = {
+        "seen": 1300,
+        "events": 1200,
+        "late": None,
+        "buffered": 7,
+        "partitions": 3,
+        "state_bytes": 4096,
+    }
     counts |= {"open_windows": 2, "lag_ms": 10_500}
     progress = {
         "batchId": 4,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cepheid.jobs.kind import TaskKind, kind_of
 from cepheid.kinds import table as _kinds  # noqa: F401  # makes all kinds known
-from cepheid.options import Held, holder_of, refuse
+from cepheid.options import Held, LiveOptions, holder_of, refuse
 
 if TYPE_CHECKING:
     from cepheid.api import CompiledQuery
@@ -235,32 +235,31 @@ def with_past(query: CompiledQuery, events: Any, past: Past) -> Any:
         refuse("E591", "`backfill` and `since` are for queries over one stream")
     if past.since is None:
         refuse("E592", "`backfill` needs `since`: the time from which on events are live")
-    check_stream(events, "drop")
+    check_stream(events, LiveOptions("0 seconds"))
     time = query.plan.time
     if past.store is None:
         return events_since(events, time, past.since)
     return backfilled(events, past.store, time, past.since)
 
 
-def stream(query: CompiledQuery, events: Any, watermark: str, late: str, past: Past) -> Any:
+def stream(query: CompiledQuery, events: Any, asked: LiveOptions) -> Any:
     """Run a query over a Spark stream."""
     from cepheid.jobs.streams import named_streams
     from cepheid.runtimes.spark.stream import stream_frame
 
-    events = with_past(query, events, past)
     kind, streams = kind_of(query.plan), named_streams(query.plan, events)
     if not isinstance(kind, TaskKind):
         from cepheid.runtimes.spark.selection.stream import stream_select
 
-        return stream_select(query, streams, watermark=watermark, late=late)
-    return stream_frame(query, streams[0], watermark=watermark, late=late)
+        return stream_select(query, streams, asked)
+    return stream_frame(query, streams[0], asked)
 
 
-def stream_workload(queries: Workload, events: Any, watermark: str, late: str) -> Any:
+def stream_workload(queries: Workload, events: Any, asked: LiveOptions) -> Any:
     """Run several queries over a Spark stream."""
     from cepheid.runtimes.spark import rules as spark_rules
 
-    return spark_rules.stream_workload(queries, events, watermark=watermark, late=late)
+    return spark_rules.stream_workload(queries, events, asked)
 
 
 def live_workload(queries: Workload, schema: Any) -> Any:
@@ -343,7 +342,7 @@ class SqlRequest(NamedTuple):
     strategy: str | None
     steps: int | None
     states: int | None
-    watermark: str | None = None
+    live: LiveOptions | None = None
 
 
 def run_sql(spark: Any, asked: SqlRequest) -> Any:
@@ -357,7 +356,7 @@ def run_sql(spark: Any, asked: SqlRequest) -> Any:
         return run_local_sql(asked.text, asked.tables or {}, asked.strategy, bounds)
     from cepheid.runtimes.spark.row_pattern import run_spark_sql
 
-    return run_spark_sql(spark, asked.text, asked.tables, bounds, asked.watermark)
+    return run_spark_sql(spark, asked.text, asked.tables, bounds, asked.live)
 
 
 def explain_sql(spark: Any, asked: SqlRequest, *, analyze: bool) -> str:

@@ -46,7 +46,9 @@ def events_since(frame: DataFrame, time: str, since: Any) -> DataFrame:
     OptionError
         E590 if it is no time.
     """
-    return frame.where(_column(frame, time) >= sf.lit(_ticks(frame, time, since)))
+    found = _column(frame, time)
+    # Records without a time are bad, and counted as such.
+    return frame.where(found.isNull() | (found >= sf.lit(_ticks(frame, time, since))))
 
 
 def backfilled(frame: DataFrame, store: EventStore, time: str, since: Any) -> DataFrame:
