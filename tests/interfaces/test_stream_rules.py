@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,7 @@ def test_a_change_stops_the_query_and_starts_it_again(
     def streamed(rules: Workload, _events: object, _asked: object) -> str:
         return " ".join(rules.names)
 
+    monkeypatch.setattr(stream_rules, "begun", lambda *_: nullcontext())
     monkeypatch.setattr(stream_rules, "start", started)
     monkeypatch.setattr(stream_rules, "source_of", lambda *_: None)
     monkeypatch.setattr(runtimes, "stream_workload", streamed)
