@@ -60,11 +60,11 @@ build/kafka/.fetched: tests/kafka/pom.xml
 	@mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)
 	@touch $@
 
-# Without Maven the tests of Kafka are left out, and this line says so.
+# Without Maven the tests of Kafka are left out, and one line says so.
 .PHONY: broker
 broker:
-	@if command -v mvn > /dev/null; then $(MAKE) -s kafka; \
-	else echo "Left out: the tests with a broker of Kafka, because Maven is not installed"; fi
+	@if ! command -v mvn > /dev/null; then echo "Left out: tests with a broker of Kafka, as Maven is missing"; \
+	else $(MAKE) -s kafka || echo "Left out: tests with a broker of Kafka, as Maven could not fetch it"; fi
 
 .PHONY: test
 test: java kernels broker ## Run all tests but the slow ones

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from os import PathLike
-from typing import Never
+from typing import NamedTuple, Never
 
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 
@@ -17,6 +17,8 @@ DEVICES = ("auto", "cpu", "gpu")
 METHODS = ("auto", "index", "replay")
 FRAME_STRATEGIES = ("combine", "key shuffle", "time shuffle")
 FILE_STRATEGIES = (*FRAME_STRATEGIES, "scan slices")
+LATE = ("drop", "side", "correct")
+BAD = ("drop", "side", "fail")
 IN_PROCESS = (
     "a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a pandas or Polars DataFrame, a "
     "list of dicts, or anything with `__arrow_c_stream__`"
@@ -28,6 +30,19 @@ class OptionError(CepheidError, TypeError, ValueError):
 
     It is also a TypeError and a ValueError, so that callers may catch either.
     """
+
+
+class LiveOptions(NamedTuple):
+    """The options of a live query, as the user gave them."""
+
+    watermark: str
+    late: str = "drop"
+    bad: str = "drop"
+    max_ahead: str = "1 day"
+    idle: str | None = None
+    lateness: str | None = None
+    tagged: bool = False
+    """Whether rows, late events and bad records leave one DataFrame."""
 
 
 class Held(StrEnum):
@@ -224,35 +239,65 @@ def check_sql(
             unused("watermark", "streams are Spark's", "use `sql(spark, text, watermark=...)`")
     if spark is not None:
         session(spark)
-        for name, given in (("strategy", strategy), ("analyze", analyze)):
-            if given:
-                unused(name, "Spark runs the text", f"leave it out, or use `sql(text, {name}=...)`")
-    elif Held.STORE not in held:
-        for name, given in (("strategy", strategy), ("analyze", analyze)):
-            if given:
-                unused(name, "it is about event stores, and no table is one", "leave it out")
+        if strategy is not None:
+            way_out = "leave it out, or use `sql(text, strategy=...)`"
+            unused("strategy", "Spark runs the text", way_out)
+    elif Held.STORE not in held and strategy is not None:
+        unused("strategy", "it is about event stores, and no table is one", "leave it out")
 
 
-def check_store(
-    store: object, streams: Sequence[str], schema: object, shown: str, engine: str
+def check_explain(
+    streams: Sequence[str],
+    *,
+    schema: object,
+    shown: object,
+    engine: object,
+    store: object,
+    events: object,
+    spark: object,
+    analyze: object,
 ) -> None:
-    """Refuse options that do not apply to explaining a store.
+    """Refuse options of an explanation that cannot be combined.
 
     Raises
     ------
     OptionError
-        E591, E592.
+        As for ``check_run``.
     """
-    held = holders_of(store, streams=streams)
-    if held != {Held.STORE}:
-        refuse("E592", f"store is an event store, not {', '.join(sorted(held))}")
-    for name, is_given in (
-        ("schema", schema is not None),
-        ("format", shown != "text"),
-        ("engine", engine != "local"),
-    ):
+    one_of("format", shown, ("text", "mermaid", "json"))
+    one_of("engine", engine, ("local", "spark", "gpu"))
+    true_or_false(analyze=analyze)
+    given = {
+        "schema": schema is not None,
+        "format": shown != "text",
+        "engine": engine != "local",
+        "events": events is not None,
+        "spark": spark is not None,
+    }
+    if store is not None:
+        held = holders_of(store, streams=streams)
+        if held != {Held.STORE}:
+            refuse("E592", f"store is an event store, not {', '.join(sorted(held))}")
+        _refuse_given(given, "this is about what is read of a store")
+        return
+    if not analyze:
+        for name in ("events", "spark"):
+            if given[name]:
+                unused(name, "a plan reads no events", "add `analyze=True`, which runs the query")
+        if given["engine"] and given["format"]:
+            unused("engine", f"a plan as {shown} does not tell of it", 'use format="text"')
+        return
+    if events is None:
+        unused("analyze", "it runs the query, over events", "pass `events` or `store`")
+    del given["events"], given["spark"]
+    _refuse_given(given, "the events have their columns, and say where the query runs")
+    check_run(events, spark=spark, strategy=None, device="cpu", streams=streams, text="")
+
+
+def _refuse_given(given: Mapping[str, bool], why: str) -> None:
+    for name, is_given in given.items():
         if is_given:
-            unused(name, "this is about what is read of a store", "leave it out")
+            unused(name, why, "leave it out")
 
 
 def holders_of(events: object, *, streams: Sequence[str]) -> set[Held]:

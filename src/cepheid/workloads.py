@@ -41,13 +41,22 @@ class Workload(msgspec.Struct, frozen=True):
     def __getitem__(self, name: str) -> CompiledQuery:
         return self.queries[self.names.index(name)]
 
-    def explain(self, *, schema: object = None) -> str:
+    def explain(
+        self,
+        *,
+        schema: object = None,
+        events: object = None,
+        spark: object = None,
+        analyze: bool = False,
+    ) -> str:
         """Explain the work that the queries share, as a tree of lines.
 
         Parameters
         ----------
         schema
             The columns of the events, if they were not known when the queries were made.
+        events, spark, analyze
+            Run all queries over events, as for :meth:`CompiledQuery.explain`.
 
         Examples
         --------
@@ -56,7 +65,12 @@ class Workload(msgspec.Struct, frozen=True):
         >>> print(w.explain().splitlines()[0])
         workload  2 queries, 1 group
         """
-        return explain_shared(self.shared(schema))
+        options.check_explain(
+            (), schema=schema, shown="text", engine="local", store=None,
+            events=events, spark=spark, analyze=analyze,
+        )  # fmt: skip
+        told = explain_shared(self.shared(schema))
+        return f"{told}\n{runtimes.analyze_workload(self, events, spark)}" if analyze else told
 
     def run(
         self, events: object, *, spark: object = None, separate: bool = False, device: str = "cpu"
@@ -101,19 +115,28 @@ class Workload(msgspec.Struct, frozen=True):
         asked = runtimes.Request(self, events, spark, None, device, separate)
         return runtimes.WORKLOADS[asked.place](asked)
 
-    def stream(self, events: object, *, watermark: str, late: str = "drop") -> Any:
+    def stream(
+        self,
+        events: object,
+        *,
+        watermark: str,
+        late: str = "drop",
+        bad: str = "drop",
+        max_ahead: str = "1 day",
+        idle: str | None = None,
+    ) -> Any:
         """Run the queries over a live Spark stream and return the rows of closed windows.
 
         Parameters
         ----------
-        events, watermark, late
+        events, watermark, late, bad, max_ahead, idle
             As for :meth:`CompiledQuery.stream`.
 
         Returns
         -------
-        pyspark.sql.DataFrame, or two of them
+        pyspark.sql.DataFrame, or a tuple of them
             The rows of all queries, each once, with the columns of :meth:`run`, for output mode
-            append. With ``late="side"`` also a DataFrame of late events. If it starts on the
+            append, then late events and bad records as for a query. If it starts on the
             checkpoint of another workload, queries with the same name and text continue with their
             state; others begin with the events that have not passed the watermark.
 
@@ -124,7 +147,8 @@ class Workload(msgspec.Struct, frozen=True):
         DataError
             E531 if columns of one name have different types.
         """
-        return runtimes.stream_workload(self, events, watermark, late)
+        asked = options.LiveOptions(watermark, late, bad, max_ahead, idle)
+        return runtimes.stream_workload(self, events, asked)
 
     def live(self, schema: object) -> Any:
         """Run the queries over a stream in this process, batch by batch; rules can change.

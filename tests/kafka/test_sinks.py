@@ -17,6 +17,7 @@ from tests.servers import Broker, Postgres
 
 from cepheid.errors import DataError
 from cepheid.options import OptionError
+from cepheid.runtimes.spark.kafka.clients import extra
 from cepheid.runtimes.spark.sinks import postgres as postgres_module
 from cepheid.runtimes.spark.sinks import retries, webhook
 from cepheid.runtimes.spark.sinks.calls import Write
@@ -178,3 +179,11 @@ def test_what_a_webhook_does_not_take_is_kept(
     with pytest.raises(OptionError):
         webhook_sink("ftp://host/", tmp_path)
     assert [len(part) for part in webhook.cut(["x" * 600_000] * 3)] == [1, 1, 1]
+
+
+def test_a_missing_library_is_told_in_two_lines() -> None:
+    with pytest.raises(DataError) as caught:
+        extra("cepheid_no_such_library", "confluent-kafka", "kafka")
+    (found,) = caught.value.diagnostics
+    assert found.code == "E560"
+    assert "pip install 'cepheid[kafka]'" in found.helps[0]

@@ -80,10 +80,7 @@ def runs(i: Inputs) -> dict[str, Callable[[], Any]]:
             f"{name} watermark": partial(live.stream, i.stream, watermark="10m"),
             f"{name} number": partial(live.stream, i.stream, watermark=5),
         }
-    asked: tuple[dict[str, Any], ...] = (
-        {"strategy": "index"},
-        {"analyze": True},
-    )
+    asked: tuple[dict[str, Any], ...] = ({"strategy": "index"},)
     for one in asked:
         found[f"sql {one}"] = partial(cepheid.sql, i.spark, CLAUSE, tables={"t": i.frame}, **one)
     return found

@@ -92,13 +92,17 @@ def planned() -> list[Case]:
     cases: list[Case] = [("explain", "format", {"format": v}) for v in NO_CHOICES]
     cases += [("explain", "engine", {"engine": v}) for v in NO_CHOICES]
     cases += [("explain", "engine", {"engine": "gpu", "format": f}) for f in ("json", "mermaid")]
-    cases += [("explain", "analyze", {"analyze": value}) for value in (*NOT_TRUTHS, True)]
     for function in ("explain", "with_schema", "workload.explain", "workload.shared"):
         cases += [(function, "schema", {"schema": value}) for value in (NONSENSE, 5)]
     cases += [("workload.live", "schema", {"schema": value}) for value in (NONSENSE, 5, None)]
     for value in (NONSENSE, None, 5, "previous"):
         cases.append(("with_evaluator", "evaluator", {"evaluator": value}))
     cases += [("explain", "store", {"store": value}) for value in (5, NONSENSE, EVENTS)]
+    for function in ("explain", "workload.explain"):
+        cases += [(function, "analyze", {"analyze": value}) for value in (*NOT_TRUTHS, True)]
+        cases += [(function, "events", {"events": EVENTS})]
+        cases += [(function, "events", {"events": value, "analyze": True}) for value in (5, b"x")]
+        cases += [(function, "spark", {"spark": 5}), (function, "spark", {"spark": 5, "events": 5})]
     return cases
 
 
@@ -126,8 +130,8 @@ def with_events(name: str) -> list[Case]:
             cases.append(("explain", option, {"store": name, option: value}))
         cases.append(("sql", "strategy", {"text": CLAUSE, "tables": name, "strategy": NONSENSE}))
     elif name in ("table", "pandas", "batch"):
-        for asked, word in (("strategy", "index"), ("analyze", True)):
-            cases.append(("sql", asked, {"text": CLAUSE, "tables": name, asked: word}))
+        asked = {"text": CLAUSE, "tables": name, "strategy": "index"}
+        cases.append(("sql", "strategy", asked))
     return cases
 
 

@@ -90,6 +90,12 @@ def test_the_sides_of_a_join_and_their_common_keys_are_told() -> None:
     assert counts(free.why_not({"o": orders, "p": payments}))["without WINDOW"] == 1
 
 
+def test_a_stream_that_is_joined_with_itself_is_explained() -> None:
+    answer = why("SELECT a.ts AS t FROM s a JOIN s b ON a.speed = b.jerk WINDOW 15 us")
+    assert answer.sentences[0] == "There is no pair."
+    assert "a.speed has 6 values, b.jerk 2; 0 are in both." in answer.sentences
+
+
 def test_row_patterns_are_counted_part_by_part() -> None:
     text = """
         SELECT * FROM t MATCH_RECOGNIZE (

@@ -17,9 +17,8 @@ from typing import Annotated, Any
 
 import cepheid
 from cepheid.errors import CepheidError, render_diagnostics, visible
-from cepheid.interfaces.catalogue import explain_code, is_code
+from cepheid.interfaces.cli_explain import explain
 from cepheid.interfaces.cli_input import (
-    ENGINES,
     WrongUseError,
     check_engine,
     compile_text,
@@ -53,7 +52,7 @@ from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.cli_stream import stream
 from cepheid.interfaces.cli_why import why
 from cepheid.interfaces.commands import Argument, Commands, Option
-from cepheid.interfaces.console import complain, say, show
+from cepheid.interfaces.console import complain, say
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
@@ -71,10 +70,12 @@ app = Commands(
     epilog=EXIT_CODES,
 )
 app.add_group(store_app, name="store")
+app.command()(explain)
 app.command()(stream)
 app.command()(why)
 app.command()(warm)
 app.command()(doctor)
+app.command()(stream)
 
 
 @app.command()
@@ -119,59 +120,6 @@ def check(
         say(f"{name}: ok")
     if code:
         raise SystemExit(code)
-
-
-@app.command()
-def explain(
-    file: Annotated[
-        str | None, Argument(help="A query file, - for standard input, or a code.")
-    ] = None,
-    text: TextOption = None,
-    rules: RulesOption = None,
-    schema: SchemaOption = None,
-    format_: Annotated[
-        str | None,
-        Option("--format", help="text (the default), mermaid (a flowchart) or json."),
-    ] = None,
-    engine: Annotated[
-        str | None,
-        Option(help="local (the default), or how it runs on: spark or gpu (of this machine)."),
-    ] = None,
-    time: TimeOption = "ts",
-    type_: TypeOption = "type",
-) -> None:
-    """Print the plan of a query or of rules with all reasons, or what a diagnostic code means."""
-    check_engine(engine or "local", (*ENGINES, "gpu"))
-    if rules is not None:
-        refuse_options(
-            "what rules share is told in words", format=format_, engine=engine, query=text
-        )
-        show(read_workload(rules, file, time, type_).explain(schema=read_columns(schema)))
-        return
-    if file is None and text is None:
-        message = "name a query file or a code, a query with -q, or a folder of rules with --rules"
-        raise WrongUseError(message)
-    if file is not None and is_code(file) and not Path(file).exists():
-        page = explain_code(file)
-        if page is None:
-            message = f"there is no diagnostic {file.upper()}; docs/errors.md lists all codes"
-            raise WrongUseError(message)
-        refuse_options("a code is no query", format=format_, engine=engine, schema=schema)
-        show(page)
-        return
-    format_ = format_ or "text"
-    if format_ not in ("text", "mermaid", "json"):
-        message = f"--format is text, mermaid or json, not {format_}"
-        raise WrongUseError(message)
-    query_text, name = given_text(file, text)
-    compiled = compile_text(query_text, name, time, type_, read_columns(schema))
-    shown = compiled.explain(format=format_, engine=engine or "local")
-    if format_ != "text":
-        say(shown)
-        return
-    # A plan knows no files, so its warnings speak of the query.
-    place = f"--> {name}:"
-    show(re.sub(r"(?m)(?<=^ )( *)--> query:", lambda match: match[1] + place, shown))
 
 
 @app.command()
@@ -320,7 +268,9 @@ def _report(error: CepheidError | WrongUseError) -> int:
     if isinstance(error, OptionError):
         # Arguments of Python are options here: time_unit is --time-unit.
         message = error.diagnostics[0].message
-        named = re.match(r"(time_unit|time_format|time|type|watermark) ", message)
+        named = re.match(
+            r"(time_unit|time_format|time|type|watermark|max_ahead|idle|allowed_lateness) ", message
+        )
         option = f"--{named[1].replace('_', '-')}" if named else ""
         error = WrongUseError(option + message[named.end(1) :] if named else message)
     if isinstance(error, CepheidError):

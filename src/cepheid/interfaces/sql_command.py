@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import pyarrow as pa
 
-from cepheid.api import sql
 from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.interfaces.console import notify
 from cepheid.jobs.why import WhyNot
 from cepheid.kinds.row_pattern.select_tree import NotSimpleError
 from cepheid.runtimes.sql import table_names, why_local_sql
+from cepheid.statements import sql
 
 
 def run_sql(text: str, inputs: list[str], engine: str, master: str | None) -> pa.Table:
@@ -36,6 +37,22 @@ def run_sql(text: str, inputs: list[str], engine: str, master: str | None) -> pa
     notify(notices)
     table: pa.Table = result
     return table
+
+
+def analyze_sql(text: str, inputs: list[str], spark: Any) -> str:
+    """Run SQL over files, and describe what its clauses read and found.
+
+    Raises
+    ------
+    WrongUseError
+        If an input has no name where it needs one.
+    """
+    try:
+        names = table_names(text)
+    except NotSimpleError:
+        names = []
+    told: str = sql(spark, text, tables=named_tables(inputs, names), analyze=True)
+    return told
 
 
 def why_sql(text: str, inputs: list[str], engine: str) -> WhyNot:

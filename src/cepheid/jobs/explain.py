@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from cepheid.errors import render_diagnostics, visible
+from cepheid.jobs.explain_parts import draw_sections
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.picture import draw
 from cepheid.plans.plan import Plan
@@ -13,14 +14,11 @@ from cepheid.plans.plan import Plan
 def explain_plan(plan: Plan, *, spark: bool = False) -> str:
     """Format the plan as a tree of lines; ``spark`` adds how Spark runs it."""
     title, sections = kind_of(plan).describe(plan, spark=spark)
-    lines = [f"plan  {title}"]
-    for idx, (name, texts) in enumerate(sections):
-        last = idx == len(sections) - 1
-        lines.append(f"{'└─' if last else '├─'} {name:<11} {texts[0]}")
-        lines += [f"{'   ' if last else '│  '}{'':<11} {text}" for text in texts[1:]]
-    if plan.warnings:
-        lines += ["", render_diagnostics(plan.warnings, plan.text)]
-    return "\n".join(line.rstrip() for line in lines)
+    drawn = draw_sections(f"plan  {title}", sections)
+    if not plan.warnings:
+        return drawn
+    told = render_diagnostics(plan.warnings, plan.text)
+    return "\n".join(line.rstrip() for line in (drawn, "", *told.split("\n")))
 
 
 def explain_mermaid(plan: Plan) -> str:

@@ -8,6 +8,16 @@ Section = tuple[str, list[str]]
 """A title, and the lines below it."""
 
 
+def draw_sections(title: str, sections: list[Section]) -> str:
+    """Draw sections as a tree of lines below a title."""
+    lines = [title]
+    for idx, (name, texts) in enumerate(sections):
+        last = idx == len(sections) - 1
+        lines.append(f"{'└─' if last else '├─'} {name:<11} {texts[0]}")
+        lines += [f"{'   ' if last else '│  '}{'':<11} {text}" for text in texts[1:]]
+    return "\n".join(line.rstrip() for line in lines)
+
+
 def describe_partition(plan: Plan) -> list[str]:
     """Describe how the stream is partitioned, and why."""
     names = ", ".join(plan.partition.attributes)

@@ -24,6 +24,10 @@ class SteppedKind(TaskKind):
     def steps(self, plan: Any, schema: pa.Schema) -> Steps[Any]:
         """Create the step function of a query over events of a schema."""
 
+    def stepped(self, plan: Any, schema: pa.Schema) -> Steps[Any]:
+        """Create the step function of a query, to measure its state."""
+        return self.steps(plan, schema)
+
     def local_job(self, plan: Any) -> LocalJob:
         """Create the job of a query over bounded input."""
         from cepheid.jobs.steps import LocalSteps

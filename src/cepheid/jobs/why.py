@@ -200,6 +200,26 @@ def count_events(
     return {name: int(value.largest or 0) for name, value in found.items()}
 
 
+def attribute_of(question: Question, name: str) -> tree.Attribute:
+    """Build an attribute of an event."""
+    span = question.tree.span
+    nobody, named = (tree.Name(span=span, text=text) for text in ("", name))
+    return tree.Attribute(span=span, variable=nobody, attribute=named)
+
+
+def is_null(question: Question, name: str, *, negated: bool = False) -> tree.Expression:
+    """Build the condition that an attribute is NULL, or that it is not."""
+    operand = attribute_of(question, name)
+    return tree.IsNull(span=question.tree.span, operand=operand, negated=negated)
+
+
+def any_of(question: Question, conditions: Sequence[tree.Expression]) -> tree.Expression:
+    """Build the condition that one of several holds."""
+    if len(conditions) == 1:
+        return conditions[0]
+    return tree.Logical(span=question.tree.span, operator="OR", operands=tuple(conditions))
+
+
 # ---------------------------------------------------------------------------------------
 # Words
 

@@ -5,6 +5,7 @@ Anything beyond a simple SELECT needs Spark.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from os import PathLike, fspath
 from typing import Any
@@ -70,34 +71,52 @@ def explain_local_sql(
     *,
     analyze: bool = False,
 ) -> str:
-    """Explain which part of each event store the clauses of a text read, and why."""
+    """Explain which part of each table the clauses of a text read, and why.
+
+    ``analyze`` runs the text, and reports the rows that each clause reads and finds.
+    """
     statement = read_statement(text)
     known = Known(tables)
     try:
         sources, outer = _simple_parts(statement)
     except NotSimpleError:
         return "Spark runs this text, and reads stores as a whole"
-    del outer
     told = []
     for number, (site, source) in enumerate(zip(statement.sites, sources, strict=True)):
+        began = time.perf_counter()
         snapshot = known.snapshot(source)
         if snapshot is None:
             table = _select(source, known, statement.text)
-            plan = bind_clause(site.clause, table.column_names, statement.text)
-            schema = result_schema(plan, table.schema)
+            plan = bind_clause(site.clause, table.column_names, statement.text, bounds)
             told.append(f"clause {number + 1}  reads all rows of its table")
+            if analyze:
+                found = recognize(plan, table, threads=pa.cpu_count())
+                told.append(f"  read  {len(table):,} rows, {table.nbytes:,} bytes")
+            else:
+                found = result_schema(plan, table.schema).empty_table()
         else:
             names = snapshot.manifest.schema.names
             plan = bind_clause(site.clause, names, statement.text, bounds)
             if analyze:
                 run = run_clause(snapshot, plan, strategy)
-                replay, effort = run.replay, run.effort
+                replay, effort, found = run.replay, run.effort, run.table
             else:
                 replay, effort = plan_clause(snapshot, plan, strategy), None
-            schema = _schema_of(plan, snapshot)
+                found = _schema_of(plan, snapshot).empty_table()
             told.append(f"clause {number + 1}  over a {explain_replay(replay, effort)}")
-        known.arrow[_view(number)] = schema.empty_table()
+        if analyze:
+            told.append(_found(found, time.perf_counter() - began))
+        known.arrow[_view(number)] = found
+    if analyze:
+        began = time.perf_counter()
+        rows = _select(outer, known, statement.text)
+        told.append(f"result\n{_found(rows, time.perf_counter() - began)}")
     return "\n".join(told)
+
+
+def _found(rows: pa.Table, seconds: float) -> str:
+    """Describe the rows that a part of a text has found, and how long that took."""
+    return f"  rows  {len(rows):,} rows, {rows.nbytes:,} bytes; {seconds:.3f} seconds"
 
 
 def why_local_sql(text: str, tables: Mapping[str, Any]) -> WhyNot:

@@ -160,14 +160,19 @@ def _whole(times: Any, plan: Plan) -> Any:
     return times.cast(kind).cast(pa.int64())
 
 
-def explain_with(query: Any, counting: Counting, schemas: Sequence[Any]) -> WhyNot:
-    """Let the kind of a query explain it, with what counts its relaxed queries."""
-    many = len(set(query.plan.streams)) > 1
-    schema = dict(zip(query.plan.streams, schemas, strict=True)) if many else schemas[0]
+def question_of(query: Any, schemas: Sequence[Any]) -> Question:
+    """Plan a query for the columns of its events."""
+    two = len(schemas) > 1
+    schema = dict(zip(query.plan.streams, schemas, strict=True)) if two else schemas[0]
     source = with_schema(query.source, query.tree, schema)
     plan = RelaxedQuery.of(query.tree, query.text, source).plan
-    question = Question(query.tree, query.text, source, plan)
-    answer: WhyNot | None = kind_of(plan).why_not(question, counting)
+    return Question(query.tree, query.text, source, plan)
+
+
+def explain_with(query: Any, counting: Counting, schemas: Sequence[Any]) -> WhyNot:
+    """Let the kind of a query explain it, with what counts its relaxed queries."""
+    question = question_of(query, schemas)
+    answer: WhyNot | None = kind_of(question.plan).why_not(question, counting)
     if answer is not None:
         return answer
     found = counting.tally({"whole": Counted(question.relaxed(query.tree))})["whole"]

@@ -41,6 +41,13 @@ class SelectKind(Kind):
 
         return why_select(question, counting)
 
+    def event_filters(self, question: Any) -> dict[str, list[Any]]:
+        """Name the conditions that events pass: those of WHERE."""
+        select = question.plan.select
+        if len(select.streams) > 1 or select.where is None:
+            return {}
+        return {"satisfy WHERE": [select.where]}
+
     def local_job(self, plan: SelectPlan) -> LocalJob:
         """Create the job of a query over bounded input."""
         from cepheid.kinds.selection.local import LocalSelect

@@ -57,6 +57,18 @@ class SituationKind(SteppedKind):
 
         return why_situations(question, counting)
 
+    def event_filters(self, question: Any) -> dict[str, list[Any]]:
+        """Name the conditions that events pass: WHERE, keys, and a definition."""
+        from cepheid.kinds.situation.why import event_filters
+
+        return event_filters(question)
+
+    def partial_results(self, question: Any, counting: Any) -> list[str]:
+        """Tell how many situations of each definition there are."""
+        from cepheid.kinds.situation.why import count_situations
+
+        return count_situations(question, counting)
+
     def task_job(self, work: Work) -> TaskJob:
         """Create the job that Spark tasks run for a query."""
         from cepheid.kinds.situation.tasks import SituationTasks

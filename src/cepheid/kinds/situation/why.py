@@ -15,7 +15,9 @@ from cepheid.jobs.why import (
     Step,
     WhyNot,
     amount,
+    any_of,
     count_events,
+    is_null,
     number,
 )
 from cepheid.language import tree
@@ -75,12 +77,7 @@ class SituationWhy:
 
     def _asked(self) -> dict[str, tree.SituationQuery]:
         query = self.query
-        asked = {"whole": query}
-        for definition in query.definitions:
-            name = definition.name.text
-            asked[f"all {name}"] = self._listing(_unbounded(definition))
-            if definition.at_least or definition.at_most:
-                asked[f"fit {name}"] = self._listing(definition)
+        asked = {"whole": query} | self._listings()
         for n, constraint in enumerate(query.constraints):
             if len(query.constraints) > 1:
                 asked[f"pair {n}"] = self._related((constraint,))
@@ -100,6 +97,20 @@ class SituationWhy:
             free_query = msgspec.structs.replace(query, window=None, detected_within=None)
             asked[f"without {self._window_text()}"] = free_query
         return asked
+
+    def _listings(self) -> dict[str, tree.SituationQuery]:
+        """List the situations of each definition, with and without its bounds."""
+        asked = {}
+        for definition in self.query.definitions:
+            name = definition.name.text
+            asked[f"all {name}"] = self._listing(_unbounded(definition))
+            if definition.at_least or definition.at_most:
+                asked[f"fit {name}"] = self._listing(definition)
+        return asked
+
+    def count(self) -> list[str]:
+        """Tell how many situations of each definition there are."""
+        return self._told_definitions(self._tally(self._listings()))
 
     def _window_text(self) -> str:
         query = self.query
@@ -175,11 +186,8 @@ class SituationWhy:
         asked: dict[str, list[tree.Expression]] = {"all": [], "where": where}
         for definition in situations.definitions:
             asked[f"holds {definition.name}"] = [*where, definition.condition]
-        span = self.query.span
         for key in self.plan.partition.attributes:
-            nobody, name = (tree.Name(span=span, text=text) for text in ("", key))
-            column = tree.Attribute(span=span, variable=nobody, attribute=name)
-            asked[f"null {key}"] = [tree.IsNull(span=span, operand=column, negated=False)]
+            asked[f"null {key}"] = [is_null(self.question, key)]
         found = count_events(self.question, self.counting, asked)
         self.events = found or {}
         if found is None:
@@ -216,6 +224,26 @@ class SituationWhy:
 def why_situations(question: Question, counting: Counting) -> WhyNot:
     """Explain why a query about situations has no or few rows."""
     return SituationWhy(question, counting).answer()
+
+
+def count_situations(question: Question, counting: Counting) -> list[str]:
+    """Tell how many situations of each definition there are."""
+    return SituationWhy(question, counting).count()
+
+
+def event_filters(question: Question) -> dict[str, list[tree.Expression]]:
+    """Name the conditions that events pass: WHERE, keys, and the condition of a definition."""
+    plan = SituationPlan.of(question.plan)
+    passed: list[tree.Expression] = []
+    found: dict[str, list[tree.Expression]] = {}
+    if plan.situations.where is not None:
+        passed = [plan.situations.where]
+        found["satisfy WHERE"] = passed
+    if plan.partition.attributes:
+        passed = [*passed, *(is_null(question, k, negated=True) for k in plan.partition.attributes)]
+        found["with a key"] = passed
+    conditions = [d.condition for d in plan.situations.definitions]
+    return {**found, "at which a definition holds": [*passed, any_of(question, conditions)]}
 
 
 def _unbounded(definition: tree.Definition) -> tree.Definition:

@@ -139,25 +139,33 @@ def _quiet() -> Any:
 
 
 def why_on_spark(query: Any, streams: Sequence[Any], spark: SparkSession | None) -> WhyNot:
-    """Explain why a query finds no or few rows of events that Spark reads.
+    """Explain why a query finds no or few rows of events that Spark reads; E405 for a stream."""
+    counting, schemas, _ = frames_of(query, streams, spark, "`why_not`")
+    return explain_with(query, counting, schemas)
+
+
+def frames_of(
+    query: Any, streams: Sequence[Any], spark: SparkSession | None, what: str
+) -> tuple[SparkCounting, list[Any], Any]:
+    """Open events as DataFrames; return what counts with them, their schemas, and themselves.
 
     Raises
     ------
     UnsupportedError
         E405 if a DataFrame is a stream.
     """
-    way_out = "ask about events that are stored: `q.why_not(path)`"
+    way_out = "ask about events that are stored, such as the path of files"
     for stream in streams:
-        refuse_stream(stream, "`why_not`", way_out, query.text)
+        refuse_stream(stream, what, way_out, query.text)
     session = spark or next(s.sparkSession for s in streams if holder_of(s) is Held.FRAME)
-    frames = [timed_frame(_frame(stream, session), query.times) for stream in streams]
+    opened = {id(stream): _frame(stream, session) for stream in streams}
+    frames = [timed_frame(opened[id(stream)], query.times) for stream in streams]
     names = query.plan.streams
     many = len(set(names)) > 1
     given = dict(zip(names, frames, strict=True)) if many else frames[0]
     schemas = [frame.schema for frame in frames]
-    known = dict(zip(names, schemas, strict=True)) if many else schemas[0]
-    counting = SparkCounting(given, query.with_schema(known).plan)
-    return explain_with(query, counting, schemas)
+    known = dict(zip(names, schemas, strict=True)) if len(schemas) > 1 else schemas[0]
+    return SparkCounting(given, query.with_schema(known).plan), schemas, given
 
 
 def _frame(events: Any, spark: SparkSession) -> DataFrame:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from cepheid.events.schema import ValueKind
 from cepheid.expressions.format import as_written
-from cepheid.jobs.why import Condition, Counting, Question, amount, count_events, number
+from cepheid.jobs.why import (
+    Condition,
+    Counting,
+    Question,
+    amount,
+    any_of,
+    attribute_of,
+    count_events,
+    is_null,
+    number,
+)
 from cepheid.kinds.trend.why.chain import negations_in, variables_in
 from cepheid.language import tree
 from cepheid.plans.plan import TrendPlan
@@ -31,10 +41,10 @@ class EventCounts:
         asked: dict[str, list[tree.Expression]] = {"all": []}
         local: dict[str, list[tree.Expression]] = {}
         for variable, name in variables_in(self._question.tree.pattern).items():
-            typed = self._of_type(name)
+            typed = of_type(self._question, name)
             asked[f"type {name}"] = typed
             for key in self._keys:
-                asked[f"null {name} {key}"] = [*typed, self._is_null(key)]
+                asked[f"null {name} {key}"] = [*typed, is_null(self._question, key)]
             own = [p.expression for p in self._plan.local if p.variable in (None, variable)]
             local[variable] = own
             for n, one in enumerate(own):
@@ -58,29 +68,6 @@ class EventCounts:
             for variable, own in local.items()
             for n, one in enumerate(own)
         )
-
-    def _of_type(self, name: str) -> list[tree.Expression]:
-        """Build the condition for events of a type; without types all events are of it (§1.2)."""
-        if self._plan.type is None:
-            return []
-        schema = self._question.source.schema
-        kind = schema.kind(self._plan.type) if schema is not None else ValueKind.TEXT
-        span = self._question.tree.span
-        value: tree.Expression = tree.Literal(span=span, value=name)
-        if kind is ValueKind.INTEGER:
-            digits = name.removeprefix("-")
-            value = tree.Literal(span=span, value=int(name) if digits.isdecimal() else None)
-        column = self._attribute(self._plan.type)
-        return [tree.Binary(span=span, operator="=", left=column, right=value)]
-
-    def _is_null(self, key: str) -> tree.Expression:
-        span = self._question.tree.span
-        return tree.IsNull(span=span, operand=self._attribute(key), negated=False)
-
-    def _attribute(self, name: str) -> tree.Attribute:
-        span = self._question.tree.span
-        nobody, named = (tree.Name(span=span, text=text) for text in ("", name))
-        return tree.Attribute(span=span, variable=nobody, attribute=named)
 
     def missing(self, part: tree.Pattern) -> list[str]:
         """List the types of a part that no event has, if all of its types are such."""
@@ -120,3 +107,44 @@ class EventCounts:
                         f"no {key} (NULL): {them} part in no match."
                     )
         return told
+
+
+def of_type(question: Question, name: str) -> list[tree.Expression]:
+    """Build the condition for events of a type; without types all events are of it (§1.2)."""
+    column = question.plan.type
+    if column is None:
+        return []
+    schema = question.source.schema
+    kind = schema.kind(column) if schema is not None else ValueKind.TEXT
+    span = question.tree.span
+    value = tree.Literal(span=span, value=name)
+    if kind is ValueKind.INTEGER:
+        is_number = name.removeprefix("-").isdecimal()
+        value = tree.Literal(span=span, value=int(name) if is_number else None)
+    left = attribute_of(question, column)
+    return [tree.Binary(span=span, operator="=", left=left, right=value)]
+
+
+def event_filters(question: Question) -> dict[str, list[tree.Expression]]:
+    """Name the conditions that events pass: types, conditions of variables, keys."""
+    plan = TrendPlan.of(question.plan)
+    found: dict[str, list[tree.Expression]] = {}
+    variables = variables_in(question.tree.pattern)
+    types = [c for name in dict.fromkeys(variables.values()) for c in of_type(question, name)]
+    if types:
+        found["of a type of the pattern"] = [any_of(question, types)]
+    fitting = []
+    for variable, name in variables.items():
+        own = [p.expression for p in plan.local if p.variable in (None, variable)]
+        parts = (*of_type(question, name), *own)
+        if parts:
+            span = question.tree.span
+            whole = tree.Logical(span=span, operator="AND", operands=parts)
+            fitting.append(whole if len(parts) > 1 else parts[0])
+    passed = [any_of(question, fitting)] if len(fitting) == len(variables) else []
+    if plan.local and passed:
+        found["satisfy the conditions of a variable"] = passed
+    if plan.partition.attributes:
+        keys = [is_null(question, key, negated=True) for key in plan.partition.attributes]
+        found["with a key"] = [*passed, *keys]
+    return found

@@ -114,16 +114,18 @@ class TrendWhy:
         self.plan = TrendPlan.of(question.plan)
         self.keys = self.plan.partition.attributes
         self.measure = Measure.of(self.keys, question.tree.window)
-        self.events = EventCounts(question, counting)
+        self._counts: EventCounts | None = None
+
+    @property
+    def events(self) -> EventCounts:
+        """Count events by type and condition, once."""
+        if self._counts is None:
+            self._counts = EventCounts(self.question, self.counting)
+        return self._counts
 
     def answer(self) -> WhyNot:
         """Count, and say it in sentences."""
-        stages = self._stages()
-        whole = self._target(self.question.tree.pattern, whole=True)
-        asked = {f"step {n}": stage.target for n, stage in enumerate(stages)}
-        counts = self._tally(asked | {"whole": whole})
-        stages = [s._replace(passed=counts[f"step {n}"]) for n, s in enumerate(stages)]
-        found = counts["whole"] or 0
+        stages, whole, found = self._counted()
         sentences = [self._headline(found), *self._chains(stages)]
         sentences += explain_having(self.question, self.counting) if found else []
         stuck = None if found else _stuck(stages)
@@ -147,6 +149,19 @@ class TrendWhy:
             notices=tuple(self.counting.notices()),
             sentences=tuple(sentences),
         )
+
+    def partial(self) -> list[str]:
+        """Tell how many keys, windows or matches have each prefix of the pattern."""
+        return self._chains(self._counted()[0])
+
+    def _counted(self) -> tuple[list[Stage], Target, float]:
+        """Count what passes each stage, and what the whole query finds."""
+        stages = self._stages()
+        whole = self._target(self.question.tree.pattern, whole=True)
+        asked = {f"step {n}": stage.target for n, stage in enumerate(stages)}
+        counts = self._tally(asked | {"whole": whole})
+        stages = [s._replace(passed=counts[f"step {n}"]) for n, s in enumerate(stages)]
+        return stages, whole, counts["whole"] or 0
 
     def _stages(self) -> list[Stage]:
         """List the prefixes of the pattern; MIN LENGTH judges the whole, so it comes last."""
@@ -184,6 +199,7 @@ class TrendWhy:
         planned = TrendPlan.of(plan)  # type: ignore[arg-type]  # this kind makes no other plan
         wider = target.keys != self.keys or target.window != self.question.tree.window
         pairs = planned.choice.evaluator in (Evaluator.PAIRWISE, Evaluator.ENUMERATE)
+        # The events are counted only where their number matters.
         return wider and pairs and self.events.events > PAIRS_EVENTS_MAX
 
     # -----------------------------------------------------------------------------------
@@ -341,6 +357,11 @@ class TrendWhy:
 def why_trends(question: Question, counting: Counting) -> WhyNot:
     """Explain why a pattern has no or few matches."""
     return TrendWhy(question, counting).answer()
+
+
+def partial_matches(question: Question, counting: Counting) -> list[str]:
+    """Tell how many keys, windows or matches have each prefix of a pattern."""
+    return TrendWhy(question, counting).partial()
 
 
 def _reached(stuck: Stage | None, stages: list[Stage]) -> Reached:

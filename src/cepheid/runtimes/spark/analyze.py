@@ -1,0 +1,82 @@
+"""Run a query or a workload on Spark to report events, rows and seconds."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import functions as sf
+
+from cepheid import runtimes
+from cepheid.jobs.analysis import LIVE, Analysis
+from cepheid.jobs.kind import kind_of
+from cepheid.kinds.workload.combine_results import QUERY
+from cepheid.runtimes.analyze import kept_events
+from cepheid.runtimes.spark.why import frames_of
+from cepheid.runtimes.why import question_of
+
+STATE = "tasks keep the state; its size and their bytes are on Spark's web page"
+
+
+def analyze_on_spark(query: Any, streams: Sequence[Any], spark: Any) -> Analysis:
+    """Run a query on Spark, and report what it did; streams are refused (E405)."""
+    began = time.perf_counter()
+    counting, schemas, given = frames_of(query, streams, spark, "`explain`")
+    question = question_of(query, schemas)
+    planned = time.perf_counter() - began
+    frames = list(
+        {id(f): f for f in (given.values() if isinstance(given, dict) else [given])}.values()
+    )
+    began = time.perf_counter()
+    events = sum(frame.count() for frame in frames)
+    reading = time.perf_counter() - began
+    began = time.perf_counter()
+    with warnings.catch_warnings(action="ignore"):
+        rows = runtimes.run(runtimes.Request(query, given)).count()
+    running = time.perf_counter() - began
+    return Analysis(
+        place="on Spark",
+        events=events,
+        kept=kept_events(question, counting),
+        event_bytes=None,
+        reads=(),
+        partial=tuple(kind_of(question.plan).partial_results(question, counting)),
+        state=(STATE, LIVE),
+        rows=(("", rows),),
+        row_bytes=None,
+        seconds=(("plan", planned), ("count events", reading), ("run", running)),
+    )
+
+
+def analyze_workload_on_spark(workload: Any, events: Any, spark: Any) -> Analysis:
+    """Run a workload on Spark, and report what it did; streams are refused (E405)."""
+    first = workload.queries[0]
+    began = time.perf_counter()
+    _, _, frame = frames_of(first, [events], spark, "`explain`")
+    planned = time.perf_counter() - began
+    began = time.perf_counter()
+    count = frame.count()
+    reading = time.perf_counter() - began
+    began = time.perf_counter()
+    asked = runtimes.Request(workload, frame)
+    with warnings.catch_warnings(action="ignore"):
+        united = runtimes.WORKLOADS[asked.place](asked)
+        found = {
+            row[QUERY]: row["rows"]
+            for row in united.groupBy(QUERY).agg(sf.count(sf.lit(1)).alias("rows")).collect()
+        }
+    running = time.perf_counter() - began
+    return Analysis(
+        place="on Spark, all queries together",
+        events=count,
+        kept=(),
+        event_bytes=None,
+        reads=(),
+        partial=(),
+        state=(STATE, LIVE),
+        rows=tuple((name, found.get(name, 0)) for name in workload.names),
+        row_bytes=None,
+        seconds=(("plan", planned), ("count events", reading), ("run", running)),
+    )
