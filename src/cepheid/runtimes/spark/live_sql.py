@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.pandas.types import to_arrow_schema
-
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.kinds.row_pattern.live_plan import plan_live
 from cepheid.kinds.row_pattern.live_rules import describe_live, why_not_live
 from cepheid.kinds.row_pattern.live_text import why_not_around
 from cepheid.runtimes.spark.stream import live_rows, set_up
+from cepheid.spark.versions import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,7 +34,7 @@ def live_frame(
     """
     if watermark is None:
         raise UnsupportedError([_no_watermark(statement.sites[0])], statement.text)
-    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    schema = arrow_schema(frame.schema)
     found = why_not_around(statement)
     found = found or why_not_live(statement.sites[0].clause, clause, schema)
     if found is not None:
@@ -49,7 +48,7 @@ def live_frame(
 
 def describe_stream(frame: DataFrame, statement: Statement, clause: MatchPlan) -> list[str]:
     """Describe how a clause runs over a stream, or why it does not."""
-    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    schema = arrow_schema(frame.schema)
     around = why_not_around(statement)
     if around is not None:
         return [f"no: {around.message}", *(f"  {text}" for text in around.helps)]

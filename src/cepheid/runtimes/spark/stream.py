@@ -27,6 +27,7 @@ from cepheid.runtimes.spark.batch import (
 )
 from cepheid.spark.batches import BUCKET
 from cepheid.spark.kernels import ship_kernels
+from cepheid.spark.murmur import values_for_partitions
 from cepheid.spark.schema import (
     alias_of,
     arrow_schema_of,
@@ -98,16 +99,12 @@ def set_up(spark: SparkSession) -> None:
         warnings.warn(message, stacklevel=5)
 
 
-def buckets_of(spark: SparkSession, count: int, base: int = 0) -> tuple[int, ...]:
+def buckets_of(count: int, base: int = 0) -> tuple[int, ...]:
     """Choose bucket numbers from a base on, so that Spark sends one bucket to every task.
 
     Consecutive numbers would hash some tasks to no bucket, and others to two.
     """
-    place = sf.pmod(sf.hash(sf.col("id").cast("int")), sf.lit(count)).alias("place")
-    found = (
-        spark.range(base, base + 64 * count).select("id", place).groupBy("place").agg(sf.min("id"))
-    )
-    return tuple(sorted(int(row[1]) for row in found.collect()))
+    return tuple(sorted(values_for_partitions(count, base)))
 
 
 def delay_of(spark: SparkSession, watermark: str, *, name: str = "watermark") -> int:
@@ -144,7 +141,7 @@ def live_rows(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
     needs = needs_of(plan)
     names = needs.buckets
     by_panes = partitions_of(spark) > 1 and not needs.no_panes
-    buckets = buckets_of(spark, partitions_of(spark)) if names or by_panes else (0,)
+    buckets = buckets_of(partitions_of(spark)) if names or by_panes else (0,)
     work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
     if names:
         keys = [canonical(projected, name) for name in names]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,6 +26,7 @@ from cepheid.spark.batches import BUCKET, REPORT_ROWS, chunks, in_task, partitio
 from cepheid.spark.worker import begin_task
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.sql.streaming.state import GroupState
 
 SENT_DDL = "bucket int, seq long, latest timestamp, told long, payload binary"
@@ -55,8 +55,8 @@ Buckets have the latest time as a number, and a watermark of their own.
 
 TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", payload binary"
 
-Frames = Iterator[pd.DataFrame]
-Turns = Callable[[Any, Iterable[pd.DataFrame], "GroupState"], Frames]
+Frames = Iterator["pd.DataFrame"]
+Turns = Callable[[Any, Iterable["pd.DataFrame"], "GroupState"], Frames]
 Turn = Callable[[int, bytes | None, list[pa.Table], int | None, int], tuple[bytes, Outcome]]
 """A bucket, its state, the new events, the latest time, and Spark's watermark in microseconds."""
 TurnOfTwo = Callable[
@@ -183,7 +183,7 @@ def _turns(one: Callable[..., tuple[bytes, Outcome]], read: Callable[[Any], Any]
         counts = (outcome.events, outcome.late, outcome.buffered, outcome.partitions, len(saved))
         most = (outcome.open_windows, outcome.lag // MILLISECOND)
         payload = table_to_bytes(outcome.results) if len(outcome.results) else None
-        yield pd.DataFrame([(*counts, *most, payload)], columns=[*COUNTS, "payload"])
+        yield _one_row((*counts, *most, payload))
 
     return run
 
@@ -204,10 +204,15 @@ def find_late(work: Work) -> Turns:
         table = pa.concat_tables(tables)
         late = table.filter(pa.array(is_late(work, table, until)))
         if len(late):
-            row = (*(0 for _ in COUNTS), table_to_bytes(late))
-            yield pd.DataFrame([row], columns=[*COUNTS, "payload"])
+            yield _one_row((*(0 for _ in COUNTS), table_to_bytes(late)))
 
     return run
+
+
+def _one_row(values: tuple[Any, ...]) -> pd.DataFrame:
+    import pandas as pd  # An extra; queries of other kinds do without it.
+
+    return pd.DataFrame([values], columns=[*COUNTS, "payload"])
 
 
 def _arrived(frames: Iterable[pd.DataFrame]) -> tuple[list[pa.Table], int | None]:

@@ -59,7 +59,7 @@ def _counted(plan: SelectPlan, stream: Stream, watermark: str) -> DataFrame:
     results = plain_schema(empty_rows(CountedJob.of(plan, schema)).schema)
     spark = stream.frame.sparkSession
     attributes = plan.partition.group_by
-    buckets = buckets_of(spark, partitions_of(spark)) if attributes else (0,)
+    buckets = buckets_of(partitions_of(spark)) if attributes else (0,)
     work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
     if attributes:
         keys = [canonical(projected, name) for name in attributes]
