@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cepheid import kafka as kafka
     from cepheid import metrics as metrics
-    from cepheid.api import CompiledQuery, query, sql
+    from cepheid.api import CompiledQuery, query
     from cepheid.errors import (
         BindError,
         CepheidError,
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from cepheid.plans.plan import Plan
     from cepheid.runtimes.spark.functions import register
     from cepheid.runtimes.stored_events import EventStore
+    from cepheid.statements import sql
     from cepheid.workloads import Workload, workload
 
 __version__ = "0.1.0.dev0"
 
 _HOME = {
     "query": "cepheid.api",
-    "sql": "cepheid.api",
+    "sql": "cepheid.statements",
     "CompiledQuery": "cepheid.api",
     "limits": "cepheid.memory_limits",
     "Plan": "cepheid.plans.plan",

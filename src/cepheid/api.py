@@ -282,7 +282,17 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             options.refuse("E592", message, "use `run`, or pass `frame.toArrow()`")
         return runtimes.MATCHES[asked.place](asked)
 
-    def stream(self, events: object, *, watermark: str, late: str = "drop") -> Any:
+    def stream(
+        self,
+        events: object,
+        *,
+        watermark: str,
+        late: str = "drop",
+        bad: str = "drop",
+        max_ahead: str = "1 day",
+        idle: str | None = None,
+        allowed_lateness: str | None = None,
+    ) -> Any:
         """Run the query over a live stream; each row of a closed window is emitted once.
 
         Parameters
@@ -294,22 +304,39 @@ class CompiledQuery(msgspec.Struct, frozen=True):
             not further behind the latest event so far.
         late
             The treatment of events behind the watermark. They are always counted in the progress
-            of the query; ``"side"`` also returns them.
+            of the query; ``"side"`` also returns them. With ``"correct"`` those within
+            ``allowed_lateness`` change rows that have left: each change is a row with the same
+            group and window, a higher ``version``, and ``op`` insert, update or delete.
+        bad
+            The treatment of records that are no events: unreadable, without a time or a key, or
+            ahead of the clock. They are always counted; ``"side"`` also returns them, and
+            ``"fail"`` stops the query (E526).
+        max_ahead
+            How far a time may be ahead of the clock, which is that of the micro-batch in Spark's
+            log of offsets.
+        allowed_lateness
+            With ``late="correct"``, how far behind the watermark events may come.
+        idle
+            How long the source may be silent before time goes on without events, such as
+            ``"30 seconds"``; without it, it waits. Not for the trigger ``availableNow``.
 
         Returns
         -------
-        pyspark.sql.DataFrame, or two of them
-            The rows, for output mode append. With ``late="side"`` also a DataFrame of late events,
-            which is started as a query of its own.
+        pyspark.sql.DataFrame, or a tuple of them
+            The rows, for output mode append; with ``late="side"`` then a DataFrame of late events,
+            with ``bad="side"`` then one of bad records (``_origin``, ``_raw``, ``_reason``). Each
+            is started as a query of its own.
 
         Raises
         ------
         BindError
             If the events lack a column that the query names, or one has an unfit type.
         UnsupportedError
-            E405 if the windows of the query never close.
+            E405 if the windows of the query never close, E406 if time cannot go on, E407 if rows
+            cannot be corrected.
         """
-        return runtimes.stream(self, events, watermark, late)
+        asked = options.LiveOptions(watermark, late, bad, max_ahead, idle, allowed_lateness)
+        return runtimes.stream(self, events, asked)
 
     def with_schema(self, schema: object) -> CompiledQuery:
         """Plan the query for events with these columns."""
@@ -399,99 +426,3 @@ def query(
     parsed = parse(text)
     source = with_schema(bare, parsed, schema)
     return CompiledQuery(parsed, compile_query(parsed, text, source), source)
-
-
-def sql(
-    spark: Any = None,
-    text: Any = None,
-    *,
-    tables: Mapping[str, Any] | None = None,
-    strategy: str | None = None,
-    explain: bool = False,
-    analyze: bool = False,
-    search_steps: int | None = None,
-    search_states: int | None = None,
-    watermark: str | None = None,
-) -> Any:
-    """Run SQL with MATCH_RECOGNIZE clauses, on Spark or in process.
-
-    ``sql(spark, text)`` runs on Spark and returns a DataFrame; a clause may stand wherever a table
-    may, and the rest of the text is Spark SQL. If a clause reads a stream, the DataFrame is
-    streaming too, and emits a match when no later row can change it. ``sql(text, tables={...})``
-    runs in process over all events that :meth:`CompiledQuery.run` takes there. Of files and event
-    stores it reads only what the clauses need. If the query around the clauses is more than a
-    SELECT over one table, it runs on a local Spark session. ``docs/sql.md`` describes the clause.
-
-    Parameters
-    ----------
-    spark
-        A Spark session, or the text itself if it runs in process.
-    text
-        The SQL text.
-    tables
-        Tables by their names in the text. With Spark, they are added to its own tables.
-    strategy
-        For event stores in process: ``"index"`` uses all indexes, ``"replay"`` reads everything. By
-        default the cost decides.
-    explain, analyze
-        Explain how the clauses run: which part of event stores they read, and why; for a stream,
-        the state they keep, or why they cannot read one. ``analyze`` also runs the
-        clauses, and reports their reads.
-    search_steps, search_states
-        Limits of the search in a partition, if conditions read other rows of the match: the
-        number of rows tried, and of partial matches remembered (E612, E616).
-    watermark
-        The allowed lateness of a stream, such as ``"10 seconds"``; a stream needs it.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame, pyarrow.Table, or a DataFrame of pandas or Polars
-        With Spark a DataFrame; otherwise Arrow, or pandas or Polars if all tables are. A text with
-        ``explain`` or ``analyze``.
-
-    Raises
-    ------
-    OptionError
-        If an argument is of another type than described here (E592), none of the choices (E590),
-        or without effect (E591).
-    QuerySyntaxError
-        If a clause cannot be parsed (E601, E602, E615).
-    BindError
-        If names or types do not fit (E603 to E606, E608, E609, E613).
-    UnsupportedError
-        If the pattern is too large (E607), or a clause reads a stream and cannot be live (E405).
-    DataError
-        If the data is at fault (E610 to E612, E614, E616).
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> ticks = pa.table({"seq": [1, 2, 3, 4], "price": [9, 7, 5, 6]})
-    >>> sql('''
-    ...     SELECT * FROM ticks MATCH_RECOGNIZE (
-    ...         ORDER BY seq
-    ...         MEASURES A.price AS top, LAST(B.price) AS bottom
-    ...         PATTERN (A B+) DEFINE B AS price < PREV(price)
-    ...     )''', tables={"ticks": ticks}).to_pylist()
-    [{'top': 9, 'bottom': 5}]
-    """
-    if isinstance(spark, str):
-        if text is not None:
-            message = "the text is given twice: use sql(text, tables={...}) or sql(spark, text)"
-            options.refuse("E592", message)
-        spark, text = None, spark
-    options.texts(text=text)
-    options.check_sql(
-        spark, tables, strategy=strategy, explain=explain, analyze=analyze, watermark=watermark
-    )
-    asked = runtimes.SqlRequest(
-        text,
-        tables,
-        strategy,
-        options.whole("search_steps", search_steps),
-        options.whole("search_states", search_states),
-        watermark,
-    )
-    if explain or analyze:
-        return runtimes.explain_sql(spark, asked, analyze=analyze)
-    return runtimes.run_sql(spark, asked)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from os import PathLike
-from typing import Never
+from typing import NamedTuple, Never
 
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 
@@ -17,6 +17,8 @@ DEVICES = ("auto", "cpu", "gpu")
 METHODS = ("auto", "index", "replay")
 FRAME_STRATEGIES = ("combine", "key shuffle", "time shuffle")
 FILE_STRATEGIES = (*FRAME_STRATEGIES, "scan slices")
+LATE = ("drop", "side", "correct")
+BAD = ("drop", "side", "fail")
 IN_PROCESS = (
     "a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a pandas or Polars DataFrame, a "
     "list of dicts, or anything with `__arrow_c_stream__`"
@@ -28,6 +30,19 @@ class OptionError(CepheidError, TypeError, ValueError):
 
     It is also a TypeError and a ValueError, so that callers may catch either.
     """
+
+
+class LiveOptions(NamedTuple):
+    """The options of a live query, as the user gave them."""
+
+    watermark: str
+    late: str = "drop"
+    bad: str = "drop"
+    max_ahead: str = "1 day"
+    idle: str | None = None
+    lateness: str | None = None
+    tagged: bool = False
+    """Whether rows, late events and bad records leave one DataFrame."""
 
 
 class Held(StrEnum):

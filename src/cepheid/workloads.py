@@ -115,19 +115,28 @@ class Workload(msgspec.Struct, frozen=True):
         asked = runtimes.Request(self, events, spark, None, device, separate)
         return runtimes.WORKLOADS[asked.place](asked)
 
-    def stream(self, events: object, *, watermark: str, late: str = "drop") -> Any:
+    def stream(
+        self,
+        events: object,
+        *,
+        watermark: str,
+        late: str = "drop",
+        bad: str = "drop",
+        max_ahead: str = "1 day",
+        idle: str | None = None,
+    ) -> Any:
         """Run the queries over a live Spark stream and return the rows of closed windows.
 
         Parameters
         ----------
-        events, watermark, late
+        events, watermark, late, bad, max_ahead, idle
             As for :meth:`CompiledQuery.stream`.
 
         Returns
         -------
-        pyspark.sql.DataFrame, or two of them
+        pyspark.sql.DataFrame, or a tuple of them
             The rows of all queries, each once, with the columns of :meth:`run`, for output mode
-            append. With ``late="side"`` also a DataFrame of late events. If it starts on the
+            append, then late events and bad records as for a query. If it starts on the
             checkpoint of another workload, queries with the same name and text continue with their
             state; others begin with the events that have not passed the watermark.
 
@@ -138,7 +147,8 @@ class Workload(msgspec.Struct, frozen=True):
         DataError
             E531 if columns of one name have different types.
         """
-        return runtimes.stream_workload(self, events, watermark, late)
+        asked = options.LiveOptions(watermark, late, bad, max_ahead, idle)
+        return runtimes.stream_workload(self, events, asked)
 
     def live(self, schema: object) -> Any:
         """Run the queries over a stream in this process, batch by batch; rules can change.

@@ -17,6 +17,7 @@ import cepheid
 from cepheid import runtimes
 from cepheid.jobs import kind
 from cepheid.jobs.explain import explain_mermaid, explain_plan
+from cepheid.options import LiveOptions
 
 QUERY = toy_query("k")
 SECOND = 1_000_000
@@ -90,6 +91,6 @@ def test_live(spark: SparkSession, tmp_path: Path) -> None:
     folder = write_files(tmp_path / "live", [EVENTS.slice(n, 10) for n in range(0, 40, 10)])
     frame = read_stream(spark, folder, 1)
     query: Any = QUERY
-    rows, _ = drain(runtimes.stream(query, frame, "0 seconds", "drop"), tmp_path, "rows")
+    rows, _ = drain(runtimes.stream(query, frame, LiveOptions("0 seconds")), tmp_path, "rows")
     # The watermark does not pass the last event.
     assert rows_of(rows) == expected(EVENTS.slice(0, 39))

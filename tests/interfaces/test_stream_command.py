@@ -173,7 +173,14 @@ def test_wrong_use_is_said_without_starting_spark(tmp_path: Path) -> None:
 
 def test_progress_is_shown_as_a_table() -> None:
     console = Console(width=80, record=True, file=io.StringIO())
-    counts = {"events": 1200, "late": None, "buffered": 7, "partitions": 3, "state_bytes": 4096}
+    counts = {
+        "seen": 1300,
+        "events": 1200,
+        "late": None,
+        "buffered": 7,
+        "partitions": 3,
+        "state_bytes": 4096,
+    }
     counts |= {"open_windows": 2, "lag_ms": 10_500}
     progress = {
         "batchId": 4,

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from tests.interfaces.program import run, run_in
 from tests.interfaces.test_stream_command import two_files, write
 
+from cepheid import runtimes
 from cepheid.errors import DataError
 from cepheid.interfaces import stream_rules
 from cepheid.interfaces.rules import read_rules
@@ -84,12 +85,12 @@ def test_a_change_stops_the_query_and_starts_it_again(
         happened.append(f"{'finish' if single else 'start'} {rows}")
         return Live()
 
-    def streamed(rules: Workload, _events: object, **_: object) -> str:
+    def streamed(rules: Workload, _events: object, _asked: object) -> str:
         return " ".join(rules.names)
 
     monkeypatch.setattr(stream_rules, "start", started)
     monkeypatch.setattr(stream_rules, "source_of", lambda *_: None)
-    monkeypatch.setattr(Workload, "stream", streamed)
+    monkeypatch.setattr(runtimes, "stream_workload", streamed)
     options = Options("events", "-", tmp_path / "state", "1 second")
     stream_rules_in(None, rulebook(folder, []), options)  # type: ignore[arg-type]  # no Spark
     assert happened == ["start counts", "stop", "start counts trends"]

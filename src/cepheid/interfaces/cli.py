@@ -75,6 +75,7 @@ app.command()(stream)
 app.command()(why)
 app.command()(warm)
 app.command()(doctor)
+app.command()(stream)
 
 
 @app.command()
@@ -267,7 +268,9 @@ def _report(error: CepheidError | WrongUseError) -> int:
     if isinstance(error, OptionError):
         # Arguments of Python are options here: time_unit is --time-unit.
         message = error.diagnostics[0].message
-        named = re.match(r"(time_unit|time_format|time|type|watermark) ", message)
+        named = re.match(
+            r"(time_unit|time_format|time|type|watermark|max_ahead|idle|allowed_lateness) ", message
+        )
         option = f"--{named[1].replace('_', '-')}" if named else ""
         error = WrongUseError(option + message[named.end(1) :] if named else message)
     if isinstance(error, CepheidError):

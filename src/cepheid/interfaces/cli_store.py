@@ -225,7 +225,7 @@ def _is_sql(text: str) -> bool:
 
 def _query_sql(text: str, store: Any, method: str, *, explain: bool) -> Any:
     """Run SQL over a store; it is the table `events`."""
-    from cepheid.api import sql
+    from cepheid.statements import sql
 
     return sql(text, tables={"events": store}, strategy=method, analyze=explain)
 

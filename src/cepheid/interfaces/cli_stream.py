@@ -15,12 +15,13 @@ from cepheid.interfaces.cli_input import (
 )
 from cepheid.interfaces.cli_options import (
     FormatOption,
+    QueryArgument,
     RulesOption,
     TimeOption,
     TypeOption,
     UnitOption,
 )
-from cepheid.interfaces.commands import Argument, Option
+from cepheid.interfaces.commands import Option
 from cepheid.interfaces.console import complain
 from cepheid.workloads import Workload
 
@@ -42,7 +43,7 @@ def stream(
         ),
     ],
     checkpoint: Annotated[Path, Option(help="The folder from which the query goes on.")],
-    file: Annotated[str | None, Argument(help="A query file, or - for standard input.")] = None,
+    file: QueryArgument = None,
     rules: RulesOption = None,
     watermark: Annotated[
         str, Option(help="How far behind the latest event others may come.")
@@ -58,7 +59,25 @@ def stream(
     files: Annotated[int | None, Option(help="Files of one micro-batch, at most.")] = None,
     master: Annotated[str | None, Option(help="The Spark cluster: local[*], spark://…")] = None,
     columns: Annotated[
-        str | None, Option(help="The fields of Kafka's JSON: 'ts timestamp, type string'.")
+        str | None,
+        Option(help="The columns of files or Kafka's JSON: 'ts timestamp, type string'."),
+    ] = None,
+    bad: Annotated[
+        str,
+        Option(help="Records that are no events: side (a folder beside), drop or fail."),
+    ] = "side",
+    late: Annotated[
+        str, Option(help="Events behind the watermark: drop, side (a folder) or correct.")
+    ] = "drop",
+    max_ahead: Annotated[
+        str, Option(help="How far ahead of the clock the time of an event may be.")
+    ] = "1 day",
+    allowed_lateness: Annotated[
+        str | None, Option(help="With --late correct: how far behind the watermark.")
+    ] = None,
+    idle: Annotated[
+        str | None,
+        Option(help="Let time go on when no event came for so long: '30 seconds'."),
     ] = None,
     packages: Annotated[
         str | None, Option(help="Packages of Spark that the source needs, such as Kafka's.")
@@ -137,8 +156,9 @@ def stream(
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
         columns=columns, packages=packages, times=planned.times, values=values, schema=schema,
-        registry=registry,
-        message=message, start=start, rows=rows, keep=keep, on_loss=on_loss,
+        registry=registry, late=late, bad=bad, max_ahead=max_ahead, idle=idle,
+        lateness=allowed_lateness, message=message, start=start, rows=rows, keep=keep,
+        on_loss=on_loss,
         kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters, metrics=metrics,
     )  # fmt: skip
     if wrong := wrong_use(compiled, options):

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from cepheid.api import sql
 from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.interfaces.console import notify
 from cepheid.jobs.why import WhyNot
 from cepheid.kinds.row_pattern.select_tree import NotSimpleError
 from cepheid.runtimes.sql import table_names, why_local_sql
+from cepheid.statements import sql
 
 
 def run_sql(text: str, inputs: list[str], engine: str, master: str | None) -> pa.Table:

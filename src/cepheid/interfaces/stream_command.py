@@ -11,21 +11,26 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from cepheid import metrics
+from cepheid import metrics, runtimes
 from cepheid.api import CompiledQuery
 from cepheid.interfaces.colours import cell
 from cepheid.interfaces.stream_options import EVERY, Options
-from cepheid.interfaces.stream_sinks import can_update, sink_of, wrong_sink
+from cepheid.interfaces.stream_sinks import can_update, sinks_of, wrong_sink
 from cepheid.interfaces.stream_sources import sources_of, wrong_sources
+from cepheid.options import BAD, LATE
 from cepheid.runtimes.checkpoints import clear_unplanned
+from cepheid.runtimes.spark.bad_records import COUNTS as RECORD_COUNTS
+from cepheid.runtimes.spark.bad_records import RECORDS
+from cepheid.runtimes.spark.live_output import LiveOutput
 from cepheid.runtimes.spark.sinks.calls import Write
+from cepheid.runtimes.spark.sinks.parts import parts_sink
 from cepheid.runtimes.spark.stream import METRICS, delay_of
-from cepheid.runtimes.spark.stream_tasks import COUNTS
+from cepheid.runtimes.spark.stream_tasks import COUNTS, ROWS
 from cepheid.spark import session as spark_session
 from cepheid.spark.failures import clear_failures
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 Counted = Callable[[Write], Write]
 """Let a sink count the rows that it writes."""
@@ -35,10 +40,17 @@ PORTS = 1 << 16
 
 def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
     """Check the options before Spark starts, and describe the mistake; empty if there is none."""
+    for name, value, choices in (("late", options.late, LATE), ("bad", options.bad, BAD)):
+        if value not in choices:
+            return f"--{name} is one of {', '.join(choices)}, not {value}"
+    if (options.late == "correct") != (options.lateness is not None):
+        return "--late correct and --allowed-lateness need each other"
     if options.metrics is not None and not 0 < options.metrics < PORTS:
         return f"--metrics is a port, 1 to {PORTS - 1}, not {options.metrics}"
     if options.once and options.every is not None:
         return "--every has no effect here: --once runs until the source is empty"
+    if options.once and options.idle is not None:
+        return "--idle has no effect here: --once stops when the source is silent"
     if wrong := wrong_sources(options) or wrong_sink(options):
         return wrong
     if compiled is not None and compiled.plan.emits_early and not can_update(options.sink):
@@ -74,9 +86,8 @@ def live_session(options: Options) -> Iterator[SparkSession]:
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
     """Run a live query in a session."""
     with clear_failures(), numbers_shown(spark, options) as counted:
-        rows = compiled.stream(sources_of(spark, options), watermark=options.watermark)
-        mode = "update" if compiled.plan.emits_early else "append"
-        _watch(start(rows, options, mode, counted), Console(stderr=True))
+        output = runtimes.stream(compiled, sources_of(spark, options), options.live)
+        _watch(start(output, options, counted), Console(stderr=True))
 
 
 @contextmanager
@@ -89,12 +100,13 @@ def numbers_shown(spark: SparkSession, options: Options) -> Iterator[Counted]:
         yield served.counted
 
 
-def start(
-    rows: DataFrame, options: Options, mode: str, counted: Counted, *, single: bool = False
-) -> Any:
-    """Start a live query that writes rows to the sink, or let it run a single micro-batch."""
+def start(output: LiveOutput, options: Options, counted: Counted, *, single: bool = False) -> Any:
+    """Start a live query that writes rows to the sink, or let it run a single micro-batch.
+
+    Late and bad records go beside the sink.
+    """
     clear_unplanned(options.checkpoint)
-    writer = rows.writeStream.outputMode(mode)
+    writer = output.frame.writeStream.outputMode(output.mode)
     writer = writer.option("checkpointLocation", str(options.checkpoint))
     if single:
         writer = writer.trigger(once=True)
@@ -102,9 +114,11 @@ def start(
         writer = writer.trigger(availableNow=True)
     else:
         every = options.every or EVERY
-        delay_of(rows.sparkSession, every, name="every")  # Says what is wrong with it.
+        delay_of(output.frame.sparkSession, every, name="every")  # Says what is wrong with it.
         writer = writer.trigger(processingTime=every)
-    return writer.foreachBatch(counted(sink_of(options))).start()
+    sinks = sinks_of(options)
+    sinks[ROWS] = counted(sinks[ROWS])
+    return writer.foreachBatch(parts_sink(output, sinks)).start()
 
 
 def _watch(live: Any, console: Console) -> None:
@@ -141,10 +155,13 @@ def progress_table(progress: Any) -> Table:
     if progress is None:
         table.add_row("waiting for the first micro-batch", "")
         return table
-    counts = progress["observedMetrics"].get(METRICS)
+    observed = progress["observedMetrics"]
+    counts, records = observed.get(METRICS), observed.get(RECORDS)
     table.add_row("micro-batch", f"{progress['batchId']:,}")
     table.add_row("events a second", f"{progress['processedRowsPerSecond']:,.0f}")
     table.add_row("watermark", cell(progress["eventTime"].get("watermark", "")))
+    for name in RECORD_COUNTS[:2]:
+        table.add_row(name, f"{(records[name] if records else 0) or 0:,}")
     for name in COUNTS:
         table.add_row(name.replace("_", " "), f"{(counts[name] if counts else 0) or 0:,}")
     return table

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from cepheid.events.time_formats import TextTimes
+from cepheid.options import LiveOptions
 
 FILE_FORMATS = ("parquet", "json", "csv")
 RATE = "rate:"
@@ -48,6 +49,17 @@ class Options(msgspec.Struct, frozen=True):
     key: str | None = None
     dead_letters: Path | None = None
     metrics: int | None = None
+    late: str = "drop"
+    bad: str = "side"
+    max_ahead: str = "1 day"
+    idle: str | None = None
+    lateness: str | None = None
+
+    @property
+    def live(self) -> LiveOptions:
+        """Return the options of the query itself, whose parts leave together."""
+        given = (self.watermark, self.late, self.bad, self.max_ahead, self.idle, self.lateness)
+        return LiveOptions(*given, tagged=True)
 
     @property
     def sources(self) -> list[str]:

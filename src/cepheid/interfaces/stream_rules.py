@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from rich.console import Console
 
+from cepheid import runtimes
 from cepheid.errors import CepheidError
 from cepheid.interfaces.rules import NAME, TEXT
 from cepheid.interfaces.stream_command import Counted, live_session, numbers_shown, showing, start
@@ -25,7 +26,9 @@ from cepheid.spark.failures import FAILURES, clear_error
 from cepheid.workloads import Workload
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+
+    from cepheid.runtimes.spark.live_output import LiveOutput
 
 Read = Callable[[Path | None], Workload]
 """Read the rules of the user, or those in another place."""
@@ -105,11 +108,11 @@ def stream_rules(read: Read, options: Options, complain: Complain) -> None:
 def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> None:
     """Run rules over a live stream in a session."""
 
-    def rows_of(rules: Workload) -> DataFrame:
+    def output_of(rules: Workload) -> LiveOutput:
         assert isinstance(options.source, str), "rules read one stream"
         events = source_of(spark, options.source, options)
-        rows: DataFrame = rules.stream(events, watermark=options.watermark)
-        return rows
+        output: LiveOutput = runtimes.stream_workload(rules, events, options.live)
+        return output
 
     def begin(counted: Counted) -> Any:
         # A micro-batch that was cut off runs again, and has to give the same rows: a sink may have
@@ -117,9 +120,9 @@ def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> No
         saved = options.checkpoint / SAVED
         before = book.earlier(saved) if is_unfinished(options.checkpoint) else None
         if before is not None:
-            start(rows_of(before), options, "append", counted, single=True).awaitTermination()
+            start(output_of(before), options, counted, single=True).awaitTermination()
         book.save(saved)
-        return start(rows_of(book.rules), options, "append", counted)
+        return start(output_of(book.rules), options, counted)
 
     live: Any = None
     try:
@@ -127,7 +130,7 @@ def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> No
             live = begin(counted)
             while not live.awaitTermination(SECONDS):
                 show(live)
-                if book.changed(rows_of):
+                if book.changed(output_of):
                     live.stop()
                     live = begin(counted)
     except KeyboardInterrupt:

@@ -7,9 +7,10 @@ number after a crash. A sink writes the rows of a number once.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow as pa
 
 from cepheid.interfaces.console import say_data
 from cepheid.interfaces.stream_options import (
@@ -23,8 +24,10 @@ from cepheid.interfaces.stream_options import (
 from cepheid.runtimes.spark.sinks.calls import Write, sink
 from cepheid.runtimes.spark.sinks.folder import folder_sink
 from cepheid.runtimes.spark.sinks.kafka import kafka_sink
+from cepheid.runtimes.spark.sinks.parts import side_folder
 from cepheid.runtimes.spark.sinks.postgres import postgres_place, postgres_sink
 from cepheid.runtimes.spark.sinks.webhook import webhook_sink
+from cepheid.runtimes.spark.stream_tasks import BAD, LATE, ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,6 +58,32 @@ def can_update(place: str) -> bool:
     return place == STANDARD_OUTPUT or place.startswith((KAFKA, WEBHOOK))
 
 
+def sinks_of(options: Options) -> dict[str, Write]:
+    """Choose the functions that write rows and, if they are kept, late events and bad records."""
+    found = {ROWS: sink_of(options)}
+    if options.late == "side":
+        found[LATE] = _side(options, LATE)
+    if options.bad == "side":
+        found[BAD] = _side(options, BAD)
+    return found
+
+
+def beside(options: Options, part: str) -> str:
+    """Choose the place of late events or bad records: beside the sink, or the checkpoint."""
+    place = options.sink
+    if place == STANDARD_OUTPUT or place.startswith((*POSTGRES, WEBHOOK)):
+        place = str(options.checkpoint)
+    return f"{place.rstrip('/')}-{part}"
+
+
+def _side(options: Options, part: str) -> Write:
+    place = beside(options, part)
+    if place.startswith(KAFKA):
+        servers, _, topic = place.removeprefix(KAFKA).partition("/")
+        return kafka_sink(servers, topic, settings=options.settings)
+    return side_folder(place)
+
+
 def sink_of(options: Options) -> Write:
     """Choose the function that writes the rows of each micro-batch."""
     place = options.sink
@@ -75,6 +104,18 @@ def sink_of(options: Options) -> Write:
 @sink
 def print_rows(batch: DataFrame, _number: int) -> None:
     """Print rows as JSON lines, those of a repeated micro-batch again."""
-    lines = [msgspec.json.encode(row, enc_hook=str) for row in batch.toArrow().to_pylist()]
+    lines = [msgspec.json.encode(row, enc_hook=str) for row in _values(batch.toArrow())]
     say_data(b"".join(line + b"\n" for line in lines))
     sys.stdout.flush()
+
+
+def _values(rows: pa.Table) -> list[dict[str, Any]]:
+    """Convert rows to Python; a time beyond the years of Python becomes text."""
+    try:
+        return rows.to_pylist()
+    except (ValueError, OverflowError):
+        fields = [
+            field.with_type(pa.string()) if pa.types.is_timestamp(field.type) else field
+            for field in rows.schema
+        ]
+        return rows.cast(pa.schema(fields)).to_pylist()

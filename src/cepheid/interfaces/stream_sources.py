@@ -6,8 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
+from pyspark.sql.types import StructType
+
 from cepheid import kafka
 from cepheid.interfaces.stream_options import FILE_FORMATS, KAFKA, RATE, Options
+from cepheid.options import refuse
+from cepheid.spark.file_records import infer_columns, read_folder
 from cepheid.spark.text_times import with_text_time
 
 if TYPE_CHECKING:
@@ -32,8 +37,10 @@ def wrong_sources(options: Options) -> str:
 
 def _without_effect(options: Options) -> str:
     """Find an option that no source uses; empty if there is none."""
+    if options.columns is not None and all(one.startswith(RATE) for one in options.sources):
+        return "--columns has no effect here: it names the columns of files or Kafka's JSON"
     kafka = any(one.startswith(KAFKA) for one in options.sources)
-    names = ("columns", "values", "schema", "registry", "message", "start", "rows", "keep")
+    names = ("values", "schema", "registry", "message", "start", "rows", "keep")
     for name in (*names, "on_loss"):
         if not kafka and getattr(options, name) is not None:
             option = name.replace("_", "-")
@@ -118,18 +125,34 @@ def source_of(spark: SparkSession, source: str, options: Options) -> DataFrame:
         ).load()  # fmt: skip
     if source.startswith(KAFKA):
         return _kafka(spark, source, options)
-    # A stream has to know its columns: those of the files that are there already.
+    # A stream has to know its columns: those of the files that are there already, if not named.
     form = options.format or FILE_FORMATS[0]
-    known = spark.read.format(form).option("header", "true")
-    if form == "csv":
-        known = known.option("inferSchema", "true")
-    reader = spark.readStream.format(form).option("header", "true")
-    if options.files is not None:
-        reader = reader.option("maxFilesPerTrigger", options.files)
-    columns = known.load(source).schema
-    if form == "csv" and options.times is not None:
-        columns = with_text_time(columns, options.times)
-    return reader.schema(columns).load(source)
+    columns = named_columns(options)
+    if columns is None:
+        columns = infer_columns(spark, source, form)
+        if form == "csv" and options.times is not None:
+            columns = with_text_time(columns, options.times)
+    return read_folder(spark, source, form, columns, options.files)
+
+
+def named_columns(options: Options) -> StructType | None:
+    """Parse the columns that the user named; None if there are none.
+
+    Raises
+    ------
+    OptionError
+        E590 if they are not columns with their types.
+    """
+    if options.columns is None:
+        return None
+    try:
+        found = StructType.fromDDL(options.columns)
+    except PySparkException:
+        found = None
+    if not isinstance(found, StructType):
+        message = f"--columns names columns and types, not {options.columns!r}"
+        refuse("E590", message, "write 'ts timestamp, type string, x double'")
+    return found
 
 
 def kafka_place(source: str) -> tuple[str, str]:

@@ -17,11 +17,14 @@ from cepheid.arrays.columns import Columns, read_times
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.state_format import Format, misfit, read_state, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
-from cepheid.jobs.watermarks import watermark_after
+from cepheid.jobs.watermarks import in_ticks, watermark_after
 from cepheid.jobs.work import Work
 from cepheid.plans.plan import Plan
 
 BUCKET = "bucket"
+COUNTED = "__counted"
+"""A column of events that go to several buckets: true in the one that counts them."""
+
 BUCKET_VERSION = 4
 """Goes up whenever old bytes can no longer be read."""
 
@@ -55,11 +58,8 @@ class Arrived(NamedTuple):
     """In time order, before the watermark."""
     waiting: pa.Table
     lag: int
-
-    @property
-    def late(self) -> int:
-        """Count the late events."""
-        return self.events - len(self.on_time)
+    late_events: pa.Table
+    """Those before the previous watermark, each in one bucket only."""
 
 
 class Outcome(NamedTuple):
@@ -72,6 +72,7 @@ class Outcome(NamedTuple):
     partitions: int
     open_windows: int
     lag: int
+    late_events: pa.Table
 
 
 def read_bucket(work: Work, data: bytes | None, kind: str, *, same_columns: bool = True) -> Bucket:
@@ -104,17 +105,28 @@ def take_in(
 ) -> Arrived:
     """Advance the watermark to the latest time, and split new and buffered events at it."""
     fresh = pa.concat_tables(tables) if tables else work.schema.empty_table()
-    on_time = fresh
+    fresh, counted = _counted(fresh)
+    on_time, late_events = fresh, fresh.slice(0, 0)
     if bucket.until is not None and len(fresh):
-        late = is_late(work, fresh, bucket.until)
-        on_time = fresh.filter(pa.array(~late)) if late.any() else fresh
+        late = is_late(work, fresh, bucket.until - in_ticks(work, work.lateness))
+        if late.any():
+            on_time = fresh.filter(pa.array(~late))
+            late_events = fresh.filter(pa.array(late & counted))
     until = watermark_after(work, bucket.until, latest)
     waiting = ordered(pa.concat_tables([bucket.buffer, on_time]), plan)
     cut = 0
     if until is not None:
         cut = int(np.searchsorted(read_times(Columns(waiting), plan.time), until))
     lag = max(latest - until, 0) if until is not None and latest is not None else 0
-    return Arrived(len(fresh), on_time, until, waiting.slice(0, cut), waiting.slice(cut), lag)
+    ready, later = waiting.slice(0, cut), waiting.slice(cut)
+    return Arrived(int(counted.sum()), on_time, until, ready, later, lag, late_events)
+
+
+def _counted(events: pa.Table) -> tuple[pa.Table, NDArray[np.bool_]]:
+    """Take the mark of counted events off; without it, all are."""
+    if COUNTED not in events.column_names:
+        return events, np.ones(len(events), np.bool_)
+    return events.drop_columns([COUNTED]), np.asarray(events[COUNTED])
 
 
 def is_late(work: Work, events: pa.Table, until: int) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
+from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.jobs.explain_parts import Section, describe_columns
 from cepheid.jobs.explain_spark import describe_strategies
 from cepheid.jobs.picture import Graph
@@ -85,6 +86,11 @@ class Kind(ABC):
         del plan
         return None
 
+    def event_types(self, plan: Any) -> tuple[str, ...] | None:
+        """List the event types that a query names; None if it does not choose by type."""
+        del plan
+        return None
+
     def replay(self, plan: Any, snapshot: Any, method: str) -> Any:
         """Plan which part of a store a query must read."""
         from cepheid.store.replay_plan import full_replay
@@ -149,6 +155,12 @@ class TaskKind(Kind):
     def check_live(self, plan: Any) -> None:
         """Refuse a plan that has no result before its stream ends (E405)."""
         self.check(plan)
+
+    def check_corrections(self, plan: Any) -> None:
+        """Refuse a plan whose rows cannot be corrected after they left (E407)."""
+        why = f"{plan.what} has no rows that a correction could find by group and window"
+        helps = ('use `late="side"`',)
+        raise UnsupportedError([Diagnostic("E407", why, helps=helps)], plan.text)
 
     def fits(self, plan: Any, columns: Mapping[str, Any]) -> Any:
         """Build a Spark condition that holds for every relevant event; None if all are relevant."""

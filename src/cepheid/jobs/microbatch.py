@@ -123,8 +123,9 @@ def turn(
     if isinstance(job, EmitsEarly):
         found = [*found, *job.so_far(engine, came)]
     results = pa.concat_tables([job.nothing(), *found])
-    counts = (came.events, came.late, len(came.waiting), *size, came.lag)
-    return write_bucket(work, job.kind, came, engine), Outcome(results, *counts)
+    counts = (came.events, len(came.late_events), len(came.waiting), *size, came.lag)
+    outcome = Outcome(results, *counts, came.late_events)
+    return write_bucket(work, job.kind, came, engine), outcome
 
 
 def live_job(work: Work) -> LiveJob[Any]:

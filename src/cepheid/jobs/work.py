@@ -22,10 +22,21 @@ class Work(msgspec.Struct, frozen=True):
     """The delay of the watermark behind the latest event, in microseconds."""
     tick_ns: int = 1000
     """The unit of event times, in nanoseconds."""
+    idle: int = 0
+    """The silence of a source after which time goes on, in microseconds; 0 if it never does."""
+    lateness: int = 0
+    """How far behind the watermark events still correct rows, in microseconds."""
 
     @staticmethod
     def of(
-        plan: Plan, schema: pa.Schema, results: pa.Schema, buckets: int, *, delay: int = 0
+        plan: Plan,
+        schema: pa.Schema,
+        results: pa.Schema,
+        buckets: int,
+        *,
+        delay: int = 0,
+        idle: int = 0,
+        lateness: int = 0,
     ) -> Work:
         """Build the work of a plan over events of a schema."""
         return Work(
@@ -36,6 +47,8 @@ class Work(msgspec.Struct, frozen=True):
             buckets,
             delay,
             plan.tick_ns,
+            idle,
+            lateness,
         )
 
     def planned(self) -> Plan:

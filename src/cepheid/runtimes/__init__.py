@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cepheid.jobs.kind import TaskKind, kind_of
 from cepheid.kinds import table as _kinds  # noqa: F401  # makes all kinds known
-from cepheid.options import Held, holder_of
+from cepheid.options import Held, LiveOptions, holder_of
 
 if TYPE_CHECKING:
     from cepheid.api import CompiledQuery
@@ -217,7 +217,7 @@ WORKLOADS: dict[Place, Runner] = {
 # Live streams
 
 
-def stream(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
+def stream(query: CompiledQuery, events: Any, asked: LiveOptions) -> Any:
     """Run a query over a Spark stream."""
     from cepheid.jobs.streams import named_streams
     from cepheid.runtimes.spark.stream import stream_frame
@@ -226,15 +226,15 @@ def stream(query: CompiledQuery, events: Any, watermark: str, late: str) -> Any:
     if not isinstance(kind, TaskKind):
         from cepheid.runtimes.spark.selection.stream import stream_select
 
-        return stream_select(query, streams, watermark=watermark, late=late)
-    return stream_frame(query, streams[0], watermark=watermark, late=late)
+        return stream_select(query, streams, asked)
+    return stream_frame(query, streams[0], asked)
 
 
-def stream_workload(queries: Workload, events: Any, watermark: str, late: str) -> Any:
+def stream_workload(queries: Workload, events: Any, asked: LiveOptions) -> Any:
     """Run several queries over a Spark stream."""
     from cepheid.runtimes.spark import rules as spark_rules
 
-    return spark_rules.stream_workload(queries, events, watermark=watermark, late=late)
+    return spark_rules.stream_workload(queries, events, asked)
 
 
 def live_workload(queries: Workload, schema: Any) -> Any:
@@ -317,7 +317,7 @@ class SqlRequest(NamedTuple):
     strategy: str | None
     steps: int | None
     states: int | None
-    watermark: str | None = None
+    live: LiveOptions | None = None
 
 
 def run_sql(spark: Any, asked: SqlRequest) -> Any:
@@ -331,7 +331,7 @@ def run_sql(spark: Any, asked: SqlRequest) -> Any:
         return run_local_sql(asked.text, asked.tables or {}, asked.strategy, bounds)
     from cepheid.runtimes.spark.row_pattern import run_spark_sql
 
-    return run_spark_sql(spark, asked.text, asked.tables, bounds, asked.watermark)
+    return run_spark_sql(spark, asked.text, asked.tables, bounds, asked.live)
 
 
 def explain_sql(spark: Any, asked: SqlRequest, *, analyze: bool) -> str:

@@ -114,12 +114,16 @@ def warn_of(messages: Iterable[str]) -> None:
         warnings.warn(message, stacklevel=STACK)
 
 
-def oddities(plans: Iterable[Plan], noticed: Noticed) -> list[str]:
-    """Warn about odd events, once for each oddity."""
+def oddities(plans: Iterable[Plan], noticed: Noticed, *, all_types: bool = True) -> list[str]:
+    """Warn about odd events, once for each oddity.
+
+    Without ``all_types``, events of types that no query names may have been left out before.
+    """
     found: dict[str, None] = {}
     for plan in plans:
-        if isinstance(plan, TrendPlan) and plan.type is not None and noticed.types:
-            found |= dict.fromkeys(_odd_types(plan, noticed.types))
+        known = noticed.types or not all_types
+        if isinstance(plan, TrendPlan) and plan.type is not None and known:
+            found |= dict.fromkeys(_odd_types(plan, noticed.types, all_types=all_types))
         found |= dict.fromkeys(_odd_times(plan, noticed))
     return list(found)
 
@@ -156,7 +160,7 @@ def _types_of(plan: TrendPlan) -> list[Named]:
     return [Named(*pair) for pair in named.items() if pair[0] != tree.ANY_TYPE]
 
 
-def _odd_types(plan: TrendPlan, seen: set[str]) -> Iterator[str]:
+def _odd_types(plan: TrendPlan, seen: set[str], *, all_types: bool) -> Iterator[str]:
     """Warn about types that no event has, and about variables that are types of the data."""
     types = _types_of(plan)
     own = {t.name for t in types}
@@ -171,6 +175,9 @@ def _odd_types(plan: TrendPlan, seen: set[str]) -> Iterator[str]:
         close = difflib.get_close_matches(name.lower(), others, n=1, cutoff=0.6)
         near = cases.get(name.lower()) or (others[close[0]] if close else "")
         if near or required:
+            if not all_types:
+                yield _told("W206", f"no event has the type `{name}`")
+                continue
             meant = f": did you mean `{near}`?" if near else ";"
             shown = ", ".join(sorted(seen)[:NAMES_LISTED_MAX])
             more = f" and {len(seen) - NAMES_LISTED_MAX} more" * (len(seen) > NAMES_LISTED_MAX)

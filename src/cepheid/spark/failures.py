@@ -59,6 +59,9 @@ def clear_error(error: Exception) -> DataError:
     if "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY" in text:
         message = "the checkpoint does not fit the query: it was created, but has no micro-batch"
         return _diagnosed("E524", message, "nothing has left yet, so remove it and start again")
+    if "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE" in text or "STATE_STORE_SCHEMA" in text:
+        message = "the checkpoint does not fit the query: `idle` was switched on or off"
+        return _diagnosed("E524", message, "start it as before, or with a new checkpoint")
     # Spark repeats its plan at the end, which says nothing of the cause.
     text = _PLAN.split(text)[0]
     unread = _FILE.search(text)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 RAW, ORIGIN, REASON = "_raw", "_origin", "_reason"
 RECORD_COLUMNS = (RAW, ORIGIN, REASON)
 
+BAD = "__bad"
+"""A column with the origin, the text and the reason of a bad record; NULL for an event."""
+
 CORRUPT = "_corrupt_record"
 """Spark's usual name of the column with the text that it could not parse."""
 
@@ -36,8 +39,12 @@ def quoted(name: str) -> str:
 
 
 def event_columns(frame: DataFrame) -> list[str]:
-    """List the columns of the events, without those about the record."""
-    return [name for name in frame.columns if name not in (*RECORD_COLUMNS, CORRUPT)]
+    """List the columns of the events, without those about records.
+
+    Only a source that gives reasons has the others.
+    """
+    about = (*RECORD_COLUMNS, CORRUPT) if REASON in frame.columns else (CORRUPT,)
+    return [name for name in frame.columns if name not in about]
 
 
 def parse_json(

@@ -30,10 +30,11 @@ def columns_of(frame: DataFrame, plan: Plan) -> dict[str, tuple[Column, ValueKin
     names = dict.fromkeys((*names_of(plan, frame.columns), *plan.partition.attributes))
     schema = read_schema(frame.schema)
     assert schema is not None, "a DataFrame has a schema"
-    return {name: (_path(frame, name), schema.kind(name) or ValueKind.UNKNOWN) for name in names}
+    return {name: (path_of(frame, name), schema.kind(name) or ValueKind.UNKNOWN) for name in names}
 
 
-def _path(frame: DataFrame, name: str) -> Column:
+def path_of(frame: DataFrame, name: str) -> Column:
+    """Return a column of a DataFrame, or a field of a structure in it."""
     path = [name] if name in frame.columns else name.split(".")
     return sf.col(".".join(f"`{part.replace('`', '``')}`" for part in path))
 
@@ -41,7 +42,22 @@ def _path(frame: DataFrame, name: str) -> Column:
 def projected_column(frame: DataFrame, name: str) -> Column:
     """Return a column of a projected DataFrame, or a field of a structure in it."""
     alias = alias_of(name)
-    return sf.col(alias) if alias in frame.columns else _path(frame, name)
+    return sf.col(alias) if alias in frame.columns else path_of(frame, name)
+
+
+def micros_of(time: Column, type_name: str) -> Column:
+    """Convert times to whole microseconds, as the engine reads them; integers stay as they are."""
+    if type_name == "timestamp_ntz":
+        # Without a zone the clock's reading counts, as if it were UTC; no zone may come in here.
+        seconds = sf.date_part(sf.lit("SECOND"), time) * sf.lit(1_000_000)
+        minutes = sf.hour(time) * sf.lit(60) + sf.minute(time)
+        days = sf.unix_date(time.cast("date")).cast("long")
+        return (days * sf.lit(1440) + minutes) * sf.lit(60_000_000) + seconds.cast("long")
+    if type_name == "timestamp":
+        return sf.unix_micros(time)
+    if type_name == "date":
+        return sf.unix_date(time).cast("long") * sf.lit(86_400_000_000)
+    return time.cast("long")
 
 
 def alias_of(name: str) -> str:

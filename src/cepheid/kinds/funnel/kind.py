@@ -53,6 +53,13 @@ class FunnelKind(SteppedKind):
 
         return WholeSteps(plan, schema)
 
+    def event_types(self, plan: FunnelPlan) -> tuple[str, ...] | None:
+        """List the event types of the steps."""
+        types = {step.event_type for step in plan.funnel.steps}
+        if plan.type is None or tree.ANY_TYPE in types:
+            return None
+        return tuple(sorted(types))
+
     def task_job(self, work: Work) -> TaskJob:
         """Create the job that Spark tasks run for a query."""
         from cepheid.kinds.funnel.tasks import FunnelTasks

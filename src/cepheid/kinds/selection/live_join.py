@@ -83,12 +83,12 @@ def turn_joined(
     ]
     until = came[0].until
     lag = max(max(known) - until, 0) if until is not None else 0
-    events, late, waiting = (
-        sum(numbers)
-        for numbers in zip(*((c.events, c.late, len(c.waiting)) for c in came), strict=True)
-    )
+    events, waiting = sum(one.events for one in came), sum(len(one.waiting) for one in came)
+    late = sum(len(one.late_events) for one in came)
     results = works[0].shown(found)
-    return write_state(PAIR, saved), Outcome(results, events, late, waiting, 1, 1, lag)
+    # Late events of two streams have columns of their own, so none are returned.
+    nothing = works[0].schema.empty_table()
+    return write_state(PAIR, saved), Outcome(results, events, late, waiting, 1, 1, lag, nothing)
 
 
 def _later(one: int | None, other: int | None) -> int | None:

@@ -85,8 +85,15 @@ class TrendKind(TaskKind):
     def live_job(self, work: Work) -> LiveJob[Any]:
         """Create the job that a bucket of a live stream runs for a query."""
         from cepheid.kinds.trend.live import LiveTrends
+        from cepheid.kinds.trend.live_corrections import CorrectedTrends
 
-        return LiveTrends.of(work)
+        return CorrectedTrends.of(work) if work.lateness else LiveTrends.of(work)
+
+    def check_corrections(self, plan: TrendPlan) -> None:
+        """Refuse a plan whose rows cannot be corrected after they left (E407)."""
+        from cepheid.kinds.trend.live_corrections import check_corrections
+
+        check_corrections(plan)
 
     def replay(self, plan: TrendPlan, snapshot: Any, method: str) -> Any:
         """Plan which part of a store a query must read."""
@@ -132,6 +139,15 @@ class TrendKind(TaskKind):
     def why_not_on_device(self, plan: TrendPlan) -> str:
         """Explain why a query cannot run on a GPU in this process; empty if it can."""
         return why_no_trends_on_device(plan)
+
+    def event_types(self, plan: TrendPlan) -> tuple[str, ...] | None:
+        """List the event types of the pattern, negated ones included."""
+        from cepheid.kinds.trend.spark_filter import variables_of
+
+        types = set(variables_of(plan.patterns).values())
+        if plan.type is None or tree.ANY_TYPE in types:
+            return None
+        return tuple(sorted(types))
 
     def keeps(self, plan: TrendPlan) -> Callable[[Any], Any] | None:
         """Build a function that marks events that fit a variable; None if others matter too."""

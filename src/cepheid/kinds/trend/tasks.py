@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from cepheid.arrays.columns import Columns, KeyTable, read_times
+from cepheid.arrays.columns import Columns, KeyTable, read_times, type_bits
+from cepheid.arrays.noticing import current
 from cepheid.jobs.blobs import EVENTS, ROWS, STRETCH, Batches, Blob, blobs_to_batch, split
 from cepheid.jobs.owned import EVERYTHING, Owned
 from cepheid.jobs.tables import table_from_bytes, table_to_bytes
@@ -97,7 +98,8 @@ class TrendTasks(NamedTuple):
             return
         begin = begin_of(first, job.plan)
         if _is_sparse(job, first):
-            yield from _send_raw(work, job, _chain(first, iterator), seq << 32)
+            events = _types_noticed(job, _chain(first, iterator))
+            yield from _send_raw(work, job, events, seq << 32)
             return
         summariser = spark_gpu.summariser_of(job)
         for table in spark_gpu.gathered(_chain(first, iterator), summariser.step_rows):
@@ -194,6 +196,14 @@ def result_batches(work: Work, job: Job, rows: RowsOfRuns, keys: KeyTable) -> Ba
     """Build the results of rows, in the types that the driver has declared."""
     table = work.shown(build_table(job, rows, keys, work.schema))
     yield from table.combine_chunks().to_batches(REPORT_ROWS)
+
+
+def _types_noticed(job: Job, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield tables, and notice their types: another task, which nobody asks, looks them up."""
+    for table in tables:
+        if current() is not None:
+            type_bits(Columns(table), job.plan.type, [], len(table))
+        yield table
 
 
 def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:

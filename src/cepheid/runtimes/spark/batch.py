@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
+from cepheid.arrays.noticing import Noticed
 from cepheid.jobs.blobs import BLOB_DDL
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.task_jobs import has_merge
@@ -18,11 +20,14 @@ from cepheid.kinds.trend.spark_filter import event_filter
 from cepheid.options import FILE_STRATEGIES, one_of, refuse
 from cepheid.plans.needs import Strategy, StrategyChoice
 from cepheid.plans.plan import Plan
+from cepheid.runtimes.notices import names_of as names_of_types
+from cepheid.runtimes.notices import oddities
 from cepheid.runtimes.spark import tasks
 from cepheid.runtimes.spark.partition_profile import BLOCK_ROWS, Profile, profile_partitions
 from cepheid.runtimes.spark.tasks import run_times
-from cepheid.spark.batches import BUCKET
+from cepheid.spark.batches import BUCKET, Task
 from cepheid.spark.kernels import ship_kernels
+from cepheid.spark.notices import noticing_task
 from cepheid.spark.schema import (
     alias_of,
     arrow_schema_of,
@@ -138,6 +143,29 @@ def _schema_of(projected: DataFrame, plan: Plan) -> pa.Schema:
     return arrow_schema_of(projected, names_of(plan, projected.columns))
 
 
+def noticed(
+    frame: DataFrame,
+    task: Task,
+    plan: Plan,
+    wanted: Iterable[int] | int,
+    *,
+    all_types: bool = False,
+) -> Task:
+    """Let a task notice odd events; ``wanted`` are the partitions that read all, or their number.
+
+    Of a DataFrame, Spark filters events of other types before a task sees them, so their names are
+    not known; of files tasks read ``all_types``.
+    """
+    if plan.limit is not None:
+        return task
+    partitions = range(wanted) if isinstance(wanted, int) else wanted
+
+    def judge(found: Noticed) -> list[str]:
+        return oddities([plan], found, all_types=all_types)
+
+    return noticing_task(frame.sparkSession, task, partitions, names_of_types([plan]), judge)
+
+
 def exchange(blobs: DataFrame, buckets: int) -> DataFrame:
     """Shuffle blobs to their tasks, sorted by time in each."""
     there = blobs.repartitionById(buckets, "bucket")
@@ -156,8 +184,9 @@ def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
     sent = routed.mapInArrow(tasks.send_events(work), BLOB_DDL)
     arrived = exchange(sent, buckets)
     if not has_merge(work):
-        return arrived.mapInArrow(tasks.run_bucket(work), schema)
-    partial = arrived.mapInArrow(tasks.run_part(work), BLOB_DDL)
+        return arrived.mapInArrow(noticed(arrived, tasks.run_bucket(work), plan, buckets), schema)
+    part = noticed(arrived, tasks.run_part(work), plan, buckets)
+    partial = arrived.mapInArrow(part, BLOB_DDL)
     return exchange(partial, buckets).mapInArrow(tasks.merge_rows(work), schema)
 
 
@@ -174,7 +203,8 @@ def run_combine(projected: DataFrame, plan: Plan, profile: Profile, count: int) 
     """Summarise every partition, which is a range of time, and multiply the summaries."""
     assert profile.ranges is not None, "partitions that are ranges of time"
     work, schema = work_of(plan, _schema_of(projected, plan), _composers(plan, count))
-    summarise = tasks.summarise_partition(work, profile.ranges, BLOCK_ROWS)
+    whole = tasks.summarise_partition(work, profile.ranges, BLOCK_ROWS)
+    summarise = noticed(projected, whole, plan, profile.ranges.first)
     stretches = projected.mapInArrow(summarise, BLOB_DDL)
     arrived = exchange(stretches, work.buckets)
     return arrived.mapInArrow(tasks.compose_stretches(work), schema)
@@ -186,7 +216,8 @@ def run_time_shuffle(projected: DataFrame, plan: Plan, profile: Profile, count: 
     work, schema = work_of(plan, _schema_of(projected, plan), len(edges) + 1)
     sent = projected.mapInArrow(tasks.send_events(work, edges), BLOB_DDL)
     composing, _ = work_of(plan, _schema_of(projected, plan), _composers(plan, count))
-    stretches = exchange(sent, work.buckets).mapInArrow(tasks.summarise_bucket(composing), BLOB_DDL)
+    summarise = noticed(sent, tasks.summarise_bucket(composing), plan, work.buckets)
+    stretches = exchange(sent, work.buckets).mapInArrow(summarise, BLOB_DDL)
     arrived = exchange(stretches, composing.buckets)
     return arrived.mapInArrow(tasks.compose_stretches(composing), schema)
 
@@ -202,7 +233,8 @@ def run_window_shuffle(projected: DataFrame, plan: Plan, profile: Profile) -> Da
     work, schema = work_of(plan, _schema_of(projected, plan), len(edges) + 1)
     cuts = tuple(edges)
     sent = projected.mapInArrow(tasks.send_events(work, cuts, (before, after)), BLOB_DDL)
-    return exchange(sent, work.buckets).mapInArrow(run_times(work, cuts), schema)
+    task = noticed(sent, run_times(work, cuts), plan, work.buckets)
+    return exchange(sent, work.buckets).mapInArrow(task, schema)
 
 
 def _composers(plan: Plan, count: int) -> int:

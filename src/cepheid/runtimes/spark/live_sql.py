@@ -14,7 +14,9 @@ from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.kinds.row_pattern.live_plan import plan_live
 from cepheid.kinds.row_pattern.live_rules import describe_live, why_not_live
 from cepheid.kinds.row_pattern.live_text import why_not_around
-from cepheid.runtimes.spark.stream import live_rows, set_up
+from cepheid.options import LiveOptions
+from cepheid.runtimes.spark.bad_records import events_schema
+from cepheid.runtimes.spark.stream import Delays, check_records, check_stream, live_rows, set_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,18 +26,18 @@ if TYPE_CHECKING:
 
 
 def live_frame(
-    frame: DataFrame, statement: Statement, clause: MatchPlan, watermark: str | None
-) -> DataFrame:
-    """Run a clause over a stream and return its rows as a streaming DataFrame.
+    frame: DataFrame, statement: Statement, clause: MatchPlan, asked: LiveOptions | None
+) -> tuple[DataFrame, DataFrame]:
+    """Run a clause over a stream and return its rows and its bad records as DataFrames.
 
     Raises
     ------
     UnsupportedError
         E405 if there is no watermark, or the text cannot be live.
     """
-    if watermark is None:
+    if asked is None:
         raise UnsupportedError([_no_watermark(statement.sites[0])], statement.text)
-    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    schema = to_arrow_schema(events_schema(frame), timezone="UTC")
     found = why_not_around(statement)
     found = found or why_not_live(statement.sites[0].clause, clause, schema)
     if found is not None:
@@ -44,12 +46,16 @@ def live_frame(
     # Over a table, times are in the zone of the session too: HOUR(ts) means the same.
     zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
     set_up(spark)
-    return live_rows(frame, plan_live(statement, clause, schema, zone), watermark)
+    check_stream(frame, asked)
+    plan = plan_live(statement, clause, schema, zone)
+    delays = Delays.of(spark, asked)
+    checked = check_records(frame, [plan], delays)
+    return live_rows(checked.events(asked.bad), plan, delays).rows(), checked.bad()
 
 
 def describe_stream(frame: DataFrame, statement: Statement, clause: MatchPlan) -> list[str]:
     """Describe how a clause runs over a stream, or why it does not."""
-    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    schema = to_arrow_schema(events_schema(frame), timezone="UTC")
     around = why_not_around(statement)
     if around is not None:
         return [f"no: {around.message}", *(f"  {text}" for text in around.helps)]

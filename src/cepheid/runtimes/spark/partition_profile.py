@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 from cepheid.jobs.kind import needs_of
 from cepheid.runtimes.spark.tasks import Ranges
 from cepheid.spark.failures import clear_failures
-from cepheid.spark.schema import alias_of, projected_column
+from cepheid.spark.schema import alias_of, micros_of, projected_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -99,19 +99,7 @@ def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
 
 def _microseconds(frame: DataFrame, name: str) -> Column:
     """Convert a time column to integer microseconds, as the engine reads it."""
-    column = sf.col(alias_of(name))
-    kind = dict(frame.dtypes)[alias_of(name)]
-    if kind == "timestamp_ntz":
-        # Without a zone the clock's reading counts, as if it were UTC; no zone may come in here.
-        seconds = sf.date_part(sf.lit("SECOND"), column) * sf.lit(1_000_000)
-        minutes = sf.hour(column) * sf.lit(60) + sf.minute(column)
-        days = sf.unix_date(column.cast("date")).cast("long")
-        return (days * sf.lit(1440) + minutes) * sf.lit(60_000_000) + seconds.cast("long")
-    if kind == "timestamp":
-        return sf.unix_micros(column)
-    if kind == "date":
-        return sf.unix_date(column).cast("long") * sf.lit(86_400_000_000)
-    return column.cast("long")
+    return micros_of(sf.col(alias_of(name)), dict(frame.dtypes)[alias_of(name)])
 
 
 def _ranges(blocks: list[_Block], plan: Plan) -> Ranges | None:

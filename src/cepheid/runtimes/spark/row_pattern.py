@@ -26,7 +26,7 @@ from cepheid.kinds.row_pattern.recognize import recognize_parts, result_schema
 from cepheid.kinds.row_pattern.select_tree import NotSimpleError, parse_select, plain_source
 from cepheid.kinds.row_pattern.statement import read_statement
 from cepheid.kinds.row_pattern.store import STRETCH, plan_clause
-from cepheid.options import unused
+from cepheid.options import LiveOptions, unused
 from cepheid.runtimes.explain_replay import explain_replay
 from cepheid.runtimes.scan import find_paths
 from cepheid.runtimes.spark.live_sql import describe_stream, live_frame
@@ -34,6 +34,7 @@ from cepheid.runtimes.spark.scan import read_frame
 from cepheid.runtimes.spark.store import clause_frame, store_frame
 from cepheid.runtimes.spark.texts import run_text
 from cepheid.spark.kernels import ship_kernels
+from cepheid.spark.records import event_columns
 from cepheid.spark.worker import begin_task
 from cepheid.store.event_store import EventStore
 
@@ -46,8 +47,8 @@ def run_spark_sql(
     text: str,
     tables: Mapping[str, Any] | None = None,
     bounds: SearchBounds = SearchBounds(),  # noqa: B008  # It never changes.
-    watermark: str | None = None,
-) -> DataFrame:
+    live: LiveOptions | None = None,
+) -> Any:
     """Run a SQL text and return its result as a DataFrame.
 
     Parameters
@@ -60,8 +61,13 @@ def run_spark_sql(
         Further tables by name: Arrow tables, pandas or Spark DataFrames, event stores.
     bounds
         The limits of the search.
-    watermark
-        The allowed lateness of a stream.
+    live
+        The options of a stream; None without a watermark.
+
+    Returns
+    -------
+    DataFrame, or two of them
+        The rows and, with ``bad="side"``, the bad records of a stream.
 
     Raises
     ------
@@ -72,25 +78,26 @@ def run_spark_sql(
     known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
     run = uuid.uuid4().hex
     frames: dict[str, DataFrame] = {}
-    streams = False
+    bad: list[DataFrame] = []
     for number, site in enumerate(statement.sites):
         source = statement.source_query(site, list(frames))
         store = _store_of(source, tables or {})
         if store is None:
             frame = run_text(spark, source, frames, known, statement)
-            plan = bind_clause(site.clause, frame.columns, text, bounds)
+            plan = bind_clause(site.clause, event_columns(frame), text, bounds)
         else:
             plan = bind_clause(site.clause, store.schema.names, text, bounds)
             frame, plan = clause_frame(store, spark, plan)
         name = f"cepheid_match_{run}_{number}_"
         if frame.isStreaming:
-            streams = True
-            frames[name] = live_frame(frame, statement, plan, watermark)
+            frames[name], wrong = live_frame(frame, statement, plan, live)
+            bad.append(wrong)
         else:
             frames[name] = match_frame(frame, plan).drop(STRETCH)
-    if watermark is not None and not streams:
+    if live is not None and not bad:
         unused("watermark", "no clause reads a stream", "leave it out")
-    return run_text(spark, statement.outer_query(list(frames)), frames, known, statement)
+    rows = run_text(spark, statement.outer_query(list(frames)), frames, known, statement)
+    return (rows, bad[0]) if live is not None and live.bad == "side" else rows
 
 
 def explain_spark_sql(
@@ -168,7 +175,8 @@ def _store_of(source: str, tables: Mapping[str, Any]) -> EventStore | None:
 
 def run_tables(text: str, tables: Mapping[str, pa.Table], bounds: SearchBounds) -> pa.Table:
     """Run a SQL text over Arrow tables with a Spark session."""
-    return run_spark_sql(_session(), text, tables, bounds).toArrow()
+    rows: DataFrame = run_spark_sql(_session(), text, tables, bounds)
+    return rows.toArrow()
 
 
 def _session() -> SparkSession:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyspark.sql import functions as sf
 
 from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.jobs.blobs import Batches, split
-from cepheid.jobs.bucket import Outcome
+from cepheid.jobs.bucket import COUNTED, Outcome
 from cepheid.jobs.microbatch import turn
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.watermarks import MILLISECOND, in_microseconds, in_ticks
@@ -31,22 +32,28 @@ from cepheid.kinds.trend.match_tasks import number_matches
 from cepheid.kinds.trend.planning.needs import live_attributes
 from cepheid.kinds.workload.combine_results import united_schema
 from cepheid.kinds.workload.live import LiveWorkload, RulesWork
+from cepheid.options import LiveOptions
 from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.spark import stream_tasks as tasks
+from cepheid.runtimes.spark.bad_records import events_schema, timed_records
 from cepheid.runtimes.spark.batch import canonical
+from cepheid.runtimes.spark.live_output import LiveOutput
 from cepheid.runtimes.spark.stream import (
+    Delays,
+    ReadColumns,
     buckets_of,
+    check_records,
     check_stream,
-    delay_of,
     late_events,
+    output_of_turns,
     partitions_of,
-    rows_of_turns,
     set_up,
+    with_sides,
 )
 from cepheid.runtimes.spark.workload import SparkWorkloadLike
 from cepheid.spark.batches import BUCKET, chunks, in_task, partition_id, with_names
-from cepheid.spark.schema import alias_of, arrow_schema_of, columns_of, result_schema_of
-from cepheid.spark.text_times import timed_frame
+from cepheid.spark.records import BAD, quoted
+from cepheid.spark.schema import columns_of, path_of, result_schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,34 +72,41 @@ class Class(NamedTuple):
     work: RulesWork
 
 
-def stream_workload(
-    workload: SparkWorkloadLike, frame: DataFrame, *, watermark: str, late: str
-) -> DataFrame | tuple[DataFrame, DataFrame]:
-    """Build the DataFrame of closed-window rows of all rules and, if requested, of late events.
+def stream_workload(workload: SparkWorkloadLike, frame: DataFrame, asked: LiveOptions) -> Any:
+    """Build the rows of closed windows of all rules and, if requested, late and bad records.
 
     Raises
     ------
     ValueError
-        If the DataFrame is no stream, or ``late`` is unknown.
+        If the DataFrame is no stream, or an option is unknown.
     UnsupportedError
         E405 if the windows of a query never close, or its rows change.
     """
-    check_stream(frame, late)
-    frame = timed_frame(frame, workload.times)
+    if asked.late == "correct":
+        message = "rows of a workload are final: its rules come and go"
+        helps = ("start a query on its own with `q.stream`",)
+        raise UnsupportedError([Diagnostic("E407", message, helps=helps)])
+    check_stream(frame, asked)
+    frame = timed_records(frame, workload.times)
     plans = {
         name: _plan_of(name, query, frame)
         for name, query in zip(workload.names, workload.queries, strict=True)
     }
     set_up(frame.sparkSession)
-    rows = _rows(frame, plans, watermark, merge=workload.merge)
-    if late == "drop":
-        return rows
-    return rows, late_events(frame, next(iter(plans.values())), watermark)
+    delays = Delays.of(frame.sparkSession, asked)
+    checked = check_records(frame, list(plans.values()), delays)
+    if asked.tagged:
+        tagged, whole = checked.tagged(asked.bad), asked.late == "side"
+        return _output(tagged, plans, delays, merge=workload.merge, whole=whole)
+    events = checked.events(asked.bad)
+    rows = _output(events, plans, delays, merge=workload.merge).rows()
+    first = next(iter(plans.values()))
+    return with_sides(rows, lambda: late_events(events, first, delays), checked.bad, asked)
 
 
 def _plan_of(name: str, query: Any, frame: DataFrame) -> TrendPlan:
     try:
-        plan: TrendPlan = query.with_schema(frame.schema).plan
+        plan: TrendPlan = query.with_schema(events_schema(frame)).plan
         check_windows(plan)
         if plan.window.emit_early:
             message = "rows of `EMIT EARLY` change later, but those of other rules are final"
@@ -104,27 +118,34 @@ def _plan_of(name: str, query: Any, frame: DataFrame) -> TrendPlan:
     return plan
 
 
-def _rows(
-    frame: DataFrame, plans: dict[str, TrendPlan], watermark: str, *, merge: bool
-) -> DataFrame:
+def _output(
+    frame: DataFrame,
+    plans: dict[str, TrendPlan],
+    delays: Delays,
+    *,
+    merge: bool,
+    whole: bool = False,
+) -> LiveOutput:
     spark = frame.sparkSession
-    found = {name: c for plan in plans.values() for name, c in columns_of(frame, plan).items()}
+    given = [name for name in frame.columns if name != BAD]
+    events = frame.select(*map(quoted, given))
+    found = {name for plan in plans.values() for name in columns_of(events, plan)}
     # In one order whatever rules there are: they keep events between micro-batches.
-    columns = {name: found[name] for name in sorted(found)}
-    projected = frame.select(*(column.alias(alias_of(n)) for n, (column, _) in columns.items()))
-    schema = arrow_schema_of(projected, columns)
+    names = sorted(found | set(given) if whole else found)
+    chosen = {name: path_of(frame, name) for name in names}
+    read = ReadColumns.select(frame, events, chosen, whole=whole)
+    projected, schema = read.projected, read.schema
     results = united_schema(
-        {n: result_schema_of(plan, _seen(plan, schema, frame)) for n, plan in plans.items()}
+        {n: result_schema_of(plan, _seen(plan, schema, events)) for n, plan in plans.items()}
     )
-    delay = delay_of(spark, watermark)
     classes = []
     routed = projected
     for number, (attributes, names) in enumerate(_classes(plans).items()):
         own = {name: plans[name] for name in names}
         buckets = _buckets(spark, attributes)
-        work = Work.of(next(iter(own.values())), schema, results, len(buckets), delay=delay)
+        work = delays.work(next(iter(own.values())), schema, results, len(buckets))
         rules = tuple((name, plan.to_json()) for name, plan in own.items())
-        shared = RulesWork(rules, merge, work, tuple(frame.columns))
+        shared = RulesWork(rules, merge, work, tuple(given))
         classes.append(Class(attributes, buckets, shared))
         if attributes:
             keys = [canonical(projected, name) for name in attributes]
@@ -135,7 +156,9 @@ def _rows(
     # Another watermark of the same query could be ahead, if the largest of them counts.
     policy = str(spark.conf.get("spark.sql.streaming.multipleWatermarkPolicy", "min"))
     turns = take_turns_of_classes(classes, alone=policy.lower() != "max")
-    return rows_of_turns(sent, watermark, turns, results)
+    output = output_of_turns(sent, delays, turns, results)
+    output.decode.update(read.decode)
+    return output
 
 
 def _seen(plan: TrendPlan, schema: pa.Schema, frame: DataFrame) -> pa.Schema:
@@ -176,30 +199,42 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
         plan = TrendPlan.from_json(first.plan)
         seq = partition_id() << 32
         for chunk in chunks(batches):
-            table = with_names(chunk, first.schema)
+            table, wrong = tasks.without_bad(with_names(chunk, first.schema))
+            if not len(table):
+                yield tasks.only_bad(seq, wrong)
+                continue
+            records: tuple[int, bytes | None] = (len(table), wrong)
+            # An event that several classes keep is counted in the first of them.
+            fresh = np.ones(len(table), np.bool_)
             # Events that cannot affect the result also advance the watermark.
             latest = int(read_times(Columns(table), plan.time).max())
             stamp = in_microseconds(first, latest)
             for number, one in enumerate(classes):
-                kept = ordered(_of_consequence(one, table), plan)
+                mask = _of_consequence(one, table)
+                counted = table.append_column(COUNTED, pa.array(fresh))
+                kept = ordered(counted if mask.all() else counted.filter(pa.array(mask)), plan)
+                fresh &= ~mask
                 place = np.zeros(len(kept), np.int64)
                 if one.attributes:
                     place = kept[f"{BUCKET}{number}"].to_numpy().astype(np.int64)
-                parts = dict(split(kept.select(first.schema.names), place, len(one.buckets)))
-                yield tasks.sent_rows(one.buckets, seq, latest, stamp, parts)
+                parts = dict(
+                    split(kept.select([*first.schema.names, COUNTED]), place, len(one.buckets))
+                )
+                yield tasks.sent_rows(one.buckets, seq, latest, stamp, parts, records)
+                records = (0, None)
             seq += 1
 
     return in_task(run)
 
 
-def _of_consequence(one: Class, table: pa.Table) -> pa.Table:
+def _of_consequence(one: Class, table: pa.Table) -> NDArray[np.bool_]:
     columns = Columns(table)
     kept = np.ones(len(table), np.bool_)
     for name in one.attributes:
         values = columns.arrow(name)
         if values.null_count:
             kept &= np.asarray(pc.is_valid(values))
-    return table if kept.all() else table.filter(pa.array(kept))
+    return kept
 
 
 def _known(work: Work, passed: int) -> int | None:
@@ -228,4 +263,4 @@ def take_turns_of_classes(classes: list[Class], *, alone: bool) -> tasks.Turns:
         results = number_matches(outcome.results, place)
         return saved, outcome._replace(results=results, lag=in_microseconds(work.work, outcome.lag))
 
-    return tasks.turns_of(one)
+    return tasks.turns_of(one, classes[0].work.work)

@@ -33,6 +33,7 @@ from cepheid.runtimes.scan_read import Reader
 from cepheid.runtimes.spark import tasks
 from cepheid.runtimes.spark.batch import (
     exchange,
+    noticed,
     parallelism,
     run_frame,
     work_of,
@@ -153,11 +154,15 @@ def _scan(spark: SparkSession, plan: Plan, units: list[Unit], schema: Any) -> Da
     numbers = spark.range(0, len(slices), 1, len(slices))
     if composed:
         work, results = work_of(plan, schema, count if plan.partition.group_by else 1)
-        stretches = numbers.mapInArrow(_summarise_slice(work, slices), BLOB_DDL)
+        summarise = noticed(
+            numbers, _summarise_slice(work, slices), plan, len(slices), all_types=True
+        )
+        stretches = numbers.mapInArrow(summarise, BLOB_DDL)
         arrived = exchange(stretches, work.buckets)
         return arrived.mapInArrow(tasks.compose_stretches(work), results)
     work, results = work_of(plan, schema, 1)
-    return numbers.mapInArrow(_run_slices(work, slices), results)
+    task = noticed(numbers, _run_slices(work, slices), plan, len(slices), all_types=True)
+    return numbers.mapInArrow(task, results)
 
 
 Task = Callable[[Batches], Batches]

@@ -10,76 +10,155 @@ micro-batch and lets late rows pass.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.work import Work
-from cepheid.options import Held, holder_of, one_of, refuse, texts
+from cepheid.kinds.trend.live_corrections import with_versions
+from cepheid.options import BAD, LATE, Held, LiveOptions, holder_of, one_of, refuse, texts, unused
 from cepheid.plans.plan import Plan
 from cepheid.runtimes.spark import stream_tasks as tasks
+from cepheid.runtimes.spark.bad_records import Asked, Checked, events_schema, timed_records
 from cepheid.runtimes.spark.batch import (
     SHUFFLE_PARTITIONS_DEFAULT,
     canonical,
     parallelism,
 )
+from cepheid.runtimes.spark.live_output import (
+    Decode,
+    LiveOutput,
+    bad_payloads,
+    events_payloads,
+    payloads,
+)
 from cepheid.spark.batches import BUCKET
 from cepheid.spark.kernels import ship_kernels
+from cepheid.spark.records import BAD as BAD_COLUMN
+from cepheid.spark.records import event_columns, quoted
 from cepheid.spark.schema import (
     alias_of,
     arrow_schema_of,
-    columns_of,
     names_of,
+    path_of,
     result_schema_of,
     spark_schema_of,
 )
 from cepheid.spark.session import STATE_SETTINGS
-from cepheid.spark.text_times import timed_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from cepheid.runtimes.local import CompiledQueryLike
 
 METRICS = "cepheid"
 """The name of the observed metrics in the progress of a query."""
 
-LATE = ("drop", "side")
+
+class Delays(NamedTuple):
+    """The options of a live query, checked, with lengths of time in microseconds."""
+
+    asked: LiveOptions
+    delay: int
+    ahead: int
+    idle: int = 0
+    lateness: int = 0
+
+    @staticmethod
+    def of(spark: SparkSession, asked: LiveOptions) -> Delays:
+        """Parse the lengths of time.
+
+        Raises
+        ------
+        OptionError
+            E590 if one is not a length of time.
+        """
+        delay = delay_of(spark, asked.watermark)
+        ahead = delay_of(spark, asked.max_ahead, name="max_ahead")
+        idle = 0
+        if asked.idle is not None:
+            # Spark counts silence in milliseconds.
+            idle = max(delay_of(spark, asked.idle, name="idle"), 1000)
+        lateness = 0
+        if asked.lateness is not None:
+            lateness = max(delay_of(spark, asked.lateness, name="allowed_lateness"), 1)
+        return Delays(asked, delay, ahead, idle, lateness)
+
+    def work(self, plan: Plan, schema: pa.Schema, results: pa.Schema, buckets: int) -> Work:
+        """Build the work of a plan over a stream."""
+        more = {"delay": self.delay, "idle": self.idle, "lateness": self.lateness}
+        return Work.of(plan, schema, results, buckets, **more)
+
+    @property
+    def watermark(self) -> str:
+        """Return the delay of the watermark as the user gave it."""
+        return self.asked.watermark
 
 
-def stream_frame(
-    compiled: CompiledQueryLike, frame: DataFrame, *, watermark: str, late: str
-) -> DataFrame | tuple[DataFrame, DataFrame]:
-    """Build the closed-window rows of a stream and, if requested, its late events.
+def stream_frame(compiled: CompiledQueryLike, frame: DataFrame, asked: LiveOptions) -> Any:
+    """Build the closed-window rows of a stream and, if requested, its late and bad records.
 
     Raises
     ------
     ValueError
-        If the DataFrame is no stream, or ``late`` is unknown.
+        If the DataFrame is no stream, or an option is unknown.
     UnsupportedError
         E405 if the windows of the query never close.
     """
-    check_stream(frame, late)
-    frame = timed_frame(frame, compiled.times)
-    plan = compiled.with_schema(frame.schema).plan
+    check_stream(frame, asked)
+    frame = timed_records(frame, compiled.times)
+    plan = compiled.with_schema(events_schema(frame)).plan
     task_kind(plan).check_live(plan)
+    if asked.late == "correct":
+        task_kind(plan).check_corrections(plan)
     set_up(frame.sparkSession)
-    results = live_rows(frame, plan, watermark)
-    return results if late == "drop" else (results, late_events(frame, plan, watermark))
+    delays = Delays.of(frame.sparkSession, asked)
+    checked = check_records(frame, [plan], delays)
+    if asked.tagged:
+        return live_rows(checked.tagged(asked.bad), plan, delays, whole=asked.late == "side")
+    events = checked.events(asked.bad)
+    rows = live_rows(events, plan, delays).rows()
+    return with_sides(rows, lambda: late_events(events, plan, delays), checked.bad, asked)
 
 
-def check_stream(frame: DataFrame, late: str) -> None:
+def check_records(frame: DataFrame, plans: Sequence[Plan], delays: Delays) -> Checked:
+    """Check the records of a stream for queries that read it."""
+    found = [name for plan in plans for name in names_of(plan, event_columns(frame))]
+    reads = [name for name in dict.fromkeys(found) if name != plans[0].time]
+    return Checked.of(frame, Asked.of(plans, reads, delays.ahead))
+
+
+def with_sides(
+    rows: DataFrame,
+    late: Callable[[], DataFrame],
+    bad: Callable[[], DataFrame],
+    asked: LiveOptions,
+) -> Any:
+    """Return the rows, then late events, then bad records, of which those that were asked for."""
+    sides = [late()] if asked.late == "side" else []
+    sides += [bad()] if asked.bad == "side" else []
+    return (rows, *sides) if sides else rows
+
+
+def check_stream(frame: DataFrame, asked: LiveOptions) -> None:
     """Reject a DataFrame that is not a stream.
 
     Raises
     ------
     ValueError
-        If the DataFrame is no stream, or ``late`` is unknown.
+        If the DataFrame is no stream, or an option is unknown.
     """
-    one_of("late", late, LATE)
+    one_of("late", asked.late, LATE)
+    one_of("bad", asked.bad, BAD)
+    if asked.late == "correct" and asked.lateness is None:
+        message = 'late="correct" needs an end: how long rows may change after the watermark'
+        refuse("E592", message, 'add `allowed_lateness="1 hour"`')
+    if asked.late != "correct" and asked.lateness is not None:
+        unused("allowed_lateness", "late events change no row", 'add `late="correct"`')
     if holder_of(frame) is not Held.FRAME:
         refuse("E592", f"events are a streaming DataFrame of Spark, not {holder_of(frame)}")
     if not frame.isStreaming:
@@ -133,78 +212,126 @@ def partitions_of(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.sql.shuffle.partitions") or parallelism(spark))
 
 
-def live_rows(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
-    """Return the rows that leave as the watermark goes on; that of a plan which may be live."""
-    columns = columns_of(frame, plan)
-    names = names_of(plan, frame.columns)
-    projected = frame.select(*(columns[name][0].alias(alias_of(name)) for name in names))
-    schema = arrow_schema_of(projected, names_of(plan, projected.columns))
-    results = result_schema_of(plan, schema)
+def live_rows(frame: DataFrame, plan: Plan, delays: Delays, *, whole: bool = False) -> LiveOutput:
+    """Build the output of a plan that may be live: rows, late events, bad records.
+
+    A frame of ``Checked.marked`` has bad records too. ``whole`` keeps all columns of events, so
+    that late ones have them.
+    """
     spark = frame.sparkSession
+    read = ReadColumns.of(frame, plan, whole=whole)
+    projected, schema = read.projected, read.schema
+    results = result_schema_of(plan, schema)
+    if delays.lateness:
+        results = with_versions(results)
     needs = needs_of(plan)
     names = needs.buckets
-    by_panes = partitions_of(spark) > 1 and not needs.no_panes
+    by_panes = partitions_of(spark) > 1 and not needs.no_panes and not delays.lateness
     buckets = buckets_of(spark, partitions_of(spark)) if names or by_panes else (0,)
-    work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
+    work = delays.work(plan, schema, results, len(buckets))
     if names:
         keys = [canonical(projected, name) for name in names]
         number = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
         projected = projected.withColumn(BUCKET, number)
     if by_panes:
         send = tasks.send_stream(work, buckets, pane=needs.pane)
-        sent = projected.mapInArrow(send, tasks.SENT_DDL)
-        blobs = sent.withWatermark("latest", watermark)
-        closed = _payloads(blobs, tasks.take_pane_turns(work, buckets), "append")
-        # By a shuffle: a smaller number of partitions alone would take the buckets one by one.
-        ours = closed.repartition(1)
-        return ours.mapInArrow(tasks.compose_panes(work), spark_schema_of(results))
-    sent = projected.mapInArrow(tasks.send_stream(work, buckets), tasks.SENT_DDL)
+        turns = tasks.take_pane_turns(work, buckets)
+    else:
+        send, turns = tasks.send_stream(work, buckets), tasks.take_turns(work)
+    sent = projected.mapInArrow(send, tasks.SENT_DDL)
     # Rows of open windows take the place of those that left before.
     mode = "update" if plan.emits_early else "append"
-    return rows_of_turns(sent, watermark, tasks.take_turns(work), results, mode)
+    output = output_of_turns(sent, delays, turns, results, mode)
+    if by_panes:
+        output.decode[tasks.ROWS] = _composed(work, results)
+    output.decode.update(read.decode)
+    return output
 
 
-def rows_of_turns(
-    sent: DataFrame, watermark: str, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
-) -> DataFrame:
-    """Run the stateful operator and return its rows, with its counters as metrics."""
-    return rows_of_watched(sent.withWatermark("latest", watermark), turns, results, mode)
+class ReadColumns(NamedTuple):
+    """The columns of a stream that go to tasks, and the late events that come back."""
+
+    projected: DataFrame
+    schema: pa.Schema
+    decode: dict[str, Decode]
+
+    @staticmethod
+    def of(frame: DataFrame, plan: Plan, *, whole: bool) -> ReadColumns:
+        """Choose the columns that a plan reads or, for late events, all of them."""
+        given = [name for name in frame.columns if name != BAD_COLUMN]
+        events = frame.select(*map(quoted, given))
+        names = dict.fromkeys(names_of(plan, given))
+        if whole:
+            names |= dict.fromkeys(given)
+        chosen = {name: path_of(frame, name) for name in names}
+        return ReadColumns.select(frame, events, chosen, whole=whole)
+
+    @staticmethod
+    def select(
+        frame: DataFrame, events: DataFrame, chosen: dict[str, Column], *, whole: bool
+    ) -> ReadColumns:
+        """Project columns of a frame, whose events have columns of their own."""
+        columns = [column.alias(alias_of(name)) for name, column in chosen.items()]
+        if BAD_COLUMN in frame.columns:
+            columns.append(sf.col(BAD_COLUMN))
+        projected = frame.select(*columns)
+        decode = {tasks.BAD: bad_payloads()}
+        if whole:
+            shown = arrow_schema_of(events, events.columns)
+            decode[tasks.LATE] = events_payloads(shown, events.schema)
+        return ReadColumns(projected, arrow_schema_of(projected, chosen), decode)
 
 
-def rows_of_watched(
-    blobs: DataFrame, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
-) -> DataFrame:
+def _composed(work: Work, results: pa.Schema) -> Decode:
+    def decode(frame: DataFrame) -> DataFrame:
+        # By a shuffle: a smaller number of partitions alone would take the buckets one by one.
+        ours = frame.select("payload").repartition(1)
+        return ours.mapInArrow(tasks.compose_panes(work), spark_schema_of(results))
+
+    return decode
+
+
+def output_of_turns(
+    sent: DataFrame, delays: Delays, turns: tasks.Turns, results: pa.Schema, mode: str = "append"
+) -> LiveOutput:
+    """Run the stateful operator and return its output, with its counters as metrics."""
+    blobs = sent.withWatermark("latest", delays.watermark)
+    return output_of_watched(blobs, turns, results, mode, idle=delays.idle)
+
+
+def output_of_watched(
+    blobs: DataFrame,
+    turns: tasks.Turns,
+    results: pa.Schema,
+    mode: str = "append",
+    *,
+    idle: int = 0,
+) -> LiveOutput:
     """Do the same for blobs that have their watermark already."""
-    rows = _payloads(blobs, turns, mode)
-    return rows.mapInArrow(tasks.unpack(results), spark_schema_of(results))
-
-
-def _payloads(blobs: DataFrame, turns: tasks.Turns, mode: str) -> DataFrame:
-    turned = _stateful(blobs, turns, mode)
+    turned = _stateful(blobs, turns, mode, idle)
     counts = [sf.sum(name).alias(name) for name in tasks.SUMS]
     counts += [sf.max(name).alias(name) for name in tasks.MAXIMA]
     told = turned.observe(METRICS, *counts)
-    return told.where(sf.col("payload").isNotNull()).select("payload")
+    kept = told.where(sf.col("payload").isNotNull()).select("part", "payload")
+    return LiveOutput(kept, {tasks.ROWS: payloads(results)}, mode)
 
 
-def late_events(frame: DataFrame, plan: Plan, watermark: str) -> DataFrame:
+def late_events(frame: DataFrame, plan: Plan, delays: Delays) -> DataFrame:
     """Collect late events with all columns, by a query that reads only their times."""
     schema: pa.Schema = arrow_schema_of(frame, frame.columns)
-    delay = delay_of(frame.sparkSession, watermark)
-    work = Work.of(plan, schema, schema, 1, delay=delay)
+    work = delays.work(plan, schema, schema, 1)
     sent = frame.mapInArrow(tasks.send_stream(work, (0,), drop=False), tasks.SENT_DDL)
-    blobs = sent.withWatermark("latest", watermark)
-    found = _stateful(blobs, tasks.find_late(work), "append")
+    blobs = sent.withWatermark("latest", delays.watermark)
+    found = _stateful(blobs, tasks.find_late(work), "append", delays.idle)
     rows = found.where(sf.col("payload").isNotNull()).select("payload")
     return rows.mapInArrow(tasks.unpack(schema), frame.schema)
 
 
-def _stateful(blobs: DataFrame, function: Any, mode: str) -> DataFrame:
+def _stateful(blobs: DataFrame, function: Any, mode: str, idle: int) -> DataFrame:
+    # Only a later event moves the watermark, so nothing happens while none comes, unless time goes
+    # on: then Spark runs micro-batches without events too.
+    state = tasks.CLOCKED_DDL if idle else tasks.STATE_DDL
+    timeout = GroupStateTimeout.ProcessingTimeTimeout if idle else GroupStateTimeout.NoTimeout
     return blobs.groupBy("bucket").applyInPandasWithState(
-        function,
-        tasks.TURNED_DDL,
-        "data binary",
-        mode,
-        # Only a later event moves the watermark, so nothing happens while none comes.
-        GroupStateTimeout.NoTimeout,
+        function, tasks.TURNED_DDL, state, mode, timeout
     )

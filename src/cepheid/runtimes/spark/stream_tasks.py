@@ -17,32 +17,40 @@ from cepheid.jobs.bucket import Arrived, Outcome, is_late, read_bucket, write_bu
 from cepheid.jobs.microbatch import turn
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.tables import table_from_bytes, table_to_bytes
-from cepheid.jobs.watermarks import MILLISECOND, in_microseconds, watermark_after
+from cepheid.jobs.watermarks import MILLISECOND, in_microseconds, in_ticks, watermark_after
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.live_by_panes import LiveByPanes, rows_of_panes
 from cepheid.kinds.trend.match_tasks import number_matches
 from cepheid.kinds.trend.windows.panes import place_panes
 from cepheid.plans.plan import Plan
 from cepheid.spark.batches import BUCKET, REPORT_ROWS, chunks, in_task, partition_id, with_names
+from cepheid.spark.records import BAD as BAD_COLUMN
 from cepheid.spark.worker import begin_task
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
 
-SENT_DDL = "bucket int, seq long, latest timestamp, told long, payload binary"
+SENT_DDL = (
+    "bucket int, seq long, latest timestamp, told long, payload binary, seen long, wrong binary"
+)
 _SENT_FIELDS: list[tuple[str, pa.DataType]] = [
     ("bucket", pa.int32()),
     ("seq", pa.int64()),
     ("latest", pa.timestamp("us", "UTC")),
     ("told", pa.int64()),
     ("payload", pa.binary()),
+    ("seen", pa.int64()),
+    ("wrong", pa.binary()),
 ]
 _SENT = pa.schema(_SENT_FIELDS)
 
 SIDE_BITS = 60
 """Where the number of a stream stands in the number of a blob."""
 
-SUMS = ("events", "late", "buffered", "partitions", "state_bytes")
+NOT_TOLD = -(1 << 63)
+"""In place of the latest time where no event is sent."""
+
+SUMS = ("seen", "events", "late", "buffered", "partitions", "state_bytes")
 MAXIMA = ("open_windows", "lag_ms")
 COUNTS = (*SUMS, *MAXIMA)
 """Counters of a turn; the progress of the query shows their sums or maxima over all buckets."""
@@ -53,7 +61,17 @@ STAMP_MAX = ((1 << 63) - 1) // 1000
 Buckets have the latest time as a number, and a watermark of their own.
 """
 
-TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", payload binary"
+NO_BUCKET = -1
+"""Where bad records go if no event is sent with them: no state is kept for it."""
+
+STATE_DDL = "data binary"
+CLOCKED_DDL = "data binary, latest long, arrived long"
+"""The state of a bucket that lets time go on: also the latest time, and when it came."""
+
+TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", part string, payload binary"
+
+ROWS, LATE, BAD = "rows", "late", "bad"
+"""Parts of the output of a live query: rows, late events, bad records."""
 
 Frames = Iterator[pd.DataFrame]
 Turns = Callable[[Any, Iterable[pd.DataFrame], "GroupState"], Frames]
@@ -80,7 +98,10 @@ def send_stream(
         keeps = work.kind.keeps(plan) if drop else None
         seq = (side << SIDE_BITS) + (partition_id() << 32)
         for chunk in chunks(batches):
-            table = with_names(chunk, work.schema)
+            table, wrong = without_bad(with_names(chunk, work.schema))
+            if not len(table):
+                yield only_bad(seq, wrong)
+                continue
             latest = int(read_times(Columns(table), plan.time).max())
             kept = ordered(_of_consequence(plan, keeps, table) if drop else table, plan)
             place = np.zeros(len(kept), np.int64)
@@ -90,16 +111,47 @@ def send_stream(
             elif pane:
                 place = place_panes(read_times(Columns(kept), work.time), pane, len(buckets))
             parts = split(kept, place, len(buckets))
-            yield sent_rows(buckets, seq, latest, in_microseconds(work, latest), dict(parts))
+            stamp = in_microseconds(work, latest)
+            yield sent_rows(buckets, seq, latest, stamp, dict(parts), (len(table), wrong))
             seq += 1
 
     return in_task(run)
 
 
+def without_bad(table: pa.Table) -> tuple[pa.Table, bytes | None]:
+    """Take bad records out of a table, if it has a column for them; they become bytes."""
+    if BAD_COLUMN not in table.column_names:
+        return table, None
+    about = table[BAD_COLUMN].combine_chunks()
+    events = table.drop_columns([BAD_COLUMN])
+    wrong = pc.is_valid(about)
+    if not pc.any(wrong).as_py():
+        return events, None
+    bad: Any = about.filter(wrong)
+    columns = pa.Table.from_arrays(bad.flatten(), names=[field.name for field in bad.type])
+    return events.filter(pc.invert(wrong)), table_to_bytes(columns)
+
+
+def only_bad(seq: int, wrong: bytes | None) -> pa.RecordBatch:
+    """Build the row of records of which none is an event; it has no time."""
+    values = [NO_BUCKET, seq, None, NOT_TOLD, None, 0, wrong]
+    return pa.RecordBatch.from_arrays(
+        [pa.array([v], field.type) for v, field in zip(values, _SENT, strict=True)], schema=_SENT
+    )
+
+
 def sent_rows(
-    buckets: tuple[int, ...], seq: int, latest: int, stamp: int, parts: dict[int, pa.Table]
+    buckets: tuple[int, ...],
+    seq: int,
+    latest: int,
+    stamp: int,
+    parts: dict[int, pa.Table],
+    records: tuple[int, bytes | None],
 ) -> pa.RecordBatch:
     """Build one row per bucket with the latest time, and one row for Spark's watermark.
+
+    ``records`` are the number of all events, relevant or not, and the bad records; the first bucket
+    passes them on.
 
     Spark drops rows that are behind the watermark, and would drop a whole blob for a single late
     event. So blobs have no time, and Spark can only drop the row that has one.
@@ -114,6 +166,8 @@ def sent_rows(
         stamps.cast(_SENT.field("latest").type),
         pa.array([latest] * (count + 1), pa.int64()),
         pa.array([None, *payloads], pa.binary()),
+        pa.array([0, records[0], *(0 for _ in buckets[1:])], pa.int64()),
+        pa.array([None, records[1], *(None for _ in buckets[1:])], pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_SENT)
 
@@ -143,7 +197,7 @@ def take_turns(work: Work) -> Turns:
         results, lag = number_matches(outcome.results, bucket), in_microseconds(work, outcome.lag)
         return saved, outcome._replace(results=results, lag=lag)
 
-    return turns_of(one)
+    return turns_of(one, work)
 
 
 def take_pane_turns(work: Work, buckets: tuple[int, ...]) -> Turns:
@@ -157,33 +211,86 @@ def take_pane_turns(work: Work, buckets: tuple[int, ...]) -> Turns:
         # All of them together have one partition.
         return saved, outcome._replace(partitions=int(bucket == buckets[0]), lag=lag)
 
-    return turns_of(one)
+    return turns_of(one, work)
 
 
-def turns_of(one: Turn) -> Turns:
+def turns_of(one: Turn, work: Work) -> Turns:
     """Build a stateful operator; the state of a bucket is one value of bytes."""
-    return _turns(one, _arrived)
+
+    def read(sent: list[pd.DataFrame], state: GroupState) -> tuple[Any, ...]:
+        tables, latest = _arrived(sent)
+        told, clock = time_goes_on(work, state, latest)
+        return clock, tables, told
+
+    return _turns(one, read, work)
 
 
 def turns_of_two(one: TurnOfTwo) -> Turns:
     """Build a stateful operator that joins two streams."""
-    return _turns(one, _arrived_of_two)
+    return _turns(one, lambda sent, _state: ((), *_arrived_of_two(sent)))
 
 
-def _turns(one: Callable[..., tuple[bytes, Outcome]], read: Callable[[Any], Any]) -> Turns:
+def time_goes_on(work: Work, state: GroupState, latest: int | None) -> tuple[int | None, Any]:
+    """Advance the latest time with the clock while the source is silent, if that was asked for.
+
+    The clock is the timestamp of the micro-batch, which is the same if it is repeated. All buckets
+    have events in the same micro-batches, so all of them advance alike.
+
+    Returns
+    -------
+    tuple
+        The latest time of this micro-batch, and what the state holds besides its bytes.
+    """
+    if not work.idle:
+        return latest, ()
+    now = state.getCurrentProcessingTimeMs()
+    known, arrived = state.get[1:] if state.exists else (NOT_TOLD, now)
+    if latest is not None:
+        return latest, (max(known, latest), now)
+    silent = (now - arrived) * MILLISECOND
+    if known == NOT_TOLD or silent <= work.idle:
+        return None, (known, arrived)
+    return known + in_ticks(work, silent), (known, arrived)
+
+
+def keep_state(state: GroupState, saved: bytes, clock: Any, *, work: Work | None = None) -> None:
+    """Write the state of a bucket, and ask to be called again when its source is silent."""
+    state.update((saved, *clock))
+    if clock and work is not None:
+        # Spark calls again in the first micro-batch after this time.
+        now = state.getCurrentProcessingTimeMs()
+        state.setTimeoutDuration(max(clock[1] + work.idle // MILLISECOND - now, 1))
+
+
+def _turns(
+    one: Callable[..., tuple[bytes, Outcome]],
+    read: Callable[[list[pd.DataFrame], GroupState], Any],
+    work: Work | None = None,
+) -> Turns:
     def run(key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
         begin_task()
-        data = bytes(state.get[0]) if state.exists else None
-        try:
-            passed = state.getCurrentWatermarkMs() * MILLISECOND
-            saved, outcome = one(int(key[0]), data, *read(frames), passed)
-        except CepheidError as error:
-            raise type(error)(error.diagnostics, error.text) from None
-        state.update((saved,))
-        counts = (outcome.events, outcome.late, outcome.buffered, outcome.partitions, len(saved))
-        most = (outcome.open_windows, outcome.lag // MILLISECOND)
-        payload = table_to_bytes(outcome.results) if len(outcome.results) else None
-        yield pd.DataFrame([(*counts, *most, payload)], columns=[*COUNTS, "payload"])
+        bucket, sent = int(key[0]), list(frames)
+        nothing = tuple(0 for _ in COUNTS)
+        found: list[tuple[Any, ...]] = []
+        for frame in sent:
+            found += [(*nothing, BAD, wrong) for wrong in frame["wrong"] if wrong is not None]
+        if bucket != NO_BUCKET:
+            data = bytes(state.get[0]) if state.exists else None
+            try:
+                passed = state.getCurrentWatermarkMs() * MILLISECOND
+                clock, *arrived = read(sent, state)
+                saved, outcome = one(bucket, data, *arrived, passed)
+            except CepheidError as error:
+                raise type(error)(error.diagnostics, error.text) from None
+            keep_state(state, saved, clock, work=work)
+            seen = sum(int(frame["seen"].sum()) for frame in sent)
+            sums = (seen, outcome.events, outcome.late, outcome.buffered, outcome.partitions)
+            counts = (*sums, len(saved), outcome.open_windows, outcome.lag // MILLISECOND)
+            payload = table_to_bytes(outcome.results) if len(outcome.results) else None
+            found.append((*counts, ROWS, payload))
+            if len(outcome.late_events):
+                found.append((*nothing, LATE, table_to_bytes(outcome.late_events)))
+        yield pd.DataFrame(found, columns=[*COUNTS, "part", "payload"])
 
     return run
 
@@ -194,18 +301,19 @@ def find_late(work: Work) -> Turns:
     def run(_key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
         data = bytes(state.get[0]) if state.exists else None
         tables, latest = _arrived(frames)
+        latest, clock = time_goes_on(work, state, latest)
         until = read_bucket(work, data, "late events").until
         nothing = work.schema.empty_table()
         after = watermark_after(work, until, latest)
-        told = Arrived(0, nothing, after, nothing, nothing, 0)
-        state.update((write_bucket(work, "late events", told, b""),))
+        told = Arrived(0, nothing, after, nothing, nothing, 0, nothing)
+        keep_state(state, write_bucket(work, "late events", told, b""), clock, work=work)
         if until is None or not tables:
             return
         table = pa.concat_tables(tables)
         late = table.filter(pa.array(is_late(work, table, until)))
         if len(late):
-            row = (*(0 for _ in COUNTS), table_to_bytes(late))
-            yield pd.DataFrame([row], columns=[*COUNTS, "payload"])
+            row = (*(0 for _ in COUNTS), ROWS, table_to_bytes(late))
+            yield pd.DataFrame([row], columns=[*COUNTS, "part", "payload"])
 
     return run
 
@@ -218,7 +326,9 @@ def _arrived(frames: Iterable[pd.DataFrame]) -> tuple[list[pa.Table], int | None
     blobs: list[tuple[int, bytes]] = []
     latest: list[int] = []
     for frame in frames:
-        latest.append(int(frame["told"].max()))
+        if not len(frame):
+            continue
+        latest += [time for time in [int(frame["told"].max())] if time != NOT_TOLD]
         rows = zip(frame["seq"], frame["payload"], strict=True)
         blobs += [(seq, payload) for seq, payload in rows if payload is not None]
     tables = [table_from_bytes(payload) for _, payload in sorted(blobs, key=lambda b: b[0])]
@@ -252,15 +362,17 @@ def _of_side(parts: list[pd.DataFrame], side: int) -> Frames:
             yield own
 
 
-def unpack(schema: pa.Schema) -> Callable[[Batches], Batches]:
-    """Build the task that decodes blobs to rows."""
-    promised = schema.serialize().to_pybytes()
+def unpack(schema: pa.Schema | None) -> Callable[[Batches], Batches]:
+    """Build the task that decodes blobs to rows of a schema; without one, as they are."""
+    promised = None if schema is None else schema.serialize().to_pybytes()
 
     def run(batches: Batches) -> Batches:
-        kinds = pa.ipc.read_schema(pa.py_buffer(promised))
+        kinds = None if promised is None else pa.ipc.read_schema(pa.py_buffer(promised))
         for batch in batches:
             for payload in batch.column(0):
-                table = table_from_bytes(payload.as_py()).cast(kinds)
+                table = table_from_bytes(payload.as_py())
+                if kinds is not None:
+                    table = table.select(kinds.names).cast(kinds)
                 yield from table.combine_chunks().to_batches(REPORT_ROWS)
 
     return in_task(run)

@@ -25,12 +25,12 @@ from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.batch import canonical
 from cepheid.runtimes.spark.selection.rows import Stream, filtered, stream_of
 from cepheid.runtimes.spark.stream import (
+    Delays,
     buckets_of,
-    delay_of,
     late_events,
+    output_of_turns,
+    output_of_watched,
     partitions_of,
-    rows_of_turns,
-    rows_of_watched,
 )
 from cepheid.spark.batches import BUCKET
 from cepheid.spark.schema import alias_of, arrow_schema_of, plain_schema
@@ -39,20 +39,25 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def stream_counted(
-    plan: SelectPlan, frame: DataFrame, *, watermark: str, late: str
-) -> DataFrame | tuple[DataFrame, DataFrame]:
-    """Build the rows of full windows of a stream and, if requested, its late events."""
+def stream_counted(plan: SelectPlan, frame: DataFrame, delays: Delays) -> DataFrame:
+    """Build the rows of full windows of a stream."""
+    return _counted(plan, _kept(plan, frame), delays)
+
+
+def late_counted(plan: SelectPlan, frame: DataFrame, delays: Delays) -> DataFrame:
+    """Build the late events of a stream."""
+    return late_events(_kept(plan, frame).frame, plan, delays)
+
+
+def _kept(plan: SelectPlan, frame: DataFrame) -> Stream:
     select = plan.select
     stream = stream_of(select.streams[0].alias, frame)
     expressions = Expressions(lambda node: stream.typed(node.attribute.text))
     # Events that WHERE drops do not exist, so they do not advance the watermark either.
-    kept = stream._replace(frame=filtered(frame, select.condition, expressions))
-    rows = _counted(plan, kept, watermark)
-    return rows if late == "drop" else (rows, late_events(kept.frame, plan, watermark))
+    return stream._replace(frame=filtered(frame, select.condition, expressions))
 
 
-def _counted(plan: SelectPlan, stream: Stream, watermark: str) -> DataFrame:
+def _counted(plan: SelectPlan, stream: Stream, delays: Delays) -> DataFrame:
     names = _needed(plan)
     projected = _projected(stream, names)
     schema = arrow_schema_of(projected, names)
@@ -60,12 +65,12 @@ def _counted(plan: SelectPlan, stream: Stream, watermark: str) -> DataFrame:
     spark = stream.frame.sparkSession
     attributes = plan.partition.group_by
     buckets = buckets_of(spark, partitions_of(spark)) if attributes else (0,)
-    work = Work.of(plan, schema, results, len(buckets), delay=delay_of(spark, watermark))
+    work = delays.work(plan, schema, results, len(buckets))
     if attributes:
         keys = [canonical(projected, name) for name in attributes]
         projected = projected.withColumn(BUCKET, sf.pmod(sf.hash(*keys), sf.lit(len(buckets))))
     sent = projected.mapInArrow(tasks.send_stream(work, buckets, drop=False), tasks.SENT_DDL)
-    return rows_of_turns(sent, watermark, tasks.take_turns(work), results)
+    return output_of_turns(sent, delays, tasks.take_turns(work), results).rows()
 
 
 def _needed(plan: SelectPlan) -> list[str]:
@@ -83,7 +88,7 @@ def _projected(stream: Stream, names: Iterable[str]) -> DataFrame:
     return stream.frame.select(*(stream.typed(n).column.alias(alias_of(n)) for n in names))
 
 
-def stream_counted_join(plan: SelectPlan, frames: Sequence[DataFrame], watermark: str) -> DataFrame:
+def stream_counted_join(plan: SelectPlan, frames: Sequence[DataFrame], delays: Delays) -> DataFrame:
     """Join two streams and return the pairs."""
     select = plan.select
     projected, schemas = [], []
@@ -92,15 +97,14 @@ def stream_counted_join(plan: SelectPlan, frames: Sequence[DataFrame], watermark
         projected.append(_projected(stream_of(stream.alias, frame), names))
         schemas.append(arrow_schema_of(projected[-1], names))
     results = plain_schema(empty_pairs(plan, schemas).schema)
-    delay = delay_of(frames[0].sparkSession, watermark)
-    first, second = (Work.of(plan, schema, results, 1, delay=delay) for schema in schemas)
+    first, second = (Work.of(plan, schema, results, 1, delay=delays.delay) for schema in schemas)
     # Spark's own watermark, which it shows, is that of the stream that is further behind too.
     left, right = (
         one.mapInArrow(tasks.send_stream(work, (0,), drop=False, side=side), tasks.SENT_DDL)
-        .withWatermark("latest", watermark)
+        .withWatermark("latest", delays.watermark)
         for side, (one, work) in enumerate(zip(projected, (first, second), strict=True))
     )  # fmt: skip
-    return rows_of_watched(left.union(right), take_joined((first, second)), results)
+    return output_of_watched(left.union(right), take_joined((first, second)), results).rows()
 
 
 def take_joined(works: tuple[Work, Work]) -> tasks.Turns:

@@ -1,0 +1,53 @@
+"""Send the parts of a live query to their own sinks: rows, late events, bad records.
+
+All parts of a micro-batch are one DataFrame, so every record is in exactly one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+
+from cepheid.runtimes.spark.live_output import PART, LiveOutput
+from cepheid.runtimes.spark.sinks.calls import Write, sink
+from cepheid.runtimes.spark.stream_tasks import ROWS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def parts_sink(output: LiveOutput, sinks: Mapping[str, Write]) -> Write:
+    """Build the function that writes each part of a micro-batch to its sink."""
+
+    @sink
+    def write(batch: DataFrame, number: int) -> None:
+        if len(sinks) == 1:
+            sinks[ROWS](output.select(ROWS, batch), number)
+            return
+        # Each sink would run the query again.
+        kept = batch.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            found = {row[0] for row in kept.select(PART).distinct().collect()}
+            # Rows come last: a sink that counts them has the rest already.
+            for part, one in reversed(list(sinks.items())):
+                if part in found or part == ROWS:
+                    one(output.select(part, kept), number)
+        finally:
+            kept.unpersist()
+
+    return write
+
+
+def side_folder(path: str) -> Write:
+    """Build the function that writes a part to a folder, in a folder for each micro-batch.
+
+    Most micro-batches have nothing to write. One that is repeated replaces what it wrote before.
+    """
+
+    @sink
+    def write(batch: DataFrame, number: int) -> None:
+        batch.write.mode("overwrite").parquet(f"{path}/batch={number}")
+
+    return write
