@@ -11,6 +11,9 @@ STAMP := $(VENV)/.installed
 # Tests of Spark go to one worker, with one JVM; they wait a part of their time, so there is one worker more than cores.
 TEST_WORKERS ?= 3
 PYTEST := $(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
+OLDEST := $(CURDIR)/build/spark-4.0
+# PySpark 4.0 leaves sockets to the garbage collector.
+QUIET_4_0 := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 # More arguments for pytest: `make test ARGS="-k window"`.
 ARGS ?=
 
@@ -77,6 +80,15 @@ test-oracle: dev ## Compare with the brute-force oracle, and check the laws
 .PHONY: test-slow
 test-slow: java dev ## Run the slow tests
 	$(PYTEST) -m slow --timeout 1800 $(ARGS)
+
+.PHONY: oldest
+oldest: java dev ## Run a small set of tests on the oldest Spark
+	@test -d $(OLDEST)/pyspark || $(BIN)/python -m pip install --quiet --no-deps --target $(OLDEST) 'pyspark==4.0.*'
+	PYTHONPATH=$(OLDEST) $(BIN)/pytest -n 0 $(QUIET_4_0) tests/versions/test_versions.py tests/architecture/test_matrix.py $(ARGS)
+
+.PHONY: matrix
+matrix: java dev ## Run every kind of query on every pair of Spark and Python; goes on where it was stopped
+	@$(BIN)/python -m tests.versions.matrix $(ARGS)
 
 .PHONY: long
 long: java kernels ## Run the long comparisons; goes on where it was stopped

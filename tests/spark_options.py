@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cepheid.spark.session import LOCAL_CHECKPOINTS, LOG_SETTINGS, SETTINGS
+from cepheid.spark.session import LOG_SETTINGS, SETTINGS
+from cepheid.spark.versions import LOCAL_CHECKPOINTS
 
 
 def options() -> dict[str, str]:

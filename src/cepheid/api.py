@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         | pa.RecordBatchReader
         | Sequence[pa.RecordBatch]
         | Sequence[Mapping[str, Any]]
+        | Mapping[str, pa.Table | str | EventStore]
     )
     StoredEvents = str | PathLike[str] | EventStore
 

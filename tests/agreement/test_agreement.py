@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -41,7 +42,33 @@ STREAM_EXAMPLES = max(settings().max_examples // 50, 2)
 def check(trial: Trial, ways: Sequence[Way]) -> None:
     """Fail where ways differ, but for what is known."""
     assume(not is_known(trial))
+    compare_ways(trial, ways)
+
+
+def compare_ways(trial: Trial, ways: Sequence[Way]) -> None:
+    """Fail where ways differ."""
     assert not (found := disagreements(trial, ways)), "\n\n".join(map(str, found[:2]))
+
+
+COUNTS = """RETURN key, COUNT(*), COUNT(A), COUNT(B) PATTERN SEQ(A+, B) SEMANTICS next
+WHERE A.x > 0 GROUP-BY key WITHIN 9 us SLIDE 3 us TIES arrival"""
+
+
+def counted() -> Trial:
+    """Return a trial with whole counts and a double one (§5.4), few of which are drawn."""
+    columns = {"ts": range(8), "type": list("AABABAAB"), "key": list("ppqppqqq"), "x": [1] * 8}
+    return Trial(
+        "trends", COUNTS, {"s": pa.table(columns)}, {"ts": "int64 us"}, cuts=(3,), defined=COUNTS
+    )
+
+
+def test_counts_have_one_type_in_process() -> None:
+    compare_ways(counted(), WAYS)
+
+
+@pytest.mark.spark
+def test_counts_have_one_type_on_spark(spark: SparkSession) -> None:
+    compare_ways(counted(), [WAYS[0], *spark_ways(spark), *spark_streams(spark)])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -122,9 +122,8 @@ PLACES: dict[str, Callable[[str, Held], pa.Table]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def held(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Held:
-    folder = tmp_path_factory.mktemp("matrix")
+def hold(spark: SparkSession, folder: Path) -> Held:
+    """Put the events into files, a store and a stream."""
     files = write_files(folder / "files", cut(EVENTS, 2))
     store = cepheid.EventStore(folder / "store", time="ts")
     store.append(EVENTS)
@@ -175,9 +174,8 @@ def noted(reason: str, reasons: list[str]) -> str:
     return f"{reason.partition(':')[0]} ({reasons.index(reason) + 1})"
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(600)
-def test_every_kind_in_every_place(held: Held) -> None:
+def table_of(held: Held) -> str:
+    """Run every kind in every place and return the table of docs/where.md, with its notes."""
     # Side by side, as Spark spends most of a small query waiting.
     with ThreadPoolExecutor(3) as pool:
         rows = list(pool.map(partial(answers, held=held), QUERIES))
@@ -188,8 +186,20 @@ def test_every_kind_in_every_place(held: Held) -> None:
     ]
     table = [f"| | {' | '.join(PLACES)} |", f"|---|{'---|' * len(PLACES)}", *lines]
     notes = [f"{n}. {reason}" for n, reason in enumerate(reasons, 1)]
-    found = "\n".join([*table, "", *notes, ""])
-    head, _, _ = PAGE.read_text(encoding="utf-8").partition("| | in process")
+    return "\n".join([*table, "", *notes, ""])
+
+
+def written_table() -> tuple[str, str]:
+    """Return the head of docs/where.md, and its table."""
+    text = PAGE.read_text(encoding="utf-8")
+    head = text.partition("| | in process")[0]
+    return head, text.removeprefix(head)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_every_kind_in_every_place(spark: SparkSession, tmp_path: Path) -> None:
+    found = table_of(hold(spark, tmp_path))
     if os.environ.get("CEPHEID_WRITE"):
-        PAGE.write_text(head + found, encoding="utf-8")
-    assert PAGE.read_text(encoding="utf-8") == head + found
+        PAGE.write_text(written_table()[0] + found, encoding="utf-8")
+    assert written_table()[1] == found

@@ -47,11 +47,11 @@ def stamped(event: dict[str, Any]) -> str:
 
 
 def fill(broker: Broker, topic: str, events: list[dict[str, Any]]) -> None:
-    """Write events in transactions, between others that are aborted."""
+    """Write events in transactions, with bad values, between others that are aborted."""
     broker.create(topic, 2)
     for begin in range(0, len(events), 80):
         values = [stamped(event) for event in events[begin : begin + 80]]
-        broker.produce(topic, values, transaction=topic, partition=begin // 80 % 2)
+        broker.produce(topic, ["{", *values], transaction=topic, partition=begin // 80 % 2)
         broker.produce(topic, values[:9], transaction=topic, commit=False, partition=0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
@@ -24,7 +25,10 @@ QUERIES = {
     "sector": "RETURN sector, COUNT(*) PATTERN SEQ(A, B) WHERE [key] GROUP-BY sector",
     "not": f"RETURN key, COUNT(*) PATTERN SEQ(A, NOT C, B) GROUP-BY key {MINUTES}",
     "whole": "RETURN COUNT(*) PATTERN SEQ(A, B)",
+    "single": f"RETURN key, COUNT(*) PATTERN A GROUP-BY key {MINUTES}",
+    "all singles": "RETURN COUNT(*) PATTERN A",
 }
+"""The counts of the last two are whole numbers, and doubles where all are in one table."""
 
 
 def test_a_workload_gives_the_rows_of_each_query(spark: SparkSession, tmp_path: Path) -> None:
@@ -34,6 +38,8 @@ def test_a_workload_gives_the_rows_of_each_query(spark: SparkSession, tmp_path: 
     frame = frame_of(spark, events)
     united = together.run(frame).toArrow()
     assert united.column_names == together.run(events).column_names
+    assert united.schema.field("count").type == pa.float64()
+    assert expected["single"].schema.field("count").type == pa.int64()
     apart = together.run(frame, separate=True)
     parquet.write_table(events, tmp_path / "events.parquet")
     files = together.run(str(tmp_path), spark=spark, separate=True)
@@ -56,6 +62,15 @@ def test_results_that_do_not_fit_one_table_come_apart(spark: SparkSession) -> No
     found = both.run(frame, separate=True)
     for name, table in both.run(events, separate=True).items():
         assert same(found[name].toArrow(), table.to_pylist()), name
+
+
+def test_no_whole_number_is_rounded_to_fit_one_table(spark: SparkSession) -> None:
+    events = pa.table({"ts": [1, 2], "type": ["A", "B"], "x": [2**53 + 1, 1]})
+    both = workload({"a": "RETURN MAX(A.x) AS n PATTERN A", "b": "RETURN SUM(B.x) AS n PATTERN B"})
+    frame = frame_of(spark, events)
+    with pytest.raises(Exception, match=r"error\[E531\].*would round"):
+        both.run(frame).toArrow()
+    assert both.run(frame, separate=True)["a"].toArrow().to_pylist() == [{"n": 2**53 + 1}]
 
 
 def test_matches_are_listed_beside_aggregates(spark: SparkSession) -> None:

@@ -152,6 +152,9 @@ def stream(
         if first is None
         else None
     )
+    from cepheid.spark.installed import check_installed
+
+    check_installed("pyspark", "pandas")
     from cepheid.interfaces.run_command import named_inputs
     from cepheid.interfaces.stream_command import stream_query, wrong_use
     from cepheid.interfaces.stream_options import Options

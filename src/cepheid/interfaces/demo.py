@@ -97,7 +97,7 @@ def tell_story(page: Path) -> None:
 def what_spark_lacks() -> str:
     """Name what Spark lacks on this machine; empty if it would start."""
     if importlib.util.find_spec("pyspark") is None:
-        return "PySpark (pip install pyspark)"
+        return "PySpark (pip install 'cepheid[spark]')"
     from cepheid.spark.session import check_java
 
     try:

@@ -21,7 +21,6 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from cepheid.errors import DataError, Diagnostic
@@ -35,6 +34,7 @@ from cepheid.spark.records import (
     parse_json,
     quoted,
 )
+from cepheid.spark.versions import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,10 +102,10 @@ def read_folder(
     chosen = named.select("path", content.alias("content"))
     if form == "parquet":
         schema = StructType([*columns.fields, *_ABOUT.fields])
-        return chosen.mapInArrow(_read_parquet(to_arrow_schema(schema, timezone="UTC")), schema)
+        return chosen.mapInArrow(_read_parquet(arrow_schema(schema)), schema)
     texts = StructType([StructField(f.name, StringType()) for f in columns.fields])
     schema = StructType([*texts.fields, *_ABOUT.fields])
-    read = chosen.mapInArrow(_read_csv(to_arrow_schema(schema)), schema)
+    read = chosen.mapInArrow(_read_csv(arrow_schema(schema, None)), schema)
     return _typed(read, columns)
 
 

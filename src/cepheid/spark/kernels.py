@@ -7,8 +7,6 @@ finds nothing, and uses its own cache. Local masters share the driver's cache al
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -18,6 +16,8 @@ from pyspark import SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from cepheid.kernels import cache
+from cepheid.spark.versions import is_connect
+from cepheid.spark.worker_python import is_local, prepare_workers
 
 SHIPPED_BYTES_MAX = 256 * 2**20
 """A larger cache stays where it is: it holds more than one job can need."""
@@ -38,18 +38,12 @@ def _name() -> str:
 
 
 def ship_kernels(spark: SparkSession) -> int:
-    """Ship the compiled kernels of this machine to the executors, and return their number.
-
-    On this machine, workers run the Python of the driver unless somebody chose another one.
-    """
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    """Ship the compiled kernels of this machine to the executors, and return their number."""
+    prepare_workers(spark)
+    if is_connect(spark):
         return 0  # The client of Spark Connect is another machine than the driver.
     context = spark.sparkContext
-    master = str(context.master)
-    if master.startswith("local") and not master.startswith("local-cluster"):
-        if "PYSPARK_PYTHON" not in os.environ:
-            # Otherwise workers run the `python3` of the path, which need not know Cepheid.
-            context.pythonExec = sys.executable
+    if is_local(context):
         return 0
     application = str(context.applicationId)
     # Spark refuses a second file of one name, so what is compiled later stays on this machine.

@@ -16,7 +16,7 @@ from pyspark import AccumulatorParam
 from cepheid.arrays.noticing import Noticed, noticing
 from cepheid.jobs.blobs import Batches
 from cepheid.spark.batches import Task, partition_id
-from cepheid.spark.session import is_connect
+from cepheid.spark.versions import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

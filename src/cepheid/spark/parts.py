@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import parquet
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from cepheid.spark.failures import clear_failures
+from cepheid.spark.versions import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,7 +25,7 @@ ROWS = 1 << 15
 
 def schema_of(frame: DataFrame) -> pa.Schema:
     """Convert the schema of a DataFrame to Arrow."""
-    return to_arrow_schema(frame.schema, timezone="UTC")
+    return arrow_schema(frame.schema)
 
 
 def first_rows(frame: DataFrame, count: int) -> pa.Table:

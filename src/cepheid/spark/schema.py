@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from cepheid.events.nanoseconds import is_nanoseconds
 from cepheid.events.schema import ValueKind, read_schema
 from cepheid.jobs.local_jobs import local_job
 from cepheid.plans.plan import Plan
+from cepheid.spark.versions import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -67,7 +67,7 @@ def alias_of(name: str) -> str:
 
 def arrow_schema_of(frame: DataFrame, names: Iterable[str]) -> pa.Schema:
     """Build the Arrow schema in which Spark passes columns, with their names in the query."""
-    kinds = to_arrow_schema(frame.schema, timezone="UTC")
+    kinds = arrow_schema(frame.schema)
     return pa.schema([(name, kinds.field(alias_of(name)).type) for name in names])
 
 
@@ -115,5 +115,5 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 def spark_schema_of(schema: pa.Schema) -> StructType:
     """Convert an Arrow schema to a Spark DDL string."""
-    converted = from_arrow_schema(schema)
+    converted = spark_schema(schema)
     return StructType([StructField(f.name, f.dataType, nullable=True) for f in converted.fields])

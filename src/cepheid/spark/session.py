@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.spark.failures import clear_failures
+from cepheid.spark.versions import LOCAL_CHECKPOINTS, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,12 +59,6 @@ STATE_SETTINGS = {
     f"{_ROCKSDB}.trackTotalNumberOfRows": ("true", "false"),
 }
 """Settings of the state store of live queries: Spark's default, and a better value."""
-
-LOCAL_CHECKPOINTS = (
-    "spark.sql.streaming.checkpointFileManagerClass",
-    f"{_PROVIDER.rpartition('.')[0]}.checkpointing.FileSystemBasedCheckpointFileManager",
-)
-"""For checkpoints on a local disk, where Spark's own choice starts a process for every file."""
 
 LOG_SETTINGS = Path(__file__).parents[1] / "data" / "log4j2.properties"
 
@@ -178,11 +173,6 @@ def keep_checkpoints_local(spark: SparkSession, checkpoint: str) -> None:
         except Py4JError:  # Another version of Spark has it elsewhere.
             return
         spark.conf.set(name, better)
-
-
-def is_connect(spark: SparkSession) -> bool:
-    """Check whether a session is a Spark Connect session, without a local JVM."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 @contextlib.contextmanager

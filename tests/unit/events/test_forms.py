@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 from xml.etree import ElementTree as ET
 
 import pandas as pd
@@ -13,6 +13,9 @@ from pyarrow import dataset
 
 import cepheid
 from cepheid.events.schema import ValueKind, read_schema
+
+if TYPE_CHECKING:
+    import polars as pl
 
 EVENTS = pa.table({"ts": [1, 2, 3, 4], "type": ["A", "A", "B", "B"], "x": [1.5, None, 2.0, 0.5]})
 CLAUSE = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES B.ts AS b PATTERN (A B) {})".format(
@@ -150,6 +153,12 @@ def test_results_have_the_types_that_checkers_see() -> None:
     assert_type(query.run(rows), pa.Table)
     frame = assert_type(query.run(EVENTS.to_pandas()), pd.DataFrame)
     assert isinstance(frame, pd.DataFrame)
+    join = cepheid.query("SELECT s.x FROM s JOIN r ON s.x = r.x WINDOW 5 seconds")
+    stream = pa.table({"ts": [1, 2], "x": [1, 2]})
+    assert_type(join.run({"s": stream, "r": stream}), pa.Table)
+    events: pl.DataFrame = polars(EVENTS)
+    assert_type(query.run(events), "pl.DataFrame")
+    assert_type(query.run(events.lazy()), "pl.DataFrame")
 
 
 def test_a_query_prints_in_two_lines() -> None:

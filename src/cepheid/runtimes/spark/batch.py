@@ -38,6 +38,7 @@ from cepheid.spark.schema import (
     spark_schema_of,
 )
 from cepheid.spark.text_times import timed_frame
+from cepheid.spark.versions import is_connect, repartition_by_id
 from cepheid.spark.whole_frames import refuse_stream_of_query
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def parallelism(spark: SparkSession) -> int:
     wanted = spark.conf.get("spark.sql.shuffle.partitions", SHUFFLE_PARTITIONS_DEFAULT)
     if wanted is not None and wanted != SHUFFLE_PARTITIONS_DEFAULT:
         return int(wanted)
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(spark):
         # Spark Connect shows no context; a range has as many partitions as there are cores.
         numbers = spark.range(1 << 20).select(sf.spark_partition_id().alias("n"))
         return max(1, numbers.distinct().count())
@@ -168,7 +169,7 @@ def noticed(
 
 def exchange(blobs: DataFrame, buckets: int) -> DataFrame:
     """Shuffle blobs to their tasks, sorted by time in each."""
-    there = blobs.repartitionById(buckets, "bucket")
+    there = repartition_by_id(blobs, buckets, "bucket")
     return there.sortWithinPartitions("begin", "seq")
 
 

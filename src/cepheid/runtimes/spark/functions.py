@@ -18,7 +18,6 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.functions import udtf
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import Row, StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, PartitioningColumn, SelectedColumn
 
@@ -35,6 +34,8 @@ from cepheid.runtimes.scan import Slice, cut, find_paths, flat_schema, read_foot
 from cepheid.runtimes.spark.tasks import run_slice
 from cepheid.spark.schema import file_schema, result_schema_of, spark_schema_of
 from cepheid.spark.session import SETTINGS
+from cepheid.spark.versions import arrow_schema
+from cepheid.spark.worker_python import prepare_workers
 
 NAME = "cepheid"
 CHUNK_ROWS = 1 << 16
@@ -48,6 +49,7 @@ STREAM_PROPERTY = "sql.streaming.queryId"
 
 def register(spark: Any) -> None:
     """Register ``cepheid(...)`` and ``USING cepheid`` with a session, and set options for speed."""
+    prepare_workers(spark)
     function: Any = udtf(TrendFunction, returnType=None, useArrow=False)
     spark.udtf.register(NAME, function)
     spark.dataSource.register(TrendSource)
@@ -102,7 +104,7 @@ class TrendFunction:
         except CepheidError as error:
             raise ValueError(str(error)) from None
         columns = plan.columns if plan.columns is not None else tuple(table.names)
-        whole = to_arrow_schema(table, timezone="UTC")
+        whole = arrow_schema(table)
         schema = flat_schema(whole, columns)
         # Matches are numbered, and limited, in one place.
         groups = () if plan.lists_matches else plan.partition.group_by

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.pandas.types import to_arrow_schema
-
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.kinds.row_pattern.live_plan import plan_live
 from cepheid.kinds.row_pattern.live_rules import describe_live, why_not_live
@@ -17,6 +15,7 @@ from cepheid.kinds.row_pattern.live_text import why_not_around
 from cepheid.options import LiveOptions
 from cepheid.runtimes.spark.bad_records import events_schema
 from cepheid.runtimes.spark.stream import Delays, check_records, check_stream, live_rows, set_up
+from cepheid.spark.versions import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,7 +36,7 @@ def live_frame(
     """
     if asked is None:
         raise UnsupportedError([_no_watermark(statement.sites[0])], statement.text)
-    schema = to_arrow_schema(events_schema(frame), timezone="UTC")
+    schema = arrow_schema(events_schema(frame))
     found = why_not_around(statement)
     found = found or why_not_live(statement.sites[0].clause, clause, schema)
     if found is not None:
@@ -55,7 +54,7 @@ def live_frame(
 
 def describe_stream(frame: DataFrame, statement: Statement, clause: MatchPlan) -> list[str]:
     """Describe how a clause runs over a stream, or why it does not."""
-    schema = to_arrow_schema(events_schema(frame), timezone="UTC")
+    schema = arrow_schema(events_schema(frame))
     around = why_not_around(statement)
     if around is not None:
         return [f"no: {around.message}", *(f"  {text}" for text in around.helps)]

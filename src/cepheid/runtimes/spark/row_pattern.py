@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from cepheid.events.arriving import as_table, form_of
 from cepheid.jobs.analysis import LIVE
@@ -35,6 +34,7 @@ from cepheid.runtimes.spark.store import clause_frame, store_frame
 from cepheid.runtimes.spark.texts import run_text
 from cepheid.spark.kernels import ship_kernels
 from cepheid.spark.records import event_columns
+from cepheid.spark.versions import arrow_schema, spark_schema
 from cepheid.spark.worker import begin_task
 from cepheid.store.event_store import EventStore
 
@@ -194,12 +194,12 @@ def match_frame(frame: DataFrame, plan: MatchPlan) -> DataFrame:
     ship_kernels(frame.sparkSession)
     needed = frame.select(*(_quoted(name) for name in plan.read_columns))
     zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
-    schema = result_schema(plan, to_arrow_schema(needed.schema, timezone=zone))
+    schema = result_schema(plan, arrow_schema(needed.schema, zone))
     if plan.partition_by:
         spread = needed.repartition(*(_quoted(name) for name in plan.partition_by))
     else:
         spread = needed.coalesce(1)
-    return spread.mapInArrow(_task(plan, schema), from_arrow_schema(schema))
+    return spread.mapInArrow(_task(plan, schema), spark_schema(schema))
 
 
 def _quoted(name: str) -> str:

@@ -179,7 +179,7 @@ def _buckets(spark: SparkSession, attributes: Attributes) -> tuple[int, ...]:
     """Compute the bucket numbers of a class, which depend on its attributes alone."""
     digest = zlib.crc32("\0".join(attributes).encode()) & ((1 << CLASS_BITS) - 1)
     base = digest << BUCKET_BITS
-    return buckets_of(spark, bucket_count(spark), base) if attributes else (base,)
+    return buckets_of(bucket_count(spark), base) if attributes else (base,)
 
 
 def _check_apart(classes: list[Class]) -> None:

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from cepheid.events.nanoseconds import in_microseconds
 from cepheid.events.time_formats import TextTimes
@@ -32,6 +31,7 @@ from cepheid.spark.batches import chunks, in_task
 from cepheid.spark.kernels import ship_kernels
 from cepheid.spark.schema import file_schema, plain_schema, spark_schema_of
 from cepheid.spark.text_times import timed_frame
+from cepheid.spark.versions import arrow_schema
 from cepheid.spark.whole_frames import refuse_stream
 from cepheid.store.arriving import fitted, in_order
 from cepheid.store.event_store import EventStore
@@ -235,7 +235,7 @@ def append_frame(
     if batch is not None and store.has_batch(source, batch):
         return 0
     frame = timed_frame(frame, times)
-    empty = to_arrow_schema(frame.schema, timezone="UTC").empty_table()
+    empty = arrow_schema(frame.schema).empty_table()
     path = str(store.path.resolve())
     time = f"`{store.time.replace('`', '``')}`"
     # Ranges of time, so that segments do not overlap.

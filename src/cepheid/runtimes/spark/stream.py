@@ -37,6 +37,7 @@ from cepheid.runtimes.spark.live_output import (
 )
 from cepheid.spark.batches import BUCKET
 from cepheid.spark.kernels import ship_kernels
+from cepheid.spark.murmur import values_for_partitions
 from cepheid.spark.records import BAD as BAD_COLUMN
 from cepheid.spark.records import event_columns, quoted
 from cepheid.spark.schema import (
@@ -182,17 +183,13 @@ def set_up(spark: SparkSession) -> None:
         warnings.warn(message, stacklevel=5)
 
 
-def buckets_of(spark: SparkSession, count: int, base: int = 0) -> tuple[int, ...]:
+def buckets_of(count: int, base: int = 0) -> tuple[int, ...]:
     """Choose bucket numbers from a base on, so that Spark spreads them evenly over tasks.
 
     So many tasks, or a half or a quarter of them, get equally many buckets. Consecutive numbers
     would hash some tasks to no bucket, and others to two.
     """
-    place = sf.pmod(sf.hash(sf.col("id").cast("int")), sf.lit(count)).alias("place")
-    found = (
-        spark.range(base, base + 64 * count).select("id", place).groupBy("place").agg(sf.min("id"))
-    )
-    return tuple(sorted(int(row[1]) for row in found.collect()))
+    return tuple(sorted(values_for_partitions(count, base)))
 
 
 def delay_of(spark: SparkSession, watermark: str, *, name: str = "watermark") -> int:
@@ -245,7 +242,7 @@ def live_rows(frame: DataFrame, plan: Plan, delays: Delays, *, whole: bool = Fal
     names = needs.buckets
     count = bucket_count(spark)
     by_panes = count > 1 and not needs.no_panes and not delays.lateness
-    buckets = buckets_of(spark, count) if names or by_panes else (0,)
+    buckets = buckets_of(count) if names or by_panes else (0,)
     work = delays.work(plan, schema, results, len(buckets))
     if names:
         keys = [canonical(projected, name) for name in names]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,6 +27,7 @@ from cepheid.spark.records import BAD as BAD_COLUMN
 from cepheid.spark.worker import begin_task
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.sql.streaming.state import GroupState
 
 SENT_DDL = (
@@ -73,8 +73,8 @@ TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", part string, payl
 ROWS, LATE, BAD = "rows", "late", "bad"
 """Parts of the output of a live query: rows, late events, bad records."""
 
-Frames = Iterator[pd.DataFrame]
-Turns = Callable[[Any, Iterable[pd.DataFrame], "GroupState"], Frames]
+Frames = Iterator["pd.DataFrame"]
+Turns = Callable[[Any, Iterable["pd.DataFrame"], "GroupState"], Frames]
 Turn = Callable[[int, bytes | None, list[pa.Table], int | None, int], tuple[bytes, Outcome]]
 """A bucket, its state, the new events, the latest time, and Spark's watermark in microseconds."""
 TurnOfTwo = Callable[
@@ -290,7 +290,7 @@ def _turns(
             found.append((*counts, ROWS, payload))
             if len(outcome.late_events):
                 found.append((*nothing, LATE, table_to_bytes(outcome.late_events)))
-        yield pd.DataFrame(found, columns=[*COUNTS, "part", "payload"])
+        yield _frame(found)
 
     return run
 
@@ -313,9 +313,15 @@ def find_late(work: Work) -> Turns:
         late = table.filter(pa.array(is_late(work, table, until)))
         if len(late):
             row = (*(0 for _ in COUNTS), ROWS, table_to_bytes(late))
-            yield pd.DataFrame([row], columns=[*COUNTS, "part", "payload"])
+            yield _frame([row])
 
     return run
+
+
+def _frame(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
+    import pandas as pd  # An extra; queries of other kinds do without it.
+
+    return pd.DataFrame(rows, columns=[*COUNTS, "part", "payload"])
 
 
 def _arrived(frames: Iterable[pd.DataFrame]) -> tuple[list[pa.Table], int | None]:

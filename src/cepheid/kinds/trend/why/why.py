@@ -43,6 +43,9 @@ from cepheid.plans.plan import Evaluator, PredicateKind, TrendPlan
 PAIRS_EVENTS_MAX = 100_000
 """Above so many events, events are not compared pair by pair outside a window or partition."""
 
+GAP_EVENTS_MAX = 50_000
+"""Above so many events, a window that never ends takes much longer than the query itself."""
+
 WIDER = (2, 4, 16, 64)
 """Windows that are tried where the shortest match cannot be asked for."""
 
@@ -331,7 +334,7 @@ class TrendWhy:
         if isinstance(target.pattern, tree.Repeat | tree.Disjunction | tree.Conjunction):
             return None
         first = first_event(target.pattern)
-        if first is None:
+        if first is None or self.events.events > GAP_EVENTS_MAX:
             return None
         pattern, event = first
         query = gap_query(self.question, target._replace(pattern=pattern), event, self.plan.time)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from cepheid.errors import CepheidError
@@ -26,6 +25,7 @@ from cepheid.runtimes.spark.kafka.protobuf import (
 )
 from cepheid.runtimes.spark.kafka.registry import Registry
 from cepheid.spark.records import ORIGIN, RAW, REASON, parse_json
+from cepheid.spark.versions import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -69,7 +69,7 @@ def coded_events(raw: DataFrame, coding: Coding, keep: Sequence[str]) -> DataFra
     columns = coding.columns()
     shown = sf.base64(sf.col("value")).alias(RAW)
     inputs = raw.select(sf.col("value"), shown, _origin().alias(ORIGIN), *_kept(keep))
-    wanted = from_arrow_schema(columns)
+    wanted = spark_schema(columns)
     for name in (RAW, ORIGIN, REASON):
         wanted = wanted.add(name, StringType())
     for field in inputs.schema.fields[3:]:

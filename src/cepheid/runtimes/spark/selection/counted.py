@@ -64,7 +64,7 @@ def _counted(plan: SelectPlan, stream: Stream, delays: Delays) -> DataFrame:
     results = plain_schema(empty_rows(CountedJob.of(plan, schema)).schema)
     spark = stream.frame.sparkSession
     attributes = plan.partition.group_by
-    buckets = buckets_of(spark, bucket_count(spark)) if attributes else (0,)
+    buckets = buckets_of(bucket_count(spark)) if attributes else (0,)
     work = delays.work(plan, schema, results, len(buckets))
     if attributes:
         keys = [canonical(projected, name) for name in attributes]

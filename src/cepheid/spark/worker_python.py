@@ -1,0 +1,113 @@
+"""Choose the Python of Spark's workers or, where only others can, check it before anything runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import cepheid
+from cepheid.errors import DataError, Diagnostic
+from cepheid.jobs.blobs import Batches
+from cepheid.spark.failures import clear_failures
+from cepheid.spark.installed import check_installed
+from cepheid.spark.versions import is_connect
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+VARIABLE = "PYSPARK_PYTHON"
+
+_checked: set[str] = set()
+"""The sessions whose workers can run queries."""
+
+
+def prepare_workers(spark: SparkSession) -> None:
+    """Make sure that workers can import Cepheid.
+
+    On this machine they run the Python of the driver, unless somebody chose another one. Otherwise
+    Spark would run the ``python3`` of the search path, which in an environment that is not
+    activated knows nothing of Cepheid. On a cluster and over Connect others choose the Python, so
+    one small task looks what it has, once in a session.
+
+    Raises
+    ------
+    DataError
+        E596 if pandas is missing here, E598 if workers cannot run queries.
+    """
+    check_installed("pyspark", "pandas")
+    if is_connect(spark):
+        remote: Any = spark  # Connect has its own class of sessions.
+        session, where = str(remote.session_id), "for the server, before it starts"
+    else:
+        context = spark.sparkContext
+        if is_local(context):
+            if VARIABLE not in os.environ:
+                context.pythonExec = sys.executable
+            if _is_own(context.pythonExec):
+                return
+        session, where = str(context.applicationId), "before the session starts"
+    if session not in _checked:
+        _check(spark, where)
+        _checked.add(session)
+
+
+def is_local(context: SparkContext) -> bool:
+    """Check whether workers are processes of this machine that the driver starts."""
+    master = str(context.master)
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def _is_own(program: str) -> bool:
+    """Check whether a program is the Python that runs this.
+
+    Links are not followed: the Python of an environment is a link to one that lacks its packages.
+    """
+    found = shutil.which(program)
+    return found is not None and os.path.abspath(found) == os.path.abspath(sys.executable)  # noqa: PTH100  # resolve() follows links
+
+
+def _check(spark: SparkSession, where: str) -> None:
+    frame = spark.range(1).mapInArrow(_look(), "program string, missing string, version string")
+    help_ = f"set {VARIABLE}, {where}, to a Python that has Cepheid, such as {sys.executable}"
+    try:
+        with clear_failures():
+            (row,) = frame.collect()
+    except DataError as error:
+        cause = error.diagnostics[0].message.removeprefix("Spark failed: ")
+        message = f"the workers of Spark cannot run queries: {cause}"
+        raise DataError([Diagnostic("E598", message, helps=(help_,))]) from error
+    message = ""
+    if row["missing"]:
+        message = f"the workers of Spark run `{row['program']}`, which lacks {row['missing']}"
+    elif row["version"] != cepheid.__version__:
+        message = f"the workers of Spark have Cepheid {row['version']}, and this is "
+        message += cepheid.__version__
+    if message:
+        raise DataError([Diagnostic("E598", message, helps=(help_,))])
+
+
+def _look() -> Callable[[Batches], Batches]:
+    """Build a task that tells what a worker has; it may use nothing of Cepheid outside of it."""
+
+    def look(batches: Batches) -> Batches:
+        import sys
+        from importlib.util import find_spec
+
+        import pyarrow as pa
+
+        for _ in batches:
+            names = ("cepheid", "lark", "msgspec", "numba", "numpy")
+            missing = [name for name in names if find_spec(name) is None]
+            version = ""
+            if not missing:
+                import cepheid
+
+                version = cepheid.__version__
+            row = {"program": [sys.executable], "missing": [", ".join(missing)]}
+            yield pa.RecordBatch.from_pydict(row | {"version": [version]})
+
+    return look

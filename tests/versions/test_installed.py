@@ -1,0 +1,120 @@
+"""Everything in process works without PySpark and pandas, and Spark says what to install."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.test_imports import run_fresh
+
+import cepheid
+from cepheid.errors import DataError
+from cepheid.spark.installed import check_installed
+from cepheid.spark.worker_python import prepare_workers
+
+BLOCKED = """
+import sys
+class Blocked:
+    def find_spec(self, name, path, target=None):
+        if name in ("pandas", "py4j", "pyspark"):
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Blocked())
+"""
+EVENTS = """
+import os, tempfile, pyarrow as pa, cepheid
+from pyarrow import parquet
+os.environ["CEPHEID_KERNELS"] = "interpret"
+q = cepheid.query("RETURN COUNT(*) PATTERN SEQ(A+, B)")
+t = pa.table({"ts": [1, 2, 3], "type": ["A", "A", "B"]})
+folder = tempfile.mkdtemp()
+parquet.write_table(t, folder + "/a.parquet")
+store = cepheid.EventStore(folder + "/store", time="ts")
+store.append(t)
+"""
+RUNS = """
+clause = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES A.ts AS count PATTERN (A)"
+clause += " DEFINE A AS type = 'B')"
+found = [q.run(t), q.run(t.to_pylist()), q.run(folder + "/*.parquet"), q.run(store)]
+found += [cepheid.query("SELECT COUNT(*) AS count FROM t").run(t)]
+found += [cepheid.sql(clause, tables={"t": t})]
+found += [cepheid.workload({"a": q.text}).run(t)]
+print([int(one.to_pylist()[0]["count"]) for one in found])
+"""
+REFUSED = """
+join = "SELECT a.ts FROM t a JOIN (SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES A.ts AS n"
+join += " PATTERN (A))) b ON a.ts = b.n"
+for use in (
+    lambda: cepheid.register(None),
+    lambda: q.stream(t, watermark="1 second"),
+    lambda: cepheid.sql(join, tables={"t": t}),
+):
+    try:
+        use()
+    except cepheid.DataError as error:
+        print(error.diagnostics[0].code, error.diagnostics[0].helps)
+"""
+
+
+def test_queries_in_process_need_neither_pyspark_nor_pandas() -> None:
+    assert run_fresh(BLOCKED + EVENTS + RUNS) == "[3, 3, 3, 3, 3, 3, 3]"
+
+
+def test_spark_without_pyspark_says_what_to_install() -> None:
+    line = """E596 ("install it with Cepheid: `pip install 'cepheid[spark]'`",)"""
+    assert run_fresh(BLOCKED + EVENTS + REFUSED).splitlines() == [line] * 3
+
+
+def test_the_command_line_says_what_to_install(tmp_path: Path) -> None:
+    words = ["stream", "q.cq", "--source", str(tmp_path), "--sink", "-"]
+    words += ["--checkpoint", str(tmp_path / "c"), "--watermark", "1 second"]
+    query = tmp_path / "q.cq"
+    query.write_text("RETURN COUNT(*) PATTERN A+ WITHIN 1 s")
+    code = f"sys.argv = {['cepheid', *words]}\nimport os\nos.chdir({str(tmp_path)!r})\n"
+    code += "sys.stderr = sys.stdout\nfrom cepheid.interfaces import cli\n"
+    code += "try:\n    cli.main()\nexcept SystemExit as end:\n    print(end.code)\n"
+    told = run_fresh(BLOCKED + code)
+    assert "error[E596]: queries on Spark need the library `pyspark`" in told
+    assert told.endswith("1")
+
+
+def test_an_old_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace(__version__="3.5.9", __spec__=""))
+    with pytest.raises(DataError) as raised:
+        check_installed("pyspark")
+    assert raised.value.diagnostics[0].code == "E597"
+
+
+@pytest.mark.spark
+def test_workers_run_the_python_of_the_driver_unless_somebody_chose_another(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = spark.sparkContext
+    monkeypatch.setattr(context, "pythonExec", "python3-of-nobody")
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    prepare_workers(spark)
+    assert context.pythonExec == sys.executable
+
+
+@pytest.mark.spark
+def test_workers_that_cannot_run_queries_are_found_before_anything_runs(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Another name for the same Python: it is looked at, and has another version.
+    link = tmp_path / "python"
+    link.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    link.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(link))
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(link))
+    own = cepheid.__version__
+    monkeypatch.setattr(cepheid, "__version__", "9.9")
+    with pytest.raises(DataError) as raised:
+        prepare_workers(spark)
+    (told,) = raised.value.diagnostics
+    assert told.code == "E598"
+    assert told.message == f"the workers of Spark have Cepheid {own}, and this is 9.9"
+    assert "set PYSPARK_PYTHON, before the session starts" in told.helps[0]
+    monkeypatch.setattr(cepheid, "__version__", own)
+    prepare_workers(spark)
