@@ -22,6 +22,7 @@ from cepheid.spark import session as spark_session
 QUERY = "RETURN COUNT(*) PATTERN A WITHIN 5 s SLIDE 5 s"
 EVENTS = pa.table({"ts": pa.array([1], pa.timestamp("us")), "type": ["A"]})
 RUN = ("run", "query.cq", "--input", "events.parquet")
+WHY = ("why", "query.cq", "--input", "events.parquet")
 STREAM = ("stream", "query.cq", "--source", "events", "--sink", "rows", "--checkpoint", "state")
 RATE = ("stream", "query.cq", "--source", "rate:1", "--sink", "rows", "--checkpoint", "state")
 STORED = ("store", "query", "store", "query.cq")
@@ -29,6 +30,7 @@ STORED = ("store", "query", "store", "query.cq")
 REFUSED: list[tuple[str, ...]] = [
     (*RUN, "--output", "o.xlsx"),
     (*RUN, "--output", "o"),
+    (*RUN, "--chart", "o.xlsx"),
     (*RUN, "--output", "o.csv", "--format", "table"),
     (*RUN, "--format", "nonsense"),
     (*RUN, "--engine", "nonsense"),
@@ -65,6 +67,18 @@ REFUSED: list[tuple[str, ...]] = [
     ("check", "query.cq", "--input", "events.parquet", "--schema", "events.parquet"),
     ("check", "query.cq", "--time-unit", "nonsense"),
     ("check", "query.cq", "--time-format", "nonsense"),
+    (*WHY, "--format", "nonsense"),
+    (*WHY, "--engine", "nonsense"),
+    (*WHY, "--master", "local[1]"),
+    (*WHY, "--time-unit", "nonsense"),
+    (*WHY, "--time-format", "nonsense"),
+    (*WHY, "--query", "RETURN COUNT(*) PATTERN A"),
+    (*WHY, "--input-format", "csv"),
+    ("explain", "query.cq", "--analyze"),
+    ("explain", "query.cq", "--input", "events.parquet", "--input-format", "csv", "--analyze"),
+    ("explain", "query.cq", "--input", "events.parquet", "--master", "local[1]", "--analyze"),
+    ("explain", "query.cq", "--time-unit", "nonsense"),
+    ("explain", "query.cq", "--time-format", "nonsense"),
     ("fmt", "query.cq", "--write", "--check"),
     (*STREAM, "--format", "nonsense"),
     (*STREAM, "--bad", "nonsense"),
@@ -90,6 +104,9 @@ REFUSED: list[tuple[str, ...]] = [
     (*STREAM, "--kafka", "a=b"),
     (*STREAM, "--key", "user"),
     (*STREAM, "--dead-letters", "letters"),
+    (*STREAM, "--metrics", "-1"),
+    (*STREAM, "--restart-from", "nonsense"),
+    (*STREAM, "--backfill", "nonsense"),
     (*RATE, "--files", "1"),
     (*RATE, "--format", "csv"),
     (*RATE, "--columns", "ts timestamp"),
@@ -114,7 +131,8 @@ ANYTHING = {
     ("run", "time"), ("run", "type"), ("stream", "time"), ("stream", "type"), ("check", "time"),
     ("check", "type"), ("explain", "time"), ("explain", "type"), ("query", "type"),
     ("append", "time"), ("append", "time-format"), ("open", "time"), ("open", "index-at"),
-    ("stream", "checkpoint"), ("stream", "master"), ("stream", "packages"),
+    ("stream", "checkpoint"), ("stream", "master"), ("stream", "packages"), ("why", "time"),
+    ("why", "type"), ("demo", "page"),
 }  # fmt: skip
 """Options that name a column, a folder or something of Spark's: the data says whether it fits."""
 

@@ -89,6 +89,7 @@ def test_a_change_stops_the_query_and_starts_it_again(
     def streamed(rules: Workload, _events: object, _asked: object) -> str:
         return " ".join(rules.names)
 
+    monkeypatch.setattr(stream_rules, "with_double_counts", lambda *_: None)
     monkeypatch.setattr(stream_rules, "begun", lambda *_: nullcontext())
     monkeypatch.setattr(stream_rules, "start", started)
     monkeypatch.setattr(stream_rules, "source_of", lambda *_: None)

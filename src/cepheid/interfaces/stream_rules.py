@@ -22,14 +22,15 @@ from cepheid.interfaces.stream_command import Counted, live_session, numbers_sho
 from cepheid.interfaces.stream_options import Options
 from cepheid.interfaces.stream_restart import begun
 from cepheid.interfaces.stream_sources import source_of
+from cepheid.language import tree
+from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.checkpoints import is_unfinished
+from cepheid.runtimes.spark.live_output import ROWS, LiveOutput
 from cepheid.spark.failures import FAILURES, clear_error
 from cepheid.workloads import Workload
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from cepheid.runtimes.spark.live_output import LiveOutput
+    from pyspark.sql import DataFrame, SparkSession
 
 Read = Callable[[Path | None], Workload]
 """Read the rules of the user, or those in another place."""
@@ -106,6 +107,27 @@ def stream_rules(read: Read, options: Options, complain: Complain) -> None:
         stream_rules_in(spark, Rulebook(read, complain), options)
 
 
+def with_double_counts(rules: Workload, output: LiveOutput) -> None:
+    """Let all counts be doubles: a sink keeps the types of its columns when rules come and go."""
+    plans = [query.plan for query in rules.queries]
+    names = {
+        column.name
+        for plan in plans
+        if isinstance(plan, TrendPlan)
+        for column in plan.output.columns
+        for known in plan.output.aggregates
+        if known.name == column.aggregate and known.function is tree.AggregateFunction.COUNT
+    }
+    decode = output.decode[ROWS]
+
+    def doubled(batch: DataFrame) -> DataFrame:
+        rows = decode(batch)
+        whole = [name for name, kind in rows.dtypes if kind == "bigint" and name in names]
+        return rows.withColumns({name: rows[name].cast("double") for name in whole})
+
+    output.decode[ROWS] = doubled
+
+
 def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> None:
     """Run rules over a live stream in a session."""
 
@@ -114,6 +136,7 @@ def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> No
         events = source_of(spark, options.source, options)
         with begun(spark, going_on, 1000):
             output: LiveOutput = runtimes.stream_workload(rules, events, options.live)
+        with_double_counts(rules, output)
         return output
 
     with begun(spark, options, 1000):
