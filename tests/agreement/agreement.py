@@ -189,7 +189,7 @@ class Comparison:
             a, b = (None if isinstance(v, float) and math.isnan(v) else v for v in (a, b))
         if a is None or b is None or isinstance(a, str | bool) or isinstance(b, str | bool):
             return type(a) is type(b) and bool(a == b)
-        if not self._same_kind(a, b, name):
+        if not lossy and not self._same_kind(a, b, name):
             return False
         if isinstance(a, float) and math.isnan(a):
             return isinstance(b, float) and math.isnan(b)

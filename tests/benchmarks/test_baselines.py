@@ -43,7 +43,7 @@ def rows(types: str, clauses: str) -> list[dict[str, object]]:
 
 def oracle_count(types: str, template: Template, clauses: str = "") -> int:
     found = rows(types, f"PATTERN {template.pattern} {clauses}")
-    return int(str(found[0]["count"])) if found else 0
+    return int(float(str(found[0]["count"]))) if found else 0
 
 
 def exact_count(types: str) -> int:

@@ -141,9 +141,9 @@ def test_years_that_pandas_does_not_know(
     q = cepheid.query(FAR[name])
     folder = write_files(tmp_path / "events", [events])
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    found, _ = drain(
-        q.stream(read_stream(spark, folder, 1), watermark="1 second"), tmp_path, "rows"
-    )
+    # Such times are ahead of the clock, which is no reason to drop them here.
+    stream = q.stream(read_stream(spark, folder, 1), watermark="1 second", max_ahead="4000000 days")
+    found, _ = drain(stream, tmp_path, "rows")
     expected = unordered(q.run(events))
     assert set(unordered(found)) <= set(expected)
     assert len(found) >= min(2, len(expected) - 1)

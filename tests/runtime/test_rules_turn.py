@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.engine.comparison import table_of
+from tests.engine.comparison import table_of, with_double_counts
 from tests.engine.test_linear import SCHEMA
 from tests.engine.test_workload import related_queries
 from tests.runtime.cases import same
@@ -95,8 +95,9 @@ def live(rules: Mapping[str, str], schema: pa.Schema) -> dict[str, Plan]:
 
 def agree(rows: list[dict[str, Any]], plan: Plan, events: pa.Table, schema: pa.Schema) -> None:
     names = result_schema_of(plan, schema).names
-    own = [{name: row[name] for name in names} for row in rows]
+    own = with_double_counts([{name: row[name] for name in names} for row in rows])
     expected = expected_of(plan, ordered(events, plan)) if len(events) else []
+    expected = with_double_counts(expected)
     assert same(pa.Table.from_pylist(own), expected), (plan.text, own, expected)
 
 

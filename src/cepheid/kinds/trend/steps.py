@@ -76,11 +76,13 @@ class TrendSteps(NamedTuple):
     def read(self, data: bytes) -> PartitionState:
         """Deserialize a state; E524 if it belongs to another query."""
         state = state_from_bytes(self.job, data)
-        # The source may have more columns than when the events were kept.
-        for name in ("held", "events"):
-            kept = getattr(state, name)
-            if kept is not None:
-                setattr(state, name, with_columns(kept, self.schema))
+        # The source may have more columns than when the events were kept. Events that wait for
+        # others of their time have all of them, those of open windows only what the query reads.
+        if state.held is not None:
+            state.held = with_columns(state.held, self.schema)
+        if state.events is not None:
+            fields = [field for field in self.schema if self.job.reads(field.name)]
+            state.events = with_columns(state.events, pa.schema(fields))
         return state
 
     def write(self, state: PartitionState) -> bytes:
