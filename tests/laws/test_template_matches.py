@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from cepheid.api import query
 from cepheid.kinds.trend.planning.determinise import build_template
 from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
+from cepheid.language import tree
 from cepheid.language.parser import parse
 from cepheid.plans.plan import TrendPlan
 from cepheid.plans.template import START, Place, Template
@@ -55,7 +56,7 @@ def walk(template: Template, events: Sequence[Event]) -> Iterator[Match]:
             for i, event in enumerate(events):
                 if last is not None and not before(events, last, i):
                     continue
-                if event["type"] == target.event_type and (
+                if target.event_type in (event["type"], tree.ANY_TYPE) and (
                     not any(seen(g, last, i) for g in edge.clear)
                     and all(seen(g, last, i) for g in edge.hit)
                 ):

@@ -148,7 +148,8 @@ def labelled_subsequences(
         for chosen in itertools.combinations(range(len(events)), size):
             times = [int(str(events[i]["ts"])) for i in chosen]
             if arrival or all(a < b for a, b in itertools.pairwise(times)):
-                labels = [names.get(str(events[i]["type"]), set()) for i in chosen]
+                every = names.get(tree.ANY_TYPE, set())
+                labels = [names.get(str(events[i]["type"]), set()) | every for i in chosen]
                 for word in itertools.product(*labels):
                     yield tuple(zip(word, chosen, strict=True))
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 from tests.engine.comparison import same_rows, table_of
-from tests.golden.conftest import content_lines, split_sections
+from tests.golden.conftest import content_lines, split_sections, type_column
 
 import cepheid
 from cepheid.errors import BindError, UnsupportedError
@@ -61,7 +61,7 @@ def golden_cases() -> tuple[Case, ...]:
 
 
 def _case(name: str, inputs: dict[str, str]) -> Case | None:
-    query = cepheid.query(inputs["query"])
+    query = cepheid.query(inputs["query"], type=type_column(inputs["stream"]))
     events = table_of(stream(" ".join(content_lines(inputs["stream"]))))
     plan = query.with_schema(events.schema).plan
     try:
@@ -96,7 +96,7 @@ def listed_cases() -> tuple[Case, ...]:
             parsed, returns=None, having=None, emit_on_expiry=None, numbers=None
         )
         try:
-            query = cepheid.query(format_query(changed))
+            query = cepheid.query(format_query(changed), type=case.query.source.type or None)
         except BindError:  # AND counts pairs, which are not listed.
             continue
         plan = query.with_schema(case.events.schema).plan

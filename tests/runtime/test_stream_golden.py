@@ -35,11 +35,11 @@ def chosen() -> dict[str, tuple[CompiledQuery, pa.Table]]:
             continue
         plan = compiled.with_schema(case.events.schema).plan
         # Windows counted in events would count the event that ends the test, too.
-        if TrendPlan.of(plan).window.kind is not WindowKind.COUNT:
+        if isinstance(plan, TrendPlan) and plan.window.kind is not WindowKind.COUNT:
             kind = (
-                TrendPlan.of(plan).window.kind.value,
+                plan.window.kind.value,
                 plan.choice.evaluator.value,
-                TrendPlan.of(plan).semantics.value,
+                plan.semantics.value,
             )
             found.setdefault(kind, (case.name, compiled, case.events))
     return {name: (compiled, events) for name, compiled, events in list(found.values())[:CASES]}

@@ -123,7 +123,7 @@ def streamed(
 
 def expected_of(plan: Plan, table: pa.Table) -> list[dict[str, Any]]:
     """Return what a query over all events gives, less windows that are not full at the end."""
-    if TrendPlan.of(plan).window.kind is not WindowKind.COUNT:
+    if not isinstance(plan, TrendPlan) or plan.window.kind is not WindowKind.COUNT:
         return run_table(plan, table).to_pylist()
     job = lower(TrendPlan.of(plan))
     if plan.lists_matches:
@@ -139,8 +139,8 @@ def expected_of(plan: Plan, table: pa.Table) -> list[dict[str, Any]]:
 
 def disorder(plan: Plan, delay: int) -> int:
     """Return how far events may be moved: not at all where arrival decides among equal times."""
-    arrival = plan.orders_ties or TrendPlan.of(plan).window.kind is WindowKind.COUNT
-    return 0 if arrival else delay
+    counted = isinstance(plan, TrendPlan) and plan.window.kind is WindowKind.COUNT
+    return 0 if plan.orders_ties or counted else delay
 
 
 def windowed(case: Case) -> CompiledQuery | None:
@@ -148,7 +148,8 @@ def windowed(case: Case) -> CompiledQuery | None:
     compiled = case.query
     if not isinstance(case.plan, TrendPlan) or case.plan.window.kind is WindowKind.NONE:
         try:
-            compiled = query(f"{compiled.text.rstrip()} WITHIN 1 day SLIDE 1 day")
+            text = f"{compiled.text.rstrip()} WITHIN 1 day SLIDE 1 day"
+            compiled = query(text, type=compiled.source.type or None)
         except (QuerySyntaxError, BindError):
             return None
     try:

@@ -83,6 +83,8 @@ def made(text: str = COUNT) -> list[Case]:
     cases += [("sql", "text", {"text": value}) for value in NOT_TEXTS]
     cases += [("sql", "spark", {"spark": 5, "text": CLAUSE})]
     cases += [("sql", "watermark", {"text": CLAUSE, "watermark": v}) for v in ("1 second", 5)]
+    for option in ("bad", "max_ahead", "idle"):
+        cases += [("sql", option, {"text": CLAUSE, option: value}) for value in (NONSENSE, 5)]
     cases += [("sql", "tables", {"text": CLAUSE, "tables": v}) for v in (5, [EVENTS], {"t": 5})]
     return cases
 
@@ -125,6 +127,12 @@ def with_events(name: str) -> list[Case]:
         for late in (NONSENSE, None, 5):
             cases.append((function, "late", events | {"watermark": "1 second", "late": late}))
         cases.append((function, "watermark", events | {"watermark": NONSENSE}))
+        for bad in (NONSENSE, None, 5):
+            cases.append((function, "bad", events | {"watermark": "1 second", "bad": bad}))
+        for option in ("max_ahead", "idle"):
+            cases.append((function, option, events | {"watermark": "1 second", option: NONSENSE}))
+    for option in ("allowed_lateness", "since", "backfill"):
+        cases.append(("stream", option, events | {"watermark": "1 second", option: NONSENSE}))
     if name == "store":
         for option, value in (("format", "json"), ("engine", "spark"), ("schema", EVENTS)):
             cases.append(("explain", option, {"store": name, option: value}))
