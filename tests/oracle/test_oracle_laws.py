@@ -230,6 +230,7 @@ def test_conjunction_counts_pairs_by_the_formula(p: str, q: str, events: list[Ev
 
 @given(patterns(leaves_max=5), streams({}, events_max=6), st.sampled_from(["any", "next"]))
 def test_events_of_other_types_are_skipped(text: str, events: list[Event], mode: str) -> None:
+    assume("ANY" not in text)
     query = parse(f"RETURN COUNT(*) PATTERN {text} SEMANTICS {mode}")
     times = [int(str(event["ts"])) for event in events]
     noise: list[Event] = [{"ts": time, "type": "Other"} for time in times]

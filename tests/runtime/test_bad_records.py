@@ -45,7 +45,7 @@ WRONG = [
 ]
 """A NULL time, two times ahead of the clock, and a NULL key."""
 
-USED = [(6_000_000, "Z", None, 1.0), (7_000_000, "A", "ann", None)]
+USED = [(6_500_000, "Z", None, 1.0), (7_500_000, "A", "ann", None)]
 """A type that the pattern lacks needs no key; a value may be NULL."""
 
 END = [(120_000_000, "Z", "ann", 0.0), (200_000_000, "Z", "ann", 0.0)]
