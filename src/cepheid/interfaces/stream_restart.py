@@ -29,6 +29,8 @@ EARLIEST, NOW = "earliest", "now"
 
 def wrong_restart(options: Options, *, rules: bool) -> str:
     """Describe the mistake in how a query begins; empty if there is none."""
+    if not _is_start(options.restart_from):
+        return f"--restart-from is earliest, now or a time, not {options.restart_from!r}"
     begins_within = options.restart_from not in (None, EARLIEST) or options.backfill is not None
     if rules and begins_within:
         return "rules start from earliest: --backfill and other times are for one query"
@@ -37,6 +39,17 @@ def wrong_restart(options: Options, *, rules: bool) -> str:
     if options.backfill is not None and options.restart_from in (None, EARLIEST):
         return "--backfill needs --restart-from TIME: the time from which on events are live"
     return ""
+
+
+def _is_start(restart_from: str | None) -> bool:
+    """Check a start before anything of an old checkpoint is moved: whole numbers are times, too."""
+    if restart_from in (None, EARLIEST, NOW) or restart_from.removeprefix("-").isdigit():
+        return True
+    try:
+        datetime.fromisoformat(restart_from)
+    except ValueError:
+        return False
+    return True
 
 
 @contextmanager

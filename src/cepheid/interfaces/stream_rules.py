@@ -25,7 +25,8 @@ from cepheid.interfaces.stream_sources import source_of
 from cepheid.language import tree
 from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.checkpoints import is_unfinished
-from cepheid.runtimes.spark.live_output import ROWS, LiveOutput
+from cepheid.runtimes.spark.live_output import LiveOutput
+from cepheid.runtimes.spark.stream_tasks import ROWS
 from cepheid.spark.failures import FAILURES, clear_error
 from cepheid.workloads import Workload
 
