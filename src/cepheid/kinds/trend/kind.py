@@ -18,6 +18,7 @@ from cepheid.kinds.trend.planning.granularity import force_evaluator
 from cepheid.kinds.trend.planning.needs import needs_of_trends, why_no_trends_on_device
 from cepheid.language import tree
 from cepheid.patterns.scope import Source
+from cepheid.patterns.symbols import types_of
 from cepheid.plans.meaning import Meaning
 from cepheid.plans.needs import Needs
 from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan
@@ -166,9 +167,7 @@ class TrendKind(TaskKind):
 
     def event_types(self, plan: TrendPlan) -> tuple[str, ...] | None:
         """List the event types of the pattern, negated ones included."""
-        from cepheid.kinds.trend.spark_filter import variables_of
-
-        types = set(variables_of(plan.patterns).values())
+        types = set(types_of(plan.patterns).values())
         if plan.type is None or tree.ANY_TYPE in types:
             return None
         return tuple(sorted(types))

@@ -18,8 +18,8 @@ from cepheid.events.schema import ValueKind
 from cepheid.jobs.kind import task_kind
 from cepheid.kinds.trend.planning.needs import drops_events
 from cepheid.language import tree
+from cepheid.patterns.symbols import types_of
 from cepheid.plans.plan import Plan, TrendPlan
-from cepheid.plans.template import Template
 
 Lookup = Mapping[str, tuple[Column, ValueKind]]
 """Columns of a DataFrame by their names in the query."""
@@ -35,21 +35,12 @@ def event_filter(plan: Plan, columns: Lookup) -> Column | None:
     return reduce(lambda a, b: a & b, conditions) if conditions else None
 
 
-def variables_of(patterns: tuple[Template, ...]) -> dict[str, str]:
-    """Collect the type of every variable, including those of negated patterns."""
-    found: dict[str, str] = {}
-    for template in patterns:
-        found |= {state.variable: state.event_type for state in template.states}
-        found |= variables_of(tuple(guard.template for guard in template.guards))
-    return found
-
-
 def fits_a_variable(plan: TrendPlan, columns: Lookup) -> Column | None:
     """Build a condition for events that fit a variable; None if other events matter too."""
     if not drops_events(plan):
         return None
     alternatives: list[Column] = []
-    for variable, event_type in variables_of(plan.patterns).items():
+    for variable, event_type in types_of(plan.patterns).items():
         parts: list[Column] = []
         kinds = columns[plan.type][1] if plan.type and event_type != tree.ANY_TYPE else None
         if plan.type and kinds in (ValueKind.TEXT, ValueKind.INTEGER):

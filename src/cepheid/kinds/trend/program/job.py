@@ -14,8 +14,8 @@ from cepheid.kinds.trend.planning.accumulators import parts_of
 from cepheid.kinds.trend.program.intersection import intersect
 from cepheid.kinds.trend.program.program import Program
 from cepheid.language import tree
+from cepheid.patterns.symbols import types_of
 from cepheid.plans.plan import Evaluator, TrendPlan
-from cepheid.plans.template import Template
 
 UNKNOWN_CODE = 255
 """In a byte table: this class has no code yet."""
@@ -58,7 +58,7 @@ class Job:
             else [Program(t, plan.semantics, plan.text) for t in templates]
         )
         self.outputs = len(templates) * (1 + len(self.moduli))
-        self.types = _types_of(plan.patterns)
+        self.types = types_of(plan.patterns)
         self.variables = list(self.types)
         self.parts, self.extremes = parts_of(plan)
         self._classes: dict[int, frozenset[str]] = {}
@@ -179,7 +179,7 @@ def _check_supported(plan: TrendPlan) -> None:
 def _check_partial(plan: TrendPlan) -> None:
     """Reject two uses of partial equivalence in which sub-partitions depend on each other."""
     partial = plan.partition.partial
-    types = _types_of(plan.patterns)
+    types = types_of(plan.patterns)
     contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
     for entry in partial:
         if plan.type is not None and tree.ANY_TYPE in types.values():
@@ -202,13 +202,3 @@ def _check_partial(plan: TrendPlan) -> None:
             helps = (f"write `[{entry.attribute}]` if all events have it",)
             diagnostic = Diagnostic("E404", message, entry.span, helps=helps)
             raise UnsupportedError([diagnostic], plan.text)
-
-
-def _types_of(patterns: tuple[Template, ...]) -> dict[str, str]:
-    types: dict[str, str] = {}
-    waiting = list(patterns)
-    while waiting:
-        template = waiting.pop(0)
-        types |= {s.variable: s.event_type for s in template.states}
-        waiting += [guard.template for guard in template.guards]
-    return types
