@@ -22,7 +22,7 @@ from cepheid.kinds.trend.windows.list_step import (
     is_enough,
     step_matches,
 )
-from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.kinds.trend.windows.step import PartitionState, close, feed
 from cepheid.memory_limits import collect
 
 
@@ -66,10 +66,10 @@ class LocalTrends(NamedTuple):
         state = PartitionState(self.job)
         found: list[list[Rows]] = [[] for _ in range(self.job.outputs)]
         for batch in batches:
-            state, rows = step(self.job, state, batch)
+            rows = feed(self.job, state, batch)
             for all_rows, new in zip(found, rows, strict=True):
                 all_rows += new
-        state, rows = finish(self.job, state)
+        rows = close(self.job, state)
         everything = [[*all_rows, *new] for all_rows, new in zip(found, rows, strict=True)]
         return build_table(self.job, everything, state.keys, schema)
 

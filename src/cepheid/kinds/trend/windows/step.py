@@ -87,10 +87,18 @@ def step(
         E505 and E506 if a column is missing or has a wrong type, E509 if the batch is not in order.
     """
     state = state.copy()
+    return state, feed(job, state, batch)
+
+
+def feed(job: Job, state: PartitionState, batch: pa.Table) -> list[list[Rows]]:
+    """Process a batch as ``step`` does, in place, for a caller that needs the old state no more.
+
+    A copy would cost as much as there are keys, however few of them the batch has.
+    """
     ready = admit(job, state, batch)
     if ready is None:
-        return state, [[] for _ in range(job.outputs)]
-    return state, process(job, state, Columns(ready), flush_until=state.last)
+        return [[] for _ in range(job.outputs)]
+    return process(job, state, Columns(ready), flush_until=state.last)
 
 
 def admit(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table | None:
@@ -156,6 +164,11 @@ def advance(job: Job, state: PartitionState, until: int) -> tuple[PartitionState
 def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[Rows]]]:
     """Return the rows of all open windows; the stream has ended."""
     state = state.copy()
+    return state, close(job, state)
+
+
+def close(job: Job, state: PartitionState) -> list[list[Rows]]:
+    """Return the rows of all open windows as ``finish`` does, in place."""
     rows: list[list[Rows]] = [[] for _ in range(job.outputs)]
     if job.looks_back:
         last = state.held
@@ -163,7 +176,7 @@ def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[R
             last = state.events.slice(0, 0)
         if last is not None:
             rows = process_open_windows(job, state, last, None)
-        return state, rows
+        return rows
     if state.held is not None:
         rows = process(job, state, Columns(state.held), flush_until=None)
     elif state.kept is not None and job.plan.window.kind in (WindowKind.COUNT, WindowKind.TRAILING):
@@ -173,12 +186,12 @@ def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[R
         else:
             rows = _process_trailing(job, state, none, None)
     if job.plan.window.kind in (WindowKind.COUNT, WindowKind.TRAILING):
-        return state, rows
+        return rows
     width = job.plan.window.within
     end = FOREVER if state.last is None else state.last + width + 1
     for found, run in zip(rows, state.runs, strict=True):
         found += run.flush(end if job.plan.window.kind is not WindowKind.NONE else FOREVER)
-    return state, rows
+    return rows
 
 
 def process(
