@@ -113,7 +113,8 @@ def number_texts(offsets, data, table, hashes, ends, known, count, begin, out):
             number = count
             hashes[count] = code
             ends[count + 1] = ends[count] + last - first
-            known[ends[count] : ends[count + 1]] = data[first:last]
+            for place in range(last - first):
+                known[ends[count] + place] = data[first + place]
             table[slot] = count
             count += 1
         out[i] = number

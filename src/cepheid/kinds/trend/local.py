@@ -24,6 +24,7 @@ from cepheid.kinds.trend.windows.list_step import (
 )
 from cepheid.kinds.trend.windows.step import PartitionState, close, feed
 from cepheid.memory_limits import collect
+from cepheid.plans.plan import WindowKind
 
 
 class LocalTrends(NamedTuple):
@@ -34,7 +35,11 @@ class LocalTrends(NamedTuple):
     @property
     def batch_rows(self) -> int:
         """Return the number of events in one step."""
-        return local_jobs.LOOK_BACK_ROWS if self.job.looks_back else local_jobs.BATCH_ROWS
+        if self.job.looks_back:
+            return local_jobs.LOOK_BACK_ROWS
+        # Every step processes the events of the trailing window again.
+        trailing = self.job.plan.window.kind is WindowKind.TRAILING
+        return (4 if trailing else 1) * local_jobs.BATCH_ROWS
 
     @property
     def in_order(self) -> bool:

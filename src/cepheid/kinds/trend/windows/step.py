@@ -226,7 +226,9 @@ def _process_counted(
     job: Job, state: PartitionState, arrays: EventArrays, *, last: bool
 ) -> list[list[Rows]]:
     """Run the count-based windows that are full, or all of them at the end (§6.6)."""
-    whole = sorted_by_key(arrays if state.kept is None else join(state.kept, arrays))
+    whole = sorted_by_key(
+        arrays if state.kept is None else join(state.kept, arrays), len(state.keys)
+    )
     state.base = np.append(state.base, np.zeros(len(state.keys) - len(state.base), np.int64))
     windows, begins = count_windows(whole.key, state.base, job.plan.window, last=last)
     copied = whole.take(windows.rows)._replace(key=windows.owner)
@@ -251,12 +253,17 @@ def _process_trailing(
     job: Job, state: PartitionState, arrays: EventArrays, until: int | None
 ) -> list[list[Rows]]:
     """Report the trailing window, for every time at which it changes (§6.3, §6.4)."""
-    whole = sorted_by_key(arrays if state.kept is None else join(state.kept, arrays))
+    whole = sorted_by_key(
+        arrays if state.kept is None else join(state.kept, arrays), len(state.keys)
+    )
     width = job.plan.window.within
     fresh = state.reported
     end = FOREVER if until is None else until - 1
-    group_of, _ = groups_of(job, state.keys)
-    several = len(np.unique(group_of)) < len(group_of)
+    partition = job.plan.partition
+    alone = set(partition.group_by) == set(partition.attributes)
+    # A group that is one partition needs no number.
+    group_of = None if alone else groups_of(job, state.keys)[0]
+    several = group_of is not None and len(np.unique(group_of)) < len(group_of)
     pairs = len(job.programs) > 1
     moduli = (0, *job.moduli)
     sides = []
