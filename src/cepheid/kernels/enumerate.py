@@ -80,7 +80,7 @@ def _lower_bound(key, first, last, value):
 
 
 @kernel()
-def _open_edge(
+def open_edge(
     frame, edge, low, high, bound, semantics, order, first, last, key, equal, begin, rank_first,
     rank_last,
 ):  # fmt: skip
@@ -120,7 +120,7 @@ def _open_edge(
 
 
 @kernel()
-def _next_row(
+def next_row(
     frame, bound, source, n, upto, order, reach, member, at_rank, predicate, outside, rank, first,
     last,
 ):  # fmt: skip
@@ -216,7 +216,7 @@ def list_matches(
         if frame[PLACE] > frame[STOP]:
             source, pair = source_of[frame[EDGE]], pair_of[frame[EDGE]]
             n, upto = (pair_ptr[pair], pair_ptr[pair + 1]) if pair >= 0 else (0, 0)
-            prev = _next_row(frame, bound, source, n, upto, order, reach, member, at_rank,
+            prev = next_row(frame, bound, source, n, upto, order, reach, member, at_rank,
                              G.predicate, G.outside, rank, rank_first, rank_last)  # fmt: skip
             if prev >= 0:
                 masked = pair >= 0 and pair_mask[pair] >= 0
@@ -250,7 +250,7 @@ def list_matches(
             if semantics != CONTIGUOUS or depth == 1 or not L.crowded[frame[ROW]]:
                 at, pair = segment * states + source_of[edge], pair_of[edge]
                 equal = equals[pair] if pair >= 0 else -1
-                _open_edge(
+                open_edge(
                     frame, edge, low, high, bound, semantics, order, member_ptr[at],
                     member_ptr[at + 1], key, equal, D.segment_ptr[segment], rank_first, rank_last,
                 )  # fmt: skip
