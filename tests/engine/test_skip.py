@@ -1,4 +1,4 @@
-"""AFTER MATCH SKIP chooses the oracle's matches, whatever the windows, batches and restarts (§14)."""
+"""AFTER MATCH SKIP chooses what the oracle chooses, whatever the windows and batches (§14)."""
 
 from __future__ import annotations
 
