@@ -98,7 +98,7 @@ def test_restarts_and_forgotten_keys_change_nothing(case: Case, rows: int) -> No
         expected = run_table(compiled.plan, table).to_pylist()
     except DataError:
         return
-    times = [int(t) for t in table["ts"].to_pylist()]
+    times = table["ts"].to_numpy().tolist()
     for offset in range(0, len(table), rows):
         steps: Steps[Any] = steps_of(Job(TrendPlan.of(compiled.plan)), table.schema)
         state = steps.read(data) if data else steps.start()
@@ -113,7 +113,8 @@ def test_restarts_and_forgotten_keys_change_nothing(case: Case, rows: int) -> No
     steps = steps_of(Job(TrendPlan.of(compiled.plan)), table.schema)
     state, part = steps.finish(steps.read(data))
     found += part.to_pylist()
-    ordered = compiled.plan.lists_matches or not compiled.plan.window.within
+    plan = TrendPlan.of(compiled.plan)
+    ordered = plan.lists_matches or not plan.window.within
     key = (lambda row: 0) if ordered else _place
     assert same(sorted(found, key=key), sorted(expected, key=key)), f"{found}\n{expected}"
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels import choose as kernel
-from cepheid.kernels.enumerate import FRAME
+from cepheid.kernels.enumerate import FRAME, FULL, MISSING
 from cepheid.kinds.trend.listing.enumerate import BINDINGS_ROOM, Found, Lister
 from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
 from cepheid.language import tree
@@ -117,14 +117,14 @@ class Chooser:
         cursor, frame = np.zeros(kernel.FIELDS, np.int64), np.zeros(FRAME, np.int64)
         out_last, out_ptr = np.zeros(MATCHES_ROOM, np.int64), np.zeros(MATCHES_ROOM + 1, np.int64)
         out_row, out_variable = _room(max(BINDINGS_ROOM, longest))
-        status = kernel.FULL
-        while status in (kernel.FULL, kernel.MISSING):
+        status = FULL
+        while status in (FULL, MISSING):
             status = kernel.choose_matches(
                 lister.graph, lister.data, arrays, choosing, lister.semantics,
                 _MODES[self._skip.mode], variable, cursor, frame, out_last, out_ptr, out_row,
                 out_variable,
             )  # fmt: skip
-            if status == kernel.MISSING:
+            if status == MISSING:
                 lister.load_mask(int(cursor[kernel.WANTED]))
                 continue
             count, bindings = int(cursor[kernel.COUNT]), int(cursor[kernel.BINDINGS])

@@ -69,9 +69,12 @@ class ChosenMatches(NamedTuple):
 
     def join(self, other: ChosenMatches) -> ChosenMatches:
         """Concatenate the rows of both."""
-        plain = (np.concatenate(pair) for pair in zip(self[:4], other[:4], strict=True))
         both = zip(self.numbers, other.numbers, strict=True)
-        return ChosenMatches(*plain, tuple(np.concatenate(pair) for pair in both))
+        return ChosenMatches(
+            np.concatenate([self.key, other.key]), np.concatenate([self.low, other.low]),
+            np.concatenate([self.high, other.high]), np.concatenate([self.values, other.values]),
+            tuple(np.concatenate(pair) for pair in both),
+        )  # fmt: skip
 
 
 def choose(job: Job, state: PartitionState, stretch: Stretch, lister: Lister) -> Iterator[Found]:
@@ -145,6 +148,7 @@ def _summed(job: Job, chosen: ChosenMatches, place: Numbers, names: Numbers) -> 
     """Add rows up to their places, which have the given keys and windows."""
     count = names.shape[1]
     sums = []
+    least = np.zeros(0, np.int64)
     for numbers, modulus in zip(chosen.numbers, (0, *job.moduli), strict=True):
         total = np.zeros((count, numbers.shape[1]), numbers.dtype)
         least = np.full((count, chosen.values.shape[1]), NO_VALUE, np.int64)
