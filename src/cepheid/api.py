@@ -468,7 +468,8 @@ def pipeline(
     >>> p.run(pa.table({"ts": [1, 2, 3], "x": [5, 1, 7]})).to_pylist()
     [{'window_start': 0, 'window_end': 10, 'count': 3.0}]
     """
-    if not isinstance(queries, Mapping) or not queries:
+    given: object = queries
+    if not isinstance(given, Mapping) or not given:
         options.refuse("E592", "queries are a dict of texts by the names of their streams")
     options.texts(**{f"query {name!r}": text for name, text in queries.items()})
     # The mark stands on a line of its own, since a text may end with a comment.
