@@ -72,6 +72,24 @@ def after(rest: Rest, variable: str) -> set[Rest]:
     return after(tail, variable)  # A NOT part takes no event.
 
 
+def loops_of(pattern: tree.Pattern) -> list[tuple[set[str], tree.Expression]]:
+    """Collect the loops with UNTIL (§3.7): the variables that they bind, and the condition."""
+    return [
+        (_bound_in(node.pattern), node.until)
+        for node in tree.walk(pattern)
+        if isinstance(node, tree.Repeat) and node.until is not None
+    ]
+
+
+def _bound_in(pattern: tree.Node) -> set[str]:
+    """Collect the variables that a match of a pattern binds."""
+    if isinstance(pattern, tree.EventPattern):
+        return {pattern.variable.text}
+    if isinstance(pattern, tree.Negation | tree.Expression):
+        return set()
+    return set().union(*(_bound_in(child) for child in tree.children_of(pattern)))
+
+
 def nullable(pattern: tree.Pattern) -> bool:
     """Check whether a pattern can be matched by no event at all."""
     match pattern:
