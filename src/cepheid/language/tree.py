@@ -116,6 +116,8 @@ class Semantics(StrEnum):
     ANY_MATCH = "skip-till-any-match"
     NEXT_MATCH = "skip-till-next-match"
     CONTIGUOUS = "contiguous"
+    BY_LINK = "by link"
+    """No query says so: links have different rules, or UNTIL closes some (§3.6, §3.7)."""
 
 
 class Ties(StrEnum):

@@ -67,7 +67,9 @@ def why_not_composed(plan: TrendPlan) -> str:
     if plan.partition.partial:
         return "some variables only have an equivalence"
     if plan.ties is tree.Ties.STRICT and any(template.guards for template in plan.patterns):
-        return "with NOT, events of one time must be seen together"
+        return "with NOT and UNTIL, events of one time must be seen together"
+    if plan.ties is tree.Ties.STRICT and plan.links is not None:
+        return "events of one time close links together"
     variables = {name: kind for t in plan.patterns for name, kind in _variables(t)}
     if _matrix_numbers(plan) > MATRIX_NUMBERS_MAX:
         states = sum(len(template.states) for template in plan.patterns)
@@ -279,7 +281,7 @@ def judged_by_window(plan: TrendPlan) -> bool:
 
 def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
     return any(
-        guard.place is not Place.BETWEEN
+        guard.place in (Place.LEADING, Place.TRAILING)
         or bool(guard.template.adjacent() & pairs)
         or _looks_at_window(guard.template, pairs)
         for guard in template.guards
@@ -289,4 +291,5 @@ def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
 def drops_events(plan: TrendPlan) -> bool:
     """Check whether events that fit no variable may be dropped (§3.3, §6.6)."""
     contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
+    contiguous |= plan.links is not None and plan.links.has_contiguous
     return not contiguous and plan.window.kind is not WindowKind.COUNT
