@@ -18,7 +18,7 @@ import numpy as np
 from cepheid.kernels.graph import NO_BOUND, bounds_of, least_order_of_end
 from cepheid.kernels.pushed import bury, enter, open_limits
 from cepheid.kernels.signals import let_signals_in
-from cepheid.kernels.starts import CONTIGUOUS, NEXT, in_ranks, related
+from cepheid.kernels.starts import ANY, CONTIGUOUS, LINKS, NEXT, in_ranks, related
 from cepheid.kernels.tiers import kernel
 
 DONE, FULL, MISSING = 0, 1, 2
@@ -81,23 +81,23 @@ def _lower_bound(key, first, last, value):
 
 @kernel()
 def _open_edge(
-    frame, edge, low, high, bound, semantics, order, first, last, key, equal, begin, rank_first,
+    frame, edge, low, high, bound, rule, order, first, last, key, equal, begin, rank_first,
     rank_last,
 ):  # fmt: skip
     """Find the earlier rows that an edge can come from, as positions from STOP to PLACE.
 
-    ``low`` and ``high`` are the orders that guards allow, [first, last) the positions of the source
-    state, and ``equal`` the equality predicate, if there is one.
+    ``rule`` is the semantics of the edge, ``low`` and ``high`` are the orders that guards allow,
+    [first, last) the positions of the source state, and ``equal`` the equality predicate, if any.
     """
     row = frame[ROW]
     frame[EDGE], frame[PLACE], frame[STOP], frame[RANKED] = edge, 0, 0, -1
     frame[LOW], frame[HIGH] = low, min(high, order[row])
     low = max(low, order[bound])
-    if semantics == NEXT:
+    if rule == NEXT:
         frame[STOP] = _lower_bound(key, first, last, order[row])
         frame[PLACE] = _lower_bound(key, first, last, order[row] + 1)
         return
-    if semantics == CONTIGUOUS:
+    if rule == CONTIGUOUS:
         # The rows of the time before, which stand right before those of this time.
         after = row
         while after > begin and order[after - 1] == order[row]:
@@ -201,6 +201,7 @@ def list_matches(
     member, key, at_rank, equals = L.member, L.member_key, L.at_rank, L.equal
     orders, outside, later_ptr, later = P.outside.shape[0], P.outside, P.later_ptr, P.later
     pushed_rank, pushed_first, pushed_last = P.rank, P.first, P.last
+    linked, kinds = semantics == LINKS, L.kind_rule.shape[0]
     trigger, depth, rounds = cursor[TRIGGER], cursor[DEPTH], 0
     while True:
         rounds = let_signals_in(rounds)
@@ -225,6 +226,8 @@ def list_matches(
                     frame[PLACE] += 1
                     cursor[TRIGGER], cursor[DEPTH], cursor[WANTED] = trigger, depth, frame[ROW]
                     return MISSING
+                if linked and L.close[prev, source, L.edge_kind[frame[EDGE]]] < order[frame[ROW]]:
+                    held = 0
                 if not held:
                     continue
                 if not orders or enter(
@@ -249,9 +252,15 @@ def list_matches(
         if source_of[edge] >= 0:
             if semantics != CONTIGUOUS or depth == 1 or not L.crowded[frame[ROW]]:
                 at, pair = segment * states + source_of[edge], pair_of[edge]
+                rule = np.int64(semantics)
+                if linked:
+                    # Links that are not `any` are looked up by the order that closes them.
+                    kind = L.edge_kind[edge]
+                    at = at * kinds + kind
+                    rule = np.int64(NEXT if L.kind_rule[kind] != ANY else ANY)
                 equal = equals[pair] if pair >= 0 else -1
                 _open_edge(
-                    frame, edge, low, high, bound, semantics, order, member_ptr[at],
+                    frame, edge, low, high, bound, rule, order, member_ptr[at],
                     member_ptr[at + 1], key, equal, D.segment_ptr[segment], rank_first, rank_last,
                 )  # fmt: skip
             continue

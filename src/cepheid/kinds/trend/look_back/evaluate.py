@@ -33,6 +33,7 @@ from cepheid.kinds.trend.look_back.sub_partitions import require_values, split_s
 from cepheid.kinds.trend.program.wide import numbers_of
 from cepheid.language import tree
 from cepheid.patterns.segments import Segments, gather_segments
+from cepheid.plans.links import Links
 from cepheid.plans.plan import Evaluator
 from cepheid.plans.template import Place, Template
 
@@ -55,6 +56,7 @@ class Question(NamedTuple):
     listed: tuple[frozenset[str], ...]
     codes: tuple[NDArray[np.int64], ...]
     apart: tuple[NDArray[np.bool_], ...]
+    links: Links | None = None
 
     @property
     def listed_bits(self) -> list[int]:

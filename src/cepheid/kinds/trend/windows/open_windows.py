@@ -136,7 +136,7 @@ def ask(job: Job, state: PartitionState, table: pa.Table) -> Question:
         arrays, columns, read_relations(job.plan.edges, columns), job.variables,
         job.plan.semantics, job.plan.choice.evaluator, job.plan.ties is tree.Ties.STRICT,
         job.plan.window.kind is WindowKind.TRAILING,
-                weight_of, value_of, listed, codes, apart,
+                weight_of, value_of, listed, codes, apart, job.plan.links,
     )  # fmt: skip
 
 
