@@ -104,12 +104,12 @@ def nullable(pattern: tree.Pattern) -> bool:
     return True  # A NOT part takes no event.
 
 
-def neighbours_of(pattern: tree.Pattern) -> set[tuple[str, str]]:
+def neighbours_of(pattern: tree.Pattern, *, negated: bool = True) -> set[tuple[str, str]]:
     """Find the pairs of variables that can be neighbours, also in negated patterns (§4.4)."""
     nodes = list(tree.walk(pattern))
     names = {node.variable.text for node in nodes if isinstance(node, tree.EventPattern)}
     tops = pattern.patterns if isinstance(pattern, tree.Conjunction) else (pattern,)
-    tops += tuple(node.pattern for node in nodes if isinstance(node, tree.Negation))
+    tops += tuple(node.pattern for node in nodes if negated and isinstance(node, tree.Negation))
     waiting: list[tuple[str, Rest]] = [("", (top,)) for top in tops]
     seen, pairs = set(waiting), set()
     for last, rest in waiting:

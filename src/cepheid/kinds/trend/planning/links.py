@@ -8,14 +8,13 @@ from typing import NamedTuple
 import msgspec
 
 from cepheid.errors import Note
-from cepheid.expressions.format import format_expression
 from cepheid.language import tree
 from cepheid.language.findings import Findings
 from cepheid.language.formatter import format_link, format_pattern
 from cepheid.patterns.scope import Scope, bind_where
 from cepheid.plans.links import EndedLoop, LinkRule, Links
 from cepheid.plans.plan import LocalPredicate
-from cepheid.plans.template import START, Guard, Place, State, Template
+from cepheid.plans.template import Guard, Place, State, Template
 
 
 class BoundLinks(NamedTuple):
@@ -126,7 +125,7 @@ def _bind_loops(
         condition = _bind_condition(loop, names, scope)
         if condition is not None:
             stop = _unused_name(scope, len(loops))
-            text = f"{format_pattern(loop.pattern)} until {format_expression(condition)}"
+            text = format_pattern(msgspec.structs.replace(loop, until=condition))
             loops.append(EndedLoop(names, stop, text, loop.until.span))
             stops.append(LocalPredicate(_renamed(condition, stop), stop))
     return tuple(loops), tuple(stops)
