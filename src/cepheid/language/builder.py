@@ -97,7 +97,8 @@ class PatternBuilder:
         )
 
     def until(self, c: Children[Child]) -> tree.Repeat:
-        return msgspec.structs.replace(c[0], span=span_of(c), until=c[3])
+        loop: tree.Repeat = c[0]
+        return msgspec.structs.replace(loop, span=span_of(c), until=c[3])
 
 
 class ClauseBuilder:

@@ -45,7 +45,9 @@ class Matcher:
         self.arrival = query.ties is not None and query.ties.ties is tree.Ties.ARRIVAL
         clause = query.semantics
         self.semantics = clause.semantics if clause else tree.Semantics.ANY_MATCH
-        self.rules = {(r.prev.text, r.next.text): r.semantics for r in clause.links} if clause else {}
+        self.rules = (
+            {(r.prev.text, r.next.text): r.semantics for r in clause.links} if clause else {}
+        )
         self.loops = loops_of(query.pattern)
         items = [
             i for c in conjuncts_of(query.where) if isinstance(c, tree.Equivalence) for i in c.items
@@ -203,7 +205,7 @@ class Matcher:
             if self.before(m[-1][1], i) and self.before(i, until)
         )
 
-    # Selection per link (§3.6) and UNTIL (§3.7) ----------------------------------------------------
+    # Selection per link (§3.6) and UNTIL (§3.7) --------------------------------------------------
 
     def linked(self, pattern: tree.Pattern, m: Match, window: Sequence[int]) -> bool:
         """Check that every link of a match is open when it is taken, and no loop takes its end."""
@@ -212,6 +214,7 @@ class Matcher:
         )
 
     def rule(self, u: str, v: str) -> tree.Semantics:
+        """Look up the rule of a link."""
         return self.rules.get((u, v), self.semantics)
 
     def ends(self, variable: str, i: int) -> bool:
@@ -219,11 +222,10 @@ class Matcher:
         return any(variable in names and self.meets(c, i) for names, c in self.loops)
 
     def meets(self, condition: tree.Expression, i: int) -> bool:
+        """Check whether a condition on one event is true for an event."""
         return evaluate_expression(condition, lambda leaf: self.attribute(i, leaf)) is True
 
-    def is_open(
-        self, pattern: tree.Pattern, m: Match, new: Binding, window: Sequence[int]
-    ) -> bool:
+    def is_open(self, pattern: tree.Pattern, m: Match, new: Binding, window: Sequence[int]) -> bool:
         """Check that no event between a partial match and the next one has closed their link."""
         last, (v, e) = m[-1], new
         between = [i for i in window if self.before(last[1], i) and self.before(i, e)]

@@ -186,11 +186,9 @@ def link_rules(draw: st.DrawFn, pattern: str) -> str:
 def with_until(draw: st.DrawFn, pattern: str, names: Names) -> str:
     """Give a pattern's loops conditions that end them, where they may have one (§3.7)."""
     root = parse(f"PATTERN {pattern}").pattern
-    counts = Counter(
-        n.variable.text for n in tree.walk(root) if isinstance(n, tree.EventPattern)
-    )
+    counts = Counter(n.variable.text for n in tree.walk(root) if isinstance(n, tree.EventPattern))
 
-    def ended(node: tree.Node) -> tree.Node:
+    def ended(node: tree.Pattern) -> tree.Pattern:
         if not isinstance(node, tree.Repeat):
             return node
         inside = Counter(
@@ -203,7 +201,7 @@ def with_until(draw: st.DrawFn, pattern: str, names: Names) -> str:
         text = draw(local_predicates(names._replace(every=bound[:1])))
         return msgspec.structs.replace(node, until=parse(f"PATTERN A WHERE {text}").where)
 
-    def outside_not(node: tree.Node) -> tree.Node:
+    def outside_not(node: tree.Pattern) -> tree.Pattern:
         match node:
             case tree.Sequence(parts=parts):
                 node = msgspec.structs.replace(node, parts=tuple(map(outside_not, parts)))

@@ -152,6 +152,7 @@ class Lister(Evaluation):
         if question.listed:
             template, choices, seen = _all_choices(question, template)
             segments = _split(question, segments)
+        edge_kind = np.zeros(0, np.int64)
         if question.links is not None:
             template, reached = split_by_link(template, question.links)
             choices, seen = [0] * len(template.states), [1] * len(template.states)

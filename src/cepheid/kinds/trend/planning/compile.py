@@ -12,7 +12,7 @@ from cepheid.kinds.trend.planning.adjacency import Adjacency
 from cepheid.kinds.trend.planning.counts import Counts, bound_counts
 from cepheid.kinds.trend.planning.determinise import build_template
 from cepheid.kinds.trend.planning.granularity import choose_evaluator
-from cepheid.kinds.trend.planning.links import bind_links, is_determined
+from cepheid.kinds.trend.planning.links import bind_links, check_links, is_determined
 from cepheid.kinds.trend.planning.output import OutputPlanner
 from cepheid.kinds.trend.planning.positions import TooLargeError
 from cepheid.kinds.trend.planning.predicates import Predicates, classify_predicates
@@ -64,6 +64,7 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     counts = _bound_counts(query, patterns, partition, typed=typed)
     output = OutputPlanner(query, scope, partition.attributes, adjacency, counts).plan()
     _check_globals(query, predicates, findings)
+    check_links(selection, partition, findings)
     findings.raise_errors(text)
     choice = choose_evaluator(
         query, text, selection.semantics, patterns, predicates, partition, window, output

@@ -163,7 +163,9 @@ def _decide_by_link(
     where = f"under {_place(text, mode)}" if mode else "with UNTIL"
     if edges:
         span = edges[0].expression.span
-        why = f"`{_short(edges[0])}` at {place_of(text, span)} decides which links an event closes, "
+        why = (
+            f"`{_short(edges[0])}` at {place_of(text, span)} decides which links an event closes, "
+        )
         why += "so matches are built and aggregated"
         return why, span, Evaluator.ENUMERATE, Granularity.EVENT
     why = f"{where} the matches in one state with the same open links move together"

@@ -13,7 +13,7 @@ from cepheid.language.findings import Findings
 from cepheid.language.formatter import format_link, format_pattern
 from cepheid.patterns.scope import Scope, bind_where
 from cepheid.plans.links import EndedLoop, LinkRule, Links
-from cepheid.plans.plan import LocalPredicate
+from cepheid.plans.plan import LocalPredicate, Partition
 from cepheid.plans.template import Guard, Place, State, Template
 
 
@@ -41,6 +41,22 @@ def bind_links(query: tree.Query, patterns: tuple[Template, ...], scope: Scope) 
         return BoundLinks(used.pop(), None, patterns, ())
     watching = tuple(_with_stops(template, loops) for template in patterns)
     return BoundLinks(tree.Semantics.BY_LINK, links, watching, stops)
+
+
+def check_links(selection: BoundLinks, partition: Partition, findings: Findings) -> None:
+    """Refuse rules of single links with partial equivalence, where events have many partitions."""
+    if selection.links is None or not partition.partial:
+        return
+    entry = partition.partial[0]
+    message = "links with different rules, or UNTIL, cannot be combined with "
+    message += f"`{entry.attribute}` of only some variables"
+    findings.add(
+        "E409",
+        message,
+        entry.span,
+        f"write `[{entry.attribute}]` if all events have it",
+        "give all links one rule: `SEMANTICS skip-till-next-match`",
+    )
 
 
 def is_determined(query: tree.Query) -> bool:

@@ -174,20 +174,6 @@ def _check_supported(plan: TrendPlan) -> None:
     """Reject unsupported plans."""
     if plan.partition.partial:
         _check_partial(plan)
-        _check_links(plan)
-
-
-def _check_links(plan: TrendPlan) -> None:
-    """Reject rules of single links with partial equivalence."""
-    if plan.links is not None:
-        entry = plan.partition.partial[0]
-        message = f"links with different rules, or UNTIL, cannot be combined with "
-        message += f"`{entry.attribute}` of only some variables"
-        helps = (
-            f"write `[{entry.attribute}]` if all events have it",
-            "give all links one rule: `SEMANTICS skip-till-next-match`",
-        )
-        raise UnsupportedError([Diagnostic("E409", message, entry.span, helps=helps)], plan.text)
 
 
 def _check_partial(plan: TrendPlan) -> None:
