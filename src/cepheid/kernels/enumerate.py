@@ -18,7 +18,7 @@ import numpy as np
 from cepheid.kernels.graph import NO_BOUND, bounds_of, least_order_of_end
 from cepheid.kernels.pushed import bury, enter, open_limits
 from cepheid.kernels.signals import let_signals_in
-from cepheid.kernels.starts import ANY, CONTIGUOUS, LINKS, NEXT, in_ranks, related
+from cepheid.kernels.starts import ANY, CONTIGUOUS, NEXT, in_ranks, related
 from cepheid.kernels.tiers import kernel
 
 DONE, FULL, MISSING = 0, 1, 2
@@ -80,6 +80,15 @@ def _lower_bound(key, first, last, value):
 
 
 @kernel()
+def _place_link(at, kind, semantics, kind_rule):
+    """Find the list of earlier rows of a kind of links, and the rule by which it is read."""
+    if kind < 0:
+        return at, np.int64(semantics)
+    # Links that are not `any` are looked up by the order that closes them.
+    return at * kind_rule.shape[0] + kind, np.int64(NEXT if kind_rule[kind] != ANY else ANY)
+
+
+@kernel()
 def _open_edge(
     frame, edge, low, high, bound, rule, order, first, last, key, equal, begin, rank_first,
     rank_last,
@@ -121,12 +130,13 @@ def _open_edge(
 
 @kernel()
 def _next_row(
-    frame, bound, source, n, upto, order, reach, member, at_rank, predicate, outside, rank, first,
-    last,
+    frame, bound, source, kind, n, upto, order, reach, close, member, at_rank, predicate, outside,
+    rank, first, last,
 ):  # fmt: skip
     """Find the next earlier row of a frame's edge, -1 if there is none.
 
-    The ranked predicates are ``predicate[n]`` to ``predicate[upto]``.
+    The ranked predicates are ``predicate[n]`` to ``predicate[upto]``. Links of a kind from 0 on may
+    be closed.
     """
     place, row = frame[PLACE], frame[ROW]
     while place > frame[STOP]:
@@ -135,6 +145,8 @@ def _next_row(
         if frame[RANKED] != THEMSELVES:
             prev = np.int64(at_rank[frame[RANKED], place] if frame[RANKED] >= 0 else member[place])
         if reach[prev, source] >= bound and frame[LOW] <= order[prev] < frame[HIGH]:
+            if kind >= 0 and close[prev, source, kind] < order[row]:
+                continue
             if in_ranks(n, upto, predicate, outside, rank, first, last, prev, row):
                 frame[PLACE] = place
                 return prev
@@ -160,15 +172,17 @@ def _leave(frames, depth, limits, trigger, dead, dead_limits):
 
 
 @kernel()
-def _write(variable, frames, cursor, depth, out_row, out_variable):
+def _write(variable, frames, cursor, depth, trigger, out_trigger, out_ptr, out_row, out_variable):
     """Write the match on the stack of frames, its first event first."""
     at = cursor[BINDINGS]
     for n in range(depth - 1, -1, -1):
         out_row[at] = frames[n, ROW]
         out_variable[at] = variable[frames[n, STATE]]
         at += 1
+    out_trigger[cursor[COUNT]] = trigger
     cursor[BINDINGS] = at
     cursor[COUNT] += 1
+    out_ptr[cursor[COUNT]] = at
 
 
 @kernel()
@@ -199,9 +213,9 @@ def list_matches(
     order, rank, rank_first, rank_last = D.order, D.rank, D.first, D.last
     reach, bounds, segment_of, member_ptr = L.reach, L.bound, L.segment_of, L.member_ptr
     member, key, at_rank, equals = L.member, L.member_key, L.at_rank, L.equal
+    close, edge_kind = L.close, L.edge_kind
     orders, outside, later_ptr, later = P.outside.shape[0], P.outside, P.later_ptr, P.later
     pushed_rank, pushed_first, pushed_last = P.rank, P.first, P.last
-    linked, kinds = semantics == LINKS, L.kind_rule.shape[0]
     trigger, depth, rounds = cursor[TRIGGER], cursor[DEPTH], 0
     while True:
         rounds = let_signals_in(rounds)
@@ -217,8 +231,9 @@ def list_matches(
         if frame[PLACE] > frame[STOP]:
             source, pair = source_of[frame[EDGE]], pair_of[frame[EDGE]]
             n, upto = (pair_ptr[pair], pair_ptr[pair + 1]) if pair >= 0 else (0, 0)
-            prev = _next_row(frame, bound, source, n, upto, order, reach, member, at_rank,
-                             G.predicate, G.outside, rank, rank_first, rank_last)  # fmt: skip
+            prev = _next_row(frame, bound, source, edge_kind[frame[EDGE]], n, upto, order, reach,
+                             close, member, at_rank, G.predicate, G.outside, rank, rank_first,
+                             rank_last)  # fmt: skip
             if prev >= 0:
                 masked = pair >= 0 and pair_mask[pair] >= 0
                 held = related(G, D, L, pair, prev, frame[ROW]) if masked else 1
@@ -226,8 +241,6 @@ def list_matches(
                     frame[PLACE] += 1
                     cursor[TRIGGER], cursor[DEPTH], cursor[WANTED] = trigger, depth, frame[ROW]
                     return MISSING
-                if linked and L.close[prev, source, L.edge_kind[frame[EDGE]]] < order[frame[ROW]]:
-                    held = 0
                 if not held:
                     continue
                 if not orders or enter(
@@ -252,12 +265,7 @@ def list_matches(
         if source_of[edge] >= 0:
             if semantics != CONTIGUOUS or depth == 1 or not L.crowded[frame[ROW]]:
                 at, pair = segment * states + source_of[edge], pair_of[edge]
-                rule = np.int64(semantics)
-                if linked:
-                    # Links that are not `any` are looked up by the order that closes them.
-                    kind = L.edge_kind[edge]
-                    at = at * kinds + kind
-                    rule = np.int64(NEXT if L.kind_rule[kind] != ANY else ANY)
+                at, rule = _place_link(at, edge_kind[edge], semantics, L.kind_rule)
                 equal = equals[pair] if pair >= 0 else -1
                 _open_edge(
                     frame, edge, low, high, bound, rule, order, member_ptr[at],
@@ -268,7 +276,7 @@ def list_matches(
             cursor[TRIGGER], cursor[DEPTH] = trigger, depth
             frame[EDGE] -= 1
             return FULL
-        _write(G.variable, frames, cursor, depth, out_row, out_variable)
-        out_trigger[cursor[COUNT] - 1] = trigger
-        out_ptr[cursor[COUNT]] = cursor[BINDINGS]
+        _write(
+            G.variable, frames, cursor, depth, trigger, out_trigger, out_ptr, out_row, out_variable
+        )
         frame[FOUND] = 1

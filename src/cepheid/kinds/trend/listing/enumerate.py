@@ -240,7 +240,7 @@ class Lister(Evaluation):
             np.full((rows, states), -1, np.int64), np.full((rows, states), -1, np.int64),
             np.full((waiting, states), -1, np.int64), equal, at_rank, blocks.of_row, blocks.at,
             blocks.first, blocks.base, blocks.mask, none, none, none, none, none,
-            np.zeros((0, 0, 0), np.int64), none, none,
+            np.zeros((0, 0, 0), np.int64), np.full(len(self.graph.source), -1, np.int64), none,
         )  # fmt: skip
 
     def _with_links(self, edge_kind: NDArray[np.int64]) -> _Arrays:
