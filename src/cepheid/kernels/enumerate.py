@@ -213,10 +213,9 @@ def list_matches(
     order, rank, rank_first, rank_last = D.order, D.rank, D.first, D.last
     reach, bounds, segment_of, member_ptr = L.reach, L.bound, L.segment_of, L.member_ptr
     member, key, at_rank, equals = L.member, L.member_key, L.at_rank, L.equal
-    close, edge_kind = L.close, L.edge_kind
     orders, outside, later_ptr, later = P.outside.shape[0], P.outside, P.later_ptr, P.later
     pushed_rank, pushed_first, pushed_last = P.rank, P.first, P.last
-    trigger, depth, rounds = cursor[TRIGGER], cursor[DEPTH], 0
+    trigger, depth, rounds, edge_kind = cursor[TRIGGER], cursor[DEPTH], 0, L.edge_kind
     while True:
         rounds = let_signals_in(rounds)
         if depth == 0:
@@ -232,7 +231,7 @@ def list_matches(
             source, pair = source_of[frame[EDGE]], pair_of[frame[EDGE]]
             n, upto = (pair_ptr[pair], pair_ptr[pair + 1]) if pair >= 0 else (0, 0)
             prev = _next_row(frame, bound, source, edge_kind[frame[EDGE]], n, upto, order, reach,
-                             close, member, at_rank, G.predicate, G.outside, rank, rank_first,
+                             L.close, member, at_rank, G.predicate, G.outside, rank, rank_first,
                              rank_last)  # fmt: skip
             if prev >= 0:
                 masked = pair >= 0 and pair_mask[pair] >= 0
@@ -276,7 +275,6 @@ def list_matches(
             cursor[TRIGGER], cursor[DEPTH] = trigger, depth
             frame[EDGE] -= 1
             return FULL
-        _write(
-            G.variable, frames, cursor, depth, trigger, out_trigger, out_ptr, out_row, out_variable
-        )
+        _write(G.variable, frames, cursor, depth, trigger, out_trigger, out_ptr, out_row,
+               out_variable)  # fmt: skip
         frame[FOUND] = 1
