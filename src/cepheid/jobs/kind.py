@@ -86,7 +86,7 @@ class Kind(ABC):
         return False
 
     def memory(self, plan: Any) -> Any:
-        """Return what a changed query needs to know of this one to go on with its state."""
+        """Describe this query for a changed one that continues with its state."""
         del plan
 
     def continued(self, plan: Any, before: Meaning, memory: Any) -> Plan:

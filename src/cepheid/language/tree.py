@@ -107,7 +107,7 @@ class Return(Node, frozen=True, eq=False):
 
 
 class Semantics(StrEnum):
-    """How a match may skip events (§3)."""
+    """The rule by which a match may skip events (§3)."""
 
     ANY_MATCH = "skip-till-any-match"
     NEXT_MATCH = "skip-till-next-match"
@@ -115,14 +115,14 @@ class Semantics(StrEnum):
 
 
 class Ties(StrEnum):
-    """How events of one time are ordered (§1.3, §1.4)."""
+    """The order of events of one time (§1.3, §1.4)."""
 
     STRICT = "strict"
     ARRIVAL = "arrival"
 
 
 class Numbers(StrEnum):
-    """How counts and sums are represented (§5.4, §5.5)."""
+    """The representation of counts and sums (§5.4, §5.5)."""
 
     DEFAULT = "default"
     EXACT = "exact"
@@ -221,7 +221,7 @@ class TemporalConstraint(Node, frozen=True, eq=False):
 
 
 NO_PATTERN = Sequence(span=Span(0, 0), parts=())
-"""What stands in for the pattern of events in a query about situations."""
+"""Stands in for the pattern of events in a query about situations."""
 
 
 class SituationQuery(Query, frozen=True, eq=False):

@@ -57,7 +57,7 @@ class Evaluator(StrEnum):
 
 
 class WindowKind(StrEnum):
-    """How the stream is split into windows (§6)."""
+    """The windows that the stream is split into (§6)."""
 
     NONE = "none"
     TUMBLING = "tumbling"

@@ -1,4 +1,4 @@
-"""What is odd about the events of a run, in one sentence each: Python's warnings.
+"""Warn about odd events of a run, in one sentence each, by Python's warnings.
 
 A warning changes no answer. It says what was most likely meant: W206 to W208 in ``docs/errors.md``.
 """
@@ -40,7 +40,7 @@ LIVE_EVENTS_MIN = 10_000
 """So many events of a live stream must have come before a type is called missing."""
 
 STACK = 7
-"""How far the caller's own line is from here."""
+"""The number of stack frames between the caller's own line and the warning."""
 
 
 class Named(NamedTuple):

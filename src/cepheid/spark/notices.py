@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Fact = tuple[list[str], tuple[int, int] | None, int]
-"""What a task noticed: types, the range of times, and events."""
+"""The notices of a task: types, the range of times, and events."""
 
 Facts = dict[int, Fact]
-"""What tasks noticed, by partition."""
+"""The notices of tasks, by partition."""
 
 Judge = Callable[[Noticed], Iterable[str]]
 LiveJudge = Callable[[Noticed, int, bool], dict[tuple[str, str], str]]
