@@ -263,6 +263,24 @@ class SelectQuery(Query, frozen=True, eq=False):
 
 
 # ---------------------------------------------------------------------------------------
+# Pipelines
+
+
+class StageQuery(Node, frozen=True, eq=False):
+    """``CREATE STREAM Fast AS query;``: the rows of a query as events of a name (§14)."""
+
+    query: Query
+    name: Name | None = None
+
+
+class PipelineQuery(Query, frozen=True, eq=False):
+    """Queries that feed queries; the rows of the last one are the result, which needs no name."""
+
+    pattern: Pattern = NO_PATTERN
+    stages: tuple[StageQuery, ...] = ()
+
+
+# ---------------------------------------------------------------------------------------
 # Texts
 
 TEXT_QUOTED_MAX = 200
