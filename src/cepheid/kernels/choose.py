@@ -21,10 +21,11 @@ from cepheid.kernels.enumerate import (
     STOP,
     next_row,
     open_edge,
+    place_link,
 )
 from cepheid.kernels.graph import NO_BOUND, bounds_of
 from cepheid.kernels.signals import let_signals_in
-from cepheid.kernels.starts import ANY, CONTIGUOUS, NEXT, related
+from cepheid.kernels.starts import ANY, CONTIGUOUS, LINKS, NEXT, related
 from cepheid.kernels.tiers import kernel
 
 AT_FIRST, ABSENT = 3, 4
@@ -69,7 +70,7 @@ def _mark_before(G, D, L, C, semantics, frame, segment, end, row, state, low, st
     """Mark the rows that a marked row can follow; False if a mask is needed."""
     states = G.variable.shape[0]
     for edge in range(G.edge_ptr[state], G.edge_ptr[state + 1]):
-        source, pair = G.source[edge], G.edge_pair[edge]
+        source, pair, kind = G.source[edge], G.edge_pair[edge], L.edge_kind[edge]
         if source < 0 or (semantics == CONTIGUOUS and row != end and L.crowded[row]):
             continue
         least, most = np.int64(0), NO_BOUND
@@ -77,10 +78,10 @@ def _mark_before(G, D, L, C, semantics, frame, segment, end, row, state, low, st
             open_, least, most = bounds_of(G, D, edge, row, segment)
             if not open_:
                 continue
-        at = segment * states + source
+        at, rule = place_link(segment * states + source, kind, semantics, L.kind_rule)
         frame[ROW] = row
         open_edge(
-            frame, edge, least, most, low, semantics, D.order, L.member_ptr[at],
+            frame, edge, least, most, low, rule, D.order, L.member_ptr[at],
             L.member_ptr[at + 1], L.member_key, L.equal[pair] if pair >= 0 else -1,
             D.segment_ptr[segment], D.first, D.last,
         )  # fmt: skip
@@ -90,8 +91,8 @@ def _mark_before(G, D, L, C, semantics, frame, segment, end, row, state, low, st
         n, upto = (G.pair_ptr[pair], G.pair_ptr[pair + 1]) if pair >= 0 else (0, 0)
         while frame[PLACE] > frame[STOP]:
             prev = next_row(
-                frame, low, source, n, upto, D.order, L.reach, L.member, L.at_rank, G.predicate,
-                G.outside, D.rank, D.first, D.last,
+                frame, low, source, kind, n, upto, D.order, L.reach, L.close, L.member, L.at_rank,
+                G.predicate, G.outside, D.rank, D.first, D.last,
             )  # fmt: skip
             if prev < 0:
                 break
@@ -135,6 +136,12 @@ def _leads(G, D, L, C, semantics, segment, end, prev, row, edge, stamp):
         return 0
     if semantics == NEXT and L.until[prev, source] != D.order[row]:
         return 0
+    if semantics == LINKS:
+        kind = L.edge_kind[edge]
+        closed = L.close[prev, source, kind]
+        # The event that takes a link closes it, unless its rule is `any`.
+        if closed < D.order[row] or (L.kind_rule[kind] != ANY and closed != D.order[row]):
+            return 0
     if semantics == CONTIGUOUS:
         if D.order[prev] != D.order[row] - 1 or (row != end and L.crowded[row]):
             return 0

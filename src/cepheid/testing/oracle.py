@@ -216,7 +216,7 @@ class Oracle(Matcher):
         if self.query.skip is not None:
             return 1  # §14.4
         determined = (
-            self.semantics in (tree.Semantics.NEXT_MATCH, tree.Semantics.CONTIGUOUS)
+            tree.Semantics.ANY_MATCH not in (self.semantics, *self.rules.values())
             and self.arrival
             and self.partial.keys() <= set(self.keys)
         )

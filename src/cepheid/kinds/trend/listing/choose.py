@@ -69,7 +69,9 @@ class Chooser:
         self._skip, self._lister = skip, lister
         question = lister.question
         self._variables = question.variables
-        self._rank = np.array([skip.written.index(v) for v in question.variables], np.int64)
+        # Variables that are not written stand for what ends a loop, and no match binds them.
+        places = {name: place for place, name in enumerate(skip.written)}
+        self._rank = np.array([places.get(v, -1) for v in question.variables], np.int64)
         self._key = question.arrays.key
         place = np.arange(len(self._key))
         self._same, self._after = place, place + 1

@@ -69,7 +69,9 @@ def why_not_composed(plan: TrendPlan) -> str:
     if plan.partition.partial:
         return "some variables only have an equivalence"
     if plan.ties is tree.Ties.STRICT and any(template.guards for template in plan.patterns):
-        return "with NOT, events of one time must be seen together"
+        return "with NOT and UNTIL, events of one time must be seen together"
+    if plan.ties is tree.Ties.STRICT and plan.links is not None:
+        return "events of one time close links together"
     variables = {name: kind for t in plan.patterns for name, kind in _variables(t)}
     if _matrix_numbers(plan) > MATRIX_NUMBERS_MAX:
         states = sum(len(template.states) for template in plan.patterns)
@@ -276,14 +278,17 @@ def judged_by_window(plan: TrendPlan) -> bool:
     """Check whether the same events can be a match in one window and none in another (§7.2).
 
     This includes negated patterns with edge predicates, which long segments would make slow.
+    Matches are chosen over the whole stream, whatever their windows (§14).
     """
+    if plan.skip is not None:
+        return False
     pairs = {(edge.prev_variable, edge.next_variable) for edge in plan.edges}
     return any(_looks_at_window(t, pairs) for t in plan.patterns)
 
 
 def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
     return any(
-        guard.place is not Place.BETWEEN
+        guard.place in (Place.LEADING, Place.TRAILING)
         or bool(guard.template.adjacent() & pairs)
         or _looks_at_window(guard.template, pairs)
         for guard in template.guards
@@ -293,4 +298,5 @@ def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
 def drops_events(plan: TrendPlan) -> bool:
     """Check whether events that fit no variable may be dropped (§3.3, §6.6)."""
     contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
+    contiguous |= plan.links is not None and plan.links.has_contiguous
     return not contiguous and plan.window.kind is not WindowKind.COUNT

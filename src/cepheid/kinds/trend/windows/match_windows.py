@@ -85,7 +85,7 @@ def find_stretches(
         state.barred = np.append(state.barred, np.zeros(len(table) - fresh, np.bool_))
     if not len(table):
         return ()
-    if job.plan.skip is None and judged_by_window(job.plan):
+    if judged_by_window(job.plan):
         return _find_closed(job, state, table, until)
     return _find_at_once(job, state, table, fresh, until)
 
