@@ -92,8 +92,8 @@ def rewrite_pattern(pattern: tree.Pattern) -> tree.Pattern:
             pattern = tree.Disjunction(span=span, alternatives=tuple(map(rewrite_pattern, parts)))
         case tree.Conjunction(span=span, patterns=parts):
             pattern = tree.Conjunction(span=span, patterns=tuple(map(rewrite_pattern, parts)))
-        case tree.Negation(span=span, pattern=inner):
-            pattern = tree.Negation(span=span, pattern=rewrite_pattern(inner))
+        case tree.Negation(span=span, pattern=inner, within=within):
+            pattern = tree.Negation(span=span, pattern=rewrite_pattern(inner), within=within)
         case tree.Repeat(span=span, pattern=inner, least=least, most=most):
             inner = rewrite_pattern(inner)
             pattern = tree.Repeat(span=span, pattern=inner, least=least, most=most)
