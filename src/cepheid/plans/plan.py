@@ -321,6 +321,11 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
         return self.window.emit_early
 
     @property
+    def has_deadlines(self) -> bool:
+        """Check whether a NOT has a deadline (§2.12)."""
+        return any(template.has_deadlines for template in self.patterns)
+
+    @property
     def orders_ties(self) -> bool:
         """Check whether events of equal time are ordered (§1.3)."""
         return self.ties is tree.Ties.ARRIVAL

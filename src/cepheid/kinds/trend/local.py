@@ -43,6 +43,9 @@ class LocalTrends(NamedTuple):
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
         """Run over a table; windows that hold the same events are evaluated once."""
+        if self.job.marker is not None:
+            inner = LocalTrends(lower(self.job.plan))
+            return inner.answer_table(self.job.marker.mark(table), rows)
         small = small_counts(self.job.plan)
         if small is not None:
             found = LocalTrends(lower(small)).answer_table(table, rows)
@@ -96,6 +99,9 @@ class LocalMatches(NamedTuple):
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
         """Run over a table, in steps of about ``rows`` rows."""
+        if self.job.marker is not None:
+            inner = LocalMatches(lower(self.job.plan))
+            return inner.answer_table(self.job.marker.mark(table), rows)
         return self.answer(self.cut(table, rows), table.schema)
 
     def nothing(self, schema: pa.Schema) -> pa.Table:
