@@ -79,11 +79,9 @@ def warn_trailing(query: tree.Query, plan: TrendPlan, findings: Findings) -> Non
         for guard in (template.guards[g] for g in sorted(last)):
             if guard.place is Place.TRAILING and not guard.within:
                 length = format_duration(query.window.within.microseconds)
-                message = (
-                    f"`NOT {guard.text}` forbids nothing here: without `SLIDE`, the window of "
-                )
-                message += "a match ends with its last event"
-                help_ = f"give the NOT its own time: `NOT {guard.text} WITHIN {length}`"
+                message = f"`{_negated(guard)}` forbids nothing: without `SLIDE`, the window of a "
+                message += "match ends with its last event"
+                help_ = f"give the NOT a time of its own: `{_negated(guard)} WITHIN {length}`"
                 findings.add("W306", message, guard.span, help_)
 
 

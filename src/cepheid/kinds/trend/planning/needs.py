@@ -211,7 +211,7 @@ def live_attributes(plan: TrendPlan) -> tuple[str, ...]:
 
 def _describe_live(plan: TrendPlan) -> tuple[str, str]:
     """Describe how the state of a live query is partitioned, and why."""
-    if plan.window.kind is WindowKind.NONE:
+    if plan.window.kind is WindowKind.NONE and not needs_no_window(plan):
         return "not as it is", "without a window there is no result before the end"
     names = live_attributes(plan)
     if names:
@@ -298,6 +298,11 @@ def bounds_span(template: Template) -> bool:
     return template.single and not any(
         not guard.within and guard.place is not Place.BETWEEN for guard in template.guards
     )
+
+
+def needs_no_window(plan: TrendPlan) -> bool:
+    """Check whether matches are listed that single events decide: a stream needs no window."""
+    return plan.lists_matches and all(map(bounds_span, plan.patterns))
 
 
 def drops_events(plan: TrendPlan) -> bool:

@@ -20,7 +20,7 @@ from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.kinds.trend.windows.step import PartitionState
 
-FORMAT = Format("trends", 7, "a query")
+FORMAT = Format("trends", 8, "a query")
 
 
 class PackedArray(msgspec.Struct):
@@ -48,6 +48,7 @@ class _Snapshot(Meant):
     keys: bytes
     runs: tuple[_Run, ...]
     held: bytes | None
+    past: bytes | None
     events: bytes | None
     last: int | None
     kept: tuple[PackedArray, ...] | None
@@ -75,6 +76,7 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
         keys_to_bytes(state.keys),
         runs,
         None if state.held is None else pack_table(state.held),
+        None if state.past is None else pack_table(state.past),
         None if state.events is None else pack_table(state.events),
         state.last,
         None if state.kept is None else tuple(pack(array) for array in state.kept),
@@ -108,6 +110,7 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
             setattr(run, name, unpack(array))
         run.block = tuple(unpack(array) for array in packed.block)
     state.held = None if snapshot.held is None else unpack_table(snapshot.held)
+    state.past = None if snapshot.past is None else unpack_table(snapshot.past)
     state.events = None if snapshot.events is None else unpack_table(snapshot.events)
     state.last = snapshot.last
     if snapshot.kept is not None:

@@ -102,6 +102,8 @@ def admit(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table | None:
 
     With deadlines, an event waits until its marks are known (§2.12).
     """
+    if job.marker is not None and job.plan.columns is not None:
+        batch = batch.select([name for name in batch.column_names if job.reads(name)])
     ready, held, last = admit_events(
         batch,
         state.held,
