@@ -58,7 +58,7 @@ class Final(msgspec.Struct, frozen=True):
     alternatives: tuple[tuple[int, ...], ...] = ((),)
 
 
-class Guard(msgspec.Struct, frozen=True):
+class Guard(msgspec.Struct, frozen=True, omit_defaults=True):
     """A negated pattern and the place where it is looked for; ``within`` is a deadline in ticks.
 
     Without a deadline it is 0, and the window bounds where the pattern is looked for (§2.12).

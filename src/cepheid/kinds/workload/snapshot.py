@@ -18,7 +18,7 @@ from cepheid.kinds.trend.windows.snapshot import (
 )
 from cepheid.kinds.workload.step import WorkloadJob, WorkloadState
 
-FORMAT = Format("workload", 4, "a workload")
+FORMAT = Format("workload", 3, "a workload")
 
 
 class _Group(msgspec.Struct):
@@ -49,7 +49,7 @@ class _Snapshot(Meant):
     groups: tuple[_Group, ...]
     alone: dict[int, bytes]
     listing: dict[int, bytes]
-    waiting: dict[int, bytes]
+    waiting: dict[int, bytes] = msgspec.field(default_factory=dict)
 
 
 def workload_to_bytes(job: WorkloadJob, state: WorkloadState) -> bytes:

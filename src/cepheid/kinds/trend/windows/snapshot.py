@@ -20,7 +20,7 @@ from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.kinds.trend.windows.step import PartitionState
 
-FORMAT = Format("trends", 8, "a query")
+FORMAT = Format("trends", 7, "a query")
 
 
 class PackedArray(msgspec.Struct):
@@ -48,7 +48,6 @@ class _Snapshot(Meant):
     keys: bytes
     runs: tuple[_Run, ...]
     held: bytes | None
-    past: bytes | None
     events: bytes | None
     last: int | None
     kept: tuple[PackedArray, ...] | None
@@ -56,6 +55,7 @@ class _Snapshot(Meant):
     reported: int
     listed: int
     waiting: tuple[tuple[tuple[PackedArray, ...], ...], ...]
+    past: bytes | None = None
 
 
 def state_to_bytes(job: Job, state: PartitionState) -> bytes:
@@ -76,7 +76,6 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
         keys_to_bytes(state.keys),
         runs,
         None if state.held is None else pack_table(state.held),
-        None if state.past is None else pack_table(state.past),
         None if state.events is None else pack_table(state.events),
         state.last,
         None if state.kept is None else tuple(pack(array) for array in state.kept),
@@ -86,6 +85,7 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
         tuple(
             tuple(tuple(pack(array) for array in rows) for rows in found) for found in state.waiting
         ),
+        None if state.past is None else pack_table(state.past),
     )
     return write_state(FORMAT, snapshot)
 
