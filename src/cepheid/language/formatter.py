@@ -83,6 +83,8 @@ def _ends_line(text: str, comment: Comment) -> bool:
 
 def _clauses(query: tree.Query) -> list[tuple[int, str]]:
     """Return the clauses in canonical order, each with the offset at which it ends in the query."""
+    if isinstance(query, tree.PipelineQuery):
+        return [clause for stage in query.stages for clause in _stage_clauses(stage)]
     if isinstance(query, tree.SituationQuery):
         return [(node.span.end, line) for node, line in _situation_clauses(query)]
     if isinstance(query, tree.SelectQuery):
@@ -115,6 +117,16 @@ def _clauses(query: tree.Query) -> list[tuple[int, str]]:
     if query.limit is not None:
         clauses.append((query.limit, f"LIMIT {query.limit.value}"))
     return [(node.span.end, line) for node, line in clauses]
+
+
+def _stage_clauses(stage: tree.StageQuery) -> list[tuple[int, str]]:
+    """Return the clauses of a stage; those of a stream begin with its name and end its text."""
+    clauses = _clauses(stage.query)
+    if stage.name is None:
+        return clauses
+    end, line = clauses[-1]
+    head = f"CREATE STREAM {format_name(stage.name.text)} AS"
+    return [(stage.name.span.end, head), *clauses[:-1], (end, f"{line};")]
 
 
 def _situation_clauses(query: tree.SituationQuery) -> list[tuple[tree.Node, str]]:

@@ -70,7 +70,7 @@ SITUATION_CLAUSES = frozenset(
 TERMINALS = KEYWORDS | {name for names in PUNCTUATION.values() for name in names}
 TERMINALS |= {"NAME", "NUMBER", "STRING", "MODE", "UNIT", "RELATION", "LASTING"}
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""
       (?P<SKIP>     \s+ | --[^\n]* | //[^\n]* | \#[^\n]* | /\*.*?\*/ )
     | (?P<NUMBER>   \d+ (?:\.\d+)? (?:[eE][+-]?\d+ (?!\w))? )
@@ -117,7 +117,7 @@ def lex(text: str, follow: Accepted) -> Iterator[Token]:
     defining, depth = False, 0
     offset = 0
     while offset < len(text):
-        match = _TOKEN.match(text, offset)
+        match = TOKEN.match(text, offset)
         if match is None:
             raise MistakeFoundError(_unreadable(text, offset))
         end = match.end()
@@ -150,7 +150,7 @@ def is_about_situations(text: str) -> bool:
     >>> is_about_situations("DEFINE A AS x > 1 SITUATIONS A"), is_about_situations("PATTERN A")
     (True, False)
     """
-    tokens = [m for m in _TOKEN.finditer(text) if m.lastgroup != "SKIP"]
+    tokens = [m for m in TOKEN.finditer(text) if m.lastgroup != "SKIP"]
     words = [m.group().upper() for m in tokens]
     if words[:1] and words[0] in ("DEFINE", "SITUATIONS", "DETECTED"):
         return True
@@ -171,9 +171,20 @@ def is_select(text: str) -> bool:
     >>> is_select("/* all */ select * from ticks"), is_select("PATTERN Select S")
     (True, False)
     """
-    words = (m for m in _TOKEN.finditer(text) if m.lastgroup != "SKIP")
+    words = (m for m in TOKEN.finditer(text) if m.lastgroup != "SKIP")
     first = next(words, None)
     return first is not None and first.group().upper() == "SELECT"
+
+
+def first_mistake(text: str) -> Diagnostic | None:
+    """Find the first place of a text that no token begins with."""
+    offset = 0
+    while offset < len(text):
+        match = TOKEN.match(text, offset)
+        if match is None:
+            return _unreadable(text, offset)
+        offset = match.end()
+    return None
 
 
 def _is_length(text: str, offset: int) -> bool:
@@ -279,7 +290,7 @@ def comments_of(text: str) -> list[Comment]:
     found: list[Comment] = []
     waiting: list[Comment] = []
     offset = previous_end = 0
-    while (match := _TOKEN.match(text, offset)) is not None:
+    while (match := TOKEN.match(text, offset)) is not None:
         value, offset = match.group(), match.end()
         if match.lastgroup != "SKIP":
             found += [comment._replace(next_start=match.start()) for comment in waiting]
@@ -300,5 +311,5 @@ def words_before(text: str, offset: int, count: int) -> list[str]:
     >>> words_before("PATTERN A -- first", 18, 2)
     ['PATTERN', 'A']
     """
-    found = [m.group() for m in _TOKEN.finditer(text, 0, offset) if m.lastgroup != "SKIP"]
+    found = [m.group() for m in TOKEN.finditer(text, 0, offset) if m.lastgroup != "SKIP"]
     return found[-count:]

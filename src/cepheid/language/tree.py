@@ -108,7 +108,7 @@ class Return(Node, frozen=True, eq=False):
 
 
 class Semantics(StrEnum):
-    """How a match may skip events (§3)."""
+    """The rule by which a match may skip events (§3)."""
 
     ANY_MATCH = "skip-till-any-match"
     NEXT_MATCH = "skip-till-next-match"
@@ -116,14 +116,14 @@ class Semantics(StrEnum):
 
 
 class Ties(StrEnum):
-    """How events of one time are ordered (§1.3, §1.4)."""
+    """The order of events of one time (§1.3, §1.4)."""
 
     STRICT = "strict"
     ARRIVAL = "arrival"
 
 
 class Numbers(StrEnum):
-    """How counts and sums are represented (§5.4, §5.5)."""
+    """The representation of counts and sums (§5.4, §5.5)."""
 
     DEFAULT = "default"
     EXACT = "exact"
@@ -222,7 +222,7 @@ class TemporalConstraint(Node, frozen=True, eq=False):
 
 
 NO_PATTERN = Sequence(span=Span(0, 0), parts=())
-"""What stands in for the pattern of events in a query about situations."""
+"""Stands in for the pattern of events in a query about situations."""
 
 
 class SituationQuery(Query, frozen=True, eq=False):
@@ -261,6 +261,24 @@ class SelectQuery(Query, frozen=True, eq=False):
     items: tuple[ReturnItem | Star, ...] = ()
     streams: tuple[Stream, ...] = ()
     on: Expression | None = None
+
+
+# ---------------------------------------------------------------------------------------
+# Pipelines
+
+
+class StageQuery(Node, frozen=True, eq=False):
+    """``CREATE STREAM Fast AS query;``: the rows of a query as events of a name (§14)."""
+
+    query: Query
+    name: Name | None = None
+
+
+class PipelineQuery(Query, frozen=True, eq=False):
+    """Queries that feed queries; the rows of the last one are the result, which needs no name."""
+
+    pattern: Pattern = NO_PATTERN
+    stages: tuple[StageQuery, ...] = ()
 
 
 # ---------------------------------------------------------------------------------------

@@ -54,10 +54,11 @@ class Evaluator(StrEnum):
     SELECT = "select"
     ROW_PATTERN = "row pattern"
     FUNNEL = "funnel"
+    PIPELINE = "pipeline"
 
 
 class WindowKind(StrEnum):
-    """How the stream is split into windows (§6)."""
+    """The windows that the stream is split into (§6)."""
 
     NONE = "none"
     TUMBLING = "tumbling"
@@ -165,6 +166,10 @@ class AggregateColumn(msgspec.Struct, frozen=True):
     variable: str | None
     attribute: str | None
     kind: ValueKind
+
+
+LAST_EVENT = ""
+"""In place of a variable: the last event of a match, whatever its variable."""
 
 
 class ResultColumn(msgspec.Struct, frozen=True):
@@ -391,6 +396,46 @@ class RowPatternPlan(Plan, frozen=True, kw_only=True, tag="row pattern"):
     def what(self) -> str:
         """Name the kind of query, for messages."""
         return "a row pattern"
+
+
+BASE_STREAM = 0
+"""The number of the stream that a pipeline is given; derived ones follow in order."""
+
+
+class StagePlan(msgspec.Struct, frozen=True):
+    """A query of a pipeline, and the streams that it reads: 0 is the base stream, n the n-th stage.
+
+    Its rows become events by ``times``, ``hidden`` and ``at_end`` (``jobs/derived.py``); the last
+    stage has none.
+    """
+
+    name: str
+    plan: TrendPlan | SituationPlan | FunnelPlan | SelectPlan
+    reads: tuple[int, ...]
+    times: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    at_end: bool = True
+
+
+class PipelinePlan(Plan, frozen=True, kw_only=True, tag="pipeline"):
+    """The plan of queries that feed queries; the rows of the last stage are the result.
+
+    ``type`` is the column that tells streams apart, also where base events have no types.
+    ``why_keys`` says by what the work is split, or why it is not.
+    """
+
+    stages: tuple[StagePlan, ...]
+    why_keys: str
+
+    @property
+    def what(self) -> str:
+        """Name the kind of query, for messages."""
+        return "a pipeline"
+
+    @property
+    def limit(self) -> int | None:
+        """Return the maximum number of result rows; None is unlimited."""
+        return self.stages[-1].plan.limit
 
 
 def _union(kind: type[PlanType]) -> type[PlanType]:

@@ -1,4 +1,4 @@
-"""What is odd about the events of a run, in one sentence each: Python's warnings.
+"""Warn about odd events of a run, in one sentence each, by Python's warnings.
 
 A warning changes no answer. It says what was most likely meant: W206 to W208 in ``docs/errors.md``.
 """
@@ -33,7 +33,7 @@ YEARS = (946_684_800, 4_102_444_800)
 
 UNITS = (("s", 1, "seconds"), ("ms", 1000, "milliseconds"), ("ns", 10**9, "nanoseconds"))
 STACK = 7
-"""How far the caller's own line is from here."""
+"""The number of stack frames between the caller's own line and the warning."""
 
 
 class Named(NamedTuple):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Facts = dict[int, tuple[list[str], tuple[int, int] | None, int]]
-"""What tasks noticed, by partition: types, the range of times, and events."""
+"""The notices of tasks, by partition: types, the range of times, and events."""
 
 Judge = Callable[[Noticed], Iterable[str]]
 

@@ -46,10 +46,10 @@ def evaluate(
         return evaluate_situations(query, events, time)
     if isinstance(query, tree.FunnelQuery):
         return evaluate_funnel(query, events, time, type)
-    return _Oracle(query, events, time, type).rows()
+    return Oracle(query, events, time, type).rows()
 
 
-class _Oracle(Matcher):
+class Oracle(Matcher):
     """Adds windows, groups and rows."""
 
     # Windows and groups (§6) ---------------------------------------------------------------------
@@ -67,6 +67,7 @@ class _Oracle(Matcher):
             yield tuple(self.events[first].get(g) for g in self.group_by), list(partitions.values())
 
     def windows(self, partitions: list[list[int]]) -> Iterator[Window]:
+        """Yield the windows of the partitions of a group (§6)."""
         window = self.query.window
         if window is None:
             yield None, None, partitions
@@ -90,6 +91,7 @@ class _Oracle(Matcher):
                     yield t - size, t, self.cut(partitions, t - size + 1, t)
 
     def cut(self, partitions: list[list[int]], first: int, last: int) -> list[list[int]]:
+        """Keep the events of a range of time."""
         return [[i for i in p if first <= self.times[i] <= last] for p in partitions]
 
     def cells(self) -> Iterator[Cell]:
@@ -116,6 +118,7 @@ class _Oracle(Matcher):
         return max(self.times[i] for _, i in m)
 
     def found(self, parts: list[list[int]]) -> list[Match]:
+        """Find the matches, or pairs of matches, in a window."""
         pattern = self.query.pattern
         if not isinstance(pattern, tree.Conjunction):
             return sorted(m for p in parts for m in self.matches(pattern, p))
@@ -132,6 +135,7 @@ class _Oracle(Matcher):
     # Rows (§5, §7) -------------------------------------------------------------------------------
 
     def rows(self) -> list[Row]:
+        """Build the result."""
         items = self.query.returns.items if self.query.returns else ()
         listing = not any(isinstance(n, tree.Aggregate) for i in items for n in tree.walk(i))
         cells = sorted(self.cells(), key=lambda cell: cell[1] or 0)
@@ -147,15 +151,18 @@ class _Oracle(Matcher):
             for m in found:
                 if m not in seen and (not trailing or self.end(m) == end):
                     seen.add(m)
-                    rows.append(
-                        head | ({column_name(i): self.listed(i, m) for i in items} or {"events": m})
-                    )
+                    rows.append(self.match_row(head, items, m))
         limit = self.query.limit.value if self.query.limit else None
         return rows[: None if limit is None else whole(limit)]
+
+    def match_row(self, head: Row, items: Sequence[tree.ReturnItem], m: Match) -> Row:
+        """Build the row of a match (§7)."""
+        return head | ({column_name(i): self.listed(i, m) for i in items} or {"events": m})
 
     def aggregate_row(
         self, head: Row, items: Sequence[tree.ReturnItem], found: list[Match]
     ) -> list[Row]:
+        """Build the row of a group and window, if HAVING keeps it (§5)."""
         row = dict(head)
 
         def lookup(leaf: Leaf) -> Value:

@@ -1,4 +1,4 @@
-"""What the state of a pattern query depends on, and how a changed query goes on with it.
+"""Find the parts of a query that its state depends on, and continue a changed query with it.
 
 HAVING and RETURN are evaluated when rows leave, so they may change as long as the state holds the
 numbers that they need: the plan then keeps the accumulators of the state, with its new columns.
@@ -36,7 +36,7 @@ def meaning_of_trends(plan: TrendPlan) -> Meaning:
 
 
 def memory_of(plan: TrendPlan) -> Any:
-    """Return what a changed query needs to know of the one before it."""
+    """Describe the query for a changed one that continues with its state."""
     return msgspec.to_builtins(plan.output.aggregates)
 
 

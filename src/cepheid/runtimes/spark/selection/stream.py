@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.expressions.spark_columns import Expressions
-from cepheid.kinds.selection.explain import why_not_live
+from cepheid.jobs.kind import kind_of
 from cepheid.options import LiveOptions
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Extent, Selection, SelectKind
@@ -61,10 +61,7 @@ def stream_select(
     plan = SelectPlan.of(compiled.plan)
     for frame in frames:
         check_stream(frame, asked)
-    why = why_not_live(plan.select)
-    if why:
-        helps = ("add `WINDOW 10 minutes`, or `WINDOW 1000 EVENTS`",)
-        raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
+    kind_of(plan).check_live(plan)
     if asked.late == "side" and (why := why_no_late(plan.select, tagged=asked.tagged)):
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
