@@ -405,8 +405,8 @@ BASE_STREAM = 0
 class StagePlan(msgspec.Struct, frozen=True):
     """A query of a pipeline, and the streams that it reads: 0 is the base stream, n the n-th stage.
 
-    Its rows become events by ``times``, ``hidden`` and ``at_end`` (``jobs/derived.py``); the last
-    stage has none.
+    Its rows become events by ``times``, ``hidden``, ``at_end`` and ``delay`` (``jobs/derived.py``);
+    the last stage has none.
     """
 
     name: str
@@ -415,6 +415,7 @@ class StagePlan(msgspec.Struct, frozen=True):
     times: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     at_end: bool = True
+    delay: int = 0
 
 
 class PipelinePlan(Plan, frozen=True, kw_only=True, tag="pipeline"):
