@@ -97,13 +97,13 @@ def orders(seconds: list[int], kinds: str) -> pa.Table:
 
 
 def test_a_row_leaves_when_the_watermark_passes_the_deadline() -> None:
-    """a1 is decided at 6, a3 by b7 at 8."""
+    """a1 is certain after 6, and b7 forbids a3."""
     events = orders([1, 3, 7], "AAB")
     live = Live(query(UNPAID), events.schema, delay=0)
     live.feed(events.slice(0, 2))
-    live.feed(orders([5], "C"))
-    assert not live.rows
     live.feed(orders([6], "C"))
+    assert not live.rows
+    live.feed(orders([7], "C"))
     assert [row["events"][0]["ts"] for row in live.rows] == [1 * SECOND_US]
     live.feed(events.slice(2))
     live.finish()

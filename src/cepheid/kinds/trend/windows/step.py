@@ -133,7 +133,7 @@ def release(job: Job, state: PartitionState, until: int | None) -> pa.Table | No
         return held
     if until is not None:
         times = read_times(Columns(held), job.plan.time)
-        ready = int(np.searchsorted(times, until - job.horizon, side="right"))
+        ready = int(np.searchsorted(times, until - job.horizon))
         state.held = held.slice(ready) if ready < len(held) else None
         held = held.slice(0, ready)
     return _mark(job.marker, state, held, job.plan.time)
@@ -183,7 +183,7 @@ def admit_events(
         return None, held, last
     ready = len(times)
     if horizon:
-        ready = int(np.searchsorted(times, times[-1] - horizon, side="right"))
+        ready = int(np.searchsorted(times, times[-1] - horizon))
         if 2 * ready < len(times):
             return None, whole, int(times[-1])
     elif whole_times:
