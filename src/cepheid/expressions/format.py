@@ -16,6 +16,8 @@ KEYWORDS = frozenset(
         "SEQ",
         "ANY",
         "SEMANTICS",
+        "TO",
+        "UNTIL",
         "WHERE",
         "AND",
         "OR",

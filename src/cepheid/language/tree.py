@@ -62,11 +62,15 @@ class Sequence(Node, frozen=True, eq=False):
 
 
 class Repeat(Node, frozen=True, eq=False):
-    """``P+`` (1, None), ``P*`` (0, None), ``P?`` (0, 1), ``P{n,m}`` (n, m)."""
+    """``P+`` (1, None), ``P*`` (0, None), ``P?`` (0, 1), ``P{n,m}`` (n, m).
+
+    ``until`` is the condition of ``P+ UNTIL (c)``, which ends the loop (§3.7).
+    """
 
     pattern: Pattern
     least: int
     most: int | None
+    until: Expression | None = None
 
 
 class Disjunction(Node, frozen=True, eq=False):
@@ -113,6 +117,8 @@ class Semantics(StrEnum):
     ANY_MATCH = "skip-till-any-match"
     NEXT_MATCH = "skip-till-next-match"
     CONTIGUOUS = "contiguous"
+    BY_LINK = "by link"
+    """No query says so: links have different rules, or UNTIL closes some (§3.6, §3.7)."""
 
 
 class Ties(StrEnum):
@@ -129,10 +135,19 @@ class Numbers(StrEnum):
     EXACT = "exact"
 
 
+class LinkRule(Node, frozen=True, eq=False):
+    """``A TO B contiguous``: the rule of one link (§3.6)."""
+
+    prev: Name
+    next: Name
+    semantics: Semantics
+
+
 class SemanticsClause(Node, frozen=True, eq=False):
-    """``SEMANTICS contiguous``."""
+    """``SEMANTICS contiguous``, with the rules of single links after it."""
 
     semantics: Semantics
+    links: tuple[LinkRule, ...] = ()
 
 
 class TiesClause(Node, frozen=True, eq=False):

@@ -15,6 +15,7 @@ from cepheid.errors import Diagnostic, Span
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
 from cepheid.plans.funnel import Funnel
+from cepheid.plans.links import Links
 from cepheid.plans.selection import Selection
 from cepheid.plans.situations import Situations
 from cepheid.plans.template import Template
@@ -292,9 +293,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
 
 class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
-    """The plan of a query with a pattern: aggregates of trends, or matches."""
+    """The plan of a query with a pattern: aggregates of trends, or matches.
+
+    ``links`` are the rules of single links where ``semantics`` is BY_LINK.
+    """
 
     semantics: tree.Semantics
+    links: Links | None = None
     ties: tree.Ties
     numbers: tree.Numbers
     min_length: int

@@ -194,7 +194,7 @@ class Oracle(Matcher):
         """Count the matches that an event can begin, in any stream (§5.4)."""
         pattern = self.query.pattern
         determined = (
-            self.semantics in (tree.Semantics.NEXT_MATCH, tree.Semantics.CONTIGUOUS)
+            tree.Semantics.ANY_MATCH not in (self.semantics, *self.rules.values())
             and self.arrival
             and self.partial.keys() <= set(self.keys)
         )

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.kernels import enumerate as kernel
+from cepheid.kernels import links as linked
 from cepheid.kernels import starts as forward
+from cepheid.kinds.trend.listing.link_kinds import LinkRoom, split_by_link, tables_of
 from cepheid.kinds.trend.listing.mask_blocks import MaskBlocks
 from cepheid.kinds.trend.listing.pushed_predicates import Pushing, split_by_role
 from cepheid.kinds.trend.look_back.evaluate import Evaluation, Question
@@ -34,6 +36,7 @@ _SEMANTICS = {
     tree.Semantics.ANY_MATCH: forward.ANY,
     tree.Semantics.NEXT_MATCH: forward.NEXT,
     tree.Semantics.CONTIGUOUS: forward.CONTIGUOUS,
+    tree.Semantics.BY_LINK: forward.LINKS,
 }
 
 Places = Callable[[Segments], NDArray[Any]]
@@ -109,6 +112,9 @@ class _Arrays(NamedTuple):
     member_key: NDArray[np.int64]
     trigger_row: NDArray[np.int64]
     trigger_state: NDArray[np.int64]
+    close: NDArray[np.int64]
+    edge_kind: NDArray[np.int64]
+    kind_rule: NDArray[np.int64]
 
 
 class _Room(NamedTuple):
@@ -146,6 +152,13 @@ class Lister(Evaluation):
         if question.listed:
             template, choices, seen = _all_choices(question, template)
             segments = _split(question, segments)
+        edge_kind = np.zeros(0, np.int64)
+        if question.links is not None:
+            template, reached = split_by_link(template, question.links)
+            choices, seen = [0] * len(template.states), [1] * len(template.states)
+            self._links, edge_kind = tables_of(
+                template, question.links, question.variables, reached
+            )
         super().__init__(question, segments, template, seen)
         self.template = template
         self.data = self._data(np.complex128, 0)
@@ -160,6 +173,8 @@ class Lister(Evaluation):
             lambda base, first, last: self._masks(masked, base, first, last),
         )  # fmt: skip
         self.arrays = self._prepare(places, choices)
+        if question.links is not None:
+            self.arrays = self._with_links(edge_kind)
         self._find_starts(masked=bool(masked))
         self.arrays = self._with_members(wanted(segments), turn(segments))
 
@@ -225,7 +240,15 @@ class Lister(Evaluation):
             np.full((rows, states), -1, np.int64), np.full((rows, states), -1, np.int64),
             np.full((waiting, states), -1, np.int64), equal, at_rank, blocks.of_row, blocks.at,
             blocks.first, blocks.base, blocks.mask, none, none, none, none, none,
+            np.zeros((0, 0, 0), np.int64), np.full(len(self.graph.source), -1, np.int64), none,
         )  # fmt: skip
+
+    def _with_links(self, edge_kind: NDArray[np.int64]) -> _Arrays:
+        """Allocate the times at which links close; see ``kernels/links.py``."""
+        shape = (len(self.order), len(self.graph.variable), len(self._links.rule))
+        return self.arrays._replace(
+            close=np.full(shape, linked.NEVER), edge_kind=edge_kind, kind_rule=self._links.rule
+        )
 
     def _ways(self) -> NDArray[np.int64]:
         """Mark the states that need no check of single earlier rows."""
@@ -265,6 +288,9 @@ class Lister(Evaluation):
         if self._semantics == forward.CONTIGUOUS and not masked and not self.template.guards:
             self._find_contiguous_starts()
             return
+        if self._semantics == forward.LINKS:
+            self._find_linked_starts(masked=masked)
+            return
         states, longest = len(self.graph.variable), self.segments.longest
         room = _Room(
             np.zeros((states, longest), np.int64), np.zeros(states, np.int64),
@@ -274,15 +300,34 @@ class Lister(Evaluation):
         if not masked:
             forward.find_all_starts(*tables)
             return
+        for segment, first, last, opens in self._load_blocks():
+            if opens:
+                forward.open_segment(room)
+            begin = int(self.segments.ptr[segment])
+            forward.find_starts(*tables, segment, begin, first, last)
+
+    def _find_linked_starts(self, *, masked: bool) -> None:
+        shape = (len(self.graph.variable), len(self._links.rule))
+        room = LinkRoom(
+            np.zeros((*shape, self.segments.longest), np.int64), np.zeros(shape, np.int64)
+        )
+        tables = (self.graph, self.data, self.arrays, room, self._links)
+        if not masked:
+            linked.find_all_linked_starts(*tables)
+            return
+        for segment, first, last, opens in self._load_blocks():
+            if opens:
+                linked.open_linked_segment(room)
+            linked.find_linked_starts(*tables, segment, first, last)
+
+    def _load_blocks(self) -> Iterator[tuple[int, int, int, bool]]:
+        """Load the blocks of masks in order: segment, rows, and whether a segment begins."""
         blocks = self._blocks_of_masks
         for block in range(len(blocks.at)):
             first, last = int(blocks.first[block]), int(blocks.first[block + 1])
             segment = int(self.arrays.segment_of[first])
-            begin = int(self.segments.ptr[segment])
-            if first == begin:
-                forward.open_segment(room)
             blocks.load(block)
-            forward.find_starts(*tables, segment, begin, first, last)
+            yield segment, first, last, first == int(self.segments.ptr[segment])
 
     def _find_contiguous_starts(self) -> None:
         graph, data, arrays = self.graph, self.data, self.arrays
@@ -312,7 +357,9 @@ class Lister(Evaluation):
         ptr = np.zeros(len(segments.key) * states + 1, np.int64)
         member, key = np.zeros(0, np.int64), np.zeros(0, np.int64)
         # Contiguous matches check only the directly preceding rows.
-        if self._semantics != forward.CONTIGUOUS:
+        if self._semantics == forward.LINKS:
+            ptr, member, key = self._gather_linked()
+        elif self._semantics != forward.CONTIGUOUS:
             held = arrays.reach >= 0
             if len(arrays.until):
                 held &= arrays.until >= 0
@@ -324,6 +371,18 @@ class Lister(Evaluation):
             member_ptr=ptr, member=member, member_key=key, trigger_row=row[place],
             trigger_state=state[place],
         )  # fmt: skip
+
+    def _gather_linked(self) -> tuple[NDArray[np.int64], ...]:
+        """Collect the rows of every state and kind of link."""
+        arrays, segments = self.arrays, self.segments
+        kinds = len(arrays.kind_rule)
+        ptr = np.zeros(len(segments.key) * arrays.reach.shape[1] * kinds + 1, np.int64)
+        room = int(np.count_nonzero(arrays.reach >= 0)) * kinds
+        member, key = np.zeros((2, room), np.int64)
+        linked.gather_linked_members(
+            self.data, arrays.reach, arrays.close, arrays.kind_rule, ptr, member, key
+        )
+        return ptr, member, key
 
 
 def _numbers_of_equalities(relations: list[Relation]) -> set[int]:

@@ -25,6 +25,7 @@ import msgspec
 from cepheid.errors import Span
 from cepheid.language import tree
 from cepheid.patterns.symbols import types_of
+from cepheid.plans.links import LinkRule, Links
 from cepheid.plans.marks import mark_name, variable_of, variant_name
 from cepheid.plans.plan import EdgePredicate, LocalPredicate, TrendPlan
 from cepheid.plans.template import START, Edge, Final, Guard, Place, State, Template
@@ -186,6 +187,7 @@ class _Rewriting:
             patterns=tuple(self._template(template, level) for template in plan.patterns),
             local=tuple(self._local(plan)),
             edges=tuple(self._edges(plan)),
+            links=None if plan.links is None else self._links(plan.links),
             partition=msgspec.structs.replace(plan.partition, partial=partial),
             columns=columns,
         )
@@ -207,6 +209,22 @@ class _Rewriting:
             for prev in self.variants[edge.prev_variable]:
                 for later in self.variants[edge.next_variable]:
                     yield msgspec.structs.replace(edge, prev_variable=prev, next_variable=later)
+
+    def _links(self, links: Links) -> Links:
+        """Give all variants the rules of their variables; marks are no part of selection."""
+        rules = tuple(
+            LinkRule(prev, later, rule.semantics)
+            for rule in links.rules
+            for prev in self.variants[rule.prev]
+            for later in self.variants[rule.next]
+        )
+        loops = tuple(
+            msgspec.structs.replace(
+                loop, variables=tuple(name for v in loop.variables for name in self.variants[v])
+            )
+            for loop in links.loops
+        )
+        return Links(links.default, rules, loops)
 
     # Templates -----------------------------------------------------------------------------------
 

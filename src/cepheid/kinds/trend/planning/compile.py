@@ -18,6 +18,7 @@ from cepheid.kinds.trend.planning.deadlines import (
 )
 from cepheid.kinds.trend.planning.determinise import build_template
 from cepheid.kinds.trend.planning.granularity import choose_evaluator
+from cepheid.kinds.trend.planning.links import bind_links, check_links, is_determined
 from cepheid.kinds.trend.planning.needs import bounds_span
 from cepheid.kinds.trend.planning.output import OutputPlanner
 from cepheid.kinds.trend.planning.positions import TooLargeError
@@ -62,16 +63,22 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     typed = bind_source(scope, query.pattern.span)
     where = bind_where(query.where, scope)
     window = plan_window(query, text, findings, source)
+    selection = bind_links(query, patterns, scope)
+    patterns = selection.patterns
     adjacency = Adjacency(patterns)
     predicates = classify_predicates(where, adjacency, scope.typing, findings)
+    predicates = msgspec.structs.replace(predicates, local=(*predicates.local, *selection.stops))
     partition = _plan_partition(query, text, predicates, window, findings)
     check_lengths(query, source, findings)
     check_deadlines(query, patterns, partition, findings)
     counts = _bound_counts(query, patterns, partition, typed=typed)
     output = OutputPlanner(query, scope, partition.attributes, adjacency, counts).plan()
     _check_globals(query, predicates, findings)
+    check_links(selection, partition, findings)
     findings.raise_errors(text)
-    choice = choose_evaluator(query, text, patterns, predicates, partition, window, output)
+    choice = choose_evaluator(
+        query, text, selection.semantics, patterns, predicates, partition, window, output
+    )
     _warn_unbounded(query, patterns, choice.evaluator, window, findings)
     plan = TrendPlan(
         text=text,
@@ -79,7 +86,8 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
         type=source.type if typed else None,
         tiebreak=source.tiebreak,
         tick_ns=tick_ns,
-        semantics=_semantics(query),
+        semantics=selection.semantics,
+        links=selection.links,
         ties=_ties(query),
         numbers=query.numbers.numbers if query.numbers else tree.Numbers.DEFAULT,
         min_length=min_length,
@@ -100,10 +108,6 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     return msgspec.structs.replace(plan, warnings=findings.warnings)
 
 
-def _semantics(query: tree.Query) -> tree.Semantics:
-    return query.semantics.semantics if query.semantics else tree.Semantics.ANY_MATCH
-
-
 def _ties(query: tree.Query) -> tree.Ties:
     return query.ties.ties if query.ties else tree.Ties.STRICT
 
@@ -114,7 +118,9 @@ def _bound_counts(
     """Bound the matches of an event, by templates in which no length is counted (§5.4)."""
     if query.min_length is not None:
         patterns = tuple(build_template(part) for part in _parts(query)) if patterns else ()
-    return bound_counts(patterns, _semantics(query), _ties(query), partition.partial, typed=typed)
+    return bound_counts(
+        patterns, is_determined(query), _ties(query), partition.partial, typed=typed
+    )
 
 
 def _min_length(query: tree.Query, findings: Findings) -> int:

@@ -99,6 +99,6 @@ def _deadlines(templates: tuple[Template, ...]) -> Iterator[Guard]:
 def _without_window(template: Template) -> Iterator[Guard]:
     """Yield the guards that look at the ends of a window."""
     for guard in template.guards:
-        if guard.place is not Place.BETWEEN and not guard.within:
+        if guard.place in (Place.LEADING, Place.TRAILING) and not guard.within:
             yield guard
         yield from _without_window(guard.template)

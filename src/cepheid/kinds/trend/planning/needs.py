@@ -72,7 +72,9 @@ def why_not_composed(plan: TrendPlan) -> str:
     if plan.partition.partial:
         return "some variables only have an equivalence"
     if plan.ties is tree.Ties.STRICT and any(template.guards for template in plan.patterns):
-        return "with NOT, events of one time must be seen together"
+        return "with NOT and UNTIL, events of one time must be seen together"
+    if plan.ties is tree.Ties.STRICT and plan.links is not None:
+        return "events of one time close links together"
     variables = {name: kind for t in plan.patterns for name, kind in _variables(t)}
     if _matrix_numbers(plan) > MATRIX_NUMBERS_MAX:
         states = sum(len(template.states) for template in plan.patterns)
@@ -285,7 +287,7 @@ def judged_by_window(plan: TrendPlan) -> bool:
 def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
     # A deadline looks at the stream, and between two events it is a NOT without one (§2.12).
     return any(
-        guard.place is not Place.BETWEEN
+        guard.place in (Place.LEADING, Place.TRAILING)
         or bool(guard.template.adjacent() & pairs)
         or _looks_at_window(guard.template, pairs)
         for guard in template.guards
@@ -296,7 +298,8 @@ def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
 def bounds_span(template: Template) -> bool:
     """Check whether a match is decided by one event and its deadlines, without any window."""
     return template.single and not any(
-        not guard.within and guard.place is not Place.BETWEEN for guard in template.guards
+        not guard.within and guard.place in (Place.LEADING, Place.TRAILING)
+        for guard in template.guards
     )
 
 
@@ -308,4 +311,5 @@ def needs_no_window(plan: TrendPlan) -> bool:
 def drops_events(plan: TrendPlan) -> bool:
     """Check whether events that fit no variable may be dropped (§3.3, §6.6)."""
     contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
+    contiguous |= plan.links is not None and plan.links.has_contiguous
     return not contiguous and plan.window.kind is not WindowKind.COUNT
