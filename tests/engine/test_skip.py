@@ -23,7 +23,18 @@ from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.oracle_skip import SkipError
-from cepheid.testing.query_strategies import SKIPS, Case, can_skip, cases, names_of
+from cepheid.testing.query_strategies import (
+    LINKED_PATTERNS,
+    SKIPS,
+    TIME_WINDOWS,
+    TRAILING_WINDOWS,
+    Case,
+    can_skip,
+    cases,
+    link_rules,
+    names_of,
+)
+from cepheid.testing.strategies import streams
 
 pytestmark = pytest.mark.timeout(900)  # kernels compile on first use
 
@@ -178,3 +189,29 @@ def test_the_preferred_match_takes_the_earliest_events() -> None:
     )
     found = [[event[NUMBER] for event in row["events"]] for row in rows.to_pylist()]
     assert found == [[0, 1, 2], [3, 4]]
+
+
+@st.composite
+def linked(draw: st.DrawFn) -> Case:
+    """Draw a query that chooses matches whose links have rules of their own (§3.6)."""
+    schema = {"ts": "timestamp", "type": "string", "volume": "int"}
+    pattern = draw(LINKED_PATTERNS.filter(can_skip))
+    rules = draw(link_rules(pattern))
+    window = draw(st.sampled_from(["", *TIME_WINDOWS, *TRAILING_WINDOWS]))
+    what = draw(st.sampled_from(["RETURN MATCHES", "RETURN COUNT(*)"]))
+    ties = draw(st.sampled_from(["strict", "arrival"]))
+    lines = [what, f"PATTERN {pattern}", f"SEMANTICS {rules}", window, f"TIES {ties}"]
+    lines.append(draw(st.sampled_from(SKIPS)))
+    events = draw(streams(schema, events_max=8))
+    assume(events)
+    return Case("\n".join(line for line in lines if line), schema, events)
+
+
+@given(linked(), st.integers(1, 8))
+def test_rules_of_links_come_before_the_choice(case: Case, rows: int) -> None:
+    compiled = compiled_of(case)
+    table = numbered(case.events)
+    expected = expected_of(compiled.tree, case)
+    for batch_rows in (rows, 1 << 20):
+        actual = run_table(compiled.plan, table, batch_rows=batch_rows).to_pylist()
+        assert same(actual, list(expected)), f"{actual}\ninstead of\n{expected}"
