@@ -15,7 +15,7 @@ from cepheid.api import query
 from cepheid.errors import UnsupportedError
 from cepheid.jobs.local_jobs import slices_of
 from cepheid.kinds.trend.live_corrections import check_corrections
-from cepheid.kinds.trend.marking.variants import reach_of
+from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.windows.list_step import advance_matches, step_matches
 from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes

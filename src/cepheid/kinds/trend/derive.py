@@ -15,8 +15,8 @@ from cepheid.jobs.derived import (
     no_window,
     untimed_rows,
 )
-from cepheid.kinds.trend.marking.variants import reach_of
 from cepheid.kinds.trend.planning.needs import judged_by_window, live_attributes, needs_no_window
+from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.plans.plan import LAST_EVENT, ResultColumn, TrendPlan, WindowKind
 
 WINDOW = "add a window: `WITHIN 10 minutes SLIDE 1 minute`"

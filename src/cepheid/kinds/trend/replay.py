@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cepheid.kinds.trend.marking.variants import reach_of
 from cepheid.kinds.trend.planning.contiguous import shape_of
+from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.language import tree
 from cepheid.patterns.required import required_chain
 from cepheid.patterns.thresholds import thresholds_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cepheid.events.temporal import format_duration
 from cepheid.jobs.ticks import in_ticks, tick_of
-from cepheid.kinds.trend.marking.variants import variants_count
+from cepheid.kinds.trend.planning.variants import variants_count
 from cepheid.language import tree
 from cepheid.language.findings import Findings
 from cepheid.patterns.bind_pattern import VARIABLES_MAX

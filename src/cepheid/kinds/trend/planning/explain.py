@@ -10,7 +10,7 @@ from cepheid.events.temporal import format_duration
 from cepheid.expressions.format import format_expression
 from cepheid.jobs.explain_parts import Section, describe_columns, describe_partition
 from cepheid.jobs.picture import Graph, Link
-from cepheid.kinds.trend.marking.variants import reach_of
+from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.language import tree
 from cepheid.plans.plan import (
     AggregateColumn,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cepheid.kinds.trend.marking.variants import reach_of
+from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.language import tree
 from cepheid.plans.needs import Needs, Strategy, StrategyChoice
 from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan, WindowKind

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, read_bits
 from cepheid.errors import Diagnostic, UnsupportedError
-from cepheid.kinds.trend.marking.marker import Marker
-from cepheid.kinds.trend.marking.variants import mark_plan
 from cepheid.kinds.trend.planning.accumulators import parts_of
+from cepheid.kinds.trend.planning.variants import Marked, mark_plan
 from cepheid.kinds.trend.program.intersection import intersect
 from cepheid.kinds.trend.program.program import Program
 from cepheid.language import tree
@@ -46,18 +45,18 @@ class Job:
     ----------
     plan
         The plan; of a query with deadlines, the one over marked events.
-    marker
-        Marks events, if the query has deadlines (§2.12).
+    marked
+        How events are marked, if the query has deadlines (§2.12).
     """
 
     def __init__(
         self, plan: TrendPlan, *, moduli: tuple[int, ...] | None = None, reports_only: bool = False
     ) -> None:
         _check_supported(plan)
-        self.marker: Marker | None = None
+        self.marked: Marked | None = None
         if plan.has_deadlines:
-            marked = mark_plan(plan)
-            plan, self.marker = marked.plan, Marker(marked)
+            self.marked = mark_plan(plan)
+            plan = self.marked.plan
         self.plan = plan
         exact = plan.numbers is tree.Numbers.EXACT
         self.moduli = (EXACT_MODULI if exact else ()) if moduli is None else moduli
@@ -85,7 +84,7 @@ class Job:
     @property
     def horizon(self) -> int:
         """Return how long an event waits for its marks, in ticks."""
-        return 0 if self.marker is None else self.marker.horizon
+        return 0 if self.marked is None else max(mark.horizon for mark in self.marked.marks)
 
     def class_of(self, bits: int) -> frozenset[str]:
         """Decode the variables of a bit mask."""

@@ -21,7 +21,6 @@ from cepheid.arrays.columns import Columns, EventArrays, KeyTable, read_times
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kernels.columns import look_up, scan_times
-from cepheid.kinds.trend.marking.marker import Marker
 from cepheid.kinds.trend.program.job import UNKNOWN_CODE, Job
 from cepheid.kinds.trend.program.linear_state import Events, LinearRun, Rows
 from cepheid.kinds.trend.program.program import Program
@@ -37,6 +36,7 @@ from cepheid.kinds.trend.windows.event_windows import (
     sorted_by_key,
     trailing_changes,
 )
+from cepheid.kinds.trend.windows.marker import Marker
 from cepheid.kinds.trend.windows.open_windows import process_open_windows
 from cepheid.language import tree
 from cepheid.plans.plan import TrendPlan, WindowKind
@@ -107,7 +107,7 @@ def admit(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table | None:
 
     With deadlines, an event waits until its marks are known (§2.12).
     """
-    if job.marker is not None and job.plan.columns is not None:
+    if job.marked is not None and job.plan.columns is not None:
         batch = batch.select([name for name in batch.column_names if job.reads(name)])
     ready, held, last = admit_events(
         batch,
@@ -120,7 +120,7 @@ def admit(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table | None:
     state.held, state.last = held, last
     if ready is None:
         return None
-    return ready if job.marker is None else _mark(job.marker, state, ready, job.plan.time)
+    return ready if job.marked is None else _mark(Marker(job.marked), state, ready, job.plan.time)
 
 
 def known_until(job: Job, state: PartitionState) -> int | None:
@@ -134,14 +134,14 @@ def release(job: Job, state: PartitionState, until: int | None) -> pa.Table | No
     No more events before ``until`` come; None says that no more events come at all.
     """
     held, state.held = state.held, None
-    if held is None or job.marker is None:
+    if held is None or job.marked is None:
         return held
     if until is not None:
         times = read_times(Columns(held), job.plan.time)
         ready = int(np.searchsorted(times, until - job.horizon))
         state.held = held.slice(ready) if ready < len(held) else None
         held = held.slice(0, ready)
-    return _mark(job.marker, state, held, job.plan.time)
+    return _mark(Marker(job.marked), state, held, job.plan.time)
 
 
 def _mark(marker: Marker, state: PartitionState, ready: pa.Table, time: str) -> pa.Table:

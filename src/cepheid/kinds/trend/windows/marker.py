@@ -17,7 +17,7 @@ from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kernels import deadlines as kernel
 from cepheid.kinds.trend.look_back.evaluate import Question, find_occurrences
 from cepheid.kinds.trend.look_back.relations import read_relations
-from cepheid.kinds.trend.marking.variants import Mark, Marked, with_predicates_of
+from cepheid.kinds.trend.planning.variants import Mark, Marked, with_predicates_of
 from cepheid.language import tree
 from cepheid.patterns.segments import tumbling_segments
 from cepheid.patterns.symbols import types_of

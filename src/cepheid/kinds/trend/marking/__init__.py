@@ -1,1 +1,0 @@
-"""Deadlines: mark the events of a stream, and run a query over marked events (§2.12)."""
