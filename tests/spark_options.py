@@ -17,8 +17,11 @@ def options() -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         # Small queries: compiling them takes longer than running them.
         "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": "false",
+        # The code of hundreds of queries does not fit what the quick compiler has room for.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+        "-XX:ReservedCodeCacheSize=256m "
         "-Djdk.lang.Process.launchMechanism=VFORK "
         f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
         "spark.python.daemon.module": "tests.spark_daemon",
