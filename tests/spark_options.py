@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.jvm import FLAGS
+
 from cepheid.spark.session import LOG_SETTINGS, SETTINGS
 from cepheid.spark.versions import LOCAL_CHECKPOINTS
 
@@ -19,9 +21,7 @@ def options() -> dict[str, str]:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": "false",
-        # The code of hundreds of queries does not fit what the quick compiler has room for.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
-        "-XX:ReservedCodeCacheSize=256m "
+        "spark.driver.extraJavaOptions": f"{FLAGS} "
         "-Djdk.lang.Process.launchMechanism=VFORK "
         f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
         "spark.python.daemon.module": "tests.spark_daemon",
