@@ -42,6 +42,7 @@ KEYWORDS = frozenset(
         "NUMBERS",
         "MIN_LENGTH",
         "LIMIT",
+        "AFTER_MATCH_SKIP",
         "FROM",
         "PARTITION_BY",
         "DEFINE",

@@ -80,7 +80,7 @@ def _lower_bound(key, first, last, value):
 
 
 @kernel()
-def _place_link(at, kind, semantics, kind_rule):
+def place_link(at, kind, semantics, kind_rule):
     """Find the list of earlier rows of a kind of links, and the rule by which it is read."""
     if kind < 0:
         return at, np.int64(semantics)
@@ -89,7 +89,7 @@ def _place_link(at, kind, semantics, kind_rule):
 
 
 @kernel()
-def _open_edge(
+def open_edge(
     frame, edge, low, high, bound, rule, order, first, last, key, equal, begin, rank_first,
     rank_last,
 ):  # fmt: skip
@@ -129,7 +129,7 @@ def _open_edge(
 
 
 @kernel()
-def _next_row(
+def next_row(
     frame, bound, source, kind, n, upto, order, reach, close, member, at_rank, predicate, outside,
     rank, first, last,
 ):  # fmt: skip
@@ -230,7 +230,7 @@ def list_matches(
         if frame[PLACE] > frame[STOP]:
             source, pair = source_of[frame[EDGE]], pair_of[frame[EDGE]]
             n, upto = (pair_ptr[pair], pair_ptr[pair + 1]) if pair >= 0 else (0, 0)
-            prev = _next_row(frame, bound, source, edge_kind[frame[EDGE]], n, upto, order, reach,
+            prev = next_row(frame, bound, source, edge_kind[frame[EDGE]], n, upto, order, reach,
                              L.close, member, at_rank, G.predicate, G.outside, rank, rank_first,
                              rank_last)  # fmt: skip
             if prev >= 0:
@@ -264,9 +264,9 @@ def list_matches(
         if source_of[edge] >= 0:
             if semantics != CONTIGUOUS or depth == 1 or not L.crowded[frame[ROW]]:
                 at, pair = segment * states + source_of[edge], pair_of[edge]
-                at, rule = _place_link(at, edge_kind[edge], semantics, L.kind_rule)
+                at, rule = place_link(at, edge_kind[edge], semantics, L.kind_rule)
                 equal = equals[pair] if pair >= 0 else -1
-                _open_edge(
+                open_edge(
                     frame, edge, low, high, bound, rule, order, member_ptr[at],
                     member_ptr[at + 1], key, equal, D.segment_ptr[segment], rank_first, rank_last,
                 )  # fmt: skip

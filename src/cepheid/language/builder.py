@@ -172,6 +172,14 @@ class ClauseBuilder:
     def limit_clause(self, c: Children[Child]) -> Clause:
         return Clause("LIMIT", "limit", span_of(c), _count(c[1]))
 
+    def skip_clause(self, c: Children[Child]) -> Clause:
+        mode = tree.SkipMode(" ".join(str(c[1]).upper().split()[:2]))
+        target = name_of(c[2]) if len(c) > 2 else None
+        value = tree.SkipClause(span=span_of(c), mode=mode, variable=target)
+        return Clause("AFTER MATCH SKIP", "skip", value.span, value)
+
+    skip_to_clause = skip_clause
+
     def query(self, clauses: Children[Clause]) -> tree.Query:
         """Gather the clauses, which may stand in any order, each once."""
         fields = gather_clauses(clauses)

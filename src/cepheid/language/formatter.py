@@ -116,6 +116,9 @@ def _clauses(query: tree.Query) -> list[tuple[int, str]]:
         clauses.append((query.min_length, f"MIN LENGTH {query.min_length.value}"))
     if query.limit is not None:
         clauses.append((query.limit, f"LIMIT {query.limit.value}"))
+    if query.skip is not None:
+        target = f" {format_name(query.skip.variable.text)}" if query.skip.variable else ""
+        clauses.append((query.skip, f"AFTER MATCH SKIP {query.skip.mode.value}{target}"))
     return [(node.span.end, line) for node, line in clauses]
 
 

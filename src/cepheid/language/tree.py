@@ -161,6 +161,22 @@ class NumbersClause(Node, frozen=True, eq=False):
     numbers: Numbers
 
 
+class SkipMode(StrEnum):
+    """Which matches a chosen match drops (§14)."""
+
+    PAST_LAST = "PAST LAST"
+    TO_NEXT = "TO NEXT"
+    TO_FIRST = "TO FIRST"
+    TO_LAST = "TO LAST"
+
+
+class SkipClause(Node, frozen=True, eq=False):
+    """``AFTER MATCH SKIP TO FIRST b``; only TO FIRST and TO LAST have a variable."""
+
+    mode: SkipMode
+    variable: Name | None = None
+
+
 class EventCount(Node, frozen=True, eq=False):
     """A length counted in events: ``100 EVENTS``."""
 
@@ -190,6 +206,7 @@ class Query(Node, frozen=True, eq=False):
     numbers: NumbersClause | None = None
     min_length: Literal | None = None
     limit: Literal | None = None
+    skip: SkipClause | None = None
 
 
 class FunnelQuery(Query, frozen=True, eq=False):

@@ -156,6 +156,15 @@ class WindowPlan(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class SkipPlan(msgspec.Struct, frozen=True):
+    """Which matches a chosen match drops (§14); ``written`` are the variables in order."""
+
+    mode: tree.SkipMode
+    variable: str | None
+    written: tuple[str, ...]
+    span: Span
+
+
 class AggregateColumn(msgspec.Struct, frozen=True):
     """One aggregate, computed once, however often RETURN and HAVING name it.
 
@@ -309,6 +318,7 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
     globals: tuple[GlobalPredicate, ...]
     window: WindowPlan
     output: Output
+    skip: SkipPlan | None = None
 
     @property
     def shares_passes(self) -> bool:

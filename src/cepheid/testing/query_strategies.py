@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cepheid.language import tree
 from cepheid.language.formatter import format_pattern
 from cepheid.language.parser import parse
-from cepheid.testing.oracle_patterns import neighbours_of
+from cepheid.testing.oracle_patterns import neighbours_of, nullable
 from cepheid.testing.strategies import Event, Schema, patterns, schemas, streams
 
 if TYPE_CHECKING:
@@ -231,6 +231,22 @@ EVENT_WINDOWS = (
 WINDOWS = ("", *TIME_WINDOWS, *TRAILING_WINDOWS, *EVENT_WINDOWS, "", "")
 
 
+SKIPS = ("AFTER MATCH SKIP PAST LAST", "AFTER MATCH SKIP TO NEXT")
+"""Those that every match allows; TO FIRST and TO LAST need a later event of a variable."""
+
+
+def can_skip(pattern: str) -> bool:
+    """Check that no NOT looks to an end of the window, whatever is optional (§14.5)."""
+    nodes = tree.walk(parse(f"PATTERN {pattern}").pattern)
+    negated = [
+        node
+        for node in nodes
+        if isinstance(node, tree.Sequence)
+        and any(isinstance(part, tree.Negation) for part in node.parts)
+    ]
+    return not any(nullable(node.parts[0]) or nullable(node.parts[-1]) for node in negated)
+
+
 def aggregates(names: Names) -> st.SearchStrategy[str]:
     """Draw one aggregate of a variable that a match can bind."""
     forms = ["COUNT(*)", "COUNT({v})", "LOG2(COUNT(*))"]
@@ -280,6 +296,8 @@ def queries(
         clauses.append("EMIT ON EXPIRY")
     clauses.append("TIES " + draw(st.sampled_from(["strict", "arrival"])))
     clauses.append(draw(st.sampled_from(["", "", "MIN LENGTH 2"])))
+    if can_skip(pattern):
+        clauses.append(draw(st.sampled_from(["", "", "", *SKIPS])))
     return "\n".join(clause for clause in clauses if clause)
 
 

@@ -77,6 +77,13 @@ class Found(NamedTuple):
             self.segment[kept], self.last[kept], ptr, self.rows[inside], self.variables[inside]
         )
 
+    def reordered(self, order: NDArray[np.int64]) -> Found:
+        """Sort the matches."""
+        lengths = np.diff(self.ptr)[order]
+        ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        at = np.repeat(self.ptr[order] - ptr[:-1], lengths) + np.arange(ptr[-1])
+        return Found(self.segment[order], self.last[order], ptr, self.rows[at], self.variables[at])
+
     def head(self, count: int) -> Found:
         """Select the first matches."""
         end = self.ptr[count]
@@ -163,11 +170,12 @@ class Lister(Evaluation):
         self.template = template
         self.data = self._data(np.complex128, 0)
         self.graph = self._graph
-        self._semantics = _SEMANTICS[question.semantics]
+        self.semantics = _SEMANTICS[question.semantics]
         masked = [relation for relation in question.relations if relation.rest]
         places = bound(segments)
         pushing = Pushing(question, segments, template, judges, pushed)
         self.rest, self._pushed = pushing.rest, pushing.tables
+        self.judged = bool(judges)
         self._blocks_of_masks = MaskBlocks(
             segments.ptr, self.order, places, len(masked),
             lambda base, first, last: self._masks(masked, base, first, last),
@@ -192,11 +200,11 @@ class Lister(Evaluation):
         status = kernel.FULL
         while status != kernel.DONE:
             status = kernel.list_matches(
-                self.graph, self.data, self.arrays, self._pushed, self._semantics, cursor, frames,
+                self.graph, self.data, self.arrays, self._pushed, self.semantics, cursor, frames,
                 limits, dead, dead_limits, out_trigger, out_ptr, out_row, out_variable,
             )  # fmt: skip
             if status == kernel.MISSING:
-                self._blocks_of_masks.load(int(self.arrays.block_of[cursor[kernel.WANTED]]))
+                self.load_mask(int(cursor[kernel.WANTED]))
                 continue
             matches, bindings = int(cursor[kernel.COUNT]), int(cursor[kernel.BINDINGS])
             last = self.arrays.trigger_row[out_trigger[:matches]]
@@ -206,6 +214,10 @@ class Lister(Evaluation):
                     self.arrays.segment_of[last], last, out_ptr[: matches + 1].copy(),
                     self.segments.rows[out_row[:bindings]], out_variable[:bindings].copy(),
                 )  # fmt: skip
+
+    def load_mask(self, row: int) -> None:
+        """Compute the predicates that do not separate, for the block of a row."""
+        self._blocks_of_masks.load(int(self.arrays.block_of[row]))
 
     def _room_of_limits(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Allocate buffers for conditions between distant events; see ``kernels/pushed.py``."""
@@ -231,7 +243,7 @@ class Lister(Evaluation):
         alike = (self.order[1:] == self.order[:-1]) & (segment_of[1:] == segment_of[:-1])
         crowded[1:] |= alike
         crowded[:-1] |= alike
-        waiting = rows if self._semantics == forward.NEXT else 0
+        waiting = rows if self.semantics == forward.NEXT else 0
         equal, at_rank = self._equal_predicates(segment_of)
         none = np.zeros(0, np.int64)
         return _Arrays(
@@ -252,7 +264,7 @@ class Lister(Evaluation):
 
     def _ways(self) -> NDArray[np.int64]:
         """Mark the states that need no check of single earlier rows."""
-        graph, plain = self.graph, self._semantics == forward.ANY
+        graph, plain = self.graph, self.semantics == forward.ANY
         ways = np.full(len(graph.variable), forward.SOMEHOW, np.int64)
         free = np.diff(graph.guard_ptr) == 0
         for state in range(len(ways)):
@@ -272,7 +284,7 @@ class Lister(Evaluation):
         """
         ranks, pairs, _ = self._ranked
         # Contiguous matches check the previous row, whatever its value.
-        contiguous = self._semantics == forward.CONTIGUOUS
+        contiguous = self.semantics == forward.CONTIGUOUS
         equalities = set() if contiguous else _numbers_of_equalities(self.question.relations)
         equal = np.full(len(pairs), -1, np.int64)
         at_rank = np.zeros((len(ranks.rank) if equalities else 0, len(self.order)), np.int32)
@@ -285,10 +297,10 @@ class Lister(Evaluation):
         return equal, at_rank
 
     def _find_starts(self, *, masked: bool) -> None:
-        if self._semantics == forward.CONTIGUOUS and not masked and not self.template.guards:
+        if self.semantics == forward.CONTIGUOUS and not masked and not self.template.guards:
             self._find_contiguous_starts()
             return
-        if self._semantics == forward.LINKS:
+        if self.semantics == forward.LINKS:
             self._find_linked_starts(masked=masked)
             return
         states, longest = len(self.graph.variable), self.segments.longest
@@ -296,7 +308,7 @@ class Lister(Evaluation):
             np.zeros((states, longest), np.int64), np.zeros(states, np.int64),
             np.zeros(states, np.int64), np.zeros((longest, states), np.int64),
         )  # fmt: skip
-        tables = (self.graph, self.data, self.arrays, room, self._taken(), self._semantics)
+        tables = (self.graph, self.data, self.arrays, room, self._taken(), self.semantics)
         if not masked:
             forward.find_all_starts(*tables)
             return
@@ -357,15 +369,15 @@ class Lister(Evaluation):
         ptr = np.zeros(len(segments.key) * states + 1, np.int64)
         member, key = np.zeros(0, np.int64), np.zeros(0, np.int64)
         # Contiguous matches check only the directly preceding rows.
-        if self._semantics == forward.LINKS:
+        if self.semantics == forward.LINKS:
             ptr, member, key = self._gather_linked()
-        elif self._semantics != forward.CONTIGUOUS:
+        elif self.semantics != forward.CONTIGUOUS:
             held = arrays.reach >= 0
             if len(arrays.until):
                 held &= arrays.until >= 0
             member, key = np.zeros((2, int(np.count_nonzero(held))), np.int64)
             kernel.gather_members(
-                self.data, arrays.reach, arrays.until, self._semantics, ptr, member, key
+                self.data, arrays.reach, arrays.until, self.semantics, ptr, member, key
             )
         return arrays._replace(
             member_ptr=ptr, member=member, member_key=key, trigger_row=row[place],

@@ -17,6 +17,7 @@ from cepheid.kinds.trend.planning.output import OutputPlanner
 from cepheid.kinds.trend.planning.positions import TooLargeError
 from cepheid.kinds.trend.planning.predicates import Predicates, classify_predicates
 from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
+from cepheid.kinds.trend.planning.skip import plan_skip
 from cepheid.kinds.trend.planning.windows import plan_window
 from cepheid.language import tree
 from cepheid.language.findings import Findings
@@ -65,6 +66,7 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     output = OutputPlanner(query, scope, partition.attributes, adjacency, counts).plan()
     _check_globals(query, predicates, findings)
     check_links(selection, partition, findings)
+    skip = plan_skip(query, patterns, scope, findings)
     findings.raise_errors(text)
     choice = choose_evaluator(
         query, text, selection.semantics, patterns, predicates, partition, window, output
@@ -88,6 +90,7 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
         partition=partition,
         window=window,
         output=output,
+        skip=skip,
         choice=choice,
         columns=_columns(source, partition, output, predicates, typed=typed),
         warnings=findings.warnings,
@@ -102,6 +105,8 @@ def _bound_counts(
     query: tree.Query, patterns: tuple[Template, ...], partition: Partition, *, typed: bool
 ) -> Counts:
     """Bound the matches of an event, by templates in which no length is counted (§5.4)."""
+    if query.skip is not None and len(patterns) == 1:
+        return Counts(1, "an event begins at most one chosen match", patterns[0])
     if query.min_length is not None:
         patterns = tuple(build_template(part) for part in _parts(query)) if patterns else ()
     return bound_counts(

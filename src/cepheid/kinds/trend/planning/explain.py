@@ -142,7 +142,26 @@ def _describe_semantics(plan: TrendPlan) -> list[str]:
         words.append(f"matches of {plan.min_length} events or more")
     if plan.numbers is tree.Numbers.EXACT:
         words.append("exact numbers")
-    return ["; ".join(words), *_describe_links(plan), *_describe_counts(plan)]
+    lines = [*_describe_links(plan), *_describe_skip(plan), *_describe_counts(plan)]
+    return ["; ".join(words), *lines]
+
+
+_SKIPS = {
+    tree.SkipMode.PAST_LAST: "those that begin by its last event",
+    tree.SkipMode.TO_NEXT: "the others that begin with its first event",
+    tree.SkipMode.TO_FIRST: "those that begin before its first {0}",
+    tree.SkipMode.TO_LAST: "those that begin before its last {0}",
+}
+
+
+def _describe_skip(plan: TrendPlan) -> list[str]:
+    """Describe which matches a chosen match drops (§14)."""
+    if plan.skip is None:
+        return []
+    dropped = _SKIPS[plan.skip.mode].format(plan.skip.variable)
+    where = place_of(plan.text, plan.skip.span)
+    chosen = "matches are chosen in the order of their last events, and each drops"
+    return [f"{chosen} {dropped}, because of {where}"]
 
 
 def _describe_links(plan: TrendPlan) -> list[str]:

@@ -62,10 +62,15 @@ def choose_evaluator(
             "the events of a window; matches leave as they are built",
         ),
     }[evaluator]
+    if query.skip is not None:
+        time, state = _CHOOSING
     return Choice(
         evaluator, granularity, reason, span, time, state + _per_window(window, evaluator)
     )
 
+
+_CHOOSING = ("O(events since the last chosen match)", "the events that a later match may have")
+"""Time and state of AFTER MATCH SKIP; conditions on whole matches list all of them."""
 
 _FITTING = "the events of open windows that fit a variable"
 """The state of evaluators that look up single events: windows are evaluated when they close."""
@@ -73,7 +78,8 @@ _FITTING = "the events of open windows that fit a variable"
 
 def legal_evaluators(plan: TrendPlan) -> tuple[Evaluator, ...]:
     """List the evaluators that can answer a query; all of them give the same answer."""
-    if plan.output.kind is not OutputKind.AGGREGATES or plan.globals or (plan.links and plan.edges):
+    linked = plan.links is not None and bool(plan.edges)
+    if plan.output.kind is not OutputKind.AGGREGATES or plan.globals or plan.skip or linked:
         return (Evaluator.ENUMERATE,)
     found = []
     if not plan.edges and not plan.partition.partial:
@@ -120,6 +126,9 @@ def _decide(
             else "without RETURN, matches are listed"
         )
         return f"{why}, so they must be built", span, Evaluator.ENUMERATE, Granularity.EVENT
+    if query.skip is not None:
+        why = f"{_place(text, query.skip.span)} chooses matches, so the chosen ones are built"
+        return why, query.skip.span, Evaluator.ENUMERATE, Granularity.EVENT
     if predicates.globals:
         span = predicates.globals[0].expression.span
         why = f"{_place(text, span)} spans the whole match, so matches are built and aggregated"

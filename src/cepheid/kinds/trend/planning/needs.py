@@ -30,7 +30,7 @@ def needs_of_trends(plan: TrendPlan) -> Needs:
         files=_for_files(plan),
         frames=_for_frames(plan),
         one_window=kind is WindowKind.NONE,
-        from_start=kind in (WindowKind.NONE, WindowKind.COUNT),
+        from_start=kind in (WindowKind.NONE, WindowKind.COUNT) or plan.skip is not None,
         reach=_reach(plan),
         leads_in=False,
         keys=shuffle_attributes(plan),
@@ -46,7 +46,7 @@ def needs_of_trends(plan: TrendPlan) -> Needs:
 
 def _reach(plan: TrendPlan) -> tuple[int, int]:
     window = plan.window
-    if window.kind in (WindowKind.NONE, WindowKind.COUNT):
+    if window.kind in (WindowKind.NONE, WindowKind.COUNT) or plan.skip is not None:
         return 0, 0
     if window.kind is WindowKind.TRAILING:
         return window.within, 0
@@ -58,6 +58,8 @@ def _reach(plan: TrendPlan) -> tuple[int, int]:
 
 def why_not_composed(plan: TrendPlan) -> str:
     """Explain why stretches of events cannot be summarised; empty if they can."""
+    if plan.skip is not None:
+        return "the choice of a match depends on those before it"
     if plan.choice.evaluator is not Evaluator.LINEAR:
         return f"the {plan.choice.evaluator.value} evaluator keeps events"
     if plan.window.kind is WindowKind.COUNT:
@@ -141,7 +143,7 @@ def _classes(plan: TrendPlan, variables: dict[str, str]) -> int:
 
 def _for_files(plan: TrendPlan) -> StrategyChoice:
     """Choose the strategy for files whose events are in time order."""
-    if plan.window.kind is WindowKind.COUNT:
+    if plan.window.kind is WindowKind.COUNT or plan.skip is not None:
         return _shuffle(plan, why_not_by_time(plan))
     if plan.window.kind is not WindowKind.NONE:
         reason = "a task reads a range of time and owns the windows that start in it"
@@ -167,6 +169,8 @@ def _for_frames(plan: TrendPlan) -> StrategyChoice:
 
 def why_not_by_time(plan: TrendPlan) -> str:
     """Explain why a query cannot be split by time; empty if it can."""
+    if plan.skip is not None:
+        return "which matches `AFTER MATCH SKIP` drops depends on all that were chosen before"
     if plan.window.kind is WindowKind.NONE:
         return "the whole stream is one window"
     if plan.window.kind is WindowKind.COUNT:
@@ -274,7 +278,10 @@ def judged_by_window(plan: TrendPlan) -> bool:
     """Check whether the same events can be a match in one window and none in another (§7.2).
 
     This includes negated patterns with edge predicates, which long segments would make slow.
+    Matches are chosen over the whole stream, whatever their windows (§14).
     """
+    if plan.skip is not None:
+        return False
     pairs = {(edge.prev_variable, edge.next_variable) for edge in plan.edges}
     return any(_looks_at_window(t, pairs) for t in plan.patterns)
 
