@@ -12,7 +12,7 @@ from cepheid.arrays.columns import Columns
 from cepheid.kinds.trend.listing.enumerate import Found
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.results import times_of_windows
-from cepheid.plans.plan import OutputKind, ResultColumn, WindowKind
+from cepheid.plans.plan import LAST_EVENT, OutputKind, ResultColumn, WindowKind
 
 MATCH_ID = "match_id"
 EVENTS = "events"
@@ -46,6 +46,9 @@ def build_matches(
         if column.variable is None:
             assert column.attribute is not None, "only attributes are listed"
             rows[column.name] = _take(columns, column.attribute, leading)
+        elif column.variable == LAST_EVENT:
+            assert column.attribute is not None, "its time"
+            rows[column.name] = _take(columns, column.attribute, found.rows[found.ptr[1:] - 1])
         else:
             rows[column.name] = _attribute(job, column, found, columns)
     return pa.table(rows)
