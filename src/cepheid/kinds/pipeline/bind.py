@@ -300,7 +300,7 @@ def _check_read(query: tree.PipelineQuery, bound: Bound, findings: Findings) -> 
 def _plan_of(
     query: tree.PipelineQuery, text: str, source: Source, bound: Bound, findings: Findings
 ) -> PipelinePlan:
-    keys, why = common_keys(bound.stages, bound.names, bound.schemas[BASE_STREAM])
+    keys, why = common_keys(bound.stages)
     choice = Choice(
         evaluator=Evaluator.PIPELINE,
         granularity=Granularity.EVENT,
