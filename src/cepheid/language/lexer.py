@@ -69,6 +69,7 @@ SITUATION_CLAUSES = frozenset(
 
 TERMINALS = KEYWORDS | {name for names in PUNCTUATION.values() for name in names}
 TERMINALS |= {"NAME", "NUMBER", "STRING", "MODE", "UNIT", "RELATION", "LASTING"}
+TERMINALS |= {"SKIP_MODE", "SKIP_TARGET"}
 
 TOKEN = re.compile(
     r"""
@@ -83,8 +84,15 @@ TOKEN = re.compile(
 )
 _MODE = re.compile(r"[^\W\d]\w*(?:-\w+)*")
 _TWO_WORDS = re.compile(
-    r"(group(?:\s*-\s*|\s+)by|partition\s+by|min\s+length|at\s+least|at\s+most)\b", re.IGNORECASE
+    r"(group(?:\s*-\s*|\s+)by|partition\s+by|min\s+length|at\s+least|at\s+most"
+    r"|after\s+match\s+skip)\b",
+    re.IGNORECASE,
 )
+_SKIP = re.compile(
+    r"(?P<SKIP_MODE>(?:past\s+last|to\s+next)\b(?:\s+row\b)?)|(?P<SKIP_TARGET>to\s+(?:first|last)\b)",
+    re.IGNORECASE,
+)
+"""Where AFTER MATCH SKIP goes on; SQL adds ROW."""
 _RELATION = re.compile(r"[^\W\d]\w*(?:(?:\s+|\s*-\s*)by\b)?", re.IGNORECASE)
 _LENGTH = re.compile(r"\s*\d+(?:\.\d+)?\s*([^\W\d]\w*)")
 _INTERVAL = re.compile(
@@ -219,6 +227,10 @@ def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
         relation = _RELATION.match(text, match.start())
         if relation is not None:
             return "RELATION", relation.group(), relation.end()
+    if "SKIP_MODE" in accepted:
+        skip = _SKIP.match(text, match.start())
+        if skip is not None:
+            return skip.lastgroup or "SKIP_MODE", skip.group(), skip.end()
     two_words = _TWO_WORDS.match(text, match.start())
     if two_words is not None:
         keyword = "_".join(re.findall(r"\w+", two_words.group().upper()))

@@ -62,11 +62,15 @@ class Sequence(Node, frozen=True, eq=False):
 
 
 class Repeat(Node, frozen=True, eq=False):
-    """``P+`` (1, None), ``P*`` (0, None), ``P?`` (0, 1), ``P{n,m}`` (n, m)."""
+    """``P+`` (1, None), ``P*`` (0, None), ``P?`` (0, 1), ``P{n,m}`` (n, m).
+
+    ``until`` is the condition of ``P+ UNTIL (c)``, which ends the loop (§3.7).
+    """
 
     pattern: Pattern
     least: int
     most: int | None
+    until: Expression | None = None
 
 
 class Disjunction(Node, frozen=True, eq=False):
@@ -112,6 +116,8 @@ class Semantics(StrEnum):
     ANY_MATCH = "skip-till-any-match"
     NEXT_MATCH = "skip-till-next-match"
     CONTIGUOUS = "contiguous"
+    BY_LINK = "by link"
+    """No query says so: links have different rules, or UNTIL closes some (§3.6, §3.7)."""
 
 
 class Ties(StrEnum):
@@ -128,10 +134,19 @@ class Numbers(StrEnum):
     EXACT = "exact"
 
 
+class LinkRule(Node, frozen=True, eq=False):
+    """``A TO B contiguous``: the rule of one link (§3.6)."""
+
+    prev: Name
+    next: Name
+    semantics: Semantics
+
+
 class SemanticsClause(Node, frozen=True, eq=False):
-    """``SEMANTICS contiguous``."""
+    """``SEMANTICS contiguous``, with the rules of single links after it."""
 
     semantics: Semantics
+    links: tuple[LinkRule, ...] = ()
 
 
 class TiesClause(Node, frozen=True, eq=False):
@@ -144,6 +159,22 @@ class NumbersClause(Node, frozen=True, eq=False):
     """``NUMBERS exact``."""
 
     numbers: Numbers
+
+
+class SkipMode(StrEnum):
+    """Which matches a chosen match drops (§14)."""
+
+    PAST_LAST = "PAST LAST"
+    TO_NEXT = "TO NEXT"
+    TO_FIRST = "TO FIRST"
+    TO_LAST = "TO LAST"
+
+
+class SkipClause(Node, frozen=True, eq=False):
+    """``AFTER MATCH SKIP TO FIRST b``; only TO FIRST and TO LAST have a variable."""
+
+    mode: SkipMode
+    variable: Name | None = None
 
 
 class EventCount(Node, frozen=True, eq=False):
@@ -175,6 +206,7 @@ class Query(Node, frozen=True, eq=False):
     numbers: NumbersClause | None = None
     min_length: Literal | None = None
     limit: Literal | None = None
+    skip: SkipClause | None = None
 
 
 class FunnelQuery(Query, frozen=True, eq=False):
@@ -267,7 +299,7 @@ class SelectQuery(Query, frozen=True, eq=False):
 
 
 class StageQuery(Node, frozen=True, eq=False):
-    """``CREATE STREAM Fast AS query;``: the rows of a query as events of a name (§14)."""
+    """``CREATE STREAM Fast AS query;``: the rows of a query as events of a name (§15)."""
 
     query: Query
     name: Name | None = None

@@ -15,6 +15,7 @@ from cepheid.errors import Diagnostic, Span
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
 from cepheid.plans.funnel import Funnel
+from cepheid.plans.links import Links
 from cepheid.plans.selection import Selection
 from cepheid.plans.situations import Situations
 from cepheid.plans.template import Template
@@ -155,6 +156,15 @@ class WindowPlan(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class SkipPlan(msgspec.Struct, frozen=True):
+    """Which matches a chosen match drops (§14); ``written`` are the variables in order."""
+
+    mode: tree.SkipMode
+    variable: str | None
+    written: tuple[str, ...]
+    span: Span
+
+
 class AggregateColumn(msgspec.Struct, frozen=True):
     """One aggregate, computed once, however often RETURN and HAVING name it.
 
@@ -292,9 +302,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
 
 class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
-    """The plan of a query with a pattern: aggregates of trends, or matches."""
+    """The plan of a query with a pattern: aggregates of trends, or matches.
+
+    ``links`` are the rules of single links where ``semantics`` is BY_LINK.
+    """
 
     semantics: tree.Semantics
+    links: Links | None = None
     ties: tree.Ties
     numbers: tree.Numbers
     min_length: int
@@ -304,6 +318,7 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
     globals: tuple[GlobalPredicate, ...]
     window: WindowPlan
     output: Output
+    skip: SkipPlan | None = None
 
     @property
     def shares_passes(self) -> bool:

@@ -28,6 +28,8 @@ class Place(StrEnum):
     LEADING = "leading"
     BETWEEN = "between"
     TRAILING = "trailing"
+    LOOP = "loop"
+    """The guard forbids nothing; what it finds ends a loop (§3.7)."""
 
 
 class State(msgspec.Struct, frozen=True):

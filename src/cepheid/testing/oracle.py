@@ -18,6 +18,7 @@ from cepheid.testing.oracle_funnel import evaluate_funnel, funnel_columns
 from cepheid.testing.oracle_matches import Event, Match, Matcher, key_of, whole
 from cepheid.testing.oracle_patterns import has_single_events, matches_begun
 from cepheid.testing.oracle_situations import evaluate_situations, situation_columns
+from cepheid.testing.oracle_skip import choose_matches
 
 Row = dict[str, object]
 Group = tuple[object, ...]
@@ -120,6 +121,9 @@ class Oracle(Matcher):
     def found(self, parts: list[list[int]]) -> list[Match]:
         """Find the matches, or pairs of matches, in a window."""
         pattern = self.query.pattern
+        if self.query.skip is not None:
+            held = [set(part) for part in parts]
+            return sorted(m for m in self.chosen if any({i for _, i in m} <= p for p in held))
         if not isinstance(pattern, tree.Conjunction):
             return sorted(m for p in parts for m in self.matches(pattern, p))
         pairs: list[Match] = []
@@ -131,6 +135,22 @@ class Oracle(Matcher):
                 for x, y in {tuple(sorted(pair)) for pair in product(a, b) if pair[0] != pair[1]}
             ]
         return sorted(pairs)
+
+    @cached_property
+    def chosen(self) -> list[Match]:
+        """Choose matches of every partition, among those that a window holds (§14)."""
+        assert self.query.skip is not None, "only AFTER MATCH SKIP chooses"
+        chosen: list[Match] = []
+        for _, partitions in self.groups():
+            for partition in partitions:
+                found = {
+                    m
+                    for _, _, parts in self.windows([partition])
+                    for part in parts
+                    for m in self.matches(self.query.pattern, part)
+                }
+                chosen += choose_matches(self.query.skip, self.query.pattern, found, self.before)
+        return chosen
 
     # Rows (§5, §7) -------------------------------------------------------------------------------
 
@@ -193,8 +213,10 @@ class Oracle(Matcher):
     def begun(self) -> float:
         """Count the matches that an event can begin, in any stream (§5.4)."""
         pattern = self.query.pattern
+        if self.query.skip is not None:
+            return 1  # §14.4
         determined = (
-            self.semantics in (tree.Semantics.NEXT_MATCH, tree.Semantics.CONTIGUOUS)
+            tree.Semantics.ANY_MATCH not in (self.semantics, *self.rules.values())
             and self.arrival
             and self.partial.keys() <= set(self.keys)
         )

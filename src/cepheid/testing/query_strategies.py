@@ -6,13 +6,16 @@ compare variables that can be neighbours.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 from hypothesis import strategies as st
 
 from cepheid.language import tree
+from cepheid.language.formatter import format_pattern
 from cepheid.language.parser import parse
-from cepheid.testing.oracle_patterns import neighbours_of
+from cepheid.testing.oracle_patterns import neighbours_of, nullable
 from cepheid.testing.strategies import Event, Schema, patterns, schemas, streams
 
 if TYPE_CHECKING:
@@ -145,6 +148,73 @@ def _filled(forms: Sequence[str], **parts: st.SearchStrategy[str]) -> st.SearchS
 
 
 # ---------------------------------------------------------------------------------------
+# Selection
+
+RULES = st.sampled_from(["any", "next", "contiguous"])
+
+LINKED_PATTERNS = st.sampled_from(
+    [
+        "SEQ(A, B+, C)",
+        "SEQ(A x, A+, B)",
+        "SEQ(A, A x*, ANY z)",
+        "SEQ(A, (SEQ(B, C?))+, A x)",
+        "A+",
+        "SEQ(A+, B y?)",
+        "(SEQ(A, B+))+",
+        "(A OR B){1,3}",
+        "SEQ(A?, (B y OR C)+, B)",
+        "SEQ(A, NOT C, B+, NOT A x, B y)",
+        "SEQ(NOT C, A+, B, NOT (SEQ(A x, B y)))",
+        "SEQ(A, ANY z{2,}, B)",
+        "SEQ(ANY z+, A, B)",
+        "SEQ(A, B, C)",
+    ]
+)
+"""Patterns with several links and loops."""
+
+
+@st.composite
+def link_rules(draw: st.DrawFn, pattern: str) -> str:
+    """Draw a rule for all links, and others for some of them (§3.6)."""
+    root = parse(f"PATTERN {pattern}").pattern
+    pairs = sorted(pair for pair in neighbours_of(root, negated=False) if pair[0])
+    chosen = draw(st.lists(st.sampled_from(pairs), max_size=3, unique=True)) if pairs else []
+    return ", ".join([draw(RULES), *(f"{u} TO {v} {draw(RULES)}" for u, v in chosen)])
+
+
+@st.composite
+def with_until(draw: st.DrawFn, pattern: str, names: Names) -> str:
+    """Give a pattern's loops conditions that end them, where they may have one (§3.7)."""
+    root = parse(f"PATTERN {pattern}").pattern
+    counts = Counter(n.variable.text for n in tree.walk(root) if isinstance(n, tree.EventPattern))
+
+    def ended(node: tree.Pattern) -> tree.Pattern:
+        if not isinstance(node, tree.Repeat):
+            return node
+        inside = Counter(
+            n.variable.text for n in tree.walk(node) if isinstance(n, tree.EventPattern)
+        )
+        bound = sorted(_bound_variables(node))
+        alone = all(counts[name] == inside[name] for name in bound)
+        if not alone or not bound or not draw(st.booleans()):
+            return node
+        text = draw(local_predicates(names._replace(every=bound[:1])))
+        return msgspec.structs.replace(node, until=parse(f"PATTERN A WHERE {text}").where)
+
+    def outside_not(node: tree.Pattern) -> tree.Pattern:
+        match node:
+            case tree.Sequence(parts=parts):
+                node = msgspec.structs.replace(node, parts=tuple(map(outside_not, parts)))
+            case tree.Disjunction(alternatives=parts):
+                node = msgspec.structs.replace(node, alternatives=tuple(map(outside_not, parts)))
+            case tree.Repeat(pattern=inner):
+                node = msgspec.structs.replace(node, pattern=outside_not(inner))
+        return ended(node)
+
+    return format_pattern(outside_not(root))
+
+
+# ---------------------------------------------------------------------------------------
 # Clauses and queries
 
 TIME_WINDOWS = (
@@ -159,6 +229,22 @@ EVENT_WINDOWS = (
     "WITHIN 4 EVENTS SLIDE 1 EVENT",
 )
 WINDOWS = ("", *TIME_WINDOWS, *TRAILING_WINDOWS, *EVENT_WINDOWS, "", "")
+
+
+SKIPS = ("AFTER MATCH SKIP PAST LAST", "AFTER MATCH SKIP TO NEXT")
+"""Those that every match allows; TO FIRST and TO LAST need a later event of a variable."""
+
+
+def can_skip(pattern: str) -> bool:
+    """Check that no NOT looks to an end of the window, whatever is optional (§14.5)."""
+    nodes = tree.walk(parse(f"PATTERN {pattern}").pattern)
+    negated = [
+        node
+        for node in nodes
+        if isinstance(node, tree.Sequence)
+        and any(isinstance(part, tree.Negation) for part in node.parts)
+    ]
+    return not any(nullable(node.parts[0]) or nullable(node.parts[-1]) for node in negated)
 
 
 def aggregates(names: Names) -> st.SearchStrategy[str]:
@@ -179,18 +265,27 @@ def queries(
     negation: bool = True,
     windows: bool = True,
     leaves_max: int = 5,
+    linked: bool = False,
 ) -> str:
-    """Draw the text of a query without AND over the attributes of a schema."""
-    pattern = draw(patterns(negation=negation, leaves_max=leaves_max))
+    """Draw the text of a query without AND over the attributes of a schema.
+
+    With ``linked``, links have different rules, or loops end.
+    """
+    shapes = LINKED_PATTERNS if linked else patterns(negation=negation, leaves_max=leaves_max)
+    pattern = draw(shapes)
     names = names_of(pattern, schema)
+    by_link = linked or draw(st.sampled_from([False, False, True]))
+    if by_link:
+        pattern = draw(with_until(pattern, names))
+    semantics = draw(link_rules(pattern) if by_link else RULES)
     lists = draw(st.booleans())
     window = draw(st.sampled_from(WINDOWS)) if windows else ""
     items = draw(st.lists(aggregates(names), min_size=1, max_size=3, unique=True))
     clauses = [
         "RETURN MATCHES" if lists else f"RETURN {', '.join(items)}",
         f"PATTERN {pattern}",
-        "SEMANTICS " + draw(st.sampled_from(["any", "next", "contiguous"])),
-        draw(_where(names, lists=lists, partial=window not in EVENT_WINDOWS)),
+        f"SEMANTICS {semantics}",
+        draw(_where(names, lists=lists, partial=window not in EVENT_WINDOWS and not by_link)),
     ]
     if draw(st.booleans()) and names.keys + names.values:
         clauses.append(f"GROUP-BY {draw(st.sampled_from(names.keys + names.values))}")
@@ -201,6 +296,8 @@ def queries(
         clauses.append("EMIT ON EXPIRY")
     clauses.append("TIES " + draw(st.sampled_from(["strict", "arrival"])))
     clauses.append(draw(st.sampled_from(["", "", "MIN LENGTH 2"])))
+    if can_skip(pattern):
+        clauses.append(draw(st.sampled_from(["", "", "", *SKIPS])))
     return "\n".join(clause for clause in clauses if clause)
 
 
@@ -223,15 +320,18 @@ def conjunctions(draw: st.DrawFn, schema: Mapping[str, str]) -> str:
     where = draw(_where(names, lists=False, partial=False))
     group = f"GROUP-BY {names.keys[0]}" if draw(st.booleans()) and names.keys else ""
     window = draw(st.sampled_from(["", *TIME_WINDOWS, *TRAILING_WINDOWS]))
-    semantics = "SEMANTICS " + draw(st.sampled_from(["any", "next", "contiguous"]))
+    semantics = "SEMANTICS " + draw(st.one_of(RULES, link_rules(pattern)))
     clauses = ["RETURN COUNT(*)", f"PATTERN {pattern}", semantics, where, group, window]
     return "\n".join(clause for clause in clauses if clause)
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, events_max: int = 7) -> Case:
+def cases(draw: st.DrawFn, *, events_max: int = 7, linked: bool = False) -> Case:
     """Draw a schema, a query over it and a stream that has it."""
     schema = draw(schemas())
+    if linked:
+        events = draw(streams(schema, events_max=events_max))
+        return Case(draw(queries(schema, linked=True)), schema, events)
     # Hypothesis tends to draw what comes last as small as it can, and short streams test little.
     pairs = draw(st.sampled_from([False, False, False, True]))
     events = draw(streams(schema, events_max=min(events_max, 5) if pairs else events_max))

@@ -1,4 +1,4 @@
-"""Find the base columns by which all stages of a pipeline can be split at once (§14.7)."""
+"""Find the base columns by which all stages of a pipeline can be split at once (§15.7)."""
 
 from __future__ import annotations
 

@@ -21,10 +21,12 @@ HELD = "what the state adds up"
 def meaning_of_trends(plan: TrendPlan) -> Meaning:
     """Collect the parts of a query that shape its state."""
     listing = plan.output.kind
+    rules = [plan.links] if plan.links is not None else []
     window = msgspec.structs.replace(plan.window, reason="")
+    skip = [] if plan.skip is None else [plan.skip]
     return {
         "the time, the type or the order of events": fingerprint([times_of(plan), plan.ties]),
-        "PATTERN": fingerprint([plan.patterns, plan.semantics, plan.min_length]),
+        "PATTERN": fingerprint([plan.patterns, plan.semantics, *rules, plan.min_length, *skip]),
         "WHERE": fingerprint([plan.local, plan.edges, plan.globals]),
         "GROUP-BY or an equivalence": fingerprint(plan.partition),
         "WITHIN, SLIDE or EMIT": fingerprint(window),

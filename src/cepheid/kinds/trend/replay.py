@@ -49,6 +49,9 @@ def plan_replay(
     """
     if method == "replay":
         return full_replay(snapshot, "a full replay is asked for")
+    if plan.skip is not None:
+        why = "which matches `AFTER MATCH SKIP` drops depends on all that were chosen before"
+        return full_replay(snapshot, why)
     chain = best_chain(snapshot, plan)
     if chain is None:
         why = "no variable that every match binds has a condition that an index can answer"

@@ -33,8 +33,9 @@ from cepheid.kinds.trend.look_back.sub_partitions import require_values, split_s
 from cepheid.kinds.trend.program.wide import numbers_of
 from cepheid.language import tree
 from cepheid.patterns.segments import Segments, gather_segments
+from cepheid.plans.links import Links
 from cepheid.plans.plan import Evaluator
-from cepheid.plans.template import Template
+from cepheid.plans.template import Place, Template
 
 NO_VALUE = np.iinfo(np.int64).max
 
@@ -55,6 +56,7 @@ class Question(NamedTuple):
     listed: tuple[frozenset[str], ...]
     codes: tuple[NDArray[np.int64], ...]
     apart: tuple[NDArray[np.bool_], ...]
+    links: Links | None = None
 
     @property
     def listed_bits(self) -> list[int]:
@@ -269,6 +271,8 @@ class Evaluation:
         latest = np.full((count, len(self.order)), -1, np.int64)
         latest_of_all = np.full((count, len(self.segments.key)), -1, np.int64)
         for number, guard in enumerate(template.guards):
+            if guard.place is Place.LOOP:
+                continue
             found = self._occurrences(guard.template)
             occurrences.spread_latest(
                 self.order, self.segments.ptr, found, latest[number], latest_of_all[number]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cepheid.errors import place_of
 from cepheid.events.schema import EventSchema, ValueKind
 from cepheid.expressions.format import format_expression
@@ -10,10 +12,12 @@ from cepheid.kinds.trend.planning.adjacency import Adjacency
 from cepheid.kinds.trend.planning.counts import Counts, bound_counts
 from cepheid.kinds.trend.planning.determinise import build_template
 from cepheid.kinds.trend.planning.granularity import choose_evaluator
+from cepheid.kinds.trend.planning.links import bind_links, check_links, is_determined
 from cepheid.kinds.trend.planning.output import OutputPlanner
 from cepheid.kinds.trend.planning.positions import TooLargeError
 from cepheid.kinds.trend.planning.predicates import Predicates, classify_predicates
 from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
+from cepheid.kinds.trend.planning.skip import plan_skip
 from cepheid.kinds.trend.planning.windows import plan_window
 from cepheid.language import tree
 from cepheid.language.findings import Findings
@@ -52,14 +56,21 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     typed = bind_source(scope, query.pattern.span)
     where = bind_where(query.where, scope)
     window = plan_window(query, text, findings, source)
+    selection = bind_links(query, patterns, scope)
+    patterns = selection.patterns
     adjacency = Adjacency(patterns)
     predicates = classify_predicates(where, adjacency, scope.typing, findings)
+    predicates = msgspec.structs.replace(predicates, local=(*predicates.local, *selection.stops))
     partition = _plan_partition(query, text, predicates, window, findings)
     counts = _bound_counts(query, patterns, partition, typed=typed)
     output = OutputPlanner(query, scope, partition.attributes, adjacency, counts).plan()
     _check_globals(query, predicates, findings)
+    check_links(selection, partition, findings)
+    skip = plan_skip(query, patterns, scope, findings)
     findings.raise_errors(text)
-    choice = choose_evaluator(query, text, patterns, predicates, partition, window, output)
+    choice = choose_evaluator(
+        query, text, selection.semantics, patterns, predicates, partition, window, output
+    )
     _warn_unbounded(query, choice.evaluator, window, findings)
     return TrendPlan(
         text=text,
@@ -67,7 +78,8 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
         type=source.type if typed else None,
         tiebreak=source.tiebreak,
         tick_ns=tick_of(source, [source.schema]),
-        semantics=_semantics(query),
+        semantics=selection.semantics,
+        links=selection.links,
         ties=_ties(query),
         numbers=query.numbers.numbers if query.numbers else tree.Numbers.DEFAULT,
         min_length=min_length,
@@ -78,14 +90,11 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
         partition=partition,
         window=window,
         output=output,
+        skip=skip,
         choice=choice,
         columns=_columns(source, partition, output, predicates, typed=typed),
         warnings=findings.warnings,
     )
-
-
-def _semantics(query: tree.Query) -> tree.Semantics:
-    return query.semantics.semantics if query.semantics else tree.Semantics.ANY_MATCH
 
 
 def _ties(query: tree.Query) -> tree.Ties:
@@ -96,9 +105,13 @@ def _bound_counts(
     query: tree.Query, patterns: tuple[Template, ...], partition: Partition, *, typed: bool
 ) -> Counts:
     """Bound the matches of an event, by templates in which no length is counted (§5.4)."""
+    if query.skip is not None and len(patterns) == 1:
+        return Counts(1, "an event begins at most one chosen match", patterns[0])
     if query.min_length is not None:
         patterns = tuple(build_template(part) for part in _parts(query)) if patterns else ()
-    return bound_counts(patterns, _semantics(query), _ties(query), partition.partial, typed=typed)
+    return bound_counts(
+        patterns, is_determined(query), _ties(query), partition.partial, typed=typed
+    )
 
 
 def _min_length(query: tree.Query, findings: Findings) -> int:

@@ -99,6 +99,7 @@ def _describe_template(template: Template) -> list[str]:
     lines += [
         f"no {guard.text} {_LOOKS[guard.place]}, for {steps}"
         for guard, steps in zip(template.guards, _guarded(template), strict=True)
+        if guard.place is not Place.LOOP
     ]
     return lines
 
@@ -133,7 +134,7 @@ def state_names(template: Template) -> list[str]:
 
 
 def _describe_semantics(plan: TrendPlan) -> list[str]:
-    words = [plan.semantics.value]
+    words = [plan.semantics.value if plan.links is None else plan.links.default.value]
     words.append(
         "equal times never see each other" if plan.ties is tree.Ties.STRICT else _ties(plan)
     )
@@ -141,7 +142,38 @@ def _describe_semantics(plan: TrendPlan) -> list[str]:
         words.append(f"matches of {plan.min_length} events or more")
     if plan.numbers is tree.Numbers.EXACT:
         words.append("exact numbers")
-    return ["; ".join(words), *_describe_counts(plan)]
+    lines = [*_describe_links(plan), *_describe_skip(plan), *_describe_counts(plan)]
+    return ["; ".join(words), *lines]
+
+
+_SKIPS = {
+    tree.SkipMode.PAST_LAST: "those that begin by its last event",
+    tree.SkipMode.TO_NEXT: "the others that begin with its first event",
+    tree.SkipMode.TO_FIRST: "those that begin before its first {0}",
+    tree.SkipMode.TO_LAST: "those that begin before its last {0}",
+}
+
+
+def _describe_skip(plan: TrendPlan) -> list[str]:
+    """Describe which matches a chosen match drops (§14)."""
+    if plan.skip is None:
+        return []
+    dropped = _SKIPS[plan.skip.mode].format(plan.skip.variable)
+    where = place_of(plan.text, plan.skip.span)
+    chosen = "matches are chosen in the order of their last events, and each drops"
+    return [f"{chosen} {dropped}, because of {where}"]
+
+
+def _describe_links(plan: TrendPlan) -> list[str]:
+    """Describe the rules of single links, and what ends a loop."""
+    if plan.links is None:
+        return []
+    rules = [f"{rule.prev} → {rule.next} {rule.semantics.value}" for rule in plan.links.rules]
+    ends = [
+        f"the loop {loop.text}, at {place_of(plan.text, loop.span)}: the first such event ends it"
+        for loop in plan.links.loops
+    ]
+    return [*rules, *ends]
 
 
 def _describe_counts(plan: TrendPlan) -> list[str]:
@@ -170,7 +202,8 @@ def _ties(plan: TrendPlan) -> str:
 
 def _describe_predicates(plan: TrendPlan) -> list[str]:
     lines = []
-    for local in plan.local:
+    stops = {loop.stop for loop in plan.links.loops} if plan.links is not None else set()
+    for local in (local for local in plan.local if local.variable not in stops):
         whom = f"every {local.variable}" if local.variable else "every event"
         where = place_of(plan.text, local.expression.span)
         lines.append(
@@ -303,6 +336,8 @@ def _mermaid_template(template: Template, prefix: str) -> list[str]:
         label = f'|"{_quote(guards)}"|' if guards else ""
         lines.append(f"    {source} -->{label} {prefix}s{edge.target}")
     for idx, guard in enumerate(template.guards):
+        if guard.place is Place.LOOP:
+            continue
         inner = f"{prefix}g{idx}"
         lines.append(f'    subgraph {inner}["NOT {_quote(guard.text)}, {guard.place.value}"]')
         lines += [f"    {line}" for line in _mermaid_template(guard.template, inner)]

@@ -30,7 +30,7 @@ def needs_of_trends(plan: TrendPlan) -> Needs:
         files=_for_files(plan),
         frames=_for_frames(plan),
         one_window=kind is WindowKind.NONE,
-        from_start=kind in (WindowKind.NONE, WindowKind.COUNT),
+        from_start=kind in (WindowKind.NONE, WindowKind.COUNT) or plan.skip is not None,
         reach=_reach(plan),
         leads_in=False,
         keys=shuffle_attributes(plan),
@@ -46,7 +46,7 @@ def needs_of_trends(plan: TrendPlan) -> Needs:
 
 def _reach(plan: TrendPlan) -> tuple[int, int]:
     window = plan.window
-    if window.kind in (WindowKind.NONE, WindowKind.COUNT):
+    if window.kind in (WindowKind.NONE, WindowKind.COUNT) or plan.skip is not None:
         return 0, 0
     if window.kind is WindowKind.TRAILING:
         return window.within, 0
@@ -58,6 +58,8 @@ def _reach(plan: TrendPlan) -> tuple[int, int]:
 
 def why_not_composed(plan: TrendPlan) -> str:
     """Explain why stretches of events cannot be summarised; empty if they can."""
+    if plan.skip is not None:
+        return "the choice of a match depends on those before it"
     if plan.choice.evaluator is not Evaluator.LINEAR:
         return f"the {plan.choice.evaluator.value} evaluator keeps events"
     if plan.window.kind is WindowKind.COUNT:
@@ -67,7 +69,9 @@ def why_not_composed(plan: TrendPlan) -> str:
     if plan.partition.partial:
         return "some variables only have an equivalence"
     if plan.ties is tree.Ties.STRICT and any(template.guards for template in plan.patterns):
-        return "with NOT, events of one time must be seen together"
+        return "with NOT and UNTIL, events of one time must be seen together"
+    if plan.ties is tree.Ties.STRICT and plan.links is not None:
+        return "events of one time close links together"
     variables = {name: kind for t in plan.patterns for name, kind in _variables(t)}
     if _matrix_numbers(plan) > MATRIX_NUMBERS_MAX:
         states = sum(len(template.states) for template in plan.patterns)
@@ -139,7 +143,7 @@ def _classes(plan: TrendPlan, variables: dict[str, str]) -> int:
 
 def _for_files(plan: TrendPlan) -> StrategyChoice:
     """Choose the strategy for files whose events are in time order."""
-    if plan.window.kind is WindowKind.COUNT:
+    if plan.window.kind is WindowKind.COUNT or plan.skip is not None:
         return _shuffle(plan, why_not_by_time(plan))
     if plan.window.kind is not WindowKind.NONE:
         reason = "a task reads a range of time and owns the windows that start in it"
@@ -165,6 +169,8 @@ def _for_frames(plan: TrendPlan) -> StrategyChoice:
 
 def why_not_by_time(plan: TrendPlan) -> str:
     """Explain why a query cannot be split by time; empty if it can."""
+    if plan.skip is not None:
+        return "which matches `AFTER MATCH SKIP` drops depends on all that were chosen before"
     if plan.window.kind is WindowKind.NONE:
         return "the whole stream is one window"
     if plan.window.kind is WindowKind.COUNT:
@@ -272,14 +278,17 @@ def judged_by_window(plan: TrendPlan) -> bool:
     """Check whether the same events can be a match in one window and none in another (§7.2).
 
     This includes negated patterns with edge predicates, which long segments would make slow.
+    Matches are chosen over the whole stream, whatever their windows (§14).
     """
+    if plan.skip is not None:
+        return False
     pairs = {(edge.prev_variable, edge.next_variable) for edge in plan.edges}
     return any(_looks_at_window(t, pairs) for t in plan.patterns)
 
 
 def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
     return any(
-        guard.place is not Place.BETWEEN
+        guard.place in (Place.LEADING, Place.TRAILING)
         or bool(guard.template.adjacent() & pairs)
         or _looks_at_window(guard.template, pairs)
         for guard in template.guards
@@ -289,4 +298,5 @@ def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
 def drops_events(plan: TrendPlan) -> bool:
     """Check whether events that fit no variable may be dropped (§3.3, §6.6)."""
     contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
+    contiguous |= plan.links is not None and plan.links.has_contiguous
     return not contiguous and plan.window.kind is not WindowKind.COUNT

@@ -55,7 +55,7 @@ class Job:
         self.programs = (
             []
             if self.looks_back or reports_only
-            else [Program(t, plan.semantics, plan.text) for t in templates]
+            else [Program(t, plan.semantics, plan.text, plan.links) for t in templates]
         )
         self.outputs = len(templates) * (1 + len(self.moduli))
         self.types = types_of(plan.patterns)

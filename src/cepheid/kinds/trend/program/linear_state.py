@@ -29,6 +29,8 @@ SEMANTICS_CODES = {
     tree.Semantics.ANY_MATCH: linear.ANY,
     tree.Semantics.NEXT_MATCH: linear.NEXT,
     tree.Semantics.CONTIGUOUS: linear.CONTIGUOUS,
+    # Links close by the letters of a program.
+    tree.Semantics.BY_LINK: linear.ANY,
 }
 DOUBLE, WIDE, RESIDUE = np.dtype(np.float64), np.dtype(np.complex128), np.dtype(np.uint64)
 

@@ -32,7 +32,9 @@ from cepheid.kinds.trend.program.gaps import (
     UndecidedGuardError,
     letter_of,
 )
+from cepheid.kinds.trend.program.open_links import SEVERAL
 from cepheid.language import tree
+from cepheid.plans.links import Links
 from cepheid.plans.template import START, Template
 
 CONFIGURATIONS_MAX = 4096
@@ -78,14 +80,23 @@ class Moving(NamedTuple):
 class Program:
     """The linear system of one template; it grows with the classes and letters of the data."""
 
-    def __init__(self, template: Template, semantics: tree.Semantics, text: str) -> None:
+    def __init__(
+        self,
+        template: Template,
+        semantics: tree.Semantics,
+        text: str,
+        links: Links | None = None,
+    ) -> None:
         self.template = template
         self.semantics = semantics
-        self.machine = Machine(template)
+        self.links = links
+        self.machine = Machine(template, links)
         self.variables = _all_variables(template)
         self._text = text
         # Under skip-till-any-match a match stays where it ended, so the total can be read there.
-        self._keeps_finished = semantics is not tree.Semantics.ANY_MATCH
+        # So it does where links close: configurations tell which of them are open.
+        staying = (tree.Semantics.ANY_MATCH, tree.Semantics.BY_LINK)
+        self._keeps_finished = semantics not in staying
         self._configurations: dict[Item, int] = {}
         self._starts: dict[Item, int] = {self.machine.start(): 0}
         self._letters: dict[Letter, int] = {}
@@ -107,8 +118,8 @@ class Program:
 
     @property
     def guarded(self) -> bool:
-        """Check whether the template has negation, so that letters matter."""
-        return bool(self.template.guards)
+        """Check whether letters matter: the template has negation, or its links close."""
+        return bool(self.template.guards) or self.links is not None
 
     def number_codes(self, groups: Iterable[tuple[Class, ...]]) -> list[list[int]]:
         """Look up the code of every class of every group of events of one time.
@@ -123,6 +134,8 @@ class Program:
         wanted: list[tuple[Letter, Class]] = []
         for classes in groups:
             letter = letter_of(classes)
+            if self.links is not None and len(classes) > 1:
+                letter |= {SEVERAL}
             wanted += [(letter if self.guarded else letter_of([c]), c) for c in classes]
         for letter, taken in dict.fromkeys(wanted):
             self._letters.setdefault(letter, len(self._letters))
@@ -226,7 +239,8 @@ class Program:
 
     def _name(self, item: Item) -> str:
         state = self.template.states[item.state].variable
-        return f"{state}{'!' if item.finished else ''}{'*' if item.slots else ''}"
+        marks = f"{'!' if item.finished else ''}{'*' if item.slots else ''}"
+        return state + marks + "".join(f"-{name}" for name in sorted(item.closed))
 
     # Building ------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from cepheid.jobs.owned import EVERYTHING, Owned
 from cepheid.kinds.trend.listing.enumerate import Found, Lister
 from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
 from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.windows.chosen_windows import choose
 from cepheid.kinds.trend.windows.earlier_windows import EarlierWindows
 from cepheid.kinds.trend.windows.match_tables import build_matches
 from cepheid.kinds.trend.windows.match_windows import Stretch, find_stretches
@@ -107,7 +108,7 @@ def _list(job: Job, state: PartitionState, stretches: Iterable[Stretch], owned: 
         columns = stretch.question.columns
         lister = _lister(job, stretch, owned)
         starts = stretch.start(lister.segments)
-        for found in _judged(job, stretch, lister):
+        for found in _judged(job, state, stretch, lister):
             kept = found if limit is None else found.head(min(limit - state.listed, len(found)))
             if len(kept):
                 first = state.listed + 1
@@ -139,8 +140,11 @@ def _lister(job: Job, stretch: Stretch, owned: Owned) -> Lister:
     )
 
 
-def _judged(job: Job, stretch: Stretch, lister: Lister) -> Iterator[Found]:
-    """Filter the matches of a stretch by earlier windows and global predicates."""
+def _judged(job: Job, state: PartitionState, stretch: Stretch, lister: Lister) -> Iterator[Found]:
+    """Filter the matches of a stretch by earlier windows and global predicates, or choose some."""
+    if job.plan.skip is not None:
+        yield from choose(job, state, stretch, lister)
+        return
     window = job.plan.window
     judges = job.plan.globals if stretch.earlier else lister.rest
     # With predicates the number of matches to build is unknown.

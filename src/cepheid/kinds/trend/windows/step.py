@@ -26,6 +26,7 @@ from cepheid.kinds.trend.program.linear_state import Events, LinearRun, Rows
 from cepheid.kinds.trend.program.program import Program
 from cepheid.kinds.trend.program.reading import read_arrays
 from cepheid.kinds.trend.program.results import groups_of
+from cepheid.kinds.trend.windows.chosen_windows import ChosenMatches, process_chosen
 from cepheid.kinds.trend.windows.event_windows import (
     count_windows,
     join,
@@ -63,6 +64,10 @@ class PartitionState:
         self.listed = 0
         # Count-based windows end at another time in each partition; a group waits for all of them.
         self.waiting: list[list[Rows]] = [[] for _ in range(job.outputs)]
+        # AFTER MATCH SKIP: which kept events begin no match any more, and the chosen matches of
+        # open windows.
+        self.barred: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.chosen: ChosenMatches | None = None
 
     def copy(self, keys: KeyTable | None = None) -> PartitionState:
         """Copy the state, so that both can continue; several copies may share their keys."""
@@ -72,7 +77,7 @@ class PartitionState:
         other.held, other.events, other.last = self.held, self.events, self.last
         other.kept, other.base, other.reported = self.kept, self.base.copy(), self.reported
         other.waiting = [list(rows) for rows in self.waiting]
-        other.listed = self.listed
+        other.listed, other.barred, other.chosen = self.listed, self.barred, self.chosen
         return other
 
 
@@ -145,7 +150,7 @@ def advance(job: Job, state: PartitionState, until: int) -> tuple[PartitionState
     if job.looks_back:
         if state.events is None:
             return state, nothing
-        return state, process_open_windows(job, state, state.events.slice(0, 0), until)
+        return state, _look_back(job, state, state.events.slice(0, 0), until)
     if kind is WindowKind.TRAILING and state.kept is not None:
         return state, _process_trailing(job, state, state.kept.take(slice(0, 0)), until)
     if kind in (WindowKind.SLIDING, WindowKind.TUMBLING):
@@ -162,7 +167,7 @@ def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[R
         if last is None and state.events is not None:
             last = state.events.slice(0, 0)
         if last is not None:
-            rows = process_open_windows(job, state, last, None)
+            rows = _look_back(job, state, last, None)
         return state, rows
     if state.held is not None:
         rows = process(job, state, Columns(state.held), flush_until=None)
@@ -181,6 +186,15 @@ def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[R
     return state, rows
 
 
+def _look_back(
+    job: Job, state: PartitionState, batch: pa.Table, until: int | None
+) -> list[list[Rows]]:
+    """Process events that look up earlier ones; ``until`` is None at the end."""
+    if job.plan.skip is not None:
+        return process_chosen(job, state, batch, until)
+    return process_open_windows(job, state, batch, until)
+
+
 def process(
     job: Job, state: PartitionState, columns: Columns, *, flush_until: int | None
 ) -> list[list[Rows]]:
@@ -189,7 +203,7 @@ def process(
     If the time is None, the stream has ended.
     """
     if job.looks_back:
-        return process_open_windows(job, state, columns.batch, flush_until)
+        return _look_back(job, state, columns.batch, flush_until)
     arrays = read_arrays(job, state.keys, columns)
     if job.plan.window.kind is WindowKind.COUNT:
         return _process_counted(job, state, arrays, last=flush_until is None)

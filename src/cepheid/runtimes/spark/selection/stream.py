@@ -32,6 +32,7 @@ from cepheid.runtimes.spark.selection.counted import (
 )
 from cepheid.runtimes.spark.selection.frames import aggregate_stream, select_frames
 from cepheid.runtimes.spark.selection.join import join_frames
+from cepheid.runtimes.spark.selection.odd_times import observed_times
 from cepheid.runtimes.spark.selection.rows import filtered, stream_of
 from cepheid.runtimes.spark.selection.windows import Clock
 from cepheid.runtimes.spark.stream import Delays, check_stream, set_up, with_sides
@@ -76,7 +77,7 @@ def stream_select(
     planned = with_schemas(compiled, [events_schema(frame) for frame in frames])
     delays = Delays.of(frames[0].sparkSession, asked)
     checked = _checked(planned, frames, delays)
-    events = [one.events(asked.bad) for one in checked]
+    events = observed_times(planned, [one.events(asked.bad) for one in checked])
 
     def bad() -> DataFrame:
         return reduce(lambda a, b: a.union(b), [one.bad() for one in checked])
