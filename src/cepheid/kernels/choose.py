@@ -245,7 +245,7 @@ def _target_of(C, mode, variable, length):
     """Find the row of the input that TO FIRST or TO LAST goes to, -1 for none."""
     found = np.int64(-1)
     for n in range(length):
-        if C.best_bound[n] == variable:
+        if C.rank[C.best_bound[n]] == variable:
             found = C.row_of[C.best_path[n]]
             if mode == TO_FIRST:
                 return found
