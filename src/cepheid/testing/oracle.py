@@ -232,10 +232,10 @@ class Oracle(Matcher):
         if isinstance(item.expression, tree.Word):
             return self.events[m[0][1]].get(item.expression.text)
         expression = item.expression
-        plain = isinstance(expression, tree.Attribute) and expression.anchor is tree.Anchor.EACH
-        if plain and bindings_max(self.query.pattern, expression.variable.text) > 1:
+        if isinstance(expression, tree.Attribute) and expression.anchor is tree.Anchor.EACH:
             name = expression.variable.text
-            return [self.attribute(i, expression) for v, i in m if v == name]
+            if bindings_max(self.query.pattern, name) > 1:
+                return [self.attribute(i, expression) for v, i in m if v == name]
 
         def lookup(leaf: Leaf) -> Value:
             assert not isinstance(leaf, tree.Aggregate), "an aggregate would make no list"
