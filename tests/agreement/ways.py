@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -81,9 +83,14 @@ def way(
 # What ways share
 
 
+@lru_cache(maxsize=4)
+def _compiled(text: str, **options: Any) -> CompiledQuery:
+    return cepheid.query(text, **options)
+
+
 def compiled(trial: Trial) -> CompiledQuery:
-    """Return the query of a trial."""
-    return cepheid.query(trial.text, **trial.options)
+    """Return the query of a trial, which all ways share: it never changes."""
+    return _compiled(trial.text, **trial.options)
 
 
 def run_over(trial: Trial, streams: dict[str, Any], **how: Any) -> Any:
@@ -235,14 +242,36 @@ def stored(trial: Trial, name: str, folder: str) -> cepheid.EventStore:
     return store
 
 
+class LastStores:
+    """Keeps the stores of a trial until the next trial: two ways read the same ones."""
+
+    def __init__(self) -> None:
+        self.trial: Trial | None = None
+        self.stack = ExitStack()
+        self.streams: dict[str, cepheid.EventStore] = {}
+
+    def of(self, trial: Trial) -> dict[str, cepheid.EventStore]:
+        """Return the stores of a trial."""
+        if self.trial is not trial:
+            self.close()
+            folder = self.stack.enter_context(tempfile.TemporaryDirectory())
+            self.streams = {name: stored(trial, name, folder) for name in trial.tables}
+            self.trial = trial
+        return self.streams
+
+    def close(self) -> None:
+        """Remove the files."""
+        self.trial = None
+        self.stack.close()
+
+
+LAST_STORES = LastStores()
+atexit.register(LAST_STORES.close)
+
+
 def _run_store(trial: Trial, method: str) -> Any:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        small_parts(),
-        patch.object(os, "fsync", lambda _: None),
-    ):
-        streams = {name: stored(trial, name, folder) for name in trial.tables}
-        return run_over(trial, streams, strategy=method)
+    with small_parts(), patch.object(os, "fsync", lambda _: None):
+        return run_over(trial, dict(LAST_STORES.of(trial)), strategy=method)
 
 
 def _has_time(trial: Trial) -> bool:
