@@ -120,6 +120,8 @@ class Stages:
         first, second = (self.draw(st.sampled_from(s.types)) for s in (one, two))
         forms = ["SEQ({0} x, {1} y)", "SEQ({0} x+, {1} y)", "SEQ({0} x, NOT C c, {1} y)"]
         forms += ["SEQ({0} x, {1} y, NOT C c)", "SEQ(NOT C c, {0} x, {1} y)"]
+        forms += ["SEQ({0} x, {1} y, NOT C c WITHIN 2 s)", "SEQ({0} x, NOT C c WITHIN 1 s, {1} y)"]
+        forms += ["SEQ(NOT C c WITHIN 2 s, {0} x, {1} y)"]
         return self.draw(st.sampled_from(forms)).format(first, second), one, two, keyed
 
     def conditions(self, one: Stream, two: Stream, *, keyed: bool) -> str:

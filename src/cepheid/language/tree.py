@@ -80,9 +80,10 @@ class Disjunction(Node, frozen=True, eq=False):
 
 
 class Negation(Node, frozen=True, eq=False):
-    """``NOT P``, a part of a sequence."""
+    """``NOT P``, a part of a sequence, or ``NOT P WITHIN 5 minutes`` (§2.12)."""
 
     pattern: Pattern
+    within: Duration | EventCount | None = None
 
 
 class Conjunction(Node, frozen=True, eq=False):

@@ -109,21 +109,40 @@ def timed_rows(
         isinstance(node, tree.Aggregate)
         for node in (tree.walk(query.returns) if query.returns is not None else ())
     )
+    later = looks_ahead(query.pattern)
     if not lists:
-        return [(row["window_end"], row) for row in rows_of(query, read, time, type_column)]
-    found: list[Any] = _Timed(query, read[""], time, type_column).rows()
+        found: list[Any] = list(rows_of(query, read, time, type_column))
+        return [(row["window_end"] + later, row) for row in found]
+    found = list(_Timed(query, read[""], time, type_column).rows())
     slides = query.window is not None and query.window.slide is not None
     if slides and looks_at_window(query.pattern):
-        return [(row["window_end"], row) for row in found]
-    return [(row[TIME], row) for row in found]
+        return [(row["window_end"] + later, row) for row in found]
+    return [(row[TIME] + later, row) for row in found]
+
+
+def looks_ahead(pattern: tree.Node) -> int:
+    """Find how long a row waits for deadlines: the longest, with those inside it (§14.3)."""
+    if not isinstance(pattern, tree.Sequence):
+        return max((looks_ahead(child) for child in tree.children_of(pattern)), default=0)
+    waits = [0]
+    for place, part in enumerate(pattern.parts):
+        own = 0
+        before = pattern.parts[:place]
+        if isinstance(part, tree.Negation) and isinstance(part.within, tree.Duration):
+            # A NOT before all events of its SEQ looks back.
+            first = all(isinstance(other, tree.Negation) for other in before)
+            own = 0 if first else part.within.microseconds
+        waits.append(own + looks_ahead(part))
+    return max(waits)
 
 
 def looks_at_window(pattern: tree.Pattern) -> bool:
     """Check whether a SEQ begins or ends with NOT; its other parts must not be optional."""
     return any(
-        isinstance(node, tree.Sequence)
-        and (isinstance(node.parts[0], tree.Negation) or isinstance(node.parts[-1], tree.Negation))
+        isinstance(end, tree.Negation) and end.within is None
         for node in tree.walk(pattern)
+        if isinstance(node, tree.Sequence)
+        for end in (node.parts[0], node.parts[-1])
     )
 
 

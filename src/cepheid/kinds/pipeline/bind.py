@@ -151,6 +151,7 @@ def _derived(planned: StagePlan, stage: tree.StageQuery, text: str) -> StagePlan
         found.times,
         found.hidden,
         found.at_end,
+        found.delay,
     )
 
 

@@ -19,6 +19,7 @@ from cepheid.expressions.vectors import Vector
 from cepheid.kinds.trend.listing.enumerate import Found
 from cepheid.language import tree
 from cepheid.memory_limits import current
+from cepheid.plans.marks import variable_of
 from cepheid.plans.plan import GlobalPredicate
 
 CHOICES_MAX = 1 << 20
@@ -34,6 +35,8 @@ def keep_matches(
     found: Found,
 ) -> Found:
     """Keep the matches for which all predicates are true."""
+    if predicates:
+        found, variables = merge_variants(found, variables)
     for predicate in predicates:
         if not len(found):
             return found
@@ -47,6 +50,15 @@ def keep_matches(
                 kept[first:last] = _judge(predicate.expression, plain, columns, variables, part)
         found = found.take(kept)
     return found
+
+
+def merge_variants(found: Found, variables: Sequence[str]) -> tuple[Found, Sequence[str]]:
+    """Name events by the variables that were written, whatever their marks (§2.12)."""
+    names = list(map(variable_of, variables))
+    if len(set(names)) == len(names):
+        return found, variables
+    numbers = np.array([names.index(name) for name in names], found.variables.dtype)
+    return Found(*found[:4], numbers[found.variables]), names
 
 
 EVENT_BYTES = 4
