@@ -126,7 +126,7 @@ class Matcher:
         if not a[0] or not b[0] or self.before(a[0][-1][1], b[0][0][1]):
             gap: frozenset[Obligation] = frozenset()
             if without is not None and a[0] and b[0]:
-                gap = frozenset({(without.pattern, a[0][-1][1], b[0][0][1])})
+                gap = frozenset({(without, a[0][-1][1], b[0][0][1])})
             yield a[0] + b[0], a[1] | b[1] | gap
 
     def sequence(self, parts: Rest, window: Sequence[int]) -> set[Derivation]:
