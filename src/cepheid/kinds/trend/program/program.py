@@ -41,6 +41,10 @@ CONFIGURATIONS_MAX = 4096
 """Configurations of a program; each costs a number per partition and open window."""
 
 
+CLOSING_MAX = 64
+"""Numbers that an event may read in the fast kernel; beyond, the general one skips more."""
+
+
 class Tables(NamedTuple):
     """The arrays of a program; see the module's docstring."""
 
@@ -74,6 +78,14 @@ class Moving(NamedTuple):
     ending: NDArray[np.int64]
     source: NDArray[np.int64]
     clear: NDArray[np.int64]
+    begins: NDArray[np.bool_]
+
+
+class Closing(NamedTuple):
+    """A program in which matches change their configurations; see ``kernels/closing.py``."""
+
+    row: NDArray[np.int64]
+    source: NDArray[np.int64]
     begins: NDArray[np.bool_]
 
 
@@ -214,6 +226,42 @@ class Program:
             _padded(clears, none),
             np.array([unit in adding for adding in sources], np.bool_),
         )
+
+    def closing(self) -> Closing | None:
+        """Convert a program with letters to the form of ``kernels/closing.py``, if possible."""
+        if not self.guarded or self._keeps_finished or len(self._starts) > 1:
+            return None
+        tables, letters = self.tables(), self.letters_of_codes()
+        if (tables.start_next < 0).any():
+            return None
+        unit, zero, none = self.size, self.size + 1, self.size + 2
+        changes: list[dict[int, list[int]]] = []
+        for code, letter in enumerate(letters):
+            moves = slice(tables.move_ptr[letter], tables.move_ptr[letter + 1])
+            moved = dict(zip(tables.move_from[moves], tables.move_to[moves], strict=True))
+            found: dict[int, list[int]] = {int(q): [] for q in moved}
+            targets = range(tables.target_ptr[code], tables.target_ptr[code + 1])
+            found |= {int(q): [] for q in moved.values() if q >= 0}
+            found |= {int(tables.target[t]): [] for t in targets}
+            for q in range(self.size):
+                home = int(moved.get(q, q))
+                if home in found:
+                    found[home].append(q)
+            for t in targets:
+                adding = tables.source[tables.source_ptr[t] : tables.source_ptr[t + 1]]
+                found[int(tables.target[t])] += [int(q) for q in adding]
+                found[int(tables.target[t])] += [unit] if tables.start[t, 0] else []
+            changes.append(found)
+        rows = max([1, *map(len, changes)])
+        wide = max([1, *(len(added) for found in changes for added in found.values())])
+        if rows * wide > CLOSING_MAX:
+            return None
+        row = _padded([list(found) for found in changes], none)
+        source = np.full((*row.shape, wide), zero, np.int64)
+        for code, found in enumerate(changes):
+            for place, added in enumerate(found.values()):
+                source[code, place, : len(added)] = added
+        return Closing(row, source, (source == unit).any(2))
 
     def dump(self) -> str:
         """Format the program as text: configurations, and the effect of every code."""
