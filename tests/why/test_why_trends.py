@@ -223,13 +223,14 @@ def test_of_many_events_relaxed_queries_count_some_keys(
 ) -> None:
     monkeypatch.setattr(why_of_trends, "RELAXED_EVENTS_MAX", 1000)
     monkeypatch.setattr(why_of_trends, "SAMPLE_EVENTS", 300)
-    events: object = many_sessions(1000)
+    table = many_sessions(1000)
+    events: object = table
     if place == "file":
-        parquet.write_table(events, tmp_path / "e.parquet")
+        parquet.write_table(table, tmp_path / "e.parquet")
         events = str(tmp_path / "e.parquet")
     elif place == "store":
         store = cepheid.EventStore(tmp_path / "store")
-        store.append(events)
+        store.append(table)
         events = store
     answer = why(f"{FUNNEL} WITHIN 30 minutes", events)
     # Steps are those of all events.
