@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.nodeid import NodeId
 from hypothesis import HealthCheck, settings
+from tests.jvm import FLAGS
 from tests.servers import Broker, Postgres, start_broker, start_postgres
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ os.environ["CEPHEID_RATES"] = os.devnull
 # environment that runs the tests.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-# The drivers that commands start run for seconds: a quick compiler serves them better.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# The drivers that commands start.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", FLAGS)
 
 # Files of tests live for seconds, and most are written through to the disk. Memory will do.
 MEMORY = Path("/dev/shm")

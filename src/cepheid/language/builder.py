@@ -69,6 +69,9 @@ class PatternBuilder:
     def negation(self, c: Children[Child]) -> tree.Negation:
         return tree.Negation(span=span_of(c), pattern=c[1])
 
+    def negation_within(self, c: Children[Child]) -> tree.Negation:
+        return tree.Negation(span=span_of(c), pattern=c[1], within=c[3])
+
     def disjunction(self, c: Children[Child]) -> tree.Disjunction:
         return tree.Disjunction(span=span_of(c), alternatives=nodes_of(c))
 

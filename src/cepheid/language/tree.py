@@ -80,9 +80,10 @@ class Disjunction(Node, frozen=True, eq=False):
 
 
 class Negation(Node, frozen=True, eq=False):
-    """``NOT P``, a part of a sequence."""
+    """``NOT P``, a part of a sequence, or ``NOT P WITHIN 5 minutes`` (§2.12)."""
 
     pattern: Pattern
+    within: Duration | EventCount | None = None
 
 
 class Conjunction(Node, frozen=True, eq=False):
@@ -299,7 +300,7 @@ class SelectQuery(Query, frozen=True, eq=False):
 
 
 class StageQuery(Node, frozen=True, eq=False):
-    """``CREATE STREAM Fast AS query;``: the rows of a query as events of a name (§14)."""
+    """``CREATE STREAM Fast AS query;``: the rows of a query as events of a name (§15)."""
 
     query: Query
     name: Name | None = None

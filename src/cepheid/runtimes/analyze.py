@@ -144,7 +144,7 @@ def analyze_workload(workload: Any, events: Any) -> Analysis:
     shared = workload.shared(source.schema)
     planned = time.perf_counter() - began
     began = time.perf_counter()
-    wanted = {name for plan in shared.plans for name in plan.columns or source.schema.names}
+    wanted = {name for plan in shared.all_plans for name in plan.columns or source.schema.names}
     count = size = 0
     for table in source.tables(sorted(wanted)):
         count += len(table)

@@ -97,9 +97,7 @@ def rewrite_pattern(pattern: tree.Pattern) -> tree.Pattern:
             pattern = tree.Disjunction(span=span, alternatives=tuple(map(rewrite_pattern, parts)))
         case tree.Conjunction(span=span, patterns=parts):
             pattern = tree.Conjunction(span=span, patterns=tuple(map(rewrite_pattern, parts)))
-        case tree.Negation(span=span, pattern=inner):
-            pattern = tree.Negation(span=span, pattern=rewrite_pattern(inner))
-        case tree.Repeat(pattern=inner):
+        case tree.Negation(pattern=inner) | tree.Repeat(pattern=inner):
             pattern = msgspec.structs.replace(pattern, pattern=rewrite_pattern(inner))
     for rule in RULES:
         pattern = rule(pattern)
