@@ -89,12 +89,20 @@ def live_session(options: Options) -> Iterator[SparkSession]:
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
     """Run a live query in a session."""
     with clear_failures(), numbers_shown(spark, options) as counted:
-        with begun(spark, options, compiled.plan.tick_ns) as note:
-            store = None if note.backfill is None else EventStore(note.backfill)
-            past = runtimes.Past(store, note.since)
-            events = runtimes.with_past(compiled, sources_of(spark, options), past)
-            output = runtimes.stream(compiled, events, options.live)
-        _watch(start(output, options, counted), Console(stderr=True))
+        live = start_in(spark, compiled, options, counted)
+        _watch(live, Console(stderr=True))
+
+
+def start_in(
+    spark: SparkSession, compiled: CompiledQuery, options: Options, counted: Counted
+) -> Any:
+    """Start a live query in a session, or let it go on."""
+    with begun(spark, options, compiled.plan.tick_ns) as note:
+        store = None if note.backfill is None else EventStore(note.backfill)
+        past = runtimes.Past(store, note.since)
+        events = runtimes.with_past(compiled, sources_of(spark, options), past)
+        output = runtimes.stream(compiled, events, options.live)
+    return start(output, options, counted)
 
 
 @contextmanager
