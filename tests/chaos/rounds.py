@@ -68,7 +68,7 @@ class Round:
         self.route.fill(self.records)
         asked = self.route.asked(self.kinds)
         (self.folder / ROUND).write_bytes(msgspec.json.encode(asked))
-        faulty = self.chance.randint(0, max(self.kills[0] - 1, 0))
+        faulty = self.chance.randint(0, min(self.kills[0], 2))
         life, ready = 0, Driver(self.folder)
         try:
             while not (self.folder / DONE).exists() and not self.result.wrong:
@@ -87,7 +87,7 @@ class Round:
 
     def _live(self, driver: Driver, *, mortal: bool, faulty: bool) -> None:
         """Let a driver work while its workers are killed, then kill it, if it has to die."""
-        last = self._commits() + self.chance.randint(1, 3 * len(self.kinds))
+        last = self._commits() + self.chance.randint(1, 2 * len(self.kinds))
         wanted, heard, before = self.kills[1], time.monotonic(), -1
         driver.begin()
         while driver.running:
@@ -118,7 +118,7 @@ class Round:
                 self.result.wrong.append(f"a driver gave up without a reason: {said}")
 
     def _pause(self) -> None:
-        time.sleep(self.chance.random() * 0.8)
+        time.sleep(self.chance.random() * 0.4)
 
     def _fault(self, driver: Driver) -> None:
         """Let something else go wrong that the route has."""
