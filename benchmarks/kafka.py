@@ -73,10 +73,10 @@ CASES = {
         "AS na FROM (SELECT *, ts / 10000 AS win FROM e)) WHERE type = 'B'",
     ),
     "SEQ(A, B, C), next match in 1 s": Case(
-        ("length",),
-        "RETURN c.ts - a.ts AS length PATTERN SEQ(A a, B b, C c) SEMANTICS skip-till-next-match "
+        ("a", "c"),
+        "RETURN a.ts AS a, c.ts AS c PATTERN SEQ(A a, B b, C c) SEMANTICS skip-till-next-match "
         "WHERE [user] WITHIN 1 second",
-        "SELECT SUM(c - a) FROM e MATCH_RECOGNIZE (PARTITION BY `user` ORDER BY et "
+        "SELECT SUM(a), SUM(c) FROM e MATCH_RECOGNIZE (PARTITION BY `user` ORDER BY et "
         "MEASURES A.ts AS a, C.ts AS c ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW "
         "PATTERN (A X*? B Y*? C) WITHIN INTERVAL '1' SECOND "
         "DEFINE A AS A.type = 'A', X AS X.type <> 'B', B AS B.type = 'B', "

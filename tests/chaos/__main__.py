@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,7 @@ TABLE = ROOT / "docs/chaos.md"
 MEMORY = Path("/dev/shm")
 DRIVERS, WORKERS = 100, 900
 RECORDS = 1200
+SEED = 1000
 KILLS = (16, 9)
 """Drivers that are killed in a round, at most, and workers that are killed in a driver's life."""
 HALVES = (("aggregates", "panes", "matches", "select", "funnel"),
@@ -40,8 +42,9 @@ each late event and each bad record once; every micro-batch that told its number
 up. `tests/chaos/` has the details.
 """
 NOTES = """
-A driver gives up if a server is away for longer than it waits, or if the disk is full; the next one
-goes on. Rows, late and bad are sums over the queries.
+A driver gives up if a server is away for longer than it waits, if the disk is full, or if a busy
+machine does not start a Python process within Spark's ten seconds; the next one goes on. Rows, late
+and bad are sums over the queries.
 """
 assert {name for half in HALVES for name in half} == set(KINDS)
 
@@ -62,7 +65,7 @@ def run_round(number: int) -> Result:
             postgres = start_postgres(folder / "postgres")
             stack.callback(postgres.stop)
         places = Route(f"chaos-{number}", route, folder / "round", broker, postgres)
-        result = Round(1000 + number, places, kinds, RECORDS, KILLS).run()
+        result = Round(SEED + number, places, kinds, RECORDS, KILLS).run()
         if result.wrong:
             log = DONE.with_name(f"log-{number}.txt")
             shutil.copyfile(folder / "round" / "log", log)
@@ -83,13 +86,15 @@ def main() -> int:
     DONE.parent.mkdir(parents=True, exist_ok=True)
     done = read()
     while wanted and not enough(done):
-        result = run_round(len(done))
+        known = {result.seed for result in done}
+        number = next(number for number in count() if SEED + number not in known)
+        result = run_round(number)
         done.append(result)
         wanted -= 1
         with DONE.open("ab") as file:
             file.write(msgspec.json.encode(result) + b"\n")
         TABLE.write_text(table(done))
-        sys.stdout.write(f"{_line(len(done) - 1, result)}\n")
+        sys.stdout.write(f"{_line(result)}\n")
         sys.stdout.writelines(f"    {text}\n" for text in result.wrong)
     return 1 if any(result.wrong for result in done) else 0
 
@@ -113,15 +118,15 @@ def table(done: list[Result]) -> str:
         "seed, route, queries, records, drivers, workers, fault, gave up, rows, late, bad, minutes"
     )
     head = f"| {names.replace(', ', ' | ')} |\n{'|---' * len(names.split(', '))}|\n"
-    lines = [f"{_line(number, result)}\n" for number, result in enumerate(done)]
+    lines = [f"{_line(result)}\n" for result in sorted(done, key=lambda one: one.seed)]
     total = f"Killed: {killed}, in {len(done)} rounds; {verdict}.\n\n"
     return f"{ABOUT}\n{total}{head}{''.join(lines)}{NOTES}"
 
 
-def _line(number: int, one: Result) -> str:
+def _line(one: Result) -> str:
     route = one.route if not one.wrong else f"**wrong:** {one.route}"
     cells = [
-        1000 + number, route, ", ".join(one.kinds), f"{one.records:,}", one.drivers, one.workers,
+        one.seed, route, ", ".join(one.kinds), f"{one.records:,}", one.drivers, one.workers,
         ", ".join(one.faults), one.given_up, f"{one.rows:,}", one.late, one.bad,
         f"{one.seconds / 60:.1f}",
     ]  # fmt: skip

@@ -103,7 +103,12 @@ def main(place: str) -> None:
     while not (folder / GO).exists():
         time.sleep(0.02)
     try:
-        lives = {n: start_kind(spark, n, asked.options(n, folder)) for n in asked.sinks}
+        lives = {}
+        for name in asked.sinks:
+            lives[name] = start_kind(spark, name, asked.options(name, folder))
+            # Sources that start at once would keep each other waiting for longer than Spark does.
+            while lives[name].isActive and lives[name].status["message"].startswith("Init"):
+                time.sleep(0.05)
         seen: dict[str, set[int]] = {name: set() for name in lives}
         while True:
             ended = [live.awaitTermination(0.2) for live in lives.values()]

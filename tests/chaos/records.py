@@ -73,7 +73,7 @@ def _draw(chance: random.Random, number: int, place: int, begin: dt.datetime) ->
     drawn = chance.random()
     if drawn < 0.01:
         return _bad(chance, event)
-    if drawn < 0.02 and place >= 4 * BATCH:
+    if drawn < 0.02 and place >= 3 * BATCH:
         late = event | {"ts": event["ts"] - _TOO_LATE}
         return Record(number, _json(late), LATE, late)
     return Record(number, _json(event), GOOD, event)
@@ -96,9 +96,13 @@ def _bad(chance: random.Random, event: dict[str, Any]) -> Record:
 
 
 def _sentinels(number: int) -> list[Record]:
-    """Draw an event of every user, three times, each an hour later: all windows close."""
+    """Draw an event of every user, four times, each an hour later: all windows close.
+
+    Their number is even, so that two partitions of a topic have as many and no micro-batch reads
+    one of them beyond the jump of the clock and the other not.
+    """
     found: list[Record] = []
-    for hour in range(3):
+    for hour in range(4):
         for place, user in enumerate(_USERS):
             time = END + dt.timedelta(hours=hour, seconds=place)
             own = number + len(found)

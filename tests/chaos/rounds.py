@@ -10,6 +10,7 @@ late, each row once, and its late and bad records, each once.
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 import time
@@ -27,6 +28,10 @@ FAULTS = ("broker", "PostgreSQL", "full disk")
 FULL_S = 1.5
 FORGIVEN_S = 150.0
 """So long after a fault a driver may give up; the next one goes on."""
+SLOW = re.compile(
+    r"Python worker failed to connect back|EOFException occurred while reading the port"
+)
+"""Spark gives a Python process ten seconds to start; a machine with much to do needs longer."""
 LIFE_S = 900.0
 """A driver that gets no further for so long hangs."""
 
@@ -59,7 +64,7 @@ class Round:
         self.folder, self.kills = route.folder, kills
         self.records = draw_records(seed, count)
         self.result = Result(seed, route.route, list(kinds), len(self.records))
-        self._fault_at = 0.0
+        self._fault_at = -math.inf
 
     def run(self) -> Result:
         """Send the records, kill, let the last driver end, and check."""
@@ -113,8 +118,9 @@ class Round:
         driver.end()
         if driver.process.returncode:
             self.result.given_up += 1
-            if not self._fault_at or time.monotonic() - self._fault_at > FORGIVEN_S:
-                said = (self.folder / "log").read_text(errors="replace")[-2000:]
+            said = (self.folder / "log").read_text(errors="replace")[-2000:]
+            since = time.monotonic() - self._fault_at
+            if since > FORGIVEN_S and not SLOW.search(said):
                 self.result.wrong.append(f"a driver gave up without a reason: {said}")
 
     def _pause(self) -> None:
@@ -150,7 +156,7 @@ class Round:
         shown = KINDS[kind]
         found = canonical(kind, self.route.rows(kind))
         expected = expected_rows(kind, self.records)
-        wrong = _compared(f"{kind}: rows", found, expected)
+        wrong = _compared(f"{kind}: rows", found, expected) if expected else [f"{kind}: no rows"]
         bad = Counter(_number_of(row["_raw"]) for row in self.route.side(kind, "bad"))
         ours = Counter(one.number for one in self.records if shown.is_bad(one))
         wrong += _compared(f"{kind}: bad records", bad, ours)
@@ -182,8 +188,6 @@ class Round:
 
 
 def _compared(what: str, found: Counter, expected: Counter) -> list[str]:  # type: ignore[type-arg]  # of texts or numbers
-    if not expected:
-        return [f"{what}: nothing is expected"]
     if found == expected:
         return []
     more, less = found - expected, expected - found
