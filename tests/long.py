@@ -27,6 +27,7 @@ RANDOM = {
     "linear": ["tests/engine/test_linear.py", "tests/engine/test_numbers.py"],
     "neighbours": ["tests/engine/test_neighbours.py", "tests/engine/test_partial_equivalence.py"],
     "matches": ["tests/engine/test_enumerate.py", "tests/engine/test_pushed_predicates.py"],
+    "chosen matches": ["tests/engine/test_skip.py"],
     "workloads": ["tests/engine/test_workload.py"],
     "row patterns": ["tests/row_pattern"],
     "situations": ["tests/situations", "-m", "not spark and not slow"],

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.jvm import FLAGS
 
 ROOT = Path(__file__).parents[1]
 JARS = ROOT / "build" / "kafka"
@@ -81,7 +82,7 @@ class Broker:
         self._process.wait(START_S)
 
     def _run(self, name: str, *words: str) -> subprocess.Popen[bytes]:
-        java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        java = ["java", "-Xmx384m", *FLAGS.split()]
         command = [*java, "-cp", f"{JARS}/*", name, *words]
         with (self.folder / "broker.txt").open("ab") as said:
             return subprocess.Popen(command, stdout=said, stderr=said)

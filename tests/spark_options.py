@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.jvm import FLAGS
+
 from cepheid.spark.session import LOG_SETTINGS, SETTINGS
 from cepheid.spark.versions import LOCAL_CHECKPOINTS
 
@@ -17,8 +19,9 @@ def options() -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         # Small queries: compiling them takes longer than running them.
         "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": "false",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+        "spark.driver.extraJavaOptions": f"{FLAGS} "
         "-Djdk.lang.Process.launchMechanism=VFORK "
         f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
         "spark.python.daemon.module": "tests.spark_daemon",

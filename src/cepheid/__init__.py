@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cepheid import kafka as kafka
     from cepheid import metrics as metrics
-    from cepheid.api import CompiledQuery, query
+    from cepheid.api import CompiledQuery, pipeline, query
     from cepheid.errors import (
         BindError,
         CepheidError,
@@ -37,6 +37,7 @@ __version__ = "0.1.0.dev0"
 
 _HOME = {
     "query": "cepheid.api",
+    "pipeline": "cepheid.api",
     "sql": "cepheid.statements",
     "CompiledQuery": "cepheid.api",
     "limits": "cepheid.memory_limits",
@@ -70,6 +71,7 @@ __all__ = [
     "UnsupportedError",
     "Workload",
     "limits",
+    "pipeline",
     "query",
     "register",
     "sql",

@@ -45,7 +45,7 @@ class Metrics:
         spark.streams.addListener(self._numbers)
 
     def text(self) -> str:
-        """Return what the server shows."""
+        """Return the text of the metrics page."""
         return self._numbers.text()
 
     def counted(self, write: Write) -> Write:

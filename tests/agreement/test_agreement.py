@@ -28,6 +28,7 @@ pytestmark = pytest.mark.timeout(3600)
 
 KINDS: dict[str, st.SearchStrategy[Trial]] = {
     "patterns": pattern_trials(),
+    "links": pattern_trials(linked=True),
     "situations": situation_trials(),
     "SELECT": select_trials(),
     "row patterns": row_pattern_trials(),

@@ -284,20 +284,20 @@ _PATTERN = re.compile(r"^PATTERN (.*)$", re.MULTILINE)
 
 
 @st.composite
-def pattern_trials(draw: st.DrawFn, *, events_max: int = 8) -> Trial:
-    """Draw a query with a pattern: aggregates, or matches."""
+def pattern_trials(draw: st.DrawFn, *, events_max: int = 8, linked: bool = False) -> Trial:
+    """Draw a query with a pattern: aggregates, or matches; ``linked`` with rules of links."""
     wild = draw(st.booleans())
     schema = dict(draw(schemas()))
     others = draw(st.lists(st.sampled_from(sorted(MORE)), max_size=2, unique=True))
     schema |= {name: MORE[name] for name in others}
     values = draw(pools(MORE_VALUES, {kind: kind for kind in VALUES}, wild=wild))
     types = draw(st.sampled_from([*[TYPES] * 6, (*TYPES, None), (None,), ("C", "D")]))
-    pairs = draw(st.sampled_from([False, False, False, False, True]))
+    pairs = not linked and draw(st.sampled_from([False, False, False, False, True]))
     most = min(events_max, 5) if pairs else events_max
     events: list[dict[str, Any]] = draw(
         streams(schema, events_max=most, types=types, values=values)
     )
-    text = draw(conjunctions(schema) if pairs else queries(schema))
+    text = draw(conjunctions(schema) if pairs else queries(schema, linked=linked))
     text = draw(variants(text, schema))
     for event in events:
         event["ts"] //= 10**6

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -30,11 +32,12 @@ from cepheid.kinds.situation.results import empty_rows
 from cepheid.kinds.situation.snapshot import situations_from_bytes, situations_to_bytes
 from cepheid.kinds.situation.step import SituationState, finish_situations, step_situations
 from cepheid.kinds.trend.planning.granularity import legal_evaluators
+from cepheid.kinds.trend.planning.needs import needs_no_window
 from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.program.results import build_table
 from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
 from cepheid.kinds.trend.windows.step import PartitionState, finish, step
-from cepheid.plans.plan import TrendPlan
+from cepheid.plans.plan import TrendPlan, WindowKind
 from cepheid.runtimes import workload as local_workload
 from cepheid.store.secondary import can_index
 
@@ -81,9 +84,14 @@ def way(
 # What ways share
 
 
+@lru_cache(maxsize=4)
+def _compiled(text: str, **options: Any) -> CompiledQuery:
+    return cepheid.query(text, **options)
+
+
 def compiled(trial: Trial) -> CompiledQuery:
-    """Return the query of a trial."""
-    return cepheid.query(trial.text, **trial.options)
+    """Return the query of a trial, which all ways share: it never changes."""
+    return _compiled(trial.text, **trial.options)
 
 
 def run_over(trial: Trial, streams: dict[str, Any], **how: Any) -> Any:
@@ -235,14 +243,36 @@ def stored(trial: Trial, name: str, folder: str) -> cepheid.EventStore:
     return store
 
 
+class LastStores:
+    """Keeps the stores of a trial until the next trial: two ways read the same ones."""
+
+    def __init__(self) -> None:
+        self.trial: Trial | None = None
+        self.stack = ExitStack()
+        self.streams: dict[str, cepheid.EventStore] = {}
+
+    def of(self, trial: Trial) -> dict[str, cepheid.EventStore]:
+        """Return the stores of a trial."""
+        if self.trial is not trial:
+            self.close()
+            folder = self.stack.enter_context(tempfile.TemporaryDirectory())
+            self.streams = {name: stored(trial, name, folder) for name in trial.tables}
+            self.trial = trial
+        return self.streams
+
+    def close(self) -> None:
+        """Remove the files."""
+        self.trial = None
+        self.stack.close()
+
+
+LAST_STORES = LastStores()
+atexit.register(LAST_STORES.close)
+
+
 def _run_store(trial: Trial, method: str) -> Any:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        small_parts(),
-        patch.object(os, "fsync", lambda _: None),
-    ):
-        streams = {name: stored(trial, name, folder) for name in trial.tables}
-        return run_over(trial, streams, strategy=method)
+    with small_parts(), patch.object(os, "fsync", lambda _: None):
+        return run_over(trial, dict(LAST_STORES.of(trial)), strategy=method)
 
 
 def _has_time(trial: Trial) -> bool:
@@ -354,7 +384,15 @@ def can_be_live(trial: Trial) -> bool:
         abs(row[trial.time]) >= 2**60 for row in plain_rows(trial.table)
     )
     exact = "[ns" in trial.forms.get("ts", "")
-    return "WITHIN" in trial.text and not has_events_window(trial) and not far and not exact
+    return _closes(trial) and not has_events_window(trial) and not far and not exact
+
+
+def _closes(trial: Trial) -> bool:
+    """Return whether a query has windows, or lists matches that need none; NOT has a WITHIN too."""
+    if trial.kind not in PATTERNS:
+        return "WITHIN" in trial.text
+    plan = TrendPlan.of(compiled(trial).with_schema(plain_table(trial.table).schema).plan)
+    return plan.window.kind is not WindowKind.NONE or needs_no_window(plan)
 
 
 @way("live", (*PATTERNS, "situations"), takes=can_be_live)

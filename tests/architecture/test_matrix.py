@@ -59,6 +59,13 @@ QUERIES = {
     "MATCH_RECOGNIZE": CLAUSE.format("{1,3}", ""),
     "MATCH_RECOGNIZE, unbounded": CLAUSE.format("+", ""),
     "MATCH_RECOGNIZE, WITHIN": CLAUSE.format("+", "WITHIN INTERVAL '5' SECOND"),
+    "pipeline": "CREATE STREAM High AS SELECT k, x FROM s WHERE x > 2; "
+    "CREATE STREAM Sum AS SELECT k, SUM(x) AS n FROM High GROUP BY k WINDOW 6 s SLIDE 2 s; "
+    "RETURN k, COUNT(*) PATTERN SEQ(Sum s+, B b) WHERE [k] AND s.n <= NEXT(s).n GROUP-BY k "
+    "WITHIN 12 s SLIDE 6 s",
+    "pipeline, two keys": "CREATE STREAM Pair AS RETURN k, A.x AS low, B.x AS high "
+    "PATTERN SEQ(A, B) WHERE [k] AND A.x < B.x WITHIN 5 s; "
+    "SELECT low, COUNT(*) AS n FROM Pair GROUP BY low WINDOW 20 s",
     "workload of trends": "",
     "workload with a SELECT": "",
 }

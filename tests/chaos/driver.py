@@ -20,7 +20,7 @@ from tests.spark_options import options as spark_options
 import cepheid
 from cepheid import runtimes
 from cepheid.api import query
-from cepheid.interfaces.stream_command import start, start_in
+from cepheid.interfaces.stream_command import output_in, start
 from cepheid.interfaces.stream_options import Options
 from cepheid.interfaces.stream_restart import begun
 from cepheid.interfaces.stream_sources import source_of
@@ -62,7 +62,7 @@ def start_kind(spark: SparkSession, name: str, options: Options) -> Any:
     """Start the live query of a kind, or let it go on."""
     text = KINDS[name].text
     if isinstance(text, str) and name != "rows":
-        return start_in(spark, query(text), options, lambda write: write)
+        return start(output_in(spark, query(text), options), options, lambda write: write)
     with begun(spark, options, 1000):
         events = source_of(spark, str(options.source), options)
         if isinstance(text, dict):

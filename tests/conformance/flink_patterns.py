@@ -6,7 +6,8 @@ stage would take (skip till next), any (skip till any). Three ways to say so, tr
 - all links are strict: ``SEMANTICS contiguous``;
 - all links are till next, and no stage can be followed by two different ones: ``SEMANTICS next``;
 - else skip-till-any-match with a NOT in the gap: ``SEQ(A a, NOT E x, B b)``, where x is any event,
-  or one that b would take. A NOT between the rounds of a loop cannot be written.
+  or one that b would take. Between the rounds of a loop, a rule of the link says the same:
+  ``SEMANTICS any, b TO b next``; what must not lie there ends the loop: ``E b+ UNTIL (b.x = 1)``.
 
 Optional stages and counted ones are written out as alternatives.
 """
@@ -20,6 +21,13 @@ from typing import Any, NamedTuple
 
 STRICT, NEXT, ANY = "strict", "skip_till_next", "skip_till_any"
 INNER = {"strict": STRICT, "relaxed": NEXT, "any": ANY}
+SKIPS = {
+    "skip_to_next": "TO NEXT",
+    "skip_past_last": "PAST LAST",
+    "skip_to_first": "TO FIRST",
+    "skip_to_last": "TO LAST",
+}
+RULES = {STRICT: "contiguous", NEXT: "next"}
 ALTERNATIVES_MAX = 64
 
 
@@ -31,7 +39,9 @@ class Item(NamedTuple):
     """One event of a match, or a loop over the alternatives in ``inside``.
 
     ``forbidden`` are conditions of events that must not lie between this one and the one before;
-    ``gap`` limits the milliseconds to an event of the same stage.
+    ``gap`` limits the milliseconds to an event of the same stage. A loop has at least ``least``
+    rounds, and ends before the first event that meets one of the conditions in ``until``; its
+    first event may meet those from number ``own`` on.
     """
 
     stage: str
@@ -41,6 +51,9 @@ class Item(NamedTuple):
     gap: int | None = None
     loop: str | None = None
     inside: tuple[tuple[Item, ...], ...] = ()
+    least: int = 1
+    until: tuple[Any, ...] = ()
+    own: int = 0
 
 
 Alternative = tuple[Item, ...]
@@ -61,9 +74,6 @@ def translate(query: dict[str, Any]) -> Translated:
     InexpressibleError
         If there is none.
     """
-    if query["after_match_skip"]["mode"] != "no_skip":
-        message = "AFTER MATCH SKIP: RETURN MATCHES lists every match, and none takes others away"
-        raise InexpressibleError(message)
     alternatives = [a for a in _expand(query["stages"]) if a]
     return _Writer(query, alternatives).write()
 
@@ -112,28 +122,31 @@ def _repeat(
     if stage.get("greedy"):
         message = "greedy: RETURN MATCHES lists all lengths of a loop, not the longest alone"
         raise InexpressibleError(message)
-    if "until" in stage:
-        message = "until: what must not lie between the rounds of a loop cannot be written"
-        raise InexpressibleError(message)
+    until = (stage["until"],) if "until" in stage else ()
+    stops = (*until, *after)
     once = _once(stage)
     times = stage.get("times") or {"min": 1, "max": 1, "inner": "relaxed"}
     inner = INNER[times["inner"]]
-    first = [(a[0]._replace(link=stage["link"], forbidden=forbidden), *a[1:]) for a in once]
-    again = [(a[0]._replace(link=inner, forbidden=after), *a[1:]) for a in once]
     least, most = times["min"], times["max"]
     if most is not None:
+        if until:
+            once = [(_without(a[0], until), *a[1:]) for a in once]
+        first = [(a[0]._replace(link=stage["link"], forbidden=forbidden), *a[1:]) for a in once]
+        again = [(a[0]._replace(link=inner, forbidden=stops), *a[1:]) for a in once]
         return [
             tuple(itertools.chain(*choice))
             for count in range(least, most + 1)
             for choice in itertools.product(first, *[again] * (count - 1))
         ]
-    if after:
-        message = "notFollowedBy after a loop also forbids events between its rounds, where no NOT "
-        message += "can stand"
-        raise InexpressibleError(message)
-    before = itertools.product(*([first, *[again] * (least - 2)] if least > 1 else []))
-    loop = _loop(stage.get("name", "group"), again if least > 1 else first, once, inner)
-    return [(*itertools.chain(*a), loop) for a in before]
+    first = [(a[0]._replace(link=stage["link"], forbidden=forbidden), *a[1:]) for a in once]
+    loop = _loop(stage.get("name", "group"), first, once, inner)
+    return [(loop._replace(least=least, until=stops, own=len(until)),)]
+
+
+def _without(item: Item, until: tuple[Any, ...]) -> Item:
+    """Return an event that does not meet the conditions which end its loop."""
+    conditions = [*([item.where] if item.where is not None else []), *({"not": c} for c in until)]
+    return item._replace(where={"and": conditions})
 
 
 def _once(stage: dict[str, Any]) -> list[Alternative]:
@@ -171,6 +184,9 @@ class _Writer:
         self._variables: dict[str, str] = {}
         self._forbidden: dict[str, str] = {}
         self._conditions: list[str] = []
+        self._rules: dict[tuple[str, str], str] = {}
+        self._repeated: dict[str, str] = {}
+        """Variables of later rounds, and those of the first."""
 
     def write(self) -> Translated:
         """Return the query."""
@@ -178,6 +194,9 @@ class _Writer:
         links = {item.link for a in self._alternatives for item in a[1:]}
         links |= {item.loop for item in items if item.loop is not None}
         links |= {later.link for item in items for inner in item.inside for later in inner[1:]}
+        stopped = any(item.until for item in items)
+        if stopped:
+            links.add(ANY)
         if links <= {STRICT} and not any(item.forbidden for item in items):
             semantics = "contiguous"
         elif links <= {NEXT} and self._has_one_way():
@@ -187,10 +206,24 @@ class _Writer:
         pattern = " OR ".join(self._sequence(a, semantics) for a in self._alternatives)
         window = self._limit_times()
         where = " AND ".join(dict.fromkeys(self._conditions))
-        text = f"RETURN MATCHES PATTERN {pattern} SEMANTICS {semantics}"
+        rules = [f"{u} TO {v} {rule}" for (u, v), rule in self._rules.items()]
+        text = f"RETURN MATCHES PATTERN {pattern} SEMANTICS {', '.join([semantics, *rules])}"
         text += f" WHERE {where}" if where else ""
         stages = {name: stage for stage, name in self._variables.items()}
-        return Translated(f"{text}{window} TIES arrival", stages)
+        stages |= {again: stages[name] for again, name in self._repeated.items()}
+        return Translated(f"{text}{window} TIES arrival{self._skip()}", stages)
+
+    def _skip(self) -> str:
+        skip = self._query["after_match_skip"]
+        if skip["mode"] == "no_skip":
+            return ""
+        target = ""
+        if "stage" in skip:
+            if skip["stage"] not in self._variables:
+                message = "a skip to a stage that no match has"
+                raise InexpressibleError(message)
+            target = f" {self._variables[skip['stage']]}"
+        return f" AFTER MATCH SKIP {SKIPS[skip['mode']]}{target}"
 
     def _has_one_way(self) -> bool:
         """Return whether all events that may come next fulfil one and the same condition."""
@@ -209,13 +242,9 @@ class _Writer:
     def _sequence(self, items: Alternative, semantics: str, *, repeated: bool = False) -> str:
         parts: list[str] = []
         for place, item in enumerate(items):
-            gap = self._gap(item, semantics)
             if place:
-                parts += gap
-            elif gap and repeated:
-                message = "skip till next, or strict, between the rounds of a loop over a group"
-                raise InexpressibleError(message)
-            elif item.forbidden:
+                parts += self._gap(item, semantics)
+            elif item.forbidden and not repeated:
                 message = "a negation before the first stage"
                 raise InexpressibleError(message)
             parts.append(self._element(item, semantics))
@@ -238,15 +267,54 @@ class _Writer:
             return f"E {self._variable(item)}"
         if len(item.inside) == 1 and len(item.inside[0]) == 1 and not item.inside[0][0].loop:
             name = self._variable(item.inside[0][0])
-            if semantics == "any" and item.loop == NEXT:
-                message = "skip till next inside a loop, and another selection elsewhere"
-                raise InexpressibleError(message)
-            if semantics == "any" and item.loop == STRICT:
-                self._conditions.append(f"{name}.n + 1 = NEXT({name}).n")
-            return f"E {name}+"
+            if item.until:
+                return self._ended_loop(item, name, semantics)
+            self._link_rounds(item, [name], [name], semantics)
+            return f"E {name}{_mark(item.least)}"
         rounds = [(a[0]._replace(link=item.loop, forbidden=()), *a[1:]) for a in item.inside]
         texts = [self._sequence(a, semantics, repeated=True) for a in rounds]
-        return f"({' OR '.join(texts)})+"
+        firsts = [self._variables[a[0].stage] for a in rounds]
+        self._link_rounds(item, [n for a in rounds for n in self._lasts(a)], firsts, semantics)
+        ends = " OR ".join(f"({condition_text(c, firsts[0])})" for c in item.until)
+        until = f" UNTIL ({ends})" if ends else ""
+        return f"({' OR '.join(texts)}){_mark(item.least)}{until}"
+
+    def _ended_loop(self, item: Item, name: str, semantics: str) -> str:
+        """Write a loop that an event ends; what lies before its first round does not end it.
+
+        UNTIL is counted from the event before a loop, so the first round stands before it.
+        """
+        again = f"{name}r"
+        self._repeated[again] = name
+        where = item.inside[0][0].where
+        if where is not None:
+            self._conditions.append(condition_text(where, again))
+        self._conditions += [f"NOT ({condition_text(c, name)})" for c in item.until[: item.own]]
+        self._link_rounds(item, [name], [again], semantics)
+        self._link_rounds(item, [again], [again], semantics)
+        ends = " OR ".join(f"({condition_text(c, again)})" for c in item.until)
+        mark = "*" if item.least == 1 else _mark(item.least - 1)
+        return f"SEQ(E {name}, E {again}{mark} UNTIL ({ends}))"
+
+    def _lasts(self, alternative: Alternative) -> list[str]:
+        """Return the variables that the last event of a round can have."""
+        item = alternative[-1]
+        if item.loop is None:
+            return [self._variables[item.stage]]
+        return [name for inner in item.inside for name in self._lasts(inner)]
+
+    def _link_rounds(self, item: Item, lasts: list[str], firsts: list[str], semantics: str) -> None:
+        """Give the links between two rounds of a loop their rule."""
+        if semantics != "any" or item.loop not in RULES:
+            return
+        for u, v in itertools.product(lasts, firsts):
+            closing = [pair for pair in self._rules if pair[0] == u and pair != (u, v)]
+            if (closing and not item.until) or self._rules.get((u, v), RULES[item.loop]) != RULES[
+                item.loop
+            ]:
+                message = "two loops end with one stage, and an event of one would close the other"
+                raise InexpressibleError(message)
+            self._rules[u, v] = RULES[item.loop]
 
     def _variable(self, item: Item) -> str:
         name = self._variables.setdefault(item.stage, f"v{len(self._variables)}")
@@ -268,6 +336,10 @@ class _Writer:
         if within["type"] != "first_and_last":
             return ""
         return f" WITHIN {within['ms']} ms"
+
+
+def _mark(least: int) -> str:
+    return "+" if least == 1 else f"{{{least},}}"
 
 
 def _items(alternative: Alternative) -> Iterator[Item]:

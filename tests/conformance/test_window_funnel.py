@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.conformance.cases import read_cases
 
 import cepheid
 from cepheid.expressions.format import format_expression
 from cepheid.language import tree
 from cepheid.language.parser import parse
 
-CASES = json.loads((Path(__file__).parent / "cases/clickhouse_funnel.json").read_text())
+CASES = read_cases("clickhouse_sequence_funnel", ("window_funnel",))
 ALWAYS = {"strict_once"}
 """An event is in one step of a chain (§12.2), so this mode says nothing new."""
 REPEATS = {"allow_reentry"}

@@ -49,9 +49,12 @@ def test_rows_are_printed(tmp_path: Path) -> None:
     folder = two_files(tmp_path / "events")
     places = ("--source", folder, "--sink", "-", "--checkpoint", tmp_path / "state")
     options = (*places, "--once", "--watermark", "1 second", "--master", "local[1]")
-    done = run("stream", "-", *options, stdin=QUERY, timeout=200)
+    near = QUERY.replace("A+", "A+ OR a")
+    done = run("stream", "-", *options, stdin=near, timeout=200)
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)["count"] for line in done.stdout.splitlines()] == [3.0]
+    told = [line for line in done.stderr.splitlines() if line.startswith("notice:")]
+    assert told == ["notice: no event has the type `a`: did you mean `A`? types are: A (W206)"]
 
 
 @pytest.mark.spark

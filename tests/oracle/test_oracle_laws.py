@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.engine.comparison import with_double_counts
 
 from cepheid.language import tree
 from cepheid.language.parser import parse
@@ -66,6 +67,7 @@ def test_contiguous_matches_are_next_matches(text: str, events: list[Event]) -> 
 def test_a_further_local_predicate_gives_no_more_matches(
     text: str, events: list[Event], data: st.DataObject
 ) -> None:
+    assume("AFTER MATCH" not in text)  # A match less may be one that dropped two others.
     query = listed(with_mode(parse(text), tree.Semantics.ANY_MATCH))
     nodes = [n for n in tree.walk(query.pattern) if isinstance(n, tree.EventPattern)]
     variable = data.draw(st.sampled_from(sorted({node.variable.text for node in nodes})))
@@ -206,7 +208,10 @@ def test_both_kinds_of_ties_agree_where_there_are_none(case: Case) -> None:
     apart = [event | {"ts": n * SECOND_US} for n, event in enumerate(case.events)]
     strict = case.query.replace("TIES arrival", "TIES strict")
     arrival = case.query.replace("TIES strict", "TIES arrival")
-    assert repr(evaluate(parse(strict), apart)) == repr(evaluate(parse(arrival), apart))
+    both = [evaluate(parse(text), apart) for text in (strict, arrival)]
+    # Whether counts are whole numbers depends on TIES (§5.4), and not on the events.
+    first, second = (repr(with_double_counts(rows)) for rows in both)
+    assert first == second
 
 
 @given(patterns(leaves_max=4), patterns(leaves_max=4), streams({}, events_max=6))

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql import SparkSession
 from tests.architecture.test_matrix import EVENTS, QUERIES, hold, plain, table_of, written_table
+from tests.jvm import FLAGS
 
 import cepheid
 from cepheid.spark.versions import LOCAL_CHECKPOINTS
@@ -31,7 +32,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # Small queries: compiling them takes longer than running them.
     "spark.sql.codegen.wholeStage": "false",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": FLAGS,
     # Workers would each load what they need; most of the time would go there.
     "spark.python.daemon.module": "tests.spark_daemon",
     # Otherwise Spark starts 200 processes for a live query of three micro-batches.

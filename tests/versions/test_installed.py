@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from importlib.metadata import requires
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,13 +15,13 @@ from tests.test_imports import run_fresh
 import cepheid
 from cepheid.errors import DataError
 from cepheid.spark.installed import check_installed
-from cepheid.spark.worker_python import prepare_workers
+from cepheid.spark.worker_python import NEEDED, prepare_workers
 
 BLOCKED = """
 import sys
 class Blocked:
     def find_spec(self, name, path, target=None):
-        if name in ("pandas", "py4j", "pyspark"):
+        if name in ("lark", "pandas", "py4j", "pyspark"):
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Blocked())
 """
@@ -118,3 +120,8 @@ def test_workers_that_cannot_run_queries_are_found_before_anything_runs(
     assert "set PYSPARK_PYTHON, before the session starts" in told.helps[0]
     monkeypatch.setattr(cepheid, "__version__", own)
     prepare_workers(spark)
+
+
+def test_workers_need_only_what_is_installed_with_cepheid() -> None:
+    installed = [re.split(r"[^\w-]", one)[0] for one in requires("cepheid") or () if ";" not in one]
+    assert {*NEEDED} - {"cepheid"} <= {*installed}

@@ -202,6 +202,15 @@ def look_up_types(column: Any, number: Callable[[str], int], out: NDArray[Any]) 
         offset = end
 
 
+def notice_types(columns: Columns, type_column: str | None) -> None:
+    """Notice the types of a batch, where nothing else looks at them."""
+    noticed = current()
+    if noticed is None or type_column is None or type_column not in columns.batch.column_names:
+        return
+    for chunk in columns.encoded(type_column).chunks:
+        noticed.add_types(map(str, chunk.dictionary.to_pylist()))
+
+
 class KeyTable:
     """Numbers the values of the partition attributes, densely, as they appear."""
 

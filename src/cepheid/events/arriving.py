@@ -87,6 +87,10 @@ def _from_stream(events: Any) -> pa.Table:
         message = f"a {type(events).__name__} is no stream of rows: {reason}"
         helps = ("give it named columns, as `pa.table({'ts': ..., 'type': ...})` does",)
         raise DataError([Diagnostic("E501", message, helps=helps)]) from error
+    except Exception as error:  # Of the library that holds the events, whatever it raises.
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        message = f"the events of a {type(events).__name__} cannot be read: {reason}"
+        raise DataError([Diagnostic("E501", message)]) from error
 
 
 def _from_list(events: Sequence[Any]) -> pa.Table:

@@ -46,16 +46,16 @@ Lookup = Callable[[tree.Attribute], Vector]
 """Gives the column of an attribute."""
 
 MEANINGS = {**NUMBER_FUNCTIONS, **TEXT_FUNCTIONS, **CHOICES, **ARRAY_FUNCTIONS}
-"""What each function computes."""
+"""The implementation of each function."""
 
 _BOOLEAN, _TEXT, _UNKNOWN = ValueKind.BOOLEAN, ValueKind.TEXT, ValueKind.UNKNOWN
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "DIV"})
 FAULTS = (TypeError, ValueError, ArithmeticError, pa.ArrowException)
-"""What may be raised for values that do not fit."""
+"""The exceptions of values that do not fit."""
 
 
 class Context(NamedTuple):
-    """What an expression stands in.
+    """The surroundings of an expression.
 
     Attributes
     ----------

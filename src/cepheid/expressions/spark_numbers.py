@@ -39,7 +39,7 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 class DecimalType(NamedTuple):
-    """How many digits the decimals of a column have, and how many of them behind the point."""
+    """The precision and the scale of the decimals of a column."""
 
     precision: int
     scale: int

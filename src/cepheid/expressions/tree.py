@@ -41,7 +41,7 @@ class Node(msgspec.Struct, frozen=True, eq=False, tag=True, kw_only=True):
 
 @cache
 def _content_getter(kind: type[Node]) -> Callable[[Node], tuple[Any, ...]]:
-    """Return what reads the fields of a class but the span: hashes ask for them again and again."""
+    """Return a getter of all fields of a class but the span; hashing calls it again and again."""
     names = [name for name in kind.__struct_fields__ if name != "span"]
     if len(names) > 1:
         return attrgetter(*names)

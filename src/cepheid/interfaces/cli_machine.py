@@ -18,7 +18,7 @@ from cepheid.interfaces.commands import Option
 from cepheid.interfaces.console import say
 
 JAVA_MIN = 17
-PACKAGES = ("numpy", "numba", "pyarrow", "pyspark", "pandas", "msgspec", "lark")
+PACKAGES = ("numpy", "numba", "pyarrow", "pyspark", "pandas", "msgspec")
 
 
 def warm(

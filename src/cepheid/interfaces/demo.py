@@ -86,7 +86,7 @@ def tell_story(page: Path) -> None:
     else:
         from cepheid.spark import session as spark_session
 
-        with _quiet(), spark_session.session("local[2]") as spark:
+        with _quiet(), spark_session.session("local[2]", brief=True) as spark:
             tell(_timed(lambda: trends(spark)))
             tell(_timed(lambda: live_alert(spark, shop)))
     sections = [Section(a.title, a.text, a.told, a.drawn, a.seconds) for a in answers]

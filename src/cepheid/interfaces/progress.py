@@ -1,4 +1,4 @@
-"""What a command tells of its work on a terminal: the file it reads, events, and how fast."""
+"""Show the progress of a command on a terminal: the file, the events and their rate."""
 
 from __future__ import annotations
 

@@ -13,13 +13,16 @@ from rich.table import Table
 
 from cepheid import metrics, runtimes
 from cepheid.api import CompiledQuery
+from cepheid.errors import visible
 from cepheid.interfaces.colours import cell
+from cepheid.interfaces.console import complain
 from cepheid.interfaces.stream_options import EVERY, Options
 from cepheid.interfaces.stream_restart import begun, following, wrong_restart
 from cepheid.interfaces.stream_sinks import can_update, sinks_of, wrong_sink
 from cepheid.interfaces.stream_sources import sources_of, wrong_sources
 from cepheid.options import BAD, LATE
 from cepheid.runtimes.checkpoints import clear_unplanned, read_note
+from cepheid.runtimes.notices import NOTICES
 from cepheid.runtimes.spark.bad_records import COUNTS as RECORD_COUNTS
 from cepheid.runtimes.spark.bad_records import RECORDS
 from cepheid.runtimes.spark.live_output import LiveOutput
@@ -74,13 +77,20 @@ def stream_query(compiled: CompiledQuery, options: Options) -> None:
         stream_in(spark, compiled, options)
 
 
+def _show_odd(message: Warning | str, *_: object, **__: object) -> None:
+    """Print warnings about odd events as they come; others concern nobody here."""
+    if str(message).endswith(NOTICES):
+        complain(f"notice: {visible(str(message))}")
+
+
 @contextmanager
 def live_session(options: Options) -> Iterator[SparkSession]:
     """Start a session with as many tasks per micro-batch as there are cores."""
     with (
-        warnings.catch_warnings(record=True),
+        warnings.catch_warnings(),
         spark_session.session(options.master, packages=options.packages) as spark,
     ):
+        warnings.showwarning = _show_odd
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
         spark_session.keep_checkpoints_local(spark, str(options.checkpoint))
         yield spark
@@ -89,20 +99,20 @@ def live_session(options: Options) -> Iterator[SparkSession]:
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
     """Run a live query in a session."""
     with clear_failures(), numbers_shown(spark, options) as counted:
-        live = start_in(spark, compiled, options, counted)
-        _watch(live, Console(stderr=True))
+        output = output_in(spark, compiled, options)
+        _watch(start(output, options, counted), Console(stderr=True))
+        if options.once:
+            output.finish()
 
 
-def start_in(
-    spark: SparkSession, compiled: CompiledQuery, options: Options, counted: Counted
-) -> Any:
-    """Start a live query in a session, or let it go on."""
+def output_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> LiveOutput:
+    """Build the output of a live query that starts, or goes on, in a session."""
     with begun(spark, options, compiled.plan.tick_ns) as note:
         store = None if note.backfill is None else EventStore(note.backfill)
         past = runtimes.Past(store, note.since)
         events = runtimes.with_past(compiled, sources_of(spark, options), past)
-        output = runtimes.stream(compiled, events, options.live)
-    return start(output, options, counted)
+        output: LiveOutput = runtimes.stream(compiled, events, options.live)
+    return output
 
 
 @contextmanager

@@ -144,7 +144,7 @@ def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> No
         # From here on there is a note, and a later look does not start anew.
         going_on = msgspec.structs.replace(options, restart_from=None)
 
-    def begin(counted: Counted) -> Any:
+    def begin(counted: Counted) -> tuple[Any, LiveOutput]:
         # A micro-batch that was cut off runs again, and has to give the same rows: a sink may have
         # some of them already. So the rules that began it finish it.
         saved = options.checkpoint / SAVED
@@ -152,17 +152,19 @@ def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> No
         if before is not None:
             start(output_of(before), options, counted, single=True).awaitTermination()
         book.save(saved)
-        return start(output_of(book.rules), options, counted)
+        output = output_of(book.rules)
+        return start(output, options, counted), output
 
     live: Any = None
     try:
         with numbers_shown(spark, options) as counted, showing(Console(stderr=True)) as show:
-            live = begin(counted)
+            live, output = begin(counted)
             while not live.awaitTermination(SECONDS):
                 show(live)
                 if book.changed(output_of):
                     live.stop()
-                    live = begin(counted)
+                    live, output = begin(counted)
+            output.finish()
     except KeyboardInterrupt:
         if live is not None:
             live.stop()

@@ -1,4 +1,4 @@
-"""What a run has done, in numbers: events read and kept, state, rows, seconds and bytes."""
+"""Count the work of a run: events read and kept, state, rows, seconds and bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cepheid.jobs.why import amount, number
 
 
 class Analysis(msgspec.Struct, frozen=True):
-    """What a run has done.
+    """The work of one run.
 
     ``kept`` are steps that events pass, each with the number that is left; ``reads`` is what was
     read of stores; ``partial`` are partial results, and ``state`` is what was kept at the end of

@@ -24,6 +24,7 @@ from cepheid.plans.plan import Plan
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from cepheid.jobs.derived import Derivation, Splits
     from cepheid.jobs.local_jobs import LocalJob
     from cepheid.jobs.microbatch import LiveJob
     from cepheid.jobs.task_jobs import TaskJob
@@ -86,7 +87,7 @@ class Kind(ABC):
         return False
 
     def memory(self, plan: Any) -> Any:
-        """Return what a changed query needs to know of this one to go on with its state."""
+        """Describe this query for a changed one that continues with its state."""
         del plan
 
     def continued(self, plan: Any, before: Meaning, memory: Any) -> Plan:
@@ -142,6 +143,27 @@ class Kind(ABC):
     def stepped(self, plan: Any, schema: Any) -> Any:
         """Create the step function of a query, to measure its state; None if it has none."""
         del plan, schema
+
+    def stage_steps(self, plan: Any, schema: Any) -> Any:
+        """Create the step function of a query that is a stage of a pipeline."""
+        return self.stepped(plan, schema)
+
+    def derive(self, plan: Any) -> Derivation:
+        """Plan a query whose rows are events; E412 to E415 if they have no time (§14.3)."""
+        from cepheid.jobs.derived import untimed_rows
+
+        untimed_rows(plan, f"{plan.what} cannot feed a stream", "read its rows from a sink")
+
+    def splits(self, plan: Any) -> Splits:
+        """List the attributes by which a stage of a pipeline can be split (§14.7)."""
+        from cepheid.jobs.derived import Splits
+
+        del plan
+        return Splits(())
+
+    def check_live(self, plan: Any) -> None:
+        """Refuse a plan that has no result before its stream ends (E405)."""
+        del plan
 
     def from_index(self, plan: Any, snapshot: Any, method: str) -> Any:
         """Answer a query from the indexes of a store alone; None if events must be read."""

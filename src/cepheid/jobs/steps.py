@@ -180,7 +180,7 @@ def take_until(
     """
     found = []
     for part in slices(events, job.batch_rows):
-        state, tables = _step(job, state, part)
+        state, tables = step_in_halves(job, state, part)
         found += tables
         check_rows(sum(map(len, found)))
     state, rows = job.advance(state, until)
@@ -210,12 +210,12 @@ def run_steps(job: Steps[Any], batches: Iterable[pa.Table]) -> Iterator[pa.Table
     """Compute the rows of each batch, then those of the end of the stream."""
     state = job.start()
     for batch in batches:
-        state, tables = _step(job, state, batch)
+        state, tables = step_in_halves(job, state, batch)
         yield from tables
     yield job.finish(state)[1]
 
 
-def _step(job: Steps[Any], state: Any, events: pa.Table) -> tuple[Any, list[pa.Table]]:
+def step_in_halves(job: Steps[Any], state: Any, events: pa.Table) -> tuple[Any, list[pa.Table]]:
     """Process events in one step, or in two halves if one step needs too much memory (E519)."""
     try:
         state, rows = job.step(state, events)
@@ -225,6 +225,6 @@ def _step(job: Steps[Any], state: Any, events: pa.Table) -> tuple[Any, list[pa.T
     else:
         return state, [rows]
     middle = len(events) // 2
-    state, first = _step(job, state, events.slice(0, middle))
-    state, second = _step(job, state, events.slice(middle))
+    state, first = step_in_halves(job, state, events.slice(0, middle))
+    state, second = step_in_halves(job, state, events.slice(middle))
     return state, [*first, *second]

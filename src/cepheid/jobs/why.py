@@ -18,7 +18,7 @@ from cepheid.language.tree import Query
 
 
 class Step(msgspec.Struct, frozen=True):
-    """How many came so far: a part of the pattern, and what had it and all parts before it."""
+    """A part of the pattern, and the number that had it and all parts before it."""
 
     text: str
     count: float
@@ -40,7 +40,7 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 class Relaxation(msgspec.Struct, frozen=True):
-    """What a query would find if one thing were left out; None if that was not counted."""
+    """The rows of a query without one of its conditions; None if they were not counted."""
 
     text: str
     count: float | None
@@ -121,7 +121,7 @@ class Range(NamedTuple):
 
 
 class Counting(Protocol):
-    """What a runtime counts of events, which are in this process, in files, in stores or on Spark.
+    """Counts events in a runtime: in this process, in files, in stores or on Spark.
 
     A query that needs more than a run may gather is not counted: its result is None.
     """

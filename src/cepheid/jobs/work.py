@@ -25,7 +25,7 @@ class Work(msgspec.Struct, frozen=True):
     idle: int = 0
     """The silence of a source after which time goes on, in microseconds; 0 if it never does."""
     lateness: int = 0
-    """How far behind the watermark events still correct rows, in microseconds."""
+    """The allowed lateness, in microseconds: later events no longer correct rows."""
     dead: tuple[str, ...] = ()
     """Columns that a state has and the query reads no more; new events have NULL there."""
 

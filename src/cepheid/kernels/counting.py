@@ -22,7 +22,7 @@ from cepheid.kernels.tiers import kernel
 
 
 @kernel()
-def _shrink(S, exponent, k, size):
+def shrink(S, exponent, k, size):
     """Rescale the numbers of a key below LIMIT; return False if small ones would underflow."""
     for q in range(size):
         if S[k, q] != 0.0 and abs(S[k, q]) * SHRINK < TINY:
@@ -80,7 +80,7 @@ def count_windows(
             total += S[k, source[c, s]]
         S[k, t] = total
         if total > LIMIT:
-            if not _shrink(S, exponent, k, size):
+            if not shrink(S, exponent, k, size):
                 return NARROW, i + 1, rows
         elif total == 0.0 and S[k, size] == 0.0:
             return NARROW, i, rows
@@ -104,7 +104,7 @@ def count_stream(S, exponent, target, source, codes, begin):
             total += v[source[c, s]]
         v[t] = total
         if total > LIMIT:
-            if not _shrink(S, exponent, 0, size):
+            if not shrink(S, exponent, 0, size):
                 return NARROW, i + 1
         elif total == 0.0 and v[size] == 0.0:
             return NARROW, i
@@ -292,7 +292,7 @@ def count_moving(
         S[k, target[c]] += inc
         S[k, ending[c]] += inc
         S[k, size + 2] = 0.0
-        if max(S[k, target[c]], S[k, ending[c]]) > LIMIT and not _shrink(S, exponent, k, size):
+        if max(S[k, target[c]], S[k, ending[c]]) > LIMIT and not shrink(S, exponent, k, size):
             return NARROW, i + 1, rows
     return OK, n, rows
 

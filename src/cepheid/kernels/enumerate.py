@@ -18,7 +18,7 @@ import numpy as np
 from cepheid.kernels.graph import NO_BOUND, bounds_of, least_order_of_end
 from cepheid.kernels.pushed import bury, enter, open_limits
 from cepheid.kernels.signals import let_signals_in
-from cepheid.kernels.starts import CONTIGUOUS, NEXT, in_ranks, related
+from cepheid.kernels.starts import ANY, CONTIGUOUS, NEXT, in_ranks, related
 from cepheid.kernels.tiers import kernel
 
 DONE, FULL, MISSING = 0, 1, 2
@@ -80,24 +80,33 @@ def _lower_bound(key, first, last, value):
 
 
 @kernel()
-def _open_edge(
-    frame, edge, low, high, bound, semantics, order, first, last, key, equal, begin, rank_first,
+def place_link(at, kind, semantics, kind_rule):
+    """Find the list of earlier rows of a kind of links, and the rule by which it is read."""
+    if kind < 0:
+        return at, np.int64(semantics)
+    # Links that are not `any` are looked up by the order that closes them.
+    return at * kind_rule.shape[0] + kind, np.int64(NEXT if kind_rule[kind] != ANY else ANY)
+
+
+@kernel()
+def open_edge(
+    frame, edge, low, high, bound, rule, order, first, last, key, equal, begin, rank_first,
     rank_last,
 ):  # fmt: skip
     """Find the earlier rows that an edge can come from, as positions from STOP to PLACE.
 
-    ``low`` and ``high`` are the orders that guards allow, [first, last) the positions of the source
-    state, and ``equal`` the equality predicate, if there is one.
+    ``rule`` is the semantics of the edge, ``low`` and ``high`` are the orders that guards allow,
+    [first, last) the positions of the source state, and ``equal`` the equality predicate, if any.
     """
     row = frame[ROW]
     frame[EDGE], frame[PLACE], frame[STOP], frame[RANKED] = edge, 0, 0, -1
     frame[LOW], frame[HIGH] = low, min(high, order[row])
     low = max(low, order[bound])
-    if semantics == NEXT:
+    if rule == NEXT:
         frame[STOP] = _lower_bound(key, first, last, order[row])
         frame[PLACE] = _lower_bound(key, first, last, order[row] + 1)
         return
-    if semantics == CONTIGUOUS:
+    if rule == CONTIGUOUS:
         # The rows of the time before, which stand right before those of this time.
         after = row
         while after > begin and order[after - 1] == order[row]:
@@ -120,13 +129,14 @@ def _open_edge(
 
 
 @kernel()
-def _next_row(
-    frame, bound, source, n, upto, order, reach, member, at_rank, predicate, outside, rank, first,
-    last,
+def next_row(
+    frame, bound, source, kind, n, upto, order, reach, close, member, at_rank, predicate, outside,
+    rank, first, last,
 ):  # fmt: skip
     """Find the next earlier row of a frame's edge, -1 if there is none.
 
-    The ranked predicates are ``predicate[n]`` to ``predicate[upto]``.
+    The ranked predicates are ``predicate[n]`` to ``predicate[upto]``. Links of a kind from 0 on may
+    be closed.
     """
     place, row = frame[PLACE], frame[ROW]
     while place > frame[STOP]:
@@ -135,6 +145,8 @@ def _next_row(
         if frame[RANKED] != THEMSELVES:
             prev = np.int64(at_rank[frame[RANKED], place] if frame[RANKED] >= 0 else member[place])
         if reach[prev, source] >= bound and frame[LOW] <= order[prev] < frame[HIGH]:
+            if kind >= 0 and close[prev, source, kind] < order[row]:
+                continue
             if in_ranks(n, upto, predicate, outside, rank, first, last, prev, row):
                 frame[PLACE] = place
                 return prev
@@ -160,15 +172,17 @@ def _leave(frames, depth, limits, trigger, dead, dead_limits):
 
 
 @kernel()
-def _write(variable, frames, cursor, depth, out_row, out_variable):
+def _write(variable, frames, cursor, depth, trigger, out_trigger, out_ptr, out_row, out_variable):
     """Write the match on the stack of frames, its first event first."""
     at = cursor[BINDINGS]
     for n in range(depth - 1, -1, -1):
         out_row[at] = frames[n, ROW]
         out_variable[at] = variable[frames[n, STATE]]
         at += 1
+    out_trigger[cursor[COUNT]] = trigger
     cursor[BINDINGS] = at
     cursor[COUNT] += 1
+    out_ptr[cursor[COUNT]] = at
 
 
 @kernel()
@@ -201,7 +215,7 @@ def list_matches(
     member, key, at_rank, equals = L.member, L.member_key, L.at_rank, L.equal
     orders, outside, later_ptr, later = P.outside.shape[0], P.outside, P.later_ptr, P.later
     pushed_rank, pushed_first, pushed_last = P.rank, P.first, P.last
-    trigger, depth, rounds = cursor[TRIGGER], cursor[DEPTH], 0
+    trigger, depth, rounds, edge_kind = cursor[TRIGGER], cursor[DEPTH], 0, L.edge_kind
     while True:
         rounds = let_signals_in(rounds)
         if depth == 0:
@@ -216,8 +230,9 @@ def list_matches(
         if frame[PLACE] > frame[STOP]:
             source, pair = source_of[frame[EDGE]], pair_of[frame[EDGE]]
             n, upto = (pair_ptr[pair], pair_ptr[pair + 1]) if pair >= 0 else (0, 0)
-            prev = _next_row(frame, bound, source, n, upto, order, reach, member, at_rank,
-                             G.predicate, G.outside, rank, rank_first, rank_last)  # fmt: skip
+            prev = next_row(frame, bound, source, edge_kind[frame[EDGE]], n, upto, order, reach,
+                             L.close, member, at_rank, G.predicate, G.outside, rank, rank_first,
+                             rank_last)  # fmt: skip
             if prev >= 0:
                 masked = pair >= 0 and pair_mask[pair] >= 0
                 held = related(G, D, L, pair, prev, frame[ROW]) if masked else 1
@@ -249,9 +264,10 @@ def list_matches(
         if source_of[edge] >= 0:
             if semantics != CONTIGUOUS or depth == 1 or not L.crowded[frame[ROW]]:
                 at, pair = segment * states + source_of[edge], pair_of[edge]
+                at, rule = place_link(at, edge_kind[edge], semantics, L.kind_rule)
                 equal = equals[pair] if pair >= 0 else -1
-                _open_edge(
-                    frame, edge, low, high, bound, semantics, order, member_ptr[at],
+                open_edge(
+                    frame, edge, low, high, bound, rule, order, member_ptr[at],
                     member_ptr[at + 1], key, equal, D.segment_ptr[segment], rank_first, rank_last,
                 )  # fmt: skip
             continue
@@ -259,7 +275,6 @@ def list_matches(
             cursor[TRIGGER], cursor[DEPTH] = trigger, depth
             frame[EDGE] -= 1
             return FULL
-        _write(G.variable, frames, cursor, depth, out_row, out_variable)
-        out_trigger[cursor[COUNT] - 1] = trigger
-        out_ptr[cursor[COUNT]] = cursor[BINDINGS]
+        _write(G.variable, frames, cursor, depth, trigger, out_trigger, out_ptr, out_row,
+               out_variable)  # fmt: skip
         frame[FOUND] = 1

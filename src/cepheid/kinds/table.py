@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cepheid.jobs.kind import Kind, register
 from cepheid.kinds.funnel.kind import FunnelKind
+from cepheid.kinds.pipeline.kind import PipelineKind
 from cepheid.kinds.row_pattern.kind import RowPatternKind
 from cepheid.kinds.selection.kind import SelectKind
 from cepheid.kinds.situation.kind import SituationKind
@@ -15,6 +16,7 @@ KINDS: tuple[Kind, ...] = (
     SituationKind(),
     SelectKind(),
     RowPatternKind(),
+    PipelineKind(),
 )
 
 for _kind in KINDS:

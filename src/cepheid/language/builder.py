@@ -11,6 +11,8 @@ from collections.abc import Sequence as Children
 from enum import StrEnum
 from typing import Any, TypeVar
 
+import msgspec
+
 from cepheid.language import habits, tree
 from cepheid.language.expression_builder import (
     COUNT_HELP,
@@ -67,6 +69,9 @@ class PatternBuilder:
     def negation(self, c: Children[Child]) -> tree.Negation:
         return tree.Negation(span=span_of(c), pattern=c[1])
 
+    def negation_within(self, c: Children[Child]) -> tree.Negation:
+        return tree.Negation(span=span_of(c), pattern=c[1], within=c[3])
+
     def disjunction(self, c: Children[Child]) -> tree.Disjunction:
         return tree.Disjunction(span=span_of(c), alternatives=nodes_of(c))
 
@@ -94,6 +99,10 @@ class PatternBuilder:
             span=span_of(c), pattern=c[0], least=whole_number(c[2]), most=whole_number(c[4])
         )
 
+    def until(self, c: Children[Child]) -> tree.Repeat:
+        loop: tree.Repeat = c[0]
+        return msgspec.structs.replace(loop, span=span_of(c), until=c[3])
+
 
 class ClauseBuilder:
     """Clauses and the query itself."""
@@ -115,8 +124,16 @@ class ClauseBuilder:
 
     def semantics_clause(self, c: Children[Child]) -> Clause:
         span = span_of(c)
-        value = tree.SemanticsClause(span=span, semantics=_mode(c, SEMANTICS))
+        value = tree.SemanticsClause(
+            span=span, semantics=_mode(c[0], c[1], SEMANTICS), links=nodes_of(c)
+        )
         return Clause("SEMANTICS", "semantics", span, value)
+
+    def link_rule(self, c: Children[Child]) -> tree.LinkRule:
+        rule = _mode("SEMANTICS", c[3], SEMANTICS)
+        return tree.LinkRule(
+            span=span_of(c), prev=name_of(c[0]), next=name_of(c[2]), semantics=rule
+        )
 
     def where_clause(self, c: Children[Child]) -> Clause:
         return Clause("WHERE", "where", span_of(c), c[1])
@@ -145,11 +162,11 @@ class ClauseBuilder:
         return Clause("EMIT", "emit_early", value.span, value)
 
     def ties_clause(self, c: Children[Child]) -> Clause:
-        value = tree.TiesClause(span=span_of(c), ties=_mode(c, TIES))
+        value = tree.TiesClause(span=span_of(c), ties=_mode(c[0], c[1], TIES))
         return Clause("TIES", "ties", value.span, value)
 
     def numbers_clause(self, c: Children[Child]) -> Clause:
-        value = tree.NumbersClause(span=span_of(c), numbers=_mode(c, NUMBERS))
+        value = tree.NumbersClause(span=span_of(c), numbers=_mode(c[0], c[1], NUMBERS))
         return Clause("NUMBERS", "numbers", value.span, value)
 
     def min_length_clause(self, c: Children[Child]) -> Clause:
@@ -157,6 +174,14 @@ class ClauseBuilder:
 
     def limit_clause(self, c: Children[Child]) -> Clause:
         return Clause("LIMIT", "limit", span_of(c), _count(c[1]))
+
+    def skip_clause(self, c: Children[Child]) -> Clause:
+        mode = tree.SkipMode(" ".join(str(c[1]).upper().split()[:2]))
+        target = name_of(c[2]) if len(c) > 2 else None
+        value = tree.SkipClause(span=span_of(c), mode=mode, variable=target)
+        return Clause("AFTER MATCH SKIP", "skip", value.span, value)
+
+    skip_to_clause = skip_clause
 
     def query(self, clauses: Children[Clause]) -> tree.Query:
         """Gather the clauses, which may stand in any order, each once."""
@@ -190,16 +215,16 @@ def _is_funnel(fields: Mapping[str, Any]) -> bool:
 _Mode = TypeVar("_Mode", bound=StrEnum)
 
 
-def _mode(c: Children[Child], modes: Mapping[str, _Mode]) -> _Mode:
+def _mode(clause: Child, value: Child, modes: Mapping[str, _Mode]) -> _Mode:
     """Look up the meaning of the word of a clause such as ``SEMANTICS any`` stands for."""
-    keyword, word = str(c[0]).upper(), str(c[1])
+    keyword, word = str(clause).upper(), str(value)
     mode = modes.get(word.lower().replace("_", "-"))
     if mode is None:
         known = ", ".join(dict.fromkeys(m.value for m in modes.values()))
         message = f"`{word}` is not a value of `{keyword}`"
         meant = habits.SEMANTICS.get(word.lower().replace("_", "-")) if modes is SEMANTICS else None
         told = f"did you mean `{meant}`? " if meant else ""
-        reject("E109", message, token_span(c[1]), f"{told}write one of: {known}")
+        reject("E109", message, token_span(value), f"{told}write one of: {known}")
     return mode
 
 

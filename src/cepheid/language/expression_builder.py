@@ -34,7 +34,7 @@ OTHER_UNITS = {
     "months have no fixed length: write `30 days`": ("mo", "mon", "month", "months"),
     "years have no fixed length: write `365 days`": ("y", "yr", "year", "years"),
 }
-"""What people mean by other units; the nearest name would be a wrong guess."""
+"""The meaning of other units; the nearest name would be a wrong guess."""
 
 ANCHORS = {a.value: a for a in tree.Anchor if a is not tree.Anchor.EACH}
 AGGREGATES = {f.value: f for f in tree.AggregateFunction}

@@ -83,6 +83,8 @@ def _ends_line(text: str, comment: Comment) -> bool:
 
 def _clauses(query: tree.Query) -> list[tuple[int, str]]:
     """Return the clauses in canonical order, each with the offset at which it ends in the query."""
+    if isinstance(query, tree.PipelineQuery):
+        return [clause for stage in query.stages for clause in _stage_clauses(stage)]
     if isinstance(query, tree.SituationQuery):
         return [(node.span.end, line) for node, line in _situation_clauses(query)]
     if isinstance(query, tree.SelectQuery):
@@ -92,7 +94,7 @@ def _clauses(query: tree.Query) -> list[tuple[int, str]]:
         clauses.append((query.returns, f"RETURN {_format_return(query.returns)}"))
     clauses.append((query.pattern, f"PATTERN {format_pattern(query.pattern)}"))
     if query.semantics is not None:
-        clauses.append((query.semantics, f"SEMANTICS {query.semantics.semantics.value}"))
+        clauses.append((query.semantics, _format_semantics(query.semantics)))
     if query.where is not None:
         clauses.append((query.where, f"WHERE {format_expression(query.where)}"))
     if query.group_by:
@@ -114,7 +116,20 @@ def _clauses(query: tree.Query) -> list[tuple[int, str]]:
         clauses.append((query.min_length, f"MIN LENGTH {query.min_length.value}"))
     if query.limit is not None:
         clauses.append((query.limit, f"LIMIT {query.limit.value}"))
+    if query.skip is not None:
+        target = f" {format_name(query.skip.variable.text)}" if query.skip.variable else ""
+        clauses.append((query.skip, f"AFTER MATCH SKIP {query.skip.mode.value}{target}"))
     return [(node.span.end, line) for node, line in clauses]
+
+
+def _stage_clauses(stage: tree.StageQuery) -> list[tuple[int, str]]:
+    """Return the clauses of a stage; those of a stream begin with its name and end its text."""
+    clauses = _clauses(stage.query)
+    if stage.name is None:
+        return clauses
+    end, line = clauses[-1]
+    head = f"CREATE STREAM {format_name(stage.name.text)} AS"
+    return [(stage.name.span.end, head), *clauses[:-1], (end, f"{line};")]
 
 
 def _situation_clauses(query: tree.SituationQuery) -> list[tuple[tree.Node, str]]:
@@ -195,6 +210,16 @@ def format_constraint(constraint: tree.TemporalConstraint) -> str:
     return f"{left} {relations} {right}"
 
 
+def _format_semantics(clause: tree.SemanticsClause) -> str:
+    return ", ".join([f"SEMANTICS {clause.semantics.value}", *map(format_link, clause.links)])
+
+
+def format_link(rule: tree.LinkRule) -> str:
+    """Return the text of the rule of a link: ``A TO B contiguous``."""
+    prev, later = (format_name(name.text) for name in (rule.prev, rule.next))
+    return f"{prev} TO {later} {rule.semantics.value}"
+
+
 def _format_return(returns: tree.Return) -> str:
     if not returns.items:
         return "MATCHES"
@@ -235,9 +260,13 @@ def _pattern_and_binding(pattern: tree.Pattern) -> tuple[str, int]:
         case tree.Sequence(parts=parts):
             return f"SEQ({', '.join(format_pattern(p) for p in parts)})", _PATTERN_ATOM
         case tree.Repeat(pattern=inner):
-            return format_pattern(inner, _PATTERN_REPEAT) + format_repeat(pattern), _PATTERN_REPEAT
-        case tree.Negation(pattern=inner):
-            return f"NOT {format_pattern(inner, _PATTERN_NOT)}", _PATTERN_NOT
+            loop = format_pattern(inner, _PATTERN_REPEAT) + format_repeat(pattern)
+            if pattern.until is not None:
+                return f"{loop} UNTIL ({format_expression(pattern.until)})", _PATTERN_NOT
+            return loop, _PATTERN_REPEAT
+        case tree.Negation(pattern=inner, within=within):
+            deadline = f" WITHIN {_format_extent(within)}" if within is not None else ""
+            return f"NOT {format_pattern(inner, _PATTERN_NOT)}{deadline}", _PATTERN_NOT
         case tree.Disjunction(alternatives=parts):
             return " OR ".join(format_pattern(p, _PATTERN_NOT) for p in parts), _PATTERN_OR
         case tree.Conjunction(patterns=parts):

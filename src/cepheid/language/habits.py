@@ -1,4 +1,4 @@
-"""What people write who come from other languages in, what to write here out.
+"""Translate habits from other languages into what to write here.
 
 Texts that can mean one thing only are accepted by the lexer: ``;`` at the end, comments after ``#``
 and ``//``, ``INTERVAL '10' MINUTE`` and ``TIMESTAMP '2026-01-31'``. All others get an answer here.
@@ -33,7 +33,7 @@ SEMANTICS = {
     "all": "skip-till-any-match",
     "skip-till-any": "skip-till-any-match",
 }
-"""What other systems call the three semantics."""
+"""The names of the three semantics in other systems."""
 
 ONE_RESULT_EACH = "and `GROUP-BY {0}` for a result row of each"
 

@@ -44,7 +44,7 @@ class Rule(msgspec.Struct, frozen=True, array_like=True):
 
     origin: str
     size: int
-    """How many children it has."""
+    """The number of its children."""
     callback: str
     """The method that gets the children; empty if they join those of a parent, or if one is passed.
     """

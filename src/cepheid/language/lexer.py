@@ -69,8 +69,9 @@ SITUATION_CLAUSES = frozenset(
 
 TERMINALS = KEYWORDS | {name for names in PUNCTUATION.values() for name in names}
 TERMINALS |= {"NAME", "NUMBER", "STRING", "MODE", "UNIT", "RELATION", "LASTING"}
+TERMINALS |= {"SKIP_MODE", "SKIP_TARGET"}
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""
       (?P<SKIP>     \s+ | --[^\n]* | //[^\n]* | \#[^\n]* | /\*.*?\*/ )
     | (?P<NUMBER>   \d+ (?:\.\d+)? (?:[eE][+-]?\d+ (?!\w))? )
@@ -83,8 +84,15 @@ _TOKEN = re.compile(
 )
 _MODE = re.compile(r"[^\W\d]\w*(?:-\w+)*")
 _TWO_WORDS = re.compile(
-    r"(group(?:\s*-\s*|\s+)by|partition\s+by|min\s+length|at\s+least|at\s+most)\b", re.IGNORECASE
+    r"(group(?:\s*-\s*|\s+)by|partition\s+by|min\s+length|at\s+least|at\s+most"
+    r"|after\s+match\s+skip)\b",
+    re.IGNORECASE,
 )
+_SKIP = re.compile(
+    r"(?P<SKIP_MODE>(?:past\s+last|to\s+next)\b(?:\s+row\b)?)|(?P<SKIP_TARGET>to\s+(?:first|last)\b)",
+    re.IGNORECASE,
+)
+"""Where AFTER MATCH SKIP goes on; SQL adds ROW."""
 _RELATION = re.compile(r"[^\W\d]\w*(?:(?:\s+|\s*-\s*)by\b)?", re.IGNORECASE)
 _LENGTH = re.compile(r"\s*\d+(?:\.\d+)?\s*([^\W\d]\w*)")
 _INTERVAL = re.compile(
@@ -117,7 +125,7 @@ def lex(text: str, follow: Accepted) -> Iterator[Token]:
     defining, depth = False, 0
     offset = 0
     while offset < len(text):
-        match = _TOKEN.match(text, offset)
+        match = TOKEN.match(text, offset)
         if match is None:
             raise MistakeFoundError(_unreadable(text, offset))
         end = match.end()
@@ -150,7 +158,7 @@ def is_about_situations(text: str) -> bool:
     >>> is_about_situations("DEFINE A AS x > 1 SITUATIONS A"), is_about_situations("PATTERN A")
     (True, False)
     """
-    tokens = [m for m in _TOKEN.finditer(text) if m.lastgroup != "SKIP"]
+    tokens = [m for m in TOKEN.finditer(text) if m.lastgroup != "SKIP"]
     words = [m.group().upper() for m in tokens]
     if words[:1] and words[0] in ("DEFINE", "SITUATIONS", "DETECTED"):
         return True
@@ -171,9 +179,20 @@ def is_select(text: str) -> bool:
     >>> is_select("/* all */ select * from ticks"), is_select("PATTERN Select S")
     (True, False)
     """
-    words = (m for m in _TOKEN.finditer(text) if m.lastgroup != "SKIP")
+    words = (m for m in TOKEN.finditer(text) if m.lastgroup != "SKIP")
     first = next(words, None)
     return first is not None and first.group().upper() == "SELECT"
+
+
+def first_mistake(text: str) -> Diagnostic | None:
+    """Find the first place of a text that no token begins with."""
+    offset = 0
+    while offset < len(text):
+        match = TOKEN.match(text, offset)
+        if match is None:
+            return _unreadable(text, offset)
+        offset = match.end()
+    return None
 
 
 def _is_length(text: str, offset: int) -> bool:
@@ -208,6 +227,10 @@ def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
         relation = _RELATION.match(text, match.start())
         if relation is not None:
             return "RELATION", relation.group(), relation.end()
+    if "SKIP_MODE" in accepted:
+        skip = _SKIP.match(text, match.start())
+        if skip is not None:
+            return skip.lastgroup or "SKIP_MODE", skip.group(), skip.end()
     two_words = _TWO_WORDS.match(text, match.start())
     if two_words is not None:
         keyword = "_".join(re.findall(r"\w+", two_words.group().upper()))
@@ -279,7 +302,7 @@ def comments_of(text: str) -> list[Comment]:
     found: list[Comment] = []
     waiting: list[Comment] = []
     offset = previous_end = 0
-    while (match := _TOKEN.match(text, offset)) is not None:
+    while (match := TOKEN.match(text, offset)) is not None:
         value, offset = match.group(), match.end()
         if match.lastgroup != "SKIP":
             found += [comment._replace(next_start=match.start()) for comment in waiting]
@@ -300,5 +323,5 @@ def words_before(text: str, offset: int, count: int) -> list[str]:
     >>> words_before("PATTERN A -- first", 18, 2)
     ['PATTERN', 'A']
     """
-    found = [m.group() for m in _TOKEN.finditer(text, 0, offset) if m.lastgroup != "SKIP"]
+    found = [m.group() for m in TOKEN.finditer(text, 0, offset) if m.lastgroup != "SKIP"]
     return found[-count:]

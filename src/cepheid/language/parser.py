@@ -19,6 +19,7 @@ from cepheid.language.expression_builder import INTEGER_MAX, too_large
 from cepheid.language.grammar import fingerprint, read_grammar
 from cepheid.language.lalr import Parser, Tables, UnexpectedTokenError
 from cepheid.language.lexer import MistakeFoundError, is_about_situations, is_select, lex
+from cepheid.language.statements import Statement, is_pipeline, split_statements
 from cepheid.language.syntax_errors import explain_unexpected
 
 TEXT_LENGTH_MAX = 100_000
@@ -31,7 +32,8 @@ NESTING_MAX = 100
 def parse(text: str) -> tree.Query:
     """Return the tree of a query text.
 
-    It is a SituationQuery if the text defines situations, a SelectQuery if it begins with SELECT.
+    It is a SituationQuery if the text defines situations, a SelectQuery if it begins with SELECT,
+    a PipelineQuery if it begins with CREATE STREAM.
 
     Raises
     ------
@@ -48,14 +50,37 @@ def parse(text: str) -> tree.Query:
         raise QuerySyntaxError(
             [Diagnostic("E106", message, helps=("split it into several queries",))]
         )
+    if not is_pipeline(text):
+        return _parse_one(text, text)
+    try:
+        statements = split_statements(text)
+    except MistakeFoundError as mistake:
+        raise QuerySyntaxError([mistake.diagnostic], text) from None
+    stages = tuple(_parse_stage(statement, text) for statement in statements)
+    span = Span(statements[0].name_span.start, statements[-1].end)
+    return tree.PipelineQuery(span=span, stages=stages)
+
+
+def _parse_stage(statement: Statement, text: str) -> tree.StageQuery:
+    """Parse a query of a pipeline; blanks before it keep its places in the whole text."""
+    lines = "".join("\n" if c == "\n" else " " for c in text[: statement.begin])
+    query = _parse_one(lines + text[statement.begin : statement.end], text)
+    name = None
+    if statement.name is not None:
+        name = tree.Name(span=statement.name_span, text=statement.name)
+    return tree.StageQuery(span=query.span, query=query, name=name)
+
+
+def _parse_one(text: str, whole: str) -> tree.Query:
+    """Parse one query; messages show the whole text that it is in."""
     try:
         query = load_parser().parse(functools.partial(lex, text), start_of(text), len(text))
     except MistakeFoundError as mistake:
-        raise QuerySyntaxError([mistake.diagnostic], text) from None
+        raise QuerySyntaxError([mistake.diagnostic], whole) from None
     except UnexpectedTokenError as error:
-        raise QuerySyntaxError([explain_unexpected(error, text)], text) from None
+        raise QuerySyntaxError([explain_unexpected(error, text)], whole) from None
     assert isinstance(query, tree.Query), "the start rule builds a query"
-    _check_tree(query, text)
+    _check_tree(query, whole)
     return tree.with_texts(query, text)
 
 

@@ -23,6 +23,7 @@ CLAUSES = {
     "NUMBERS": "NUMBERS",
     "MIN_LENGTH": "MIN LENGTH",
     "LIMIT": "LIMIT",
+    "AFTER_MATCH_SKIP": "AFTER MATCH SKIP",
     "FROM": "FROM",
     "PARTITION_BY": "PARTITION BY",
     "DEFINE": "DEFINE",
@@ -44,6 +45,8 @@ _GROUPS = {
     "UNIT": "a unit of time",
     "RELATION": "a relation such as `before`",
     "LASTING": "`BETWEEN`",
+    "SKIP_MODE": "`PAST LAST` or `TO NEXT`",
+    "SKIP_TARGET": "`TO FIRST` or `TO LAST`",
     "AT_LEAST": "`AT LEAST`",
     "AT_MOST": "`AT MOST`",
 }
@@ -109,7 +112,7 @@ def describe_expected(accepted: set[str]) -> str:
         rest -= {"COMPARE", "TIMES", "PLUS_MINUS", "IS", "IN", "LIKE", "BETWEEN", "NOT"}
         rest -= {"AND", "OR", "UNIT", "DOT", "LPAR"}
     if {"PLUS", "STAR", "QMARK"} <= rest:
-        rest -= {"PLUS", "STAR", "QMARK", "LBRACE", "AND", "OR", "NAME"}
+        rest -= {"PLUS", "STAR", "QMARK", "LBRACE", "AND", "OR", "NAME", "UNTIL"}
         parts += [] if rest else ["`+`"]
     if len(rest & set(CLAUSES)) > 2:
         rest -= set(CLAUSES)

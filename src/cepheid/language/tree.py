@@ -62,11 +62,15 @@ class Sequence(Node, frozen=True, eq=False):
 
 
 class Repeat(Node, frozen=True, eq=False):
-    """``P+`` (1, None), ``P*`` (0, None), ``P?`` (0, 1), ``P{n,m}`` (n, m)."""
+    """``P+`` (1, None), ``P*`` (0, None), ``P?`` (0, 1), ``P{n,m}`` (n, m).
+
+    ``until`` is the condition of ``P+ UNTIL (c)``, which ends the loop (§3.7).
+    """
 
     pattern: Pattern
     least: int
     most: int | None
+    until: Expression | None = None
 
 
 class Disjunction(Node, frozen=True, eq=False):
@@ -76,9 +80,10 @@ class Disjunction(Node, frozen=True, eq=False):
 
 
 class Negation(Node, frozen=True, eq=False):
-    """``NOT P``, a part of a sequence."""
+    """``NOT P``, a part of a sequence, or ``NOT P WITHIN 5 minutes`` (§2.12)."""
 
     pattern: Pattern
+    within: Duration | EventCount | None = None
 
 
 class Conjunction(Node, frozen=True, eq=False):
@@ -107,31 +112,42 @@ class Return(Node, frozen=True, eq=False):
 
 
 class Semantics(StrEnum):
-    """How a match may skip events (§3)."""
+    """The rule by which a match may skip events (§3)."""
 
     ANY_MATCH = "skip-till-any-match"
     NEXT_MATCH = "skip-till-next-match"
     CONTIGUOUS = "contiguous"
+    BY_LINK = "by link"
+    """No query says so: links have different rules, or UNTIL closes some (§3.6, §3.7)."""
 
 
 class Ties(StrEnum):
-    """How events of one time are ordered (§1.3, §1.4)."""
+    """The order of events of one time (§1.3, §1.4)."""
 
     STRICT = "strict"
     ARRIVAL = "arrival"
 
 
 class Numbers(StrEnum):
-    """How counts and sums are represented (§5.4, §5.5)."""
+    """The representation of counts and sums (§5.4, §5.5)."""
 
     DEFAULT = "default"
     EXACT = "exact"
 
 
+class LinkRule(Node, frozen=True, eq=False):
+    """``A TO B contiguous``: the rule of one link (§3.6)."""
+
+    prev: Name
+    next: Name
+    semantics: Semantics
+
+
 class SemanticsClause(Node, frozen=True, eq=False):
-    """``SEMANTICS contiguous``."""
+    """``SEMANTICS contiguous``, with the rules of single links after it."""
 
     semantics: Semantics
+    links: tuple[LinkRule, ...] = ()
 
 
 class TiesClause(Node, frozen=True, eq=False):
@@ -144,6 +160,22 @@ class NumbersClause(Node, frozen=True, eq=False):
     """``NUMBERS exact``."""
 
     numbers: Numbers
+
+
+class SkipMode(StrEnum):
+    """Which matches a chosen match drops (§14)."""
+
+    PAST_LAST = "PAST LAST"
+    TO_NEXT = "TO NEXT"
+    TO_FIRST = "TO FIRST"
+    TO_LAST = "TO LAST"
+
+
+class SkipClause(Node, frozen=True, eq=False):
+    """``AFTER MATCH SKIP TO FIRST b``; only TO FIRST and TO LAST have a variable."""
+
+    mode: SkipMode
+    variable: Name | None = None
 
 
 class EventCount(Node, frozen=True, eq=False):
@@ -175,6 +207,7 @@ class Query(Node, frozen=True, eq=False):
     numbers: NumbersClause | None = None
     min_length: Literal | None = None
     limit: Literal | None = None
+    skip: SkipClause | None = None
 
 
 class FunnelQuery(Query, frozen=True, eq=False):
@@ -221,7 +254,7 @@ class TemporalConstraint(Node, frozen=True, eq=False):
 
 
 NO_PATTERN = Sequence(span=Span(0, 0), parts=())
-"""What stands in for the pattern of events in a query about situations."""
+"""Stands in for the pattern of events in a query about situations."""
 
 
 class SituationQuery(Query, frozen=True, eq=False):
@@ -260,6 +293,24 @@ class SelectQuery(Query, frozen=True, eq=False):
     items: tuple[ReturnItem | Star, ...] = ()
     streams: tuple[Stream, ...] = ()
     on: Expression | None = None
+
+
+# ---------------------------------------------------------------------------------------
+# Pipelines
+
+
+class StageQuery(Node, frozen=True, eq=False):
+    """``CREATE STREAM Fast AS query;``: the rows of a query as events of a name (§14)."""
+
+    query: Query
+    name: Name | None = None
+
+
+class PipelineQuery(Query, frozen=True, eq=False):
+    """Queries that feed queries; the rows of the last one are the result, which needs no name."""
+
+    pattern: Pattern = NO_PATTERN
+    stages: tuple[StageQuery, ...] = ()
 
 
 # ---------------------------------------------------------------------------------------

@@ -210,8 +210,10 @@ def _likely_type(schema: EventSchema) -> str:
     return f'"{likely[0]}"' if likely else "..."
 
 
-def bind_where(where: tree.Expression | None, scope: Scope) -> tree.Expression | None:
-    """Bind WHERE: read bare words as text (§4.7), look up all names and check kinds."""
+def bind_where(
+    where: tree.Expression | None, scope: Scope, clause: str = "WHERE"
+) -> tree.Expression | None:
+    """Bind WHERE or UNTIL: read bare words as text (§4.7), look up names and check kinds."""
     if where is None:
         return None
     bound = tree.transform(where, lambda node: _words_to_text(node, scope))
@@ -225,7 +227,7 @@ def bind_where(where: tree.Expression | None, scope: Scope) -> tree.Expression |
                 if item.variable is not None:
                     scope.variable(item.variable)
                 scope.check_equated(item.attribute, item.variable)
-    scope.typing.check_condition(bound, "WHERE")
+    scope.typing.check_condition(bound, clause)
     return bound
 
 

@@ -16,7 +16,7 @@ class FunnelStep(msgspec.Struct, frozen=True):
 
 
 class Funnel(msgspec.Struct, frozen=True):
-    """What a funnel counts.
+    """The steps and keys that a funnel counts.
 
     ``within`` is the longest time from the first step, 0 if there is no limit; with ``slide`` it is
     the length of the windows. Both are in ticks of the events.

@@ -1,4 +1,4 @@
-"""What a state depends on: the parts of a plan, each as a text that ignores how it was written.
+"""List the parts of a plan that a state depends on, each as a text that ignores the spelling.
 
 Places in the query text and reasons are left out, so that a state fits a query that was only
 written in another way.

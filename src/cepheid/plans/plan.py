@@ -15,6 +15,7 @@ from cepheid.errors import Diagnostic, Span
 from cepheid.events.schema import ValueKind
 from cepheid.language import tree
 from cepheid.plans.funnel import Funnel
+from cepheid.plans.links import Links
 from cepheid.plans.selection import Selection
 from cepheid.plans.situations import Situations
 from cepheid.plans.template import Template
@@ -54,10 +55,11 @@ class Evaluator(StrEnum):
     SELECT = "select"
     ROW_PATTERN = "row pattern"
     FUNNEL = "funnel"
+    PIPELINE = "pipeline"
 
 
 class WindowKind(StrEnum):
-    """How the stream is split into windows (§6)."""
+    """The windows that the stream is split into (§6)."""
 
     NONE = "none"
     TUMBLING = "tumbling"
@@ -154,6 +156,15 @@ class WindowPlan(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class SkipPlan(msgspec.Struct, frozen=True):
+    """Which matches a chosen match drops (§14); ``written`` are the variables in order."""
+
+    mode: tree.SkipMode
+    variable: str | None
+    written: tuple[str, ...]
+    span: Span
+
+
 class AggregateColumn(msgspec.Struct, frozen=True):
     """One aggregate, computed once, however often RETURN and HAVING name it.
 
@@ -165,6 +176,10 @@ class AggregateColumn(msgspec.Struct, frozen=True):
     variable: str | None
     attribute: str | None
     kind: ValueKind
+
+
+LAST_EVENT = ""
+"""In place of a variable: the last event of a match, whatever its variable."""
 
 
 class ResultColumn(msgspec.Struct, frozen=True):
@@ -287,9 +302,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
 
 class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
-    """The plan of a query with a pattern: aggregates of trends, or matches."""
+    """The plan of a query with a pattern: aggregates of trends, or matches.
+
+    ``links`` are the rules of single links where ``semantics`` is BY_LINK.
+    """
 
     semantics: tree.Semantics
+    links: Links | None = None
     ties: tree.Ties
     numbers: tree.Numbers
     min_length: int
@@ -299,6 +318,7 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
     globals: tuple[GlobalPredicate, ...]
     window: WindowPlan
     output: Output
+    skip: SkipPlan | None = None
 
     @property
     def shares_passes(self) -> bool:
@@ -319,6 +339,11 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
     def emits_early(self) -> bool:
         """Check whether rows of open windows are emitted early, and replaced later."""
         return self.window.emit_early
+
+    @property
+    def has_deadlines(self) -> bool:
+        """Check whether a NOT has a deadline (§2.12)."""
+        return any(template.has_deadlines for template in self.patterns)
 
     @property
     def orders_ties(self) -> bool:
@@ -386,6 +411,47 @@ class RowPatternPlan(Plan, frozen=True, kw_only=True, tag="row pattern"):
     def what(self) -> str:
         """Name the kind of query, for messages."""
         return "a row pattern"
+
+
+BASE_STREAM = 0
+"""The number of the stream that a pipeline is given; derived ones follow in order."""
+
+
+class StagePlan(msgspec.Struct, frozen=True):
+    """A query of a pipeline, and the streams that it reads: 0 is the base stream, n the n-th stage.
+
+    Its rows become events by ``times``, ``hidden``, ``at_end`` and ``delay`` (``jobs/derived.py``);
+    the last stage has none.
+    """
+
+    name: str
+    plan: TrendPlan | SituationPlan | FunnelPlan | SelectPlan
+    reads: tuple[int, ...]
+    times: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    at_end: bool = True
+    delay: int = 0
+
+
+class PipelinePlan(Plan, frozen=True, kw_only=True, tag="pipeline"):
+    """The plan of queries that feed queries; the rows of the last stage are the result.
+
+    ``type`` is the column that tells streams apart, also where base events have no types.
+    ``why_keys`` says by what the work is split, or why it is not.
+    """
+
+    stages: tuple[StagePlan, ...]
+    why_keys: str
+
+    @property
+    def what(self) -> str:
+        """Name the kind of query, for messages."""
+        return "a pipeline"
+
+    @property
+    def limit(self) -> int | None:
+        """Return the maximum number of result rows; None is unlimited."""
+        return self.stages[-1].plan.limit
 
 
 def _union(kind: type[PlanType]) -> type[PlanType]:

@@ -113,7 +113,7 @@ RUNS: dict[Place, Runner] = {
     Place.SPARK_FILES: _files_on_spark,
     Place.SPARK_STORE: _store_on_spark,
 }
-"""What runs a query over one stream, in every place."""
+"""Runs a query over one stream, for every place."""
 
 
 def run(asked: Request) -> Any:
@@ -163,7 +163,7 @@ MATCHES: dict[Place, Runner] = {
     Place.FILES: _list_files,
     Place.STORE: _list_store,
 }
-"""What lists matches one by one; a DataFrame of Spark is not in this process."""
+"""Lists matches one by one, for every place; a DataFrame of Spark is not in this process."""
 
 
 # ---------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ WORKLOADS: dict[Place, Runner] = {
     Place.SPARK_FILES: _workload_on_spark,
     Place.SPARK_STORE: _workload_of_stored_frame,
 }
-"""What runs several queries in one pass, in every place."""
+"""Runs several queries in one pass, for every place."""
 
 
 # ---------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ WORKLOADS: dict[Place, Runner] = {
 
 
 class Past(NamedTuple):
-    """What a live query begins with: a store of earlier events, and the time that divides them."""
+    """The start of a live query: a store of earlier events, and the time that divides them."""
 
     store: Any = None
     since: Any = None

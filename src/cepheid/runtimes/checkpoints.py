@@ -50,7 +50,7 @@ def clear_unplanned(checkpoint: Path) -> bool:
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What Cepheid notes in a checkpoint that it starts.
+    """The notes that Cepheid writes into a checkpoint that it starts.
 
     Attributes
     ----------

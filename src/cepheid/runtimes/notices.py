@@ -1,4 +1,4 @@
-"""What is odd about the events of a run, in one sentence each: Python's warnings.
+"""Warn about odd events of a run, in one sentence each, by Python's warnings.
 
 A warning changes no answer. It says what was most likely meant: W206 to W208 in ``docs/errors.md``.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from cepheid.arrays.columns import Columns, read_times, type_bits
+from cepheid.arrays.columns import Columns, notice_types, read_times
 from cepheid.arrays.noticing import Noticed, noticing
 from cepheid.errors import NAMES_LISTED_MAX
 from cepheid.language import tree
@@ -32,8 +32,15 @@ YEARS = (946_684_800, 4_102_444_800)
 """2000-01-01 and 2100-01-01 in seconds: events of people happen between them."""
 
 UNITS = (("s", 1, "seconds"), ("ms", 1000, "milliseconds"), ("ns", 10**9, "nanoseconds"))
+MISSING = "W206"
+NOTICES = ("(W206)", "(W207)", "(W208)")
+"""How the warnings of this module end."""
+
+LIVE_EVENTS_MIN = 10_000
+"""So many events of a live stream must have come before a type is called missing."""
+
 STACK = 7
-"""How far the caller's own line is from here."""
+"""The number of stack frames between the caller's own line and the warning."""
 
 
 class Named(NamedTuple):
@@ -73,7 +80,7 @@ def look_at(plan: Plan, batches: Iterable[pa.Table]) -> list[str]:
         for batch in batches:
             columns = Columns(batch)
             read_times(columns, plan.time)
-            type_bits(columns, plan.type, [], len(batch))
+            notice_types(columns, plan.type)
     return oddities([plan], noticed)
 
 
@@ -86,20 +93,35 @@ def watched_store(
     """
     with noticing(Noticed(names_of([plan]))) as noticed:
         result, whole = answer()
-        if not whole and isinstance(plan, TrendPlan) and plan.type is not None:
-            types = {name for name, _ in _types_of(plan)} - noticed.types
-            lacking = {name for name in types if _is_lacking(snapshot, plan.type, name)}
-            if lacking and not noticed.types:
-                # Nothing was read: the first events offer types that there are.
-                names = list(dict.fromkeys([snapshot.manifest.time, plan.type]))
-                first = next(snapshot.scan(Interval(), names), None)
-                if first is not None:
-                    type_bits(Columns(first), plan.type, [], len(first))
-            if noticed.types:
-                noticed.types |= types - lacking
+    if not whole or noticed.times is None:
+        notice_store(plan, snapshot, noticed)
     if plan.limit is None or len(result) < plan.limit:
         warn_of(oddities([plan], noticed))
     return result
+
+
+def notice_store(plan: Plan, snapshot: Snapshot, noticed: Noticed) -> None:
+    """Notice what a store knows without reading its events: their times, and lacking types."""
+    manifest = snapshot.manifest
+    segments = [segment for segment in manifest.segments if segment.rows]
+    if segments and pa.types.is_integer(manifest.schema.field(manifest.time).type):
+        least = min(segment.first for segment in segments)
+        if manifest.floor is not None:
+            least = max(least, manifest.floor)
+        noticed.add_times(least, max(segment.last for segment in segments), manifest.rows)
+    if not isinstance(plan, TrendPlan) or plan.type is None:
+        return
+    types = {name for name, _ in _types_of(plan)} - noticed.types
+    lacking = {name for name in types if _is_lacking(snapshot, plan.type, name)}
+    if lacking and not noticed.types:
+        # Nothing was read: the first events offer types that there are.
+        names = list(dict.fromkeys([manifest.time, plan.type]))
+        first = next(snapshot.scan(Interval(), names), None)
+        if first is not None:
+            with noticing(noticed):
+                notice_types(Columns(first), plan.type)
+    if noticed.types:
+        noticed.types |= types - lacking
 
 
 def _is_lacking(snapshot: Snapshot, column: str, name: str) -> bool:
@@ -114,22 +136,49 @@ def warn_of(messages: Iterable[str]) -> None:
         warnings.warn(message, stacklevel=STACK)
 
 
+class Oddity(NamedTuple):
+    """Something odd: the code of the warning, the name that it is about, and the warning."""
+
+    code: str
+    about: str
+    message: str
+
+    @property
+    def text(self) -> str:
+        """Return the warning with its code."""
+        return f"{self.message} ({self.code})"
+
+
 def oddities(plans: Iterable[Plan], noticed: Noticed, *, all_types: bool = True) -> list[str]:
     """Warn about odd events, once for each oddity.
 
     Without ``all_types``, events of types that no query names may have been left out before.
     """
-    found: dict[str, None] = {}
+    return list(dict.fromkeys(odd.text for odd in find_odd(plans, noticed, all_types=all_types)))
+
+
+def odd_so_far(
+    plans: Iterable[Plan], noticed: Noticed, events: int, *, ended: bool = False
+) -> list[Oddity]:
+    """Find what is odd about the first events of a live stream.
+
+    A type may come later, so nothing is said of missing types before `LIVE_EVENTS_MIN` events,
+    unless the stream has ``ended``.
+    """
+    found = find_odd(plans, noticed, so_far=not ended)
+    early = not ended and events < LIVE_EVENTS_MIN
+    return [odd for odd in found if not (early and odd.code == MISSING)]
+
+
+def find_odd(
+    plans: Iterable[Plan], noticed: Noticed, *, all_types: bool = True, so_far: bool = False
+) -> Iterator[Oddity]:
+    """Yield what is odd, for every plan; ``so_far`` words it for a stream that goes on."""
     for plan in plans:
         known = noticed.types or not all_types
         if isinstance(plan, TrendPlan) and plan.type is not None and known:
-            found |= dict.fromkeys(_odd_types(plan, noticed.types, all_types=all_types))
-        found |= dict.fromkeys(_odd_times(plan, noticed))
-    return list(found)
-
-
-def _told(code: str, message: str) -> str:
-    return f"{message} ({code})"
+            yield from _odd_types(plan, noticed.types, all_types=all_types, so_far=so_far)
+        yield from _odd_times(plan, noticed)
 
 
 # ---------------------------------------------------------------------------------------
@@ -160,7 +209,9 @@ def _types_of(plan: TrendPlan) -> list[Named]:
     return [Named(*pair) for pair in named.items() if pair[0] != tree.ANY_TYPE]
 
 
-def _odd_types(plan: TrendPlan, seen: set[str], *, all_types: bool) -> Iterator[str]:
+def _odd_types(
+    plan: TrendPlan, seen: set[str], *, all_types: bool, so_far: bool
+) -> Iterator[Oddity]:
     """Warn about types that no event has, and about variables that are types of the data."""
     types = _types_of(plan)
     own = {t.name for t in types}
@@ -175,18 +226,20 @@ def _odd_types(plan: TrendPlan, seen: set[str], *, all_types: bool) -> Iterator[
         close = difflib.get_close_matches(name.lower(), others, n=1, cutoff=0.6)
         near = cases.get(name.lower()) or (others[close[0]] if close else "")
         if near or required:
+            lacking = f"no event {'so far ' * so_far}has the type `{name}`"
             if not all_types:
-                yield _told("W206", f"no event has the type `{name}`")
+                yield Oddity(MISSING, name, lacking)
                 continue
             meant = f": did you mean `{near}`?" if near else ";"
             shown = ", ".join(sorted(seen)[:NAMES_LISTED_MAX])
             more = f" and {len(seen) - NAMES_LISTED_MAX} more" * (len(seen) > NAMES_LISTED_MAX)
-            yield _told("W206", f"no event has the type `{name}`{meant} types are: {shown}{more}")
+            yield Oddity(MISSING, name, f"{lacking}{meant} types are: {shown}{more}")
     for template in plan.patterns:
         for variable, name in _bound(template):
             if variable != name and variable in seen and name != tree.ANY_TYPE:
-                yield _told(
+                yield Oddity(
                     "W207",
+                    variable,
                     f"`{variable}` is a type of the data, and here a variable for events of the "
                     f"type `{name}`: for one after the other write `SEQ({name}, {variable})`",
                 )
@@ -196,7 +249,7 @@ def _odd_types(plan: TrendPlan, seen: set[str], *, all_types: bool) -> Iterator[
 # Times
 
 
-def _odd_times(plan: Plan, noticed: Noticed) -> Iterator[str]:
+def _odd_times(plan: Plan, noticed: Noticed) -> Iterator[Oddity]:
     """Warn about whole numbers that are plausible dates in another unit than the query's."""
     if noticed.times is None or noticed.events < EVENTS_MIN:
         return
@@ -207,8 +260,9 @@ def _odd_times(plan: Plan, noticed: Noticed) -> Iterator[str]:
         if YEARS[0] * ticks <= least and largest < YEARS[1] * ticks:
             scales = {"microseconds": 10**6, "milliseconds": 1000, "seconds": 1, name: ticks}
             dates = ", ".join(f"{_date(least, scale)} in {u}" for u, scale in scales.items())
-            yield _told(
+            yield Oddity(
                 "W208",
+                plan.time,
                 f"the times of `{plan.time}` look like {name} and are read as microseconds: {least}"
                 f" is {dates}; name the unit: `cepheid.query(..., time_unit='{unit}')`",
             )

@@ -20,6 +20,7 @@ from cepheid.options import METHODS, one_of
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import SelectKind
 from cepheid.runtimes.local import CompiledQueryLike
+from cepheid.runtimes.notices import watched
 from cepheid.runtimes.store import run_snapshot
 from cepheid.store.snapshot import Effort, Snapshot
 
@@ -28,7 +29,7 @@ def run_streams(compiled: CompiledQueryLike, streams: list[Any], strategy: str |
     """Join two streams in process; the result has the container of the events, if both agree."""
     sources = _sources(streams, compiled.times)
     planned = with_schemas(compiled, [source.schema for source in sources])
-    result = join_sources(planned, sources, strategy)
+    result = watched(planned, lambda: join_sources(planned, sources, strategy))
     forms = {form_of(stream) for stream in streams}
     return in_form(forms.pop(), result) if len(forms) == 1 else result
 

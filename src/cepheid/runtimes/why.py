@@ -26,14 +26,13 @@ from cepheid.kinds.workload.sharing import SharedPlan, share
 from cepheid.memory_limits import current, limits
 from cepheid.options import Held, holder_of
 from cepheid.plans.plan import Plan, TrendPlan
+from cepheid.runtimes.notices import NOTICES
 
 ROWS_MAX = 5_000_000
 """Rows that one relaxed query may gather; without a condition there can be many more matches."""
 
 NOT_COUNTED = ("E404", "E504", "E511", "E512", "E513", "E514", "E518", "E519", "E570")
 """A query that ends so needs too much, or computes with values that a condition kept out."""
-
-NOTICES = ("(W206)", "(W207)", "(W208)")
 
 
 class Relaxations:

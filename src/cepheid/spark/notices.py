@@ -1,14 +1,18 @@
 """Warn of odd events of a Spark run: its tasks notice what they read anyway, the driver judges.
 
 An accumulator carries what tasks noticed. When the last task of a stage has ended, the driver knows
-as much as a run in process, and warns before the action returns. Spark Connect has no accumulators.
+as much as a run in process, and warns before the action returns. Of a live query it judges after
+every task what has come so far, and warns once. Spark Connect has no accumulators.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from pyspark import AccumulatorParam
@@ -23,10 +27,31 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Facts = dict[int, tuple[list[str], tuple[int, int] | None, int]]
-"""What tasks noticed, by partition: types, the range of times, and events."""
+Fact = tuple[list[str], tuple[int, int] | None, int]
+"""The notices of a task: types, the range of times, and events."""
+
+Facts = dict[int, Fact]
+"""The notices of tasks, by partition."""
 
 Judge = Callable[[Noticed], Iterable[str]]
+LiveJudge = Callable[[Noticed, int, bool], dict[tuple[str, str], str]]
+"""Say what is odd about the events so far, their number, and whether there will be more.
+
+A warning has its code and the name that it is about as a key.
+"""
+
+
+_UNWATCHED: ContextVar[bool] = ContextVar("unwatched", default=False)
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Let tasks that are built inside this block notice nothing: they read a part of the events."""
+    token = _UNWATCHED.set(True)
+    try:
+        yield
+    finally:
+        _UNWATCHED.reset(token)
 
 
 class _Gathered(AccumulatorParam[Facts]):
@@ -87,21 +112,111 @@ def noticing_task(
     judge
         Says what is odd.
     """
-    if is_connect(spark):
+    if is_connect(spark) or _UNWATCHED.get():
         return task
     gathered = _Gathered(judge, frozenset(wanted))
     told = spark.sparkContext.accumulator({}, gathered)
     kept = frozenset(names)
 
     def run(batches: Batches) -> Batches:
-        noticed, rows = Noticed(kept), iter(task(batches))
-        while True:
-            with noticing(noticed):
-                batch = next(rows, None)
-            if batch is None:
-                break
-            yield batch
+        noticed = Noticed(kept)
+        yield from _under_notice(noticed, task(batches))
         fact = (sorted(noticed.types), noticed.times, noticed.events)
         told.add({partition_id(): fact})
 
     return run
+
+
+def _under_notice(noticed: Noticed, batches: Batches) -> Batches:
+    rows = iter(batches)
+    while True:
+        with noticing(noticed):
+            batch = next(rows, None)
+        if batch is None:
+            break
+        yield batch
+
+
+class LiveNotices:
+    """What the tasks of a live query noticed so far, and the warnings that were issued.
+
+    Parameters
+    ----------
+    names
+        Types that must not be forgotten, however many others there are.
+    judge
+        Says what is odd.
+    """
+
+    def __init__(self, names: Iterable[str], judge: LiveJudge) -> None:
+        self._names, self._judge = frozenset(names), judge
+        self._noticed, self._events = Noticed(self._names), 0
+        self._told: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    def watched(self, spark: SparkSession, task: Task) -> Task:
+        """Let a task of a micro-batch notice its events; one of Spark Connect stays as it is."""
+        if is_connect(spark):
+            return task
+        told = spark.sparkContext.accumulator([], _GatheredLive(self))
+        kept = self._names
+
+        def run(batches: Batches) -> Batches:
+            noticed, events = Noticed(kept), 0
+
+            def counted() -> Batches:
+                nonlocal events
+                for batch in batches:
+                    events += batch.num_rows
+                    yield batch
+
+            yield from _under_notice(noticed, task(counted()))
+            if events:
+                told.add([(sorted(noticed.types), noticed.times, events)])
+
+        return run
+
+    def add(self, fact: Fact) -> None:
+        """Add what a task noticed, and warn of what was not told before."""
+        types, times, events = fact
+        with self._lock:
+            self._events += events
+            self._noticed.add_types(types)
+            if times is not None:
+                self._noticed.add_times(*times, self._events)
+            self._tell(ended=False)
+
+    def finish(self) -> None:
+        """Judge the events of a query that has ended, however few they are."""
+        with self._lock:
+            if self._events:
+                self._tell(ended=True)
+
+    def _tell(self, *, ended: bool) -> None:
+        for key, message in self._judge(self._noticed, self._events, ended).items():
+            if key not in self._told:
+                self._told.add(key)
+                _warn(message)
+
+
+class _GatheredLive(AccumulatorParam[list[Fact]]):
+    """Hands facts to the driver's notices; a task only collects them."""
+
+    def __init__(self, notices: LiveNotices | None = None) -> None:
+        self._notices = notices
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_GatheredLive, ())
+
+    def zero(self, value: list[Fact]) -> list[Fact]:
+        """Return no facts."""
+        del value
+        return []
+
+    def addInPlace(self, value1: list[Fact], value2: list[Fact]) -> list[Fact]:  # noqa: N802  # Spark's name
+        """Collect facts; the driver keeps none, as a live query may run for years."""
+        if self._notices is None:
+            return value1 + value2
+        for fact in value2:
+            self._notices.add(fact)
+        return []

@@ -46,6 +46,14 @@ START_SETTINGS = {
 }
 """Settings of sessions that Cepheid starts itself."""
 
+BRIEF_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+BRIEF_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""Settings of sessions that live for seconds: compiling well takes longer than what it saves."""
+
 
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state"
 _ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
@@ -87,8 +95,12 @@ def check_java() -> None:
 
 
 @contextlib.contextmanager
-def session(master: str | None = None, *, packages: str | None = None) -> Iterator[SparkSession]:
+def session(
+    master: str | None = None, *, packages: str | None = None, brief: bool = False
+) -> Iterator[SparkSession]:
     """Start a Spark session, with packages for its sources, and stop it at the end.
+
+    A brief one compiles little, for a few small queries.
 
     Raises
     ------
@@ -105,8 +117,9 @@ def session(master: str | None = None, *, packages: str | None = None) -> Iterat
     if packages is not None:
         builder = builder.config("spark.jars.packages", packages)
     silent = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
-    builder = builder.config("spark.driver.extraJavaOptions", silent)
-    for name, value in (START_SETTINGS | SETTINGS).items():
+    java = f"{BRIEF_JAVA} {silent}" if brief else silent
+    builder = builder.config("spark.driver.extraJavaOptions", java)
+    for name, value in (START_SETTINGS | SETTINGS | (BRIEF_SETTINGS if brief else {})).items():
         builder = builder.config(name, value)
     try:
         with _silence():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _BETWEEN = "\x01"
-"""What separates the parts of a time, and no part has."""
+"""The separator of the parts of a time; no part contains it."""
 
 
 class _OfSpark:

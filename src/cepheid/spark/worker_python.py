@@ -24,6 +24,9 @@ VARIABLE = "PYSPARK_PYTHON"
 _checked: set[str] = set()
 """The sessions whose workers can run queries."""
 
+NEEDED = ("cepheid", "msgspec", "numba", "numpy")
+"""Packages that a worker needs besides pyarrow, without which it cannot answer."""
+
 
 def prepare_workers(spark: SparkSession) -> None:
     """Make sure that workers can import Cepheid.
@@ -90,7 +93,7 @@ def _check(spark: SparkSession, where: str) -> None:
         raise DataError([Diagnostic("E598", message, helps=(help_,))])
 
 
-def _look() -> Callable[[Batches], Batches]:
+def _look(needed: tuple[str, ...] = NEEDED) -> Callable[[Batches], Batches]:
     """Build a task that tells what a worker has; it may use nothing of Cepheid outside of it."""
 
     def look(batches: Batches) -> Batches:
@@ -100,8 +103,7 @@ def _look() -> Callable[[Batches], Batches]:
         import pyarrow as pa
 
         for _ in batches:
-            names = ("cepheid", "lark", "msgspec", "numba", "numpy")
-            missing = [name for name in names if find_spec(name) is None]
+            missing = [name for name in needed if find_spec(name) is None]
             version = ""
             if not missing:
                 import cepheid

@@ -43,7 +43,7 @@ class Reading(NamedTuple):
 
 
 class AggregatePlan(NamedTuple):
-    """How aggregates are computed, and why; ``groups`` of ``total`` row groups are read."""
+    """The way to compute aggregates, and the reason; reads ``groups`` of ``total`` row groups."""
 
     method: str
     reason: str

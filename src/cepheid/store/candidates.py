@@ -33,7 +33,7 @@ INT64_MAX = np.iinfo(np.int64).max
 
 
 class Axis(StrEnum):
-    """How an event is located: by its time, or by its position in the stream."""
+    """The way to locate an event: by its time, or by its position in the stream."""
 
     TIME = "time"
     ROWS = "rows"

@@ -36,7 +36,7 @@ WAIT_S = 600.0
 """The longest wait for a turn."""
 _PAUSE_S = 0.001, 0.02
 _LOOK_S = 0.1
-"""How often one that waits looks whether those before it are gone."""
+"""The interval at which a waiting writer checks whether those before it are gone."""
 _NAME = re.compile(r"([0-9a-f]{12})(?:\.(\d{20}))?")
 
 

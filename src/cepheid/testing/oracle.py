@@ -18,6 +18,7 @@ from cepheid.testing.oracle_funnel import evaluate_funnel, funnel_columns
 from cepheid.testing.oracle_matches import Event, Match, Matcher, key_of, whole
 from cepheid.testing.oracle_patterns import has_single_events, matches_begun
 from cepheid.testing.oracle_situations import evaluate_situations, situation_columns
+from cepheid.testing.oracle_skip import choose_matches
 
 Row = dict[str, object]
 Group = tuple[object, ...]
@@ -46,10 +47,10 @@ def evaluate(
         return evaluate_situations(query, events, time)
     if isinstance(query, tree.FunnelQuery):
         return evaluate_funnel(query, events, time, type)
-    return _Oracle(query, events, time, type).rows()
+    return Oracle(query, events, time, type).rows()
 
 
-class _Oracle(Matcher):
+class Oracle(Matcher):
     """Adds windows, groups and rows."""
 
     # Windows and groups (§6) ---------------------------------------------------------------------
@@ -67,6 +68,7 @@ class _Oracle(Matcher):
             yield tuple(self.events[first].get(g) for g in self.group_by), list(partitions.values())
 
     def windows(self, partitions: list[list[int]]) -> Iterator[Window]:
+        """Yield the windows of the partitions of a group (§6)."""
         window = self.query.window
         if window is None:
             yield None, None, partitions
@@ -90,6 +92,7 @@ class _Oracle(Matcher):
                     yield t - size, t, self.cut(partitions, t - size + 1, t)
 
     def cut(self, partitions: list[list[int]], first: int, last: int) -> list[list[int]]:
+        """Keep the events of a range of time."""
         return [[i for i in p if first <= self.times[i] <= last] for p in partitions]
 
     def cells(self) -> Iterator[Cell]:
@@ -116,7 +119,11 @@ class _Oracle(Matcher):
         return max(self.times[i] for _, i in m)
 
     def found(self, parts: list[list[int]]) -> list[Match]:
+        """Find the matches, or pairs of matches, in a window."""
         pattern = self.query.pattern
+        if self.query.skip is not None:
+            held = [set(part) for part in parts]
+            return sorted(m for m in self.chosen if any({i for _, i in m} <= p for p in held))
         if not isinstance(pattern, tree.Conjunction):
             return sorted(m for p in parts for m in self.matches(pattern, p))
         pairs: list[Match] = []
@@ -129,9 +136,26 @@ class _Oracle(Matcher):
             ]
         return sorted(pairs)
 
+    @cached_property
+    def chosen(self) -> list[Match]:
+        """Choose matches of every partition, among those that a window holds (§14)."""
+        assert self.query.skip is not None, "only AFTER MATCH SKIP chooses"
+        chosen: list[Match] = []
+        for _, partitions in self.groups():
+            for partition in partitions:
+                found = {
+                    m
+                    for _, _, parts in self.windows([partition])
+                    for part in parts
+                    for m in self.matches(self.query.pattern, part)
+                }
+                chosen += choose_matches(self.query.skip, self.query.pattern, found, self.before)
+        return chosen
+
     # Rows (§5, §7) -------------------------------------------------------------------------------
 
     def rows(self) -> list[Row]:
+        """Build the result."""
         items = self.query.returns.items if self.query.returns else ()
         listing = not any(isinstance(n, tree.Aggregate) for i in items for n in tree.walk(i))
         cells = sorted(self.cells(), key=lambda cell: cell[1] or 0)
@@ -147,15 +171,18 @@ class _Oracle(Matcher):
             for m in found:
                 if m not in seen and (not trailing or self.end(m) == end):
                     seen.add(m)
-                    rows.append(
-                        head | ({column_name(i): self.listed(i, m) for i in items} or {"events": m})
-                    )
+                    rows.append(self.match_row(head, items, m))
         limit = self.query.limit.value if self.query.limit else None
         return rows[: None if limit is None else whole(limit)]
+
+    def match_row(self, head: Row, items: Sequence[tree.ReturnItem], m: Match) -> Row:
+        """Build the row of a match (§7)."""
+        return head | ({column_name(i): self.listed(i, m) for i in items} or {"events": m})
 
     def aggregate_row(
         self, head: Row, items: Sequence[tree.ReturnItem], found: list[Match]
     ) -> list[Row]:
+        """Build the row of a group and window, if HAVING keeps it (§5)."""
         row = dict(head)
 
         def lookup(leaf: Leaf) -> Value:
@@ -186,8 +213,10 @@ class _Oracle(Matcher):
     def begun(self) -> float:
         """Count the matches that an event can begin, in any stream (§5.4)."""
         pattern = self.query.pattern
+        if self.query.skip is not None:
+            return 1  # §14.4
         determined = (
-            self.semantics in (tree.Semantics.NEXT_MATCH, tree.Semantics.CONTIGUOUS)
+            tree.Semantics.ANY_MATCH not in (self.semantics, *self.rules.values())
             and self.arrival
             and self.partial.keys() <= set(self.keys)
         )

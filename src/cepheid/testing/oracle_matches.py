@@ -18,6 +18,7 @@ from cepheid.testing.oracle_patterns import (
     anchors_of,
     conjuncts_of,
     kind_of,
+    loops_of,
     neighbours_of,
     variables_of,
 )
@@ -26,8 +27,8 @@ Event = Mapping[str, object]
 Binding = tuple[str, int]
 """A variable and the number of an event."""
 Match = tuple[Binding, ...]
-Obligation = tuple[tree.Pattern, int | None, int | None]
-"""No match of the pattern may lie after the one event and before the other (None: window's end)."""
+Obligation = tuple[tree.Negation, int | None, int | None]
+"""Nothing forbidden may lie after the one event and before the other (None: window's end)."""
 Derivation = tuple[Match, frozenset[Obligation]]
 
 NOTHING: Derivation = ((), frozenset())
@@ -42,7 +43,12 @@ class Matcher:
         assert self.times == sorted(self.times), "events come in the order of time (§1.1)"
         self.typed = any(event.get(type_) is not None for event in events)
         self.arrival = query.ties is not None and query.ties.ties is tree.Ties.ARRIVAL
-        self.semantics = query.semantics.semantics if query.semantics else None
+        clause = query.semantics
+        self.semantics = clause.semantics if clause else tree.Semantics.ANY_MATCH
+        self.rules = (
+            {(r.prev.text, r.next.text): r.semantics for r in clause.links} if clause else {}
+        )
+        self.loops = loops_of(query.pattern)
         items = [
             i for c in conjuncts_of(query.where) if isinstance(c, tree.Equivalence) for i in c.items
         ]
@@ -120,12 +126,12 @@ class Matcher:
 
     def sequence(self, parts: Rest, window: Sequence[int]) -> set[Derivation]:
         """Chain parts; NOTs wait for the next part that is there, or for the end (§2.5 to §2.8)."""
-        ways: set[tuple[Derivation, Rest]] = {(NOTHING, ())}
+        ways: set[tuple[Derivation, tuple[tree.Negation, ...]]] = {(NOTHING, ())}
         for part in parts:
             if isinstance(part, tree.Negation):
-                ways = {(way, (*waiting, part.pattern)) for way, waiting in ways}
+                ways = {(way, (*waiting, part)) for way, waiting in ways}
                 continue
-            longer: set[tuple[Derivation, Rest]] = set()
+            longer: set[tuple[Derivation, tuple[tree.Negation, ...]]] = set()
             for (way, waiting), new in product(ways, self.derivations(part, window)):
                 for bindings, owed in self.chain(way, new):
                     if not new[0]:
@@ -167,12 +173,38 @@ class Matcher:
 
     def violated(self, obligation: Obligation, m: Match, window: Sequence[int]) -> bool:
         """Check for a forbidden occurrence (§2.5) that agrees with all around it (§2.9)."""
-        negated, first, last = obligation
+        negation, first, last = obligation
+        if negation.within is not None:
+            # A deadline is a fact of the stream, whatever the window holds (§2.12).
+            window = self.partition_of(m[0][1])
         return any(
             (first is None or self.before(first, n[0][1]))
             and (last is None or self.before(n[-1][1], last))
-            for n in self.holding(negated, window, m)
+            and self.in_time(negation, n, first, last)
+            for n in self.holding(negation.pattern, window, m)
         )
+
+    def in_time(
+        self, negation: tree.Negation, n: Match, first: int | None, last: int | None
+    ) -> bool:
+        """Check that an occurrence lies within the deadline of a NOT, if it has one (§2.12)."""
+        if negation.within is None:
+            return True
+        assert isinstance(negation.within, tree.Duration), "a deadline is a time"
+        length = negation.within.microseconds
+        if first is not None:
+            return self.times[n[-1][1]] < self.times[first] + length
+        assert last is not None, "a NOT has a neighbour"
+        return self.times[n[0][1]] > self.times[last] - length
+
+    def partition_of(self, i: int) -> list[int]:
+        """List all events of the partition of an event (§4.2), in any window."""
+        wanted = [key_of(self.events[i].get(k)) for k in self.keys]
+        return [
+            j
+            for j, event in enumerate(self.events)
+            if [key_of(event.get(k)) for k in self.keys] == wanted
+        ]
 
     # Selection (§3) and predicates (§4) ----------------------------------------------------------
 
@@ -181,6 +213,8 @@ class Matcher:
         least = self.query.min_length.value if self.query.min_length else 1
         if len(m) < whole(least) or not all(self.spans(c, m) for c in self.conditions["global"]):
             return False
+        if self.rules or self.loops:
+            return self.linked(pattern, m, window)
         if self.semantics is tree.Semantics.NEXT_MATCH:
             return not any(self.skipped(pattern, m[:k], m[k][1], window) for k in range(1, len(m)))
         if self.semantics is tree.Semantics.CONTIGUOUS:
@@ -190,16 +224,76 @@ class Matcher:
 
     def skipped(self, pattern: tree.Pattern, m: Match, until: int, window: Sequence[int]) -> bool:
         """Check whether an event before ``until`` could have extended m (§3.2)."""
-        rests: set[Rest] = {(pattern,)}
-        for variable, _ in m:
-            rests = {left for rest in rests for left in after(rest, variable)}
-        allowed = [v for v in self.types if any(after(rest, v) for rest in rests)]
         return any(
             self.fits(v, i) and self.follows(m[-1], (v, i)) and self.agree((*m, (v, i)))
-            for v in allowed
+            for v in self.allowed(pattern, m)
             for i in window
             if self.before(m[-1][1], i) and self.before(i, until)
         )
+
+    # Selection per link (§3.6) and UNTIL (§3.7) --------------------------------------------------
+
+    def linked(self, pattern: tree.Pattern, m: Match, window: Sequence[int]) -> bool:
+        """Check that every link of a match is open when it is taken, and no loop takes its end."""
+        return not any(self.ends(v, i) for v, i in m) and all(
+            self.is_open(pattern, m[:k], m[k], window) for k in range(1, len(m))
+        )
+
+    def rule(self, u: str, v: str) -> tree.Semantics:
+        """Look up the rule of a link."""
+        return self.rules.get((u, v), self.semantics)
+
+    def ends(self, variable: str, i: int) -> bool:
+        """Check whether an event ends the loop that a variable is in (§3.7)."""
+        return any(variable in names and self.meets(c, i) for names, c in self.loops)
+
+    def meets(self, condition: tree.Expression, i: int) -> bool:
+        """Check whether a condition on one event is true for an event."""
+        return evaluate_expression(condition, lambda leaf: self.attribute(i, leaf)) is True
+
+    def is_open(self, pattern: tree.Pattern, m: Match, new: Binding, window: Sequence[int]) -> bool:
+        """Check that no event between a partial match and the next one has closed their link."""
+        last, (v, e) = m[-1], new
+        between = [i for i in window if self.before(last[1], i) and self.before(i, e)]
+        for names, condition in self.loops:
+            if v in names:
+                outside = [i for u, i in m if u not in names]
+                p = outside[-1] if outside else m[0][1]
+                since = [i for i in window if self.before(p, i) and self.before(i, e)]
+                if any(self.meets(condition, i) for i in since):
+                    return False
+        match self.rule(last[0], v):
+            case tree.Semantics.CONTIGUOUS:
+                if len(m) > 1 and self.rule(m[-2][0], last[0]) is tree.Semantics.CONTIGUOUS:
+                    between = [
+                        i
+                        for i in window
+                        if self.before(m[-2][1], i) and self.before(i, e) and i != last[1]
+                    ]
+                return not between
+            case tree.Semantics.NEXT_MATCH:
+                return not any(self.follows_linked(pattern, m, i, window) for i in between)
+        return True
+
+    def follows_linked(
+        self, pattern: tree.Pattern, m: Match, i: int, window: Sequence[int]
+    ) -> bool:
+        """Check whether an event may follow through an open link whose rule is not `any`."""
+        return any(
+            self.rule(m[-1][0], v) is not tree.Semantics.ANY_MATCH
+            and self.fits(v, i)
+            and not self.ends(v, i)
+            and self.follows(m[-1], (v, i))
+            and self.is_open(pattern, m, (v, i), window)
+            for v in self.allowed(pattern, m)
+        )
+
+    def allowed(self, pattern: tree.Pattern, m: Match) -> list[str]:
+        """List the variables that the pattern allows after those of a partial match (§3.2)."""
+        rests: set[Rest] = {(pattern,)}
+        for variable, _ in m:
+            rests = {left for rest in rests for left in after(rest, variable)}
+        return [v for v in self.types if any(after(rest, v) for rest in rests)]
 
     def agree(self, m: Match) -> bool:
         """Check partial equivalence (§4.3); full equivalence has cut the stream already."""

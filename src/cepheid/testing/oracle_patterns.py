@@ -72,6 +72,24 @@ def after(rest: Rest, variable: str) -> set[Rest]:
     return after(tail, variable)  # A NOT part takes no event.
 
 
+def loops_of(pattern: tree.Pattern) -> list[tuple[set[str], tree.Expression]]:
+    """Collect the loops with UNTIL (§3.7): the variables that they bind, and the condition."""
+    return [
+        (_bound_in(node.pattern), node.until)
+        for node in tree.walk(pattern)
+        if isinstance(node, tree.Repeat) and node.until is not None
+    ]
+
+
+def _bound_in(pattern: tree.Node) -> set[str]:
+    """Collect the variables that a match of a pattern binds."""
+    if isinstance(pattern, tree.EventPattern):
+        return {pattern.variable.text}
+    if isinstance(pattern, tree.Negation | tree.Expression):
+        return set()
+    return set().union(*(_bound_in(child) for child in tree.children_of(pattern)))
+
+
 def nullable(pattern: tree.Pattern) -> bool:
     """Check whether a pattern can be matched by no event at all."""
     match pattern:
@@ -86,12 +104,12 @@ def nullable(pattern: tree.Pattern) -> bool:
     return True  # A NOT part takes no event.
 
 
-def neighbours_of(pattern: tree.Pattern) -> set[tuple[str, str]]:
+def neighbours_of(pattern: tree.Pattern, *, negated: bool = True) -> set[tuple[str, str]]:
     """Find the pairs of variables that can be neighbours, also in negated patterns (§4.4)."""
     nodes = list(tree.walk(pattern))
     names = {node.variable.text for node in nodes if isinstance(node, tree.EventPattern)}
     tops = pattern.patterns if isinstance(pattern, tree.Conjunction) else (pattern,)
-    tops += tuple(node.pattern for node in nodes if isinstance(node, tree.Negation))
+    tops += tuple(node.pattern for node in nodes if negated and isinstance(node, tree.Negation))
     waiting: list[tuple[str, Rest]] = [("", (top,)) for top in tops]
     seen, pairs = set(waiting), set()
     for last, rest in waiting:

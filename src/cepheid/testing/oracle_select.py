@@ -31,6 +31,13 @@ def evaluate_select(
     """
     query = parse(text)
     assert isinstance(query, tree.SelectQuery), "the text begins with SELECT"
+    return evaluate_tree(query, streams, time)
+
+
+def evaluate_tree(
+    query: tree.SelectQuery, streams: Mapping[str, Sequence[Row]], time: str
+) -> list[dict[str, Any]]:
+    """Evaluate a SELECT that was read already."""
     if query.on is not None:
         return _pairs(query, streams, time)
     stream = query.streams[0]

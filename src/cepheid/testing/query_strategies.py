@@ -6,13 +6,16 @@ compare variables that can be neighbours.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 from hypothesis import strategies as st
 
 from cepheid.language import tree
+from cepheid.language.formatter import format_pattern
 from cepheid.language.parser import parse
-from cepheid.testing.oracle_patterns import neighbours_of
+from cepheid.testing.oracle_patterns import neighbours_of, nullable
 from cepheid.testing.strategies import Event, Schema, patterns, schemas, streams
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ class Names(NamedTuple):
 
     bound: list[str]
     every: list[str]
+    free: list[str]
+    """The variables that may have a partial equivalence: not those with a deadline (§2.12)."""
     pairs: list[tuple[str, str]]
     numbers: list[str]
     keys: list[str]
@@ -51,13 +56,22 @@ def names_of(pattern: str, schema: Mapping[str, str]) -> Names:
     root = parse(f"PATTERN {pattern}").pattern
     return Names(
         sorted(_bound_variables(root)),
-        sorted({n.variable.text for n in tree.walk(root) if isinstance(n, tree.EventPattern)}),
+        sorted(_variables(root)),
+        sorted(_variables(root).difference(*map(_variables, _with_deadline(root)))),
         sorted(pair for pair in neighbours_of(root) if pair[0]),
         [name for name in NUMBERS if name in schema],
         [name for name in KEYS if name in schema],
         ["flag"] if "flag" in schema else [],
         [name for name in OTHER_KEYS if name in schema],
     )
+
+
+def _variables(node: tree.Node) -> set[str]:
+    return {n.variable.text for n in tree.walk(node) if isinstance(n, tree.EventPattern)}
+
+
+def _with_deadline(node: tree.Node) -> list[tree.Node]:
+    return [n for n in tree.walk(node) if isinstance(n, tree.Negation) and n.within is not None]
 
 
 def _bound_variables(node: tree.Node) -> set[str]:
@@ -134,7 +148,7 @@ def equivalences(names: Names, *, partial: bool) -> st.SearchStrategy[str]:
     whole = st.lists(st.sampled_from(keys), min_size=1, max_size=2, unique=True)
     if not partial:
         return whole.map(lambda keys: f"[{', '.join(keys)}]")
-    some = [f"{variable}.{key}" for variable in names.every for key in keys]
+    some = [f"{variable}.{key}" for variable in names.free for key in keys]
     items = st.lists(st.sampled_from(some + keys), min_size=1, max_size=3, unique=True)
     return items.map(lambda entries: f"[{', '.join(entries)}]")
 
@@ -142,6 +156,73 @@ def equivalences(names: Names, *, partial: bool) -> st.SearchStrategy[str]:
 def _filled(forms: Sequence[str], **parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     """Draw a form and fill its blanks."""
     return st.builds(str.format, st.sampled_from(forms), **parts)
+
+
+# ---------------------------------------------------------------------------------------
+# Selection
+
+RULES = st.sampled_from(["any", "next", "contiguous"])
+
+LINKED_PATTERNS = st.sampled_from(
+    [
+        "SEQ(A, B+, C)",
+        "SEQ(A x, A+, B)",
+        "SEQ(A, A x*, ANY z)",
+        "SEQ(A, (SEQ(B, C?))+, A x)",
+        "A+",
+        "SEQ(A+, B y?)",
+        "(SEQ(A, B+))+",
+        "(A OR B){1,3}",
+        "SEQ(A?, (B y OR C)+, B)",
+        "SEQ(A, NOT C, B+, NOT A x, B y)",
+        "SEQ(NOT C, A+, B, NOT (SEQ(A x, B y)))",
+        "SEQ(A, ANY z{2,}, B)",
+        "SEQ(ANY z+, A, B)",
+        "SEQ(A, B, C)",
+    ]
+)
+"""Patterns with several links and loops."""
+
+
+@st.composite
+def link_rules(draw: st.DrawFn, pattern: str) -> str:
+    """Draw a rule for all links, and others for some of them (§3.6)."""
+    root = parse(f"PATTERN {pattern}").pattern
+    pairs = sorted(pair for pair in neighbours_of(root, negated=False) if pair[0])
+    chosen = draw(st.lists(st.sampled_from(pairs), max_size=3, unique=True)) if pairs else []
+    return ", ".join([draw(RULES), *(f"{u} TO {v} {draw(RULES)}" for u, v in chosen)])
+
+
+@st.composite
+def with_until(draw: st.DrawFn, pattern: str, names: Names) -> str:
+    """Give a pattern's loops conditions that end them, where they may have one (§3.7)."""
+    root = parse(f"PATTERN {pattern}").pattern
+    counts = Counter(n.variable.text for n in tree.walk(root) if isinstance(n, tree.EventPattern))
+
+    def ended(node: tree.Pattern) -> tree.Pattern:
+        if not isinstance(node, tree.Repeat):
+            return node
+        inside = Counter(
+            n.variable.text for n in tree.walk(node) if isinstance(n, tree.EventPattern)
+        )
+        bound = sorted(_bound_variables(node))
+        alone = all(counts[name] == inside[name] for name in bound)
+        if not alone or not bound or not draw(st.booleans()):
+            return node
+        text = draw(local_predicates(names._replace(every=bound[:1])))
+        return msgspec.structs.replace(node, until=parse(f"PATTERN A WHERE {text}").where)
+
+    def outside_not(node: tree.Pattern) -> tree.Pattern:
+        match node:
+            case tree.Sequence(parts=parts):
+                node = msgspec.structs.replace(node, parts=tuple(map(outside_not, parts)))
+            case tree.Disjunction(alternatives=parts):
+                node = msgspec.structs.replace(node, alternatives=tuple(map(outside_not, parts)))
+            case tree.Repeat(pattern=inner):
+                node = msgspec.structs.replace(node, pattern=outside_not(inner))
+        return ended(node)
+
+    return format_pattern(outside_not(root))
 
 
 # ---------------------------------------------------------------------------------------
@@ -161,6 +242,22 @@ EVENT_WINDOWS = (
 WINDOWS = ("", *TIME_WINDOWS, *TRAILING_WINDOWS, *EVENT_WINDOWS, "", "")
 
 
+SKIPS = ("AFTER MATCH SKIP PAST LAST", "AFTER MATCH SKIP TO NEXT")
+"""Those that every match allows; TO FIRST and TO LAST need a later event of a variable."""
+
+
+def can_skip(pattern: str) -> bool:
+    """Check that no NOT looks to an end of the window, whatever is optional (§14.5)."""
+    nodes = tree.walk(parse(f"PATTERN {pattern}").pattern)
+    negated = [
+        node
+        for node in nodes
+        if isinstance(node, tree.Sequence)
+        and any(isinstance(part, tree.Negation) for part in node.parts)
+    ]
+    return not any(nullable(node.parts[0]) or nullable(node.parts[-1]) for node in negated)
+
+
 def aggregates(names: Names) -> st.SearchStrategy[str]:
     """Draw one aggregate of a variable that a match can bind."""
     forms = ["COUNT(*)", "COUNT({v})", "LOG2(COUNT(*))"]
@@ -177,20 +274,30 @@ def queries(
     schema: Mapping[str, str],
     *,
     negation: bool = True,
+    deadlines: bool = True,
     windows: bool = True,
     leaves_max: int = 5,
+    linked: bool = False,
 ) -> str:
-    """Draw the text of a query without AND over the attributes of a schema."""
-    pattern = draw(patterns(negation=negation, leaves_max=leaves_max))
+    """Draw the text of a query without AND over the attributes of a schema.
+
+    With ``linked``, links have different rules, or loops end.
+    """
+    free = patterns(negation=negation, deadlines=deadlines, leaves_max=leaves_max)
+    pattern = draw(LINKED_PATTERNS if linked else free)
     names = names_of(pattern, schema)
+    by_link = linked or draw(st.sampled_from([False, False, True]))
+    if by_link:
+        pattern = draw(with_until(pattern, names))
+    semantics = draw(link_rules(pattern) if by_link else RULES)
     lists = draw(st.booleans())
     window = draw(st.sampled_from(WINDOWS)) if windows else ""
     items = draw(st.lists(aggregates(names), min_size=1, max_size=3, unique=True))
     clauses = [
         "RETURN MATCHES" if lists else f"RETURN {', '.join(items)}",
         f"PATTERN {pattern}",
-        "SEMANTICS " + draw(st.sampled_from(["any", "next", "contiguous"])),
-        draw(_where(names, lists=lists, partial=window not in EVENT_WINDOWS)),
+        f"SEMANTICS {semantics}",
+        draw(_where(names, lists=lists, partial=window not in EVENT_WINDOWS and not by_link)),
     ]
     if draw(st.booleans()) and names.keys + names.values:
         clauses.append(f"GROUP-BY {draw(st.sampled_from(names.keys + names.values))}")
@@ -201,6 +308,8 @@ def queries(
         clauses.append("EMIT ON EXPIRY")
     clauses.append("TIES " + draw(st.sampled_from(["strict", "arrival"])))
     clauses.append(draw(st.sampled_from(["", "", "MIN LENGTH 2"])))
+    if can_skip(pattern):
+        clauses.append(draw(st.sampled_from(["", "", "", *SKIPS])))
     return "\n".join(clause for clause in clauses if clause)
 
 
@@ -217,21 +326,24 @@ def _where(draw: st.DrawFn, names: Names, *, lists: bool, partial: bool) -> str:
 @st.composite
 def conjunctions(draw: st.DrawFn, schema: Mapping[str, str]) -> str:
     """Draw the text of a query with AND (§2.10)."""
-    small = patterns(types=("A", "B"), leaves_max=3)
+    small = patterns(types=("A", "B"), deadlines=True, leaves_max=3)
     pattern = f"{draw(small)} AND {draw(small)}"
     names = names_of(pattern, schema)
     where = draw(_where(names, lists=False, partial=False))
     group = f"GROUP-BY {names.keys[0]}" if draw(st.booleans()) and names.keys else ""
     window = draw(st.sampled_from(["", *TIME_WINDOWS, *TRAILING_WINDOWS]))
-    semantics = "SEMANTICS " + draw(st.sampled_from(["any", "next", "contiguous"]))
+    semantics = "SEMANTICS " + draw(st.one_of(RULES, link_rules(pattern)))
     clauses = ["RETURN COUNT(*)", f"PATTERN {pattern}", semantics, where, group, window]
     return "\n".join(clause for clause in clauses if clause)
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, events_max: int = 7) -> Case:
+def cases(draw: st.DrawFn, *, events_max: int = 7, linked: bool = False) -> Case:
     """Draw a schema, a query over it and a stream that has it."""
     schema = draw(schemas())
+    if linked:
+        events = draw(streams(schema, events_max=events_max))
+        return Case(draw(queries(schema, linked=True)), schema, events)
     # Hypothesis tends to draw what comes last as small as it can, and short streams test little.
     pairs = draw(st.sampled_from([False, False, False, True]))
     events = draw(streams(schema, events_max=min(events_max, 5) if pairs else events_max))

@@ -83,6 +83,7 @@ def _check_clauses(query: tree.FunnelQuery, findings: Findings) -> None:
         "NUMBERS": query.numbers,
         "MIN LENGTH": query.min_length,
         "LIMIT": query.limit,
+        "AFTER MATCH SKIP": query.skip,
     }
     for name, clause in clauses.items():
         if clause is not None:

@@ -19,6 +19,7 @@ from cepheid.plans.plan import FunnelPlan
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from cepheid.jobs.derived import Derivation, Splits
     from cepheid.jobs.task_jobs import TaskJob
     from cepheid.jobs.work import Work
     from cepheid.kinds.funnel.tasks import FunnelSteps
@@ -73,6 +74,21 @@ class FunnelKind(SteppedKind):
             message = "without `SLIDE`, a funnel is known at the end of the stream"
             helps = ("add windows: `WITHIN 1 hour SLIDE 1 hour` gives a table for every hour",)
             raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
+
+    def derive(self, plan: FunnelPlan) -> Derivation:
+        """Plan a funnel whose rows are events, at the ends of windows."""
+        from cepheid.jobs.derived import Derivation, no_window
+
+        if not plan.funnel.slide:
+            way_out = "add windows: `WITHIN 1 hour SLIDE 1 hour`"
+            no_window(plan, "without `SLIDE`, a funnel is known at the end of the stream", way_out)
+        return Derivation(plan, ("window_end",))
+
+    def splits(self, plan: FunnelPlan) -> Splits:
+        """List the attributes by which a stage of a pipeline can be split: the groups."""
+        from cepheid.jobs.derived import Split, Splits
+
+        return Splits(tuple(Split((name,), (name,)) for name in plan.partition.group_by))
 
     def describe(self, plan: FunnelPlan, *, spark: bool) -> Described:
         """Describe a plan in words; ``spark`` adds how Spark runs it."""

@@ -21,7 +21,7 @@ from cepheid.kinds.row_pattern.arrange import Rows, as_whole
 
 Mask = NDArray[np.bool_]
 VALUE_BYTES = 8
-"""What a value of a list takes, at least."""
+"""The least number of bytes of a value in a list."""
 
 
 def aggregate(

@@ -51,7 +51,7 @@ CLOSED: Rows = np.zeros((0, 4), np.int64)
 
 
 class Quest(NamedTuple):
-    """What is to be found, and where.
+    """The pattern of a search, and the rows that it runs over.
 
     ``bounds`` are those of the partitions to be searched. ``limits`` has the first row that is too
     late for a match from each row; it is empty without WITHIN. ``opened`` has a row for each

@@ -11,7 +11,7 @@ from cepheid.errors import Diagnostic, QuerySyntaxError, Span
 
 
 class TokenKind(StrEnum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = "word"
     QUOTED = "quoted name"

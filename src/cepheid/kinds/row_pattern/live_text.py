@@ -1,4 +1,4 @@
-"""What may stand around a clause over a stream: a list of columns and WHERE, nothing that waits."""
+"""Check the SQL around a clause over a stream: a list of columns and WHERE, nothing that waits."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ EXACT_MAX = 1 << 52
 
 
 class Needs(NamedTuple):
-    """What every match has and sees.
+    """The rows that every match contains and looks at.
 
     Attributes
     ----------

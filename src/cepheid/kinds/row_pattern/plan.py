@@ -1,4 +1,4 @@
-"""What binding makes of a clause: names resolved, variables known, every value's row explicit."""
+"""Hold a bound clause: names are resolved, variables known, and every value names its row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class OrderKey(msgspec.Struct, frozen=True):
 
 
 class SearchBounds(msgspec.Struct, frozen=True):
-    """How much a search may do before it gives up; None stands for the bound of the way it takes.
+    """The limits of a search; None stands for the limit of the algorithm that it uses.
 
     Attributes
     ----------

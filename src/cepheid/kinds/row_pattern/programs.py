@@ -52,7 +52,7 @@ class NoProgramError(Exception):
 
 
 class Kind(NamedTuple):
-    """What a value is: truth, number, text, time, span or null; and the largest it can be.
+    """The kind of a value: truth, number, text, time, span or null; and the largest it can be.
 
     ``bound`` is 0 for doubles, which need none.
     """

@@ -14,7 +14,7 @@ from cepheid.kinds.row_pattern.plan import MatchPlan
 
 
 class Reach(NamedTuple):
-    """How far a clause reaches.
+    """The distance over which a clause looks at rows.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ from cepheid.kinds.row_pattern.output import build_output
 from cepheid.kinds.row_pattern.plan import MatchPlan
 
 _PER_US = {"s": (1, 10**6), "ms": (1, 1000), "us": (1, 1), "ns": (1000, 1)}
-"""How many of a unit are in a microsecond, as a fraction."""
+"""The number of ticks of a unit in a microsecond, as a fraction."""
 _DAYS_PER_US = 1, 86_400_000_000
 
 

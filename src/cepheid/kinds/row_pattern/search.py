@@ -38,7 +38,7 @@ VALUES_A_STEP = 16
 
 
 class _UndecidedError(Exception):
-    """What begins at a row depends on rows that have not come yet."""
+    """A match that begins at a row depends on rows that have not arrived yet."""
 
 
 class Found(NamedTuple):

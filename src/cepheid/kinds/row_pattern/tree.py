@@ -78,7 +78,7 @@ class MatchNumber(Leaf, frozen=True, eq=False):
 
 
 class Navigation(msgspec.Struct, frozen=True):
-    """How to find a row: the n-th first or last row of some variables, then so many rows further.
+    """A position of a row: the n-th first or last row of some variables, then so many rows further.
 
     ``variables`` is None for all rows of the match. ``final`` looks at the whole match, otherwise
     the rows after the current one do not exist. ``shift`` counts rows of the partition.

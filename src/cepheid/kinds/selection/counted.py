@@ -110,6 +110,18 @@ def step_counted(
     return CountedState(keys, after, groups, kept), rows
 
 
+def finish_counted(job: CountedJob, state: CountedState) -> pa.Table:
+    """Build the rows of windows that have an event and are not full, at the end of a stream."""
+    window = job.select.window
+    if state.stretches is None:
+        return empty_rows(job)
+    full = full_windows(state.seen, window)
+    counts = -(-state.seen // window.slide) - full
+    owners = np.arange(len(state.seen))
+    found = find_windows(state.stretches, state.groups, owners, np.zeros_like(counts), counts)
+    return _rows(job, state.stretches, state.keys, found, full)
+
+
 def empty_rows(job: CountedJob) -> pa.Table:
     """Create an empty result."""
     return step_counted(job, CountedState.start(job), job.schema.empty_table())[1]

@@ -35,7 +35,7 @@ def counted_to_bytes(job: CountedJob, state: CountedState) -> bytes:
     stretches: bytes | None = None
     kinds: tuple[ValueKind, ...] = ()
     if state.stretches is not None:
-        stretches = pack_table(_table_of(state.groups, state.stretches))
+        stretches = pack_table(stretches_to_table(state.groups, state.stretches))
         kinds = tuple(moment.kind for moment in state.stretches.moments)
     snapshot = _Snapshot((meaning_of(job.plan),), pack_table(groups), stretches, kinds)
     return write_state(FORMAT, snapshot)
@@ -60,14 +60,15 @@ def counted_from_bytes(job: CountedJob, data: bytes) -> CountedState:
     table = unpack_table(snapshot.stretches)
     # Older states also store bounds of the sums, after the moments of arguments.
     kinds = snapshot.kinds[: len(job.arguments)]
-    moments = [_moments_of(table, n, kind) for n, kind in enumerate(kinds)]
+    moments = [moments_from_table(table, n, kind) for n, kind in enumerate(kinds)]
     first, last, rows = (np.array(table[name]) for name in _NUMBERS)
     return state._replace(
         groups=np.array(table["group"]), stretches=Stretches([], first, last, rows, moments)
     )
 
 
-def _table_of(groups: Any, stretches: Stretches) -> pa.Table:
+def stretches_to_table(groups: Any, stretches: Stretches) -> pa.Table:
+    """Convert stretches to a table, with the numbers of their groups."""
     columns: dict[str, Any] = {"group": pa.array(groups)}
     columns |= {name: pa.array(getattr(stretches, name)) for name in _NUMBERS}
     for n, moment in enumerate(stretches.moments):
@@ -81,7 +82,8 @@ def _table_of(groups: Any, stretches: Stretches) -> pa.Table:
     return pa.table(columns)
 
 
-def _moments_of(table: pa.Table, number: int, kind: ValueKind) -> Moments:
+def moments_from_table(table: pa.Table, number: int, kind: ValueKind) -> Moments:
+    """Read the moments of an argument back."""
     names = [f"part{number} {operation}" for operation in OPERATIONS]
     total, least, largest = (
         np.array(table[name]) if name in table.column_names else None for name in names

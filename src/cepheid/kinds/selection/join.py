@@ -65,8 +65,8 @@ def join_tables(
 ) -> pa.Table:
     """Join two streams; the pairs are in the order in which their later events came.
 
-    The later event is one of its stream's rows from ``begins`` on, for windows of events: earlier
-    rows were joined already.
+    The later event is one of its stream's rows from ``begins`` on; earlier rows were joined
+    already.
 
     Raises
     ------
@@ -185,7 +185,13 @@ def _candidates(
     if window.extent is Extent.TIME:
         low = np.searchsorted(right.times, left.times - window.within, side="right")
         high = np.searchsorted(right.times, left.times + window.within, side="left")
-        yield from _ranges(left, right, low, high)
+        yield from _ranges(_from(left, begins[0]), right, low, high)
+        old = left._replace(kept=left.kept & (np.arange(len(left.kept)) < begins[0]))
+        low = np.searchsorted(left.times, right.times - window.within, side="right")
+        high = np.searchsorted(left.times, right.times + window.within, side="left")
+        if begins[0]:
+            for pairs in _ranges(_from(right, begins[1]), old, low, high):
+                yield Pairs(pairs.right, pairs.left)
         return
     # If times are equal, events of the first stream come first.
     high = np.searchsorted(right.times, left.times, side="left")

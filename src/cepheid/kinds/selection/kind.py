@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.jobs.kind import Described, Kind
 from cepheid.kinds.selection.bind import compile_select
-from cepheid.kinds.selection.explain import describe_select, mermaid_of_select, title_of_select
+from cepheid.kinds.selection.explain import (
+    describe_select,
+    mermaid_of_select,
+    title_of_select,
+    why_not_live,
+)
 from cepheid.language import tree
 from cepheid.patterns.scope import Source
 from cepheid.plans.meaning import Meaning, fingerprint, times_of
 from cepheid.plans.plan import SelectPlan
 
 if TYPE_CHECKING:
+    from cepheid.jobs.derived import Derivation, Splits
     from cepheid.jobs.local_jobs import LocalJob
     from cepheid.jobs.microbatch import LiveJob
     from cepheid.jobs.work import Work
@@ -72,6 +79,31 @@ class SelectKind(Kind):
             "an aggregate": fingerprint([(a.function, a.argument) for a in found.aggregates]),
             "WINDOW": fingerprint(found.window),
         }
+
+    def stage_steps(self, plan: SelectPlan, schema: Any) -> Any:
+        """Create the step function of a query that is a stage of a pipeline."""
+        from cepheid.kinds.selection.steps import steps_of_select
+
+        return steps_of_select(plan, schema)
+
+    def derive(self, plan: SelectPlan) -> Derivation:
+        """Plan a query whose rows are events."""
+        from cepheid.kinds.selection.derive import derive_select
+
+        return derive_select(plan)
+
+    def splits(self, plan: SelectPlan) -> Splits:
+        """List the attributes by which a stage of a pipeline can be split."""
+        from cepheid.kinds.selection.derive import splits_of_select
+
+        return splits_of_select(plan)
+
+    def check_live(self, plan: SelectPlan) -> None:
+        """Refuse aggregates without a window, which are known at the end of a stream (E405)."""
+        why = why_not_live(plan.select)
+        if why:
+            helps = ("add `WINDOW 10 minutes`, or `WINDOW 1000 EVENTS`",)
+            raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
 
     def replay(self, plan: SelectPlan, snapshot: Any, method: str) -> Any:
         """Plan which part of a store a query must read."""

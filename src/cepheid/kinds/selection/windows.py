@@ -7,7 +7,7 @@ The aggregates of windows are then merged from those of stretches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,87 +61,108 @@ class Aggregation:
     def __init__(self, select: Selection, time: str) -> None:
         self._select = select
         self._time = time
-        self._arguments = arguments_of(select)
         self._parts: list[Stretches] = []
         self._sums = SumBounds()
         self._schema: pa.Schema | None = None
 
     def add(self, table: pa.Table) -> None:
         """Add events; counted windows take all of them at once, in time order."""
-        select = self._select
-        columns = Columns(table)
-        mask = holds(select.condition, lookup_in(columns), len(table))
-        if mask is not None and not mask.all():
-            columns = Columns(table.filter(pa.array(mask)))
-        length = len(columns.batch)
-        keys = [plain_array(columns.arrow(key.attribute)) for key in select.keys]
-        codes, at = group_codes(keys, length)
-        places = np.zeros(length, np.int64)
-        if select.window.extent is Extent.EVENTS:
-            assert not self._parts, "events are numbered once"
-            places = event_numbers(codes)
-        elif select.window.extent is Extent.TIME:
-            places = read_times(columns, self._time)
-        moments = []
-        for expression, functions in self._arguments.items():
-            vector = evaluate_vector(expression, lookup_in(columns), length)
-            moments.append(self._sums.added(expression, moments_of(vector, functions)))
-        first, last = windows_of_places(places, select.window)
-        part = Stretches([], first, last, np.ones(length, np.int64), moments)
-        reduced, groups = reduce_stretches(part, codes)
-        chosen = at[groups]
-        taken = [key.take(chosen) for key in keys]
-        self._parts.append(reduced._replace(keys=taken))
+        counted = self._select.window.extent is Extent.EVENTS
+        assert not (counted and self._parts), "events are numbered once"
+        self._parts.append(measure(self._select, self._time, table, self._sums.added))
         if self._schema is None:
             self._schema = table.schema
 
     def result(self) -> pa.Table:
         """Build the rows of all windows, by window and key."""
         assert self._schema is not None, "there is a table, if only an empty one"
-        select = self._select
         whole = united_stretches(self._parts)
-        codes, at = group_codes(whole.keys, len(whole.rows))
-        stretches, groups = reduce_stretches(whole, codes)
-        stretches, edges = _distinct(stretches)
-        found = _windows(stretches, groups)
-        rows = Moments.counts(stretches.rows).folded(found.low, found.high).known
-        moments = [m.folded(found.low, found.high) for m in stretches.moments]
-        windows = found.windows
-        if not select.keys and select.window.extent is Extent.NONE and not len(rows):
-            # Without events, aggregates are one row, as in SQL.
-            rows, windows = np.zeros(1, np.int64), np.zeros(1, np.int64)
-            moments = [m.nothing() for m in moments]
-        chosen = at[found.groups]
-        keys = [values.take(chosen) for values in whole.keys]
-        named = dict(zip(self._arguments, moments, strict=True))
-        starts = windows if edges is None else edges[windows]
-        table = window_rows(select, self._time, self._schema, keys, starts, rows, named)
-        table, windows = self._sorted(table, windows)
-        return table if edges is None else self._spread(table, windows, edges)
+        return rows_of_stretches(self._select, self._time, self._schema, whole)
 
-    def _spread(self, table: pa.Table, windows: Codes, edges: Codes) -> pa.Table:
-        """Expand the rows of distinct windows to the rows of all windows."""
-        assert self._schema is not None, "rows have a schema"
-        repeats = np.diff(edges)
-        first = np.flatnonzero(np.diff(windows, prepend=-1))
-        sizes, laps = np.diff(first, append=len(windows)), repeats[windows[first]]
-        _check_count(sizes * laps.astype(np.float64), table.nbytes / max(len(table), 1))
-        rows, lap = repeated_rows(first, sizes, laps)
-        lap += edges[windows[rows]]
-        columns = _edges(self._select.window, self._schema, self._time, lap)
-        # Columns that are overwritten are not taken first: they can be most of a large result.
-        taken = table.drop_columns(list(columns)).take(rows)
-        columns |= zip(taken.column_names, taken.columns, strict=True)
-        return pa.table({name: columns[name] for name in table.column_names})
 
-    def _sorted(self, table: pa.Table, windows: Codes) -> tuple[pa.Table, Codes]:
-        keys = [key.name for key in self._select.keys]
-        if not keys:
-            return table, windows
-        order = table.select(keys).append_column("cepheid window", pa.array(windows))
-        by: Any = [("cepheid window", "ascending"), *((key, "ascending") for key in keys)]
-        rows = pa.compute.sort_indices(order, sort_keys=by)
-        return table.take(rows), windows[np.asarray(rows)]
+def measure(
+    select: Selection,
+    time: str,
+    table: pa.Table,
+    kept: Callable[[tree.Expression, Moments], Moments],
+) -> Stretches:
+    """Convert the events of a table for which WHERE is true to stretches with keys.
+
+    ``kept`` is how the moments of an expression are kept, so that sums do not overflow.
+    """
+    columns = Columns(table)
+    mask = holds(select.condition, lookup_in(columns), len(table))
+    if mask is not None and not mask.all():
+        columns = Columns(table.filter(pa.array(mask)))
+    length = len(columns.batch)
+    keys = [plain_array(columns.arrow(key.attribute)) for key in select.keys]
+    codes, at = group_codes(keys, length)
+    places = np.zeros(length, np.int64)
+    if select.window.extent is Extent.EVENTS:
+        places = event_numbers(codes)
+    elif select.window.extent is Extent.TIME:
+        places = read_times(columns, time)
+    moments = []
+    for expression, functions in arguments_of(select).items():
+        vector = evaluate_vector(expression, lookup_in(columns), length)
+        moments.append(kept(expression, moments_of(vector, functions)))
+    first, last = windows_of_places(places, select.window)
+    part = Stretches([], first, last, np.ones(length, np.int64), moments)
+    reduced, groups = reduce_stretches(part, codes)
+    chosen = at[groups]
+    return reduced._replace(keys=[key.take(chosen) for key in keys])
+
+
+def rows_of_stretches(
+    select: Selection, time: str, schema: pa.Schema, whole: Stretches
+) -> pa.Table:
+    """Build the rows of all windows that have an event, by window and key."""
+    codes, at = group_codes(whole.keys, len(whole.rows))
+    stretches, groups = reduce_stretches(whole, codes)
+    stretches, edges = _distinct(stretches)
+    found = _windows(stretches, groups)
+    rows = Moments.counts(stretches.rows).folded(found.low, found.high).known
+    moments = [m.folded(found.low, found.high) for m in stretches.moments]
+    windows = found.windows
+    if not select.keys and select.window.extent is Extent.NONE and not len(rows):
+        # Without events, aggregates are one row, as in SQL.
+        rows, windows = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        moments = [m.nothing() for m in moments]
+    chosen = at[found.groups]
+    keys = [values.take(chosen) for values in whole.keys]
+    named = dict(zip(arguments_of(select), moments, strict=True))
+    starts = windows if edges is None else edges[windows]
+    table = window_rows(select, time, schema, keys, starts, rows, named)
+    table, windows = sorted_rows(select, table, windows)
+    return table if edges is None else _spread(select, time, schema, table, windows, edges)
+
+
+def _spread(
+    select: Selection, time: str, schema: pa.Schema, table: pa.Table, windows: Codes, edges: Codes
+) -> pa.Table:
+    """Expand the rows of distinct windows to the rows of all windows."""
+    repeats = np.diff(edges)
+    first = np.flatnonzero(np.diff(windows, prepend=-1))
+    sizes, laps = np.diff(first, append=len(windows)), repeats[windows[first]]
+    _check_count(sizes * laps.astype(np.float64), table.nbytes / max(len(table), 1))
+    rows, lap = repeated_rows(first, sizes, laps)
+    lap += edges[windows[rows]]
+    columns = _edges(select.window, schema, time, lap)
+    # Columns that are overwritten are not taken first: they can be most of a large result.
+    taken = table.drop_columns(list(columns)).take(rows)
+    columns |= zip(taken.column_names, taken.columns, strict=True)
+    return pa.table({name: columns[name] for name in table.column_names})
+
+
+def sorted_rows(select: Selection, table: pa.Table, windows: Codes) -> tuple[pa.Table, Codes]:
+    """Sort rows by window, then key."""
+    keys = [key.name for key in select.keys]
+    if not keys:
+        return table, windows
+    order = table.select(keys).append_column("cepheid window", pa.array(windows))
+    by: Any = [("cepheid window", "ascending"), *((key, "ascending") for key in keys)]
+    rows = pa.compute.sort_indices(order, sort_keys=by)
+    return table.take(rows), windows[np.asarray(rows)]
 
 
 def window_rows(

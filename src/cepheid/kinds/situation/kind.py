@@ -18,6 +18,7 @@ from cepheid.plans.plan import SituationPlan
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from cepheid.jobs.derived import Derivation, Splits
     from cepheid.jobs.steps import Steps
     from cepheid.jobs.task_jobs import TaskJob
     from cepheid.jobs.work import Work
@@ -89,6 +90,18 @@ class SituationKind(SteppedKind):
         from cepheid.kinds.situation.tasks import SituationTasks
 
         return SituationTasks.of(work)
+
+    def derive(self, plan: SituationPlan) -> Derivation:
+        """Plan a query whose rows are events: matches when they are certain, situations at end."""
+        from cepheid.jobs.derived import Derivation
+
+        return Derivation(plan, ("te",) if plan.situations.listed else ("ts",))
+
+    def splits(self, plan: SituationPlan) -> Splits:
+        """List the attributes by which a stage of a pipeline can be split: PARTITION BY."""
+        from cepheid.jobs.derived import Split, Splits
+
+        return Splits(tuple(Split((name,), (name,)) for name in plan.partition.attributes))
 
     def replay(self, plan: SituationPlan, snapshot: Any, method: str) -> Any:
         """Plan which part of a store a query must read."""

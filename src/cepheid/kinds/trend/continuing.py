@@ -1,4 +1,4 @@
-"""What the state of a pattern query depends on, and how a changed query goes on with it.
+"""Find the parts of a query that its state depends on, and continue a changed query with it.
 
 HAVING and RETURN are evaluated when rows leave, so they may change as long as the state holds the
 numbers that they need: the plan then keeps the accumulators of the state, with its new columns.
@@ -21,10 +21,12 @@ HELD = "what the state adds up"
 def meaning_of_trends(plan: TrendPlan) -> Meaning:
     """Collect the parts of a query that shape its state."""
     listing = plan.output.kind
+    rules = [plan.links] if plan.links is not None else []
     window = msgspec.structs.replace(plan.window, reason="")
+    skip = [] if plan.skip is None else [plan.skip]
     return {
         "the time, the type or the order of events": fingerprint([times_of(plan), plan.ties]),
-        "PATTERN": fingerprint([plan.patterns, plan.semantics, plan.min_length]),
+        "PATTERN": fingerprint([plan.patterns, plan.semantics, *rules, plan.min_length, *skip]),
         "WHERE": fingerprint([plan.local, plan.edges, plan.globals]),
         "GROUP-BY or an equivalence": fingerprint(plan.partition),
         "WITHIN, SLIDE or EMIT": fingerprint(window),
@@ -36,7 +38,7 @@ def meaning_of_trends(plan: TrendPlan) -> Meaning:
 
 
 def memory_of(plan: TrendPlan) -> Any:
-    """Return what a changed query needs to know of the one before it."""
+    """Describe the query for a changed one that continues with its state."""
     return msgspec.to_builtins(plan.output.aggregates)
 
 

@@ -24,6 +24,7 @@ from cepheid.plans.needs import Needs
 from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan
 
 if TYPE_CHECKING:
+    from cepheid.jobs.derived import Derivation, Splits
     from cepheid.jobs.local_jobs import LocalJob
     from cepheid.jobs.microbatch import LiveJob
     from cepheid.jobs.task_jobs import TaskJob
@@ -150,6 +151,18 @@ class TrendKind(TaskKind):
         from cepheid.kinds.trend.steps import steps_of
 
         return steps_of(lower(plan), schema)
+
+    def derive(self, plan: TrendPlan) -> Derivation:
+        """Plan a query whose rows are events."""
+        from cepheid.kinds.trend.derive import derive_trends
+
+        return derive_trends(plan)
+
+    def splits(self, plan: TrendPlan) -> Splits:
+        """List the attributes by which a stage of a pipeline can be split."""
+        from cepheid.kinds.trend.derive import splits_of_trends
+
+        return splits_of_trends(plan)
 
     def fits(self, plan: TrendPlan, columns: Mapping[str, Any]) -> Any:
         """Build a Spark condition that holds for every relevant event; None if all are relevant."""

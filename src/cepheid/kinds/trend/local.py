@@ -22,6 +22,7 @@ from cepheid.kinds.trend.windows.list_step import (
     is_enough,
     step_matches,
 )
+from cepheid.kinds.trend.windows.marker import Marker
 from cepheid.kinds.trend.windows.step import PartitionState, finish, step
 from cepheid.memory_limits import collect
 
@@ -43,6 +44,9 @@ class LocalTrends(NamedTuple):
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
         """Run over a table; windows that hold the same events are evaluated once."""
+        if self.job.marked is not None:
+            inner = LocalTrends(lower(self.job.plan))
+            return inner.answer_table(Marker(self.job.marked).mark(table), rows)
         small = small_counts(self.job.plan)
         if small is not None:
             found = LocalTrends(lower(small)).answer_table(table, rows)
@@ -96,6 +100,9 @@ class LocalMatches(NamedTuple):
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
         """Run over a table, in steps of about ``rows`` rows."""
+        if self.job.marked is not None:
+            inner = LocalMatches(lower(self.job.plan))
+            return inner.answer_table(Marker(self.job.marked).mark(table), rows)
         return self.answer(self.cut(table, rows), table.schema)
 
     def nothing(self, schema: pa.Schema) -> pa.Table:

@@ -140,7 +140,7 @@ def _until(shared: RulesWork, rules: RunningRules, events: pa.Table, until: int)
     tables: Tables = {}
     for generation in rules.generations:
         job, state = generation.job, generation.state
-        back = any(job.jobs[n].looks_back for n in job.alone)
+        back = any(job.jobs[n].looks_back for n in (*job.alone, *job.waiting))
         found = Found.nothing(job)
         for part in slices(events, LOOK_BACK_ROWS if back else STEP_ROWS):
             found.add(feed(job, state, part, listing=False))
@@ -157,8 +157,9 @@ def _until(shared: RulesWork, rules: RunningRules, events: pa.Table, until: int)
 def _forget(generation: Generation, until: int) -> None:
     job, state = generation.job, generation.state
     forget_idle_keys_of_all(job, state, until)
-    for n in job.listing:
-        state.listing[n] = forget_idle_keys(job.jobs[n], state.listing[n], until)
+    for own in (state.listing, state.waiting):
+        for n, lone in own.items():
+            own[n] = forget_idle_keys(job.jobs[n], lone, until)
 
 
 def results_of(tables: Tables, schema: pa.Schema) -> pa.Table:

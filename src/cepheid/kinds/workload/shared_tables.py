@@ -68,7 +68,7 @@ class Counts(NamedTuple):
 
 
 class Kinds:
-    """How a group classifies events: by type, and by the local predicates of each type."""
+    """The classes of events in a group: by type, and by the local predicates of each type."""
 
     def __init__(self, group: Group) -> None:
         self.types: dict[str | None, int] = {}

@@ -121,6 +121,10 @@ def why_alone(plan: TrendPlan) -> str:
     """Explain why a plan cannot be merged with others; "" if it can."""
     if plan.output.kind is not OutputKind.AGGREGATES:
         return "it lists matches"
+    if plan.has_deadlines:
+        return "events wait for the deadline of a NOT"
+    if plan.skip is not None:
+        return "it chooses matches"
     if plan.choice.evaluator is not Evaluator.LINEAR or plan.partition.partial:
         return "events look at events before them"
     if plan.numbers is tree.Numbers.EXACT:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
@@ -147,7 +147,7 @@ def _schema_of(projected: DataFrame, plan: Plan) -> pa.Schema:
 def noticed(
     frame: DataFrame,
     task: Task,
-    plan: Plan,
+    plan: Plan | Sequence[Plan],
     wanted: Iterable[int] | int,
     *,
     all_types: bool = False,
@@ -155,16 +155,17 @@ def noticed(
     """Let a task notice odd events; ``wanted`` are the partitions that read all, or their number.
 
     Of a DataFrame, Spark filters events of other types before a task sees them, so their names are
-    not known; of files tasks read ``all_types``.
+    not known; of files tasks read ``all_types``. The task may run several plans.
     """
-    if plan.limit is not None:
+    plans = [plan] if isinstance(plan, Plan) else plan
+    if any(one.limit is not None for one in plans):
         return task
     partitions = range(wanted) if isinstance(wanted, int) else wanted
 
     def judge(found: Noticed) -> list[str]:
-        return oddities([plan], found, all_types=all_types)
+        return oddities(plans, found, all_types=all_types)
 
-    return noticing_task(frame.sparkSession, task, partitions, names_of_types([plan]), judge)
+    return noticing_task(frame.sparkSession, task, partitions, names_of_types(plans), judge)
 
 
 def exchange(blobs: DataFrame, buckets: int) -> DataFrame:

@@ -28,12 +28,20 @@ PART, PAYLOAD = "part", "payload"
 _ROW, _ABOUT = "row", "about"
 
 
+def _nothing_left() -> None:
+    """Say nothing at the end."""
+
+
 class LiveOutput(NamedTuple):
-    """A DataFrame of several parts, and how to decode each of them."""
+    """A DataFrame of several parts, and how to decode each of them.
+
+    ``finish`` is called when the query has ended: it warns of what is odd about its events.
+    """
 
     frame: DataFrame
     decode: dict[str, Decode]
     mode: str = "append"
+    finish: Callable[[], None] = _nothing_left
 
     def select(self, part: str, batch: DataFrame | None = None) -> DataFrame:
         """Decode one part of the output, or of one micro-batch of it."""

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import functions as sf
 
-from cepheid.arrays.columns import Columns, read_times
+from cepheid.arrays.columns import Columns, notice_types, read_times
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.jobs.blobs import Batches, split
 from cepheid.jobs.bucket import COUNTED, Outcome
@@ -46,6 +46,7 @@ from cepheid.runtimes.spark.stream import (
     check_records,
     check_stream,
     late_events,
+    live_notices,
     output_of_turns,
     set_up,
     with_sides,
@@ -152,13 +153,14 @@ def _output(
             place = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
             routed = routed.withColumn(f"{BUCKET}{number}", place)
     _check_apart(classes)
-    sent = routed.mapInArrow(send_to_classes(classes), tasks.SENT_DDL)
+    notices = live_notices(list(plans.values()))
+    sent = routed.mapInArrow(notices.watched(spark, send_to_classes(classes)), tasks.SENT_DDL)
     # Another watermark of the same query could be ahead, if the largest of them counts.
     policy = str(spark.conf.get("spark.sql.streaming.multipleWatermarkPolicy", "min"))
     turns = take_turns_of_classes(classes, alone=policy.lower() != "max")
     output = output_of_turns(sent, delays, turns, results)
     output.decode.update(read.decode)
-    return output
+    return output._replace(finish=notices.finish)
 
 
 def _seen(plan: TrendPlan, schema: pa.Schema, frame: DataFrame) -> pa.Schema:
@@ -207,7 +209,9 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
             # An event that several classes keep is counted in the first of them.
             fresh = np.ones(len(table), np.bool_)
             # Events that cannot affect the result also advance the watermark.
-            latest = int(read_times(Columns(table), plan.time).max())
+            columns = Columns(table)
+            latest = int(read_times(columns, plan.time).max())
+            notice_types(columns, plan.type)
             stamp = in_microseconds(first, latest)
             for number, one in enumerate(classes):
                 mask = _of_consequence(one, table)

@@ -7,6 +7,7 @@ driver commits all of them in one version.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
+from cepheid.arrays.noticing import Noticed
 from cepheid.events.nanoseconds import in_microseconds
 from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.blobs import Batches
@@ -24,11 +26,14 @@ from cepheid.jobs.task_jobs import task_job
 from cepheid.jobs.work import Work
 from cepheid.kinds.row_pattern.store import STRETCH, by_stretch, in_stretches, plan_clause
 from cepheid.plans.plan import Plan, WindowKind
-from cepheid.runtimes.spark.batch import parallelism, run_frame, work_of
+from cepheid.runtimes.notices import names_of as names_of_types
+from cepheid.runtimes.notices import notice_store, oddities, warn_of
+from cepheid.runtimes.spark.batch import noticed, parallelism, run_frame, work_of
 from cepheid.runtimes.spark.scan import SLICES_PER_TASK
 from cepheid.runtimes.store import columns_of, events_of
 from cepheid.spark.batches import chunks, in_task
 from cepheid.spark.kernels import ship_kernels
+from cepheid.spark.notices import unwatched
 from cepheid.spark.schema import file_schema, plain_schema, spark_schema_of
 from cepheid.spark.text_times import timed_frame
 from cepheid.spark.versions import arrow_schema
@@ -84,13 +89,22 @@ def run_store(
     ship_kernels(spark)
     slices = slices_of(snapshot, plan, replay, SLICES_PER_TASK * parallelism(spark))
     numbers = spark.range(0, len(slices), 1, len(slices))
-    needs = needs_of(plan)
+    needs, whole = needs_of(plan), replay.cover is None and replay.keys is None
+    if not whole and plan.limit is None:
+        # Tasks see a part of the events, but the store knows more.
+        known = Noticed(names_of_types([plan]))
+        notice_store(plan, snapshot, known)
+        warn_of(oddities([plan], known))
     if needs.from_start or needs.leads_in:
         frame = _read_frame(numbers, version, slices, plain_schema(schema))
-        return run_frame(compiled, frame)
+        with nullcontext() if whole else unwatched():
+            return run_frame(compiled, frame)
     shown = file_schema(pa.schema([schema.field(n) for n in columns_of(plan, snapshot)]))
     work, results = work_of(plan, shown, 1)
-    result = numbers.mapInArrow(_run_slices(work, version, slices), results)
+    task = _run_slices(work, version, slices)
+    if whole:
+        task = noticed(numbers, task, plan, len(slices), all_types=True)
+    result = numbers.mapInArrow(task, results)
     return result if plan.limit is None else result.limit(plan.limit)
 
 

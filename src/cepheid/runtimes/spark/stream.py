@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
 
+from cepheid.arrays.noticing import Noticed
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.live_corrections import with_versions
 from cepheid.options import BAD, LATE, Held, LiveOptions, holder_of, one_of, refuse, texts, unused
 from cepheid.plans.plan import Plan
 from cepheid.runtimes.checkpoints import BUCKETS_SETTING
+from cepheid.runtimes.notices import names_of as names_of_types
+from cepheid.runtimes.notices import odd_so_far
 from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.bad_records import Asked, Checked, events_schema, timed_records
 from cepheid.runtimes.spark.batch import (
@@ -38,6 +41,7 @@ from cepheid.runtimes.spark.live_output import (
 from cepheid.spark.batches import BUCKET
 from cepheid.spark.kernels import ship_kernels
 from cepheid.spark.murmur import values_for_partitions
+from cepheid.spark.notices import LiveNotices
 from cepheid.spark.records import BAD as BAD_COLUMN
 from cepheid.spark.records import event_columns, quoted
 from cepheid.spark.schema import (
@@ -253,14 +257,25 @@ def live_rows(frame: DataFrame, plan: Plan, delays: Delays, *, whole: bool = Fal
         turns = tasks.take_pane_turns(work, buckets)
     else:
         send, turns = tasks.send_stream(work, buckets), tasks.take_turns(work)
-    sent = projected.mapInArrow(send, tasks.SENT_DDL)
+    notices = live_notices([plan])
+    sent = projected.mapInArrow(notices.watched(spark, send), tasks.SENT_DDL)
     # Rows of open windows take the place of those that left before.
     mode = "update" if plan.emits_early else "append"
     output = output_of_turns(sent, delays, turns, results, mode)
     if by_panes:
         output.decode[tasks.ROWS] = _composed(work, results)
     output.decode.update(read.decode)
-    return output
+    return output._replace(finish=notices.finish)
+
+
+def live_notices(plans: Sequence[Plan]) -> LiveNotices:
+    """Prepare the warnings of a live query about odd events."""
+
+    def judge(noticed: Noticed, events: int, ended: bool) -> dict[tuple[str, str], str]:  # noqa: FBT001  # a callback
+        found = odd_so_far(plans, noticed, events, ended=ended)
+        return {(odd.code, odd.about): odd.text for odd in found}
+
+    return LiveNotices(names_of_types(plans), judge)
 
 
 class ReadColumns(NamedTuple):

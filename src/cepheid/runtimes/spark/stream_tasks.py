@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cepheid.arrays.columns import Columns, read_times
+from cepheid.arrays.columns import Columns, notice_types, read_times
 from cepheid.errors import CepheidError
 from cepheid.jobs.blobs import Batches, split
 from cepheid.jobs.bucket import Arrived, Outcome, is_late, read_bucket, write_bucket
@@ -102,7 +102,9 @@ def send_stream(
             if not len(table):
                 yield only_bad(seq, wrong)
                 continue
-            latest = int(read_times(Columns(table), plan.time).max())
+            columns = Columns(table)
+            latest = int(read_times(columns, plan.time).max())
+            notice_types(columns, plan.type)
             kept = ordered(_of_consequence(plan, keeps, table) if drop else table, plan)
             place = np.zeros(len(kept), np.int64)
             if BUCKET in kept.column_names:

@@ -44,7 +44,7 @@ from cepheid.kinds.workload.step import (
 from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.scan import find_paths
 from cepheid.runtimes.spark import tasks
-from cepheid.runtimes.spark.batch import canonical, exchange, parallelism, run_frame
+from cepheid.runtimes.spark.batch import canonical, exchange, noticed, parallelism, run_frame
 from cepheid.runtimes.spark.scan import read_frame
 from cepheid.spark.batches import BUCKET, REPORT_ROWS, in_task, merged_events
 from cepheid.spark.kernels import ship_kernels
@@ -207,7 +207,8 @@ def _run_together(
     )
     sent = routed.mapInArrow(tasks.send_events(work.work), BLOB_DDL)
     arrived = exchange(sent, buckets)
-    return arrived.mapInArrow(run_bucket(work), spark_schema_of(results))
+    task = noticed(arrived, run_bucket(work), list(plans.values()), buckets)
+    return arrived.mapInArrow(task, spark_schema_of(results))
 
 
 def run_bucket(shared: SharedWork) -> Callable[[Batches], Batches]:

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.kernels import enumerate as kernel
+from cepheid.kernels import links as linked
 from cepheid.kernels import starts as forward
+from cepheid.kinds.trend.listing.link_kinds import LinkRoom, split_by_link, tables_of
 from cepheid.kinds.trend.listing.mask_blocks import MaskBlocks
 from cepheid.kinds.trend.listing.pushed_predicates import Pushing, split_by_role
 from cepheid.kinds.trend.look_back.evaluate import Evaluation, Question
@@ -34,6 +36,7 @@ _SEMANTICS = {
     tree.Semantics.ANY_MATCH: forward.ANY,
     tree.Semantics.NEXT_MATCH: forward.NEXT,
     tree.Semantics.CONTIGUOUS: forward.CONTIGUOUS,
+    tree.Semantics.BY_LINK: forward.LINKS,
 }
 
 Places = Callable[[Segments], NDArray[Any]]
@@ -74,6 +77,13 @@ class Found(NamedTuple):
             self.segment[kept], self.last[kept], ptr, self.rows[inside], self.variables[inside]
         )
 
+    def reordered(self, order: NDArray[np.int64]) -> Found:
+        """Sort the matches."""
+        lengths = np.diff(self.ptr)[order]
+        ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        at = np.repeat(self.ptr[order] - ptr[:-1], lengths) + np.arange(ptr[-1])
+        return Found(self.segment[order], self.last[order], ptr, self.rows[at], self.variables[at])
+
     def head(self, count: int) -> Found:
         """Select the first matches."""
         end = self.ptr[count]
@@ -109,6 +119,9 @@ class _Arrays(NamedTuple):
     member_key: NDArray[np.int64]
     trigger_row: NDArray[np.int64]
     trigger_state: NDArray[np.int64]
+    close: NDArray[np.int64]
+    edge_kind: NDArray[np.int64]
+    kind_rule: NDArray[np.int64]
 
 
 class _Room(NamedTuple):
@@ -146,20 +159,30 @@ class Lister(Evaluation):
         if question.listed:
             template, choices, seen = _all_choices(question, template)
             segments = _split(question, segments)
+        edge_kind = np.zeros(0, np.int64)
+        if question.links is not None:
+            template, reached = split_by_link(template, question.links)
+            choices, seen = [0] * len(template.states), [1] * len(template.states)
+            self._links, edge_kind = tables_of(
+                template, question.links, question.variables, reached
+            )
         super().__init__(question, segments, template, seen)
         self.template = template
         self.data = self._data(np.complex128, 0)
         self.graph = self._graph
-        self._semantics = _SEMANTICS[question.semantics]
+        self.semantics = _SEMANTICS[question.semantics]
         masked = [relation for relation in question.relations if relation.rest]
         places = bound(segments)
         pushing = Pushing(question, segments, template, judges, pushed)
         self.rest, self._pushed = pushing.rest, pushing.tables
+        self.judged = bool(judges)
         self._blocks_of_masks = MaskBlocks(
             segments.ptr, self.order, places, len(masked),
             lambda base, first, last: self._masks(masked, base, first, last),
         )  # fmt: skip
         self.arrays = self._prepare(places, choices)
+        if question.links is not None:
+            self.arrays = self._with_links(edge_kind)
         self._find_starts(masked=bool(masked))
         self.arrays = self._with_members(wanted(segments), turn(segments))
 
@@ -177,11 +200,11 @@ class Lister(Evaluation):
         status = kernel.FULL
         while status != kernel.DONE:
             status = kernel.list_matches(
-                self.graph, self.data, self.arrays, self._pushed, self._semantics, cursor, frames,
+                self.graph, self.data, self.arrays, self._pushed, self.semantics, cursor, frames,
                 limits, dead, dead_limits, out_trigger, out_ptr, out_row, out_variable,
             )  # fmt: skip
             if status == kernel.MISSING:
-                self._blocks_of_masks.load(int(self.arrays.block_of[cursor[kernel.WANTED]]))
+                self.load_mask(int(cursor[kernel.WANTED]))
                 continue
             matches, bindings = int(cursor[kernel.COUNT]), int(cursor[kernel.BINDINGS])
             last = self.arrays.trigger_row[out_trigger[:matches]]
@@ -191,6 +214,10 @@ class Lister(Evaluation):
                     self.arrays.segment_of[last], last, out_ptr[: matches + 1].copy(),
                     self.segments.rows[out_row[:bindings]], out_variable[:bindings].copy(),
                 )  # fmt: skip
+
+    def load_mask(self, row: int) -> None:
+        """Compute the predicates that do not separate, for the block of a row."""
+        self._blocks_of_masks.load(int(self.arrays.block_of[row]))
 
     def _room_of_limits(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Allocate buffers for conditions between distant events; see ``kernels/pushed.py``."""
@@ -216,7 +243,7 @@ class Lister(Evaluation):
         alike = (self.order[1:] == self.order[:-1]) & (segment_of[1:] == segment_of[:-1])
         crowded[1:] |= alike
         crowded[:-1] |= alike
-        waiting = rows if self._semantics == forward.NEXT else 0
+        waiting = rows if self.semantics == forward.NEXT else 0
         equal, at_rank = self._equal_predicates(segment_of)
         none = np.zeros(0, np.int64)
         return _Arrays(
@@ -225,11 +252,19 @@ class Lister(Evaluation):
             np.full((rows, states), -1, np.int64), np.full((rows, states), -1, np.int64),
             np.full((waiting, states), -1, np.int64), equal, at_rank, blocks.of_row, blocks.at,
             blocks.first, blocks.base, blocks.mask, none, none, none, none, none,
+            np.zeros((0, 0, 0), np.int64), np.full(len(self.graph.source), -1, np.int64), none,
         )  # fmt: skip
+
+    def _with_links(self, edge_kind: NDArray[np.int64]) -> _Arrays:
+        """Allocate the times at which links close; see ``kernels/links.py``."""
+        shape = (len(self.order), len(self.graph.variable), len(self._links.rule))
+        return self.arrays._replace(
+            close=np.full(shape, linked.NEVER), edge_kind=edge_kind, kind_rule=self._links.rule
+        )
 
     def _ways(self) -> NDArray[np.int64]:
         """Mark the states that need no check of single earlier rows."""
-        graph, plain = self.graph, self._semantics == forward.ANY
+        graph, plain = self.graph, self.semantics == forward.ANY
         ways = np.full(len(graph.variable), forward.SOMEHOW, np.int64)
         free = np.diff(graph.guard_ptr) == 0
         for state in range(len(ways)):
@@ -249,7 +284,7 @@ class Lister(Evaluation):
         """
         ranks, pairs, _ = self._ranked
         # Contiguous matches check the previous row, whatever its value.
-        contiguous = self._semantics == forward.CONTIGUOUS
+        contiguous = self.semantics == forward.CONTIGUOUS
         equalities = set() if contiguous else _numbers_of_equalities(self.question.relations)
         equal = np.full(len(pairs), -1, np.int64)
         at_rank = np.zeros((len(ranks.rank) if equalities else 0, len(self.order)), np.int32)
@@ -262,27 +297,49 @@ class Lister(Evaluation):
         return equal, at_rank
 
     def _find_starts(self, *, masked: bool) -> None:
-        if self._semantics == forward.CONTIGUOUS and not masked and not self.template.guards:
+        if self.semantics == forward.CONTIGUOUS and not masked and not self.template.guards:
             self._find_contiguous_starts()
+            return
+        if self.semantics == forward.LINKS:
+            self._find_linked_starts(masked=masked)
             return
         states, longest = len(self.graph.variable), self.segments.longest
         room = _Room(
             np.zeros((states, longest), np.int64), np.zeros(states, np.int64),
             np.zeros(states, np.int64), np.zeros((longest, states), np.int64),
         )  # fmt: skip
-        tables = (self.graph, self.data, self.arrays, room, self._taken(), self._semantics)
+        tables = (self.graph, self.data, self.arrays, room, self._taken(), self.semantics)
         if not masked:
             forward.find_all_starts(*tables)
             return
+        for segment, first, last, opens in self._load_blocks():
+            if opens:
+                forward.open_segment(room)
+            begin = int(self.segments.ptr[segment])
+            forward.find_starts(*tables, segment, begin, first, last)
+
+    def _find_linked_starts(self, *, masked: bool) -> None:
+        shape = (len(self.graph.variable), len(self._links.rule))
+        room = LinkRoom(
+            np.zeros((*shape, self.segments.longest), np.int64), np.zeros(shape, np.int64)
+        )
+        tables = (self.graph, self.data, self.arrays, room, self._links)
+        if not masked:
+            linked.find_all_linked_starts(*tables)
+            return
+        for segment, first, last, opens in self._load_blocks():
+            if opens:
+                linked.open_linked_segment(room)
+            linked.find_linked_starts(*tables, segment, first, last)
+
+    def _load_blocks(self) -> Iterator[tuple[int, int, int, bool]]:
+        """Load the blocks of masks in order: segment, rows, and whether a segment begins."""
         blocks = self._blocks_of_masks
         for block in range(len(blocks.at)):
             first, last = int(blocks.first[block]), int(blocks.first[block + 1])
             segment = int(self.arrays.segment_of[first])
-            begin = int(self.segments.ptr[segment])
-            if first == begin:
-                forward.open_segment(room)
             blocks.load(block)
-            forward.find_starts(*tables, segment, begin, first, last)
+            yield segment, first, last, first == int(self.segments.ptr[segment])
 
     def _find_contiguous_starts(self) -> None:
         graph, data, arrays = self.graph, self.data, self.arrays
@@ -312,18 +369,32 @@ class Lister(Evaluation):
         ptr = np.zeros(len(segments.key) * states + 1, np.int64)
         member, key = np.zeros(0, np.int64), np.zeros(0, np.int64)
         # Contiguous matches check only the directly preceding rows.
-        if self._semantics != forward.CONTIGUOUS:
+        if self.semantics == forward.LINKS:
+            ptr, member, key = self._gather_linked()
+        elif self.semantics != forward.CONTIGUOUS:
             held = arrays.reach >= 0
             if len(arrays.until):
                 held &= arrays.until >= 0
             member, key = np.zeros((2, int(np.count_nonzero(held))), np.int64)
             kernel.gather_members(
-                self.data, arrays.reach, arrays.until, self._semantics, ptr, member, key
+                self.data, arrays.reach, arrays.until, self.semantics, ptr, member, key
             )
         return arrays._replace(
             member_ptr=ptr, member=member, member_key=key, trigger_row=row[place],
             trigger_state=state[place],
         )  # fmt: skip
+
+    def _gather_linked(self) -> tuple[NDArray[np.int64], ...]:
+        """Collect the rows of every state and kind of link."""
+        arrays, segments = self.arrays, self.segments
+        kinds = len(arrays.kind_rule)
+        ptr = np.zeros(len(segments.key) * arrays.reach.shape[1] * kinds + 1, np.int64)
+        room = int(np.count_nonzero(arrays.reach >= 0)) * kinds
+        member, key = np.zeros((2, room), np.int64)
+        linked.gather_linked_members(
+            self.data, arrays.reach, arrays.close, arrays.kind_rule, ptr, member, key
+        )
+        return ptr, member, key
 
 
 def _numbers_of_equalities(relations: list[Relation]) -> set[int]:

@@ -19,6 +19,7 @@ from cepheid.expressions.vectors import Vector
 from cepheid.kinds.trend.listing.enumerate import Found
 from cepheid.language import tree
 from cepheid.memory_limits import current
+from cepheid.plans.marks import variable_of
 from cepheid.plans.plan import GlobalPredicate
 
 CHOICES_MAX = 1 << 20
@@ -34,6 +35,12 @@ def keep_matches(
     found: Found,
 ) -> Found:
     """Keep the matches for which all predicates are true."""
+    names = list(map(variable_of, variables))
+    if predicates and len(set(names)) < len(names):
+        # Predicates speak of variables, whatever the marks of their events (§2.12).
+        numbers = np.array([names.index(name) for name in names], found.variables.dtype)
+        found = Found(*found[:4], numbers[found.variables])
+        variables = names
     for predicate in predicates:
         if not len(found):
             return found

@@ -56,6 +56,21 @@ def aggregate_matches(
     ]
 
 
+def numbers_of_matches(
+    question: Question, found: Found, moduli: tuple[int, ...]
+) -> tuple[tuple[NDArray[Any], ...], NDArray[np.int64]]:
+    """Compute the aggregates of every single match, in default numbers and for each modulus."""
+    count, parts = len(found), question.weight_of.shape[1]
+    base = np.arange(count)
+    totals = []
+    for modulus in (0, *moduli):
+        totals.append(np.zeros((count, parts), np.uint64 if modulus else np.complex128))
+        _add_numbers(question, found, base, totals[-1], modulus)
+    values = np.full((count, question.value_of.shape[1]), NO_VALUE, np.int64)
+    _add_values(question, found, base, values)
+    return tuple(totals), values
+
+
 def fingerprint_matches(
     question: Question, template: Template, segments: Segments, judges: Judges
 ) -> NDArray[np.uint64]:

@@ -33,8 +33,9 @@ from cepheid.kinds.trend.look_back.sub_partitions import require_values, split_s
 from cepheid.kinds.trend.program.wide import numbers_of
 from cepheid.language import tree
 from cepheid.patterns.segments import Segments, gather_segments
+from cepheid.plans.links import Links
 from cepheid.plans.plan import Evaluator
-from cepheid.plans.template import Template
+from cepheid.plans.template import Place, Template
 
 NO_VALUE = np.iinfo(np.int64).max
 
@@ -55,6 +56,7 @@ class Question(NamedTuple):
     listed: tuple[frozenset[str], ...]
     codes: tuple[NDArray[np.int64], ...]
     apart: tuple[NDArray[np.bool_], ...]
+    links: Links | None = None
 
     @property
     def listed_bits(self) -> list[int]:
@@ -165,6 +167,14 @@ def _latest_of_guards(
     return inner.guards_of(template)[0]
 
 
+def find_occurrences(
+    question: Question, template: Template, segments: Segments
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find, for each row, its order and the latest start of an occurrence that ends with it."""
+    inner = Evaluation(question, segments, _without_guards(template), [])
+    return inner.order, inner.occurrences_of(template)
+
+
 def fingerprint_segments(
     question: Question, template: Template, segments: Segments, *, power: int = 1
 ) -> NDArray[np.uint64]:
@@ -269,13 +279,15 @@ class Evaluation:
         latest = np.full((count, len(self.order)), -1, np.int64)
         latest_of_all = np.full((count, len(self.segments.key)), -1, np.int64)
         for number, guard in enumerate(template.guards):
-            found = self._occurrences(guard.template)
+            if guard.place is Place.LOOP:
+                continue
+            found = self.occurrences_of(guard.template)
             occurrences.spread_latest(
                 self.order, self.segments.ptr, found, latest[number], latest_of_all[number]
             )
         return latest, latest_of_all
 
-    def _occurrences(self, template: Template) -> NDArray[np.int64]:
+    def occurrences_of(self, template: Template) -> NDArray[np.int64]:
         """Find for each row the latest start of a forbidden occurrence that ends there."""
         found = np.full(len(self.order), -1, np.int64)
         self._find(template, self, found)

@@ -25,6 +25,8 @@ _PLACES = {
     Place.BETWEEN: kernel.BETWEEN,
     Place.LEADING: kernel.LEADING,
     Place.TRAILING: kernel.TRAILING,
+    # No edge asks for what ends a loop.
+    Place.LOOP: kernel.BETWEEN,
 }
 
 

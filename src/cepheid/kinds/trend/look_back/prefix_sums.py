@@ -26,7 +26,7 @@ NO_VALUE = np.iinfo(np.int64).max
 
 
 class PrefixTables(NamedTuple):
-    """How states are looked up and inserted; see ``kernels/prefix.py``."""
+    """The plan of look-ups and insertions of states; see ``kernels/prefix.py``."""
 
     variable: NDArray[np.int64]
     begins: NDArray[np.bool_]

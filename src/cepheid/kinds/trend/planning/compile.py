@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cepheid.errors import place_of
 from cepheid.events.schema import EventSchema, ValueKind
 from cepheid.expressions.format import format_expression
 from cepheid.jobs.ticks import tick_of
 from cepheid.kinds.trend.planning.adjacency import Adjacency
 from cepheid.kinds.trend.planning.counts import Counts, bound_counts
+from cepheid.kinds.trend.planning.deadlines import (
+    check_deadlines,
+    check_lengths,
+    check_size,
+    warn_trailing,
+)
 from cepheid.kinds.trend.planning.determinise import build_template
 from cepheid.kinds.trend.planning.granularity import choose_evaluator
+from cepheid.kinds.trend.planning.links import bind_links, check_links, is_determined
+from cepheid.kinds.trend.planning.needs import bounds_span
 from cepheid.kinds.trend.planning.output import OutputPlanner
 from cepheid.kinds.trend.planning.positions import TooLargeError
 from cepheid.kinds.trend.planning.predicates import Predicates, classify_predicates
 from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
+from cepheid.kinds.trend.planning.skip import plan_skip
 from cepheid.kinds.trend.planning.windows import plan_window
 from cepheid.language import tree
 from cepheid.language.findings import Findings
@@ -47,27 +58,38 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     # An invalid pattern has no template; everything else is checked all the same.
     sound = not findings.errors
     min_length = _min_length(query, findings)
-    patterns = _build_templates(query, min_length, findings) if sound else ()
+    tick_ns = tick_of(source, [source.schema])
+    patterns = _build_templates(query, min_length, tick_ns, findings) if sound else ()
     scope = Scope(source, variables, findings)
     typed = bind_source(scope, query.pattern.span)
     where = bind_where(query.where, scope)
     window = plan_window(query, text, findings, source)
+    selection = bind_links(query, patterns, scope)
+    patterns = selection.patterns
     adjacency = Adjacency(patterns)
     predicates = classify_predicates(where, adjacency, scope.typing, findings)
+    predicates = msgspec.structs.replace(predicates, local=(*predicates.local, *selection.stops))
     partition = _plan_partition(query, text, predicates, window, findings)
+    check_lengths(query, source, findings)
+    check_deadlines(query, patterns, partition, findings)
     counts = _bound_counts(query, patterns, partition, typed=typed)
     output = OutputPlanner(query, scope, partition.attributes, adjacency, counts).plan()
     _check_globals(query, predicates, findings)
+    check_links(selection, partition, findings)
+    skip = plan_skip(query, patterns, scope, findings)
     findings.raise_errors(text)
-    choice = choose_evaluator(query, text, patterns, predicates, partition, window, output)
-    _warn_unbounded(query, choice.evaluator, window, findings)
-    return TrendPlan(
+    choice = choose_evaluator(
+        query, text, selection.semantics, patterns, predicates, partition, window, output
+    )
+    _warn_unbounded(query, patterns, choice.evaluator, window, findings)
+    plan = TrendPlan(
         text=text,
         time=source.time,
         type=source.type if typed else None,
         tiebreak=source.tiebreak,
-        tick_ns=tick_of(source, [source.schema]),
-        semantics=_semantics(query),
+        tick_ns=tick_ns,
+        semantics=selection.semantics,
+        links=selection.links,
         ties=_ties(query),
         numbers=query.numbers.numbers if query.numbers else tree.Numbers.DEFAULT,
         min_length=min_length,
@@ -78,14 +100,15 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
         partition=partition,
         window=window,
         output=output,
+        skip=skip,
         choice=choice,
         columns=_columns(source, partition, output, predicates, typed=typed),
-        warnings=findings.warnings,
+        warnings=(),
     )
-
-
-def _semantics(query: tree.Query) -> tree.Semantics:
-    return query.semantics.semantics if query.semantics else tree.Semantics.ANY_MATCH
+    check_size(plan, findings)
+    warn_trailing(query, plan, findings)
+    findings.raise_errors(text)
+    return msgspec.structs.replace(plan, warnings=findings.warnings)
 
 
 def _ties(query: tree.Query) -> tree.Ties:
@@ -96,9 +119,13 @@ def _bound_counts(
     query: tree.Query, patterns: tuple[Template, ...], partition: Partition, *, typed: bool
 ) -> Counts:
     """Bound the matches of an event, by templates in which no length is counted (§5.4)."""
+    if query.skip is not None and len(patterns) == 1:
+        return Counts(1, "an event begins at most one chosen match", patterns[0])
     if query.min_length is not None:
         patterns = tuple(build_template(part) for part in _parts(query)) if patterns else ()
-    return bound_counts(patterns, _semantics(query), _ties(query), partition.partial, typed=typed)
+    return bound_counts(
+        patterns, is_determined(query), _ties(query), partition.partial, typed=typed
+    )
 
 
 def _min_length(query: tree.Query, findings: Findings) -> int:
@@ -112,11 +139,13 @@ def _min_length(query: tree.Query, findings: Findings) -> int:
 
 
 def _build_templates(
-    query: tree.Query, min_length: int, findings: Findings
+    query: tree.Query, min_length: int, tick_ns: int, findings: Findings
 ) -> tuple[Template, ...]:
     parts = _parts(query)
     try:
-        templates = tuple(build_template(part, min_length=min_length) for part in parts)
+        templates = tuple(
+            build_template(part, min_length=min_length, tick_ns=tick_ns) for part in parts
+        )
     except TooLargeError as limit:
         _report_size(query, parts, limit, findings)
         return ()
@@ -202,9 +231,14 @@ def _check_globals(query: tree.Query, predicates: Predicates, findings: Findings
 
 
 def _warn_unbounded(
-    query: tree.Query, evaluator: Evaluator, window: WindowPlan, findings: Findings
+    query: tree.Query,
+    patterns: tuple[Template, ...],
+    evaluator: Evaluator,
+    window: WindowPlan,
+    findings: Findings,
 ) -> None:
     keeps_events = evaluator not in (Evaluator.LINEAR, Evaluator.PREVIOUS)
+    keeps_events &= not all(map(bounds_span, patterns))
     if window.kind is WindowKind.NONE and keeps_events:
         findings.add(
             "W201",

@@ -34,7 +34,7 @@ class Counts(NamedTuple):
 
 def bound_counts(
     patterns: tuple[Template, ...],
-    semantics: tree.Semantics,
+    determined: bool,  # noqa: FBT001
     ties: tree.Ties,
     partial: tuple[PartialEquivalence, ...],
     *,
@@ -46,6 +46,8 @@ def bound_counts(
     ----------
     patterns
         The templates of the patterns without a minimum length, which changes no type.
+    determined
+        Whether at most one time can extend a partial match: no link is skip-till-any-match.
     typed
         Whether events have types, so that an event fits variables of one type only.
     """
@@ -54,7 +56,7 @@ def bound_counts(
     template = patterns[0]
     if any(edge.source != START for edge in template.edges):
         # Without a single next event, even SEQ(A, B) has more matches than events.
-        if semantics is tree.Semantics.ANY_MATCH:
+        if not determined:
             many = "exponentially" if template.recursive else "polynomially"
             return Counts(math.inf, f"n events can have {many} many matches")
         if partial:

@@ -10,6 +10,7 @@ from cepheid.events.temporal import format_duration
 from cepheid.expressions.format import format_expression
 from cepheid.jobs.explain_parts import Section, describe_columns, describe_partition
 from cepheid.jobs.picture import Graph, Link
+from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.language import tree
 from cepheid.plans.plan import (
     AggregateColumn,
@@ -21,7 +22,7 @@ from cepheid.plans.plan import (
     TrendPlan,
     WindowKind,
 )
-from cepheid.plans.template import START, Edge, Final, Place, Template
+from cepheid.plans.template import START, Edge, Final, Guard, Place, Template
 
 STATES_SHOWN_MAX = 12
 """Larger templates are summarised by their size."""
@@ -47,11 +48,12 @@ def describe_trends(plan: TrendPlan) -> list[Section]:
     listed = plan.output.kind is OutputKind.MATCHES
     reads = ["all columns"] if listed else describe_columns(plan)
     return [
-        *(("pattern", _describe_template(template)) for template in plan.patterns),
+        *(("pattern", _describe_template(t, plan.tick_ns)) for t in plan.patterns),
         ("semantics", _describe_semantics(plan)),
         ("predicates", _describe_predicates(plan)),
         ("partition", describe_partition(plan) + _describe_partial(plan)),
         ("window", _describe_window(plan)),
+        *([("deadlines", _describe_deadlines(plan))] if plan.has_deadlines else []),
         ("evaluator", _describe_choice(plan)),
         ("reads", reads),
     ]
@@ -74,7 +76,7 @@ def title_of_trends(plan: TrendPlan) -> str:
     return shown + by + having + limit
 
 
-def _describe_template(template: Template) -> list[str]:
+def _describe_template(template: Template, tick_ns: int) -> list[str]:
     lines = [template.text]
     many = len(template.states) > STATES_SHOWN_MAX
     if many:
@@ -97,10 +99,23 @@ def _describe_template(template: Template) -> list[str]:
     if template.recursive:
         lines.append("matches can have any length")
     lines += [
-        f"no {guard.text} {_LOOKS[guard.place]}, for {steps}"
+        f"no {guard.text} {_looks(guard, tick_ns)}, for {steps}"
         for guard, steps in zip(template.guards, _guarded(template), strict=True)
+        if guard.place is not Place.LOOP
     ]
     return lines
+
+
+def _looks(guard: Guard, tick_ns: int) -> str:
+    """Describe where a guard looks for its pattern."""
+    if not guard.within:
+        return _LOOKS[guard.place]
+    length = _length(guard.within, tick_ns)
+    return {
+        Place.LEADING: f"in the {length} before",
+        Place.BETWEEN: f"in the {length} after, and before the next event",
+        Place.TRAILING: f"in the {length} after",
+    }[guard.place]
 
 
 def _guarded(template: Template) -> list[str]:
@@ -133,7 +148,7 @@ def state_names(template: Template) -> list[str]:
 
 
 def _describe_semantics(plan: TrendPlan) -> list[str]:
-    words = [plan.semantics.value]
+    words = [plan.semantics.value if plan.links is None else plan.links.default.value]
     words.append(
         "equal times never see each other" if plan.ties is tree.Ties.STRICT else _ties(plan)
     )
@@ -141,7 +156,38 @@ def _describe_semantics(plan: TrendPlan) -> list[str]:
         words.append(f"matches of {plan.min_length} events or more")
     if plan.numbers is tree.Numbers.EXACT:
         words.append("exact numbers")
-    return ["; ".join(words), *_describe_counts(plan)]
+    lines = [*_describe_links(plan), *_describe_skip(plan), *_describe_counts(plan)]
+    return ["; ".join(words), *lines]
+
+
+_SKIPS = {
+    tree.SkipMode.PAST_LAST: "those that begin by its last event",
+    tree.SkipMode.TO_NEXT: "the others that begin with its first event",
+    tree.SkipMode.TO_FIRST: "those that begin before its first {0}",
+    tree.SkipMode.TO_LAST: "those that begin before its last {0}",
+}
+
+
+def _describe_skip(plan: TrendPlan) -> list[str]:
+    """Describe which matches a chosen match drops (§14)."""
+    if plan.skip is None:
+        return []
+    dropped = _SKIPS[plan.skip.mode].format(plan.skip.variable)
+    where = place_of(plan.text, plan.skip.span)
+    chosen = "matches are chosen in the order of their last events, and each drops"
+    return [f"{chosen} {dropped}, because of {where}"]
+
+
+def _describe_links(plan: TrendPlan) -> list[str]:
+    """Describe the rules of single links, and what ends a loop."""
+    if plan.links is None:
+        return []
+    rules = [f"{rule.prev} → {rule.next} {rule.semantics.value}" for rule in plan.links.rules]
+    ends = [
+        f"the loop {loop.text}, at {place_of(plan.text, loop.span)}: the first such event ends it"
+        for loop in plan.links.loops
+    ]
+    return [*rules, *ends]
 
 
 def _describe_counts(plan: TrendPlan) -> list[str]:
@@ -170,7 +216,8 @@ def _ties(plan: TrendPlan) -> str:
 
 def _describe_predicates(plan: TrendPlan) -> list[str]:
     lines = []
-    for local in plan.local:
+    stops = {loop.stop for loop in plan.links.loops} if plan.links is not None else set()
+    for local in (local for local in plan.local if local.variable not in stops):
         whom = f"every {local.variable}" if local.variable else "every event"
         where = place_of(plan.text, local.expression.span)
         lines.append(
@@ -242,6 +289,20 @@ def _all_variables(plan: TrendPlan) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def _describe_deadlines(plan: TrendPlan) -> list[str]:
+    """Describe what deadlines keep and delay (§2.12)."""
+    past, horizon = (_length(ticks, plan.tick_ns) if ticks else "" for ticks in reach_of(plan))
+    lines = ["every event is marked: does what NOT forbids occur within the deadline?"]
+    lines += [f"events wait {horizon} for their marks, and so do results"] if horizon else []
+    return lines + ([f"events of the last {past} are kept for marks"] if past else [])
+
+
+def _length(ticks: int, tick_ns: int) -> str:
+    if ticks * tick_ns % 1000:
+        return f"{ticks * tick_ns} nanoseconds"
+    return format_duration(ticks * tick_ns // 1000)
+
+
 def _describe_window(plan: TrendPlan) -> list[str]:
     window = plan.window
     within, slide, pane = (
@@ -303,6 +364,8 @@ def _mermaid_template(template: Template, prefix: str) -> list[str]:
         label = f'|"{_quote(guards)}"|' if guards else ""
         lines.append(f"    {source} -->{label} {prefix}s{edge.target}")
     for idx, guard in enumerate(template.guards):
+        if guard.place is Place.LOOP:
+            continue
         inner = f"{prefix}g{idx}"
         lines.append(f'    subgraph {inner}["NOT {_quote(guard.text)}, {guard.place.value}"]')
         lines += [f"    {line}" for line in _mermaid_template(guard.template, inner)]

@@ -38,6 +38,7 @@ from cepheid.plans.template import Template
 def choose_evaluator(
     query: tree.Query,
     text: str,
+    semantics: tree.Semantics,
     patterns: tuple[Template, ...],
     predicates: Predicates,
     partition: Partition,
@@ -45,7 +46,6 @@ def choose_evaluator(
     output: Output,
 ) -> Choice:
     """Choose the evaluator with its granularity, cost and reason."""
-    semantics = query.semantics.semantics if query.semantics else tree.Semantics.ANY_MATCH
     edges = predicates.edges
     reason, span, evaluator, granularity = _decide(query, text, semantics, predicates, output)
     sizes = _Sizes(patterns, output, partition)
@@ -62,10 +62,15 @@ def choose_evaluator(
             "the events of a window; matches leave as they are built",
         ),
     }[evaluator]
+    if query.skip is not None:
+        time, state = _CHOOSING
     return Choice(
         evaluator, granularity, reason, span, time, state + _per_window(window, evaluator)
     )
 
+
+_CHOOSING = ("O(events since the last chosen match)", "the events that a later match may have")
+"""Time and state of AFTER MATCH SKIP; conditions on whole matches list all of them."""
 
 _FITTING = "the events of open windows that fit a variable"
 """The state of evaluators that look up single events: windows are evaluated when they close."""
@@ -73,11 +78,14 @@ _FITTING = "the events of open windows that fit a variable"
 
 def legal_evaluators(plan: TrendPlan) -> tuple[Evaluator, ...]:
     """List the evaluators that can answer a query; all of them give the same answer."""
-    if plan.output.kind is not OutputKind.AGGREGATES or plan.globals:
+    linked = plan.links is not None and bool(plan.edges)
+    if plan.output.kind is not OutputKind.AGGREGATES or plan.globals or plan.skip or linked:
         return (Evaluator.ENUMERATE,)
     found = []
     if not plan.edges and not plan.partition.partial:
         found.append(Evaluator.LINEAR)
+    if plan.links:
+        return (*found, Evaluator.ENUMERATE)
     if plan.semantics is tree.Semantics.CONTIGUOUS:
         found.append(Evaluator.PREVIOUS)
     elif all(edge.separation is not None for edge in plan.edges):
@@ -118,11 +126,16 @@ def _decide(
             else "without RETURN, matches are listed"
         )
         return f"{why}, so they must be built", span, Evaluator.ENUMERATE, Granularity.EVENT
+    if query.skip is not None:
+        why = f"{_place(text, query.skip.span)} chooses matches, so the chosen ones are built"
+        return why, query.skip.span, Evaluator.ENUMERATE, Granularity.EVENT
     if predicates.globals:
         span = predicates.globals[0].expression.span
         why = f"{_place(text, span)} spans the whole match, so matches are built and aggregated"
         return why, span, Evaluator.ENUMERATE, Granularity.EVENT
     mode = query.semantics.span if query.semantics else None
+    if semantics is tree.Semantics.BY_LINK:
+        return _decide_by_link(text, mode, edges)
     if semantics is tree.Semantics.CONTIGUOUS:
         span = edges[0].expression.span if edges else mode
         if not edges:
@@ -150,6 +163,22 @@ def _decide(
         f"`{_short(edges[0])}` at {place_of(text, span)} separates, so an index keeps {kept} events"
     )
     return why, span, Evaluator.INDEXED, Granularity.MIXED
+
+
+def _decide_by_link(
+    text: str, mode: Span | None, edges: tuple[EdgePredicate, ...]
+) -> tuple[str, Span | None, Evaluator, Granularity]:
+    """Choose the evaluator where links have different rules (§3.6, §3.7)."""
+    where = f"under {_place(text, mode)}" if mode else "with UNTIL"
+    if edges:
+        span = edges[0].expression.span
+        why = (
+            f"`{_short(edges[0])}` at {place_of(text, span)} decides which links an event closes, "
+        )
+        why += "so matches are built and aggregated"
+        return why, span, Evaluator.ENUMERATE, Granularity.EVENT
+    why = f"{where} the matches in one state with the same open links move together"
+    return why, mode, Evaluator.LINEAR, Granularity.PATTERN
 
 
 def _last_events(query: tree.Query) -> str:

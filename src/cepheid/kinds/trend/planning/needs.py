@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.language import tree
 from cepheid.plans.needs import Needs, Strategy, StrategyChoice
 from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan, WindowKind
@@ -30,7 +31,7 @@ def needs_of_trends(plan: TrendPlan) -> Needs:
         files=_for_files(plan),
         frames=_for_frames(plan),
         one_window=kind is WindowKind.NONE,
-        from_start=kind in (WindowKind.NONE, WindowKind.COUNT),
+        from_start=kind in (WindowKind.NONE, WindowKind.COUNT) or plan.skip is not None,
         reach=_reach(plan),
         leads_in=False,
         keys=shuffle_attributes(plan),
@@ -45,19 +46,25 @@ def needs_of_trends(plan: TrendPlan) -> Needs:
 
 
 def _reach(plan: TrendPlan) -> tuple[int, int]:
+    """Compute how far a task reads beyond its range: the windows, and then the deadlines."""
     window = plan.window
-    if window.kind in (WindowKind.NONE, WindowKind.COUNT):
+    if window.kind in (WindowKind.NONE, WindowKind.COUNT) or plan.skip is not None:
         return 0, 0
+    past, horizon = reach_of(plan)
     if window.kind is WindowKind.TRAILING:
-        return window.within, 0
+        return window.within + past, horizon
     if plan.lists_matches and judged_by_window(plan):
         # Only the earlier window itself knows whether it has had a match (§7.2).
-        return (window.overlap - 1) * window.slide, window.within
-    return 0, window.within
+        return (window.overlap - 1) * window.slide + past, window.within + horizon
+    return past, window.within + horizon
 
 
 def why_not_composed(plan: TrendPlan) -> str:
     """Explain why stretches of events cannot be summarised; empty if they can."""
+    if plan.has_deadlines:
+        return "the deadline of a NOT looks at later events"
+    if plan.skip is not None:
+        return "the choice of a match depends on those before it"
     if plan.choice.evaluator is not Evaluator.LINEAR:
         return f"the {plan.choice.evaluator.value} evaluator keeps events"
     if plan.window.kind is WindowKind.COUNT:
@@ -67,7 +74,9 @@ def why_not_composed(plan: TrendPlan) -> str:
     if plan.partition.partial:
         return "some variables only have an equivalence"
     if plan.ties is tree.Ties.STRICT and any(template.guards for template in plan.patterns):
-        return "with NOT, events of one time must be seen together"
+        return "with NOT and UNTIL, events of one time must be seen together"
+    if plan.ties is tree.Ties.STRICT and plan.links is not None:
+        return "events of one time close links together"
     variables = {name: kind for t in plan.patterns for name, kind in _variables(t)}
     if _matrix_numbers(plan) > MATRIX_NUMBERS_MAX:
         states = sum(len(template.states) for template in plan.patterns)
@@ -95,7 +104,7 @@ def why_no_trends_on_device(plan: TrendPlan) -> str:
 
     It can if the pattern is one variable under Kleene plus, with one comparison of adjacent events.
     """
-    if plan.choice.evaluator is not Evaluator.INDEXED:
+    if plan.choice.evaluator is not Evaluator.INDEXED or plan.has_deadlines:
         return why_not_on_device(plan)
     pattern, window = plan.patterns[0], plan.window.kind
     asked = {
@@ -139,7 +148,7 @@ def _classes(plan: TrendPlan, variables: dict[str, str]) -> int:
 
 def _for_files(plan: TrendPlan) -> StrategyChoice:
     """Choose the strategy for files whose events are in time order."""
-    if plan.window.kind is WindowKind.COUNT:
+    if plan.window.kind is WindowKind.COUNT or plan.skip is not None:
         return _shuffle(plan, why_not_by_time(plan))
     if plan.window.kind is not WindowKind.NONE:
         reason = "a task reads a range of time and owns the windows that start in it"
@@ -165,6 +174,8 @@ def _for_frames(plan: TrendPlan) -> StrategyChoice:
 
 def why_not_by_time(plan: TrendPlan) -> str:
     """Explain why a query cannot be split by time; empty if it can."""
+    if plan.skip is not None:
+        return "which matches `AFTER MATCH SKIP` drops depends on all that were chosen before"
     if plan.window.kind is WindowKind.NONE:
         return "the whole stream is one window"
     if plan.window.kind is WindowKind.COUNT:
@@ -206,7 +217,7 @@ def live_attributes(plan: TrendPlan) -> tuple[str, ...]:
 
 def _describe_live(plan: TrendPlan) -> tuple[str, str]:
     """Describe how the state of a live query is partitioned, and why."""
-    if plan.window.kind is WindowKind.NONE:
+    if plan.window.kind is WindowKind.NONE and not needs_no_window(plan):
         return "not as it is", "without a window there is no result before the end"
     names = live_attributes(plan)
     if names:
@@ -272,21 +283,40 @@ def judged_by_window(plan: TrendPlan) -> bool:
     """Check whether the same events can be a match in one window and none in another (§7.2).
 
     This includes negated patterns with edge predicates, which long segments would make slow.
+    Matches are chosen over the whole stream, whatever their windows (§14).
     """
+    if plan.skip is not None:
+        return False
     pairs = {(edge.prev_variable, edge.next_variable) for edge in plan.edges}
     return any(_looks_at_window(t, pairs) for t in plan.patterns)
 
 
 def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
+    # A deadline looks at the stream, and between two events it is a NOT without one (§2.12).
     return any(
-        guard.place is not Place.BETWEEN
+        guard.place in (Place.LEADING, Place.TRAILING)
         or bool(guard.template.adjacent() & pairs)
         or _looks_at_window(guard.template, pairs)
         for guard in template.guards
+        if not guard.within or guard.place is Place.BETWEEN
     )
+
+
+def bounds_span(template: Template) -> bool:
+    """Check whether a match is decided by one event and its deadlines, without any window."""
+    return template.single and not any(
+        not guard.within and guard.place in (Place.LEADING, Place.TRAILING)
+        for guard in template.guards
+    )
+
+
+def needs_no_window(plan: TrendPlan) -> bool:
+    """Check whether matches are listed that single events decide: a stream needs no window."""
+    return plan.lists_matches and all(map(bounds_span, plan.patterns))
 
 
 def drops_events(plan: TrendPlan) -> bool:
     """Check whether events that fit no variable may be dropped (§3.3, §6.6)."""
     contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
+    contiguous |= plan.links is not None and plan.links.has_contiguous
     return not contiguous and plan.window.kind is not WindowKind.COUNT

@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from cepheid.kinds.trend.program.open_links import NOTHING, Closed, OpenLinks
+from cepheid.plans.links import Links
 from cepheid.plans.template import START, Edge, Place, Template
 
 Class = frozenset[str]
@@ -31,11 +33,15 @@ SlotKey = tuple[str, int]
 
 
 class Item(NamedTuple):
-    """A match of a template: its state, whether it is finished, and its memory of guards."""
+    """A match of a template: its state, whether it is finished, and its memory of guards.
+
+    ``closed`` are the variables that it may no longer take, where links close (``open_links.py``).
+    """
 
     state: int
     finished: bool
     slots: tuple[tuple[SlotKey, Items], ...]
+    closed: Closed = NOTHING
 
 
 Items = frozenset[Item] | None
@@ -51,8 +57,9 @@ class UndecidedGuardError(Exception):
 class Machine:
     """A template with machines for its guards; steps items by letters."""
 
-    def __init__(self, template: Template) -> None:
+    def __init__(self, template: Template, links: Links | None = None) -> None:
         self.template = template
+        self.links = None if links is None else OpenLinks(template, links)
         self.guards = [Machine(guard.template) for guard in template.guards]
         self.places = [guard.place for guard in template.guards]
         self.edges: dict[int, list[Edge]] = {}
@@ -147,22 +154,30 @@ class Machine:
             if after is None and kind == "M":
                 return None
             slots[kind, guard] = after
-        if self._dead(item.state, slots, finished=item.finished):
+        closed = item.closed
+        if self.links is not None and not item.finished:
+            closed = self.links.after(item.state, closed, letter)
+        if self._dead(item.state, slots, closed, finished=item.finished):
             return None
-        return Item(item.state, item.finished, _sorted(slots))
+        return Item(item.state, item.finished, _sorted(slots), closed)
 
     def extend(self, item: Item, taken: Class, letter: Letter) -> list[Item]:
         """Extend an item by an event of a class; return unfinished and finished items."""
         new = []
         for edge in self.edges.get(item.state, ()):
             target = self.template.states[edge.target]
-            if target.variable not in taken:
+            if target.variable not in taken or target.variable in item.closed:
                 continue
+            closed = NOTHING
+            if self.links is not None:
+                if not self.links.takes(target.variable, taken):
+                    continue
+                closed = self.links.at_first(edge.source, edge.target, letter)
             slots = self._slots_after(item, edge, letter)
             if slots is None:
                 continue
-            if not self._dead(edge.target, slots, finished=False):
-                new.append(Item(edge.target, False, _sorted(slots)))
+            if not self._dead(edge.target, slots, closed, finished=False):
+                new.append(Item(edge.target, False, _sorted(slots), closed))
             new += self.finish(Item(edge.target, False, _sorted(slots)))
         return new
 
@@ -181,7 +196,7 @@ class Machine:
         }
         return (
             []
-            if self._dead(item.state, slots, finished=True)
+            if self._dead(item.state, slots, NOTHING, finished=True)
             else [Item(item.state, True, _sorted(slots))]
         )
 
@@ -250,7 +265,9 @@ class Machine:
             return False
         return not any(item.finished and self.holds(item) for item in items)
 
-    def _dead(self, state: int, slots: dict[SlotKey, Items], *, finished: bool) -> bool:
+    def _dead(
+        self, state: int, slots: dict[SlotKey, Items], closed: Closed, *, finished: bool
+    ) -> bool:
         """Check whether an item can neither continue nor count, whatever comes."""
         if any(kind == "M" and items is None for (kind, _), items in slots.items()):
             return True
@@ -259,7 +276,8 @@ class Machine:
         if finished:
             return not countable
         return not countable and not any(
-            self._open(edge, slots) for edge in self.edges.get(state, ())
+            self.template.states[edge.target].variable not in closed and self._open(edge, slots)
+            for edge in self.edges.get(state, ())
         )
 
     def _open(self, edge: Edge, slots: dict[SlotKey, Items]) -> bool:

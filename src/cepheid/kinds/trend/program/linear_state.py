@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.temporal import LONG_AGO
-from cepheid.kernels import counting, linear, panes
-from cepheid.kinds.trend.program.program import Moving, Plain, Program
+from cepheid.kernels import closing, counting, linear, panes
+from cepheid.kinds.trend.program.program import Closing, Moving, Plain, Program
 from cepheid.kinds.trend.program.wide import fit_doubles, numbers_of, wide_of
 from cepheid.language import tree
 from cepheid.memory_limits import current
@@ -29,6 +29,8 @@ SEMANTICS_CODES = {
     tree.Semantics.ANY_MATCH: linear.ANY,
     tree.Semantics.NEXT_MATCH: linear.NEXT,
     tree.Semantics.CONTIGUOUS: linear.CONTIGUOUS,
+    # Links close by the letters of a program.
+    tree.Semantics.BY_LINK: linear.ANY,
 }
 DOUBLE, WIDE, RESIDUE = np.dtype(np.float64), np.dtype(np.complex128), np.dtype(np.uint64)
 
@@ -218,6 +220,9 @@ class LinearRun:
             moving = self.program.moving()
             if moving is not None:
                 return self._call_moving(events, begin, moving)
+            replacing = self.program.closing()
+            if replacing is not None:
+                return self._call_moving(events, begin, replacing)
         count = len(events.ts) - begin
         room = count + 1 if not self.sliding else max(ROWS_ROOM, 4 * self._panes + 8)
         if not self.sliding:
@@ -289,15 +294,18 @@ class LinearRun:
         self.one[:, 0] = slots[:, size]
         return status, begin, Rows(*(array[:rows] for array in out))
 
-    def _call_moving(self, events: Events, begin: int, moving: Moving) -> tuple[int, int, Rows]:
-        """Call the fast kernel for skip-till-next-match and contiguous."""
+    def _call_moving(
+        self, events: Events, begin: int, moving: Moving | Closing
+    ) -> tuple[int, int, Rows]:
+        """Call the fast kernel for matches that move: §3.2, §3.3, negation and closing links."""
         size = self.program.size
         width = self.window.within if self.window.kind is WindowKind.TUMBLING else 0
         out = self._room(len(events.ts) - begin + 1 if width else 1)
         slots = np.zeros((self.keys, size + 3))
         slots[:, :size] = self.V[:, :, 0, 0]
         slots[:, size] = self.one[:, 0]
-        status, begin, rows = counting.count_moving(
+        kernel = counting.count_moving if isinstance(moving, Moving) else closing.count_closing
+        status, begin, rows = kernel(
             slots, self.exponent[:, 0], self.opened, *moving, self.program.tables().counts,
             events.ts, events.key, events.codes, begin, width, *out[:3],
         )  # fmt: skip

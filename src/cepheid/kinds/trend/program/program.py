@@ -32,11 +32,17 @@ from cepheid.kinds.trend.program.gaps import (
     UndecidedGuardError,
     letter_of,
 )
+from cepheid.kinds.trend.program.open_links import SEVERAL
 from cepheid.language import tree
+from cepheid.plans.links import Links
 from cepheid.plans.template import START, Template
 
 CONFIGURATIONS_MAX = 4096
 """Configurations of a program; each costs a number per partition and open window."""
+
+
+CLOSING_MAX = 64
+"""Numbers that an event may read in the fast kernel; beyond, the general one skips more."""
 
 
 class Tables(NamedTuple):
@@ -75,17 +81,34 @@ class Moving(NamedTuple):
     begins: NDArray[np.bool_]
 
 
+class Closing(NamedTuple):
+    """A program in which matches change their configurations; see ``kernels/closing.py``."""
+
+    row: NDArray[np.int64]
+    source: NDArray[np.int64]
+    begins: NDArray[np.bool_]
+
+
 class Program:
     """The linear system of one template; it grows with the classes and letters of the data."""
 
-    def __init__(self, template: Template, semantics: tree.Semantics, text: str) -> None:
+    def __init__(
+        self,
+        template: Template,
+        semantics: tree.Semantics,
+        text: str,
+        links: Links | None = None,
+    ) -> None:
         self.template = template
         self.semantics = semantics
-        self.machine = Machine(template)
+        self.links = links
+        self.machine = Machine(template, links)
         self.variables = _all_variables(template)
         self._text = text
         # Under skip-till-any-match a match stays where it ended, so the total can be read there.
-        self._keeps_finished = semantics is not tree.Semantics.ANY_MATCH
+        # So it does where links close: configurations tell which of them are open.
+        staying = (tree.Semantics.ANY_MATCH, tree.Semantics.BY_LINK)
+        self._keeps_finished = semantics not in staying
         self._configurations: dict[Item, int] = {}
         self._starts: dict[Item, int] = {self.machine.start(): 0}
         self._letters: dict[Letter, int] = {}
@@ -107,8 +130,8 @@ class Program:
 
     @property
     def guarded(self) -> bool:
-        """Check whether the template has negation, so that letters matter."""
-        return bool(self.template.guards)
+        """Check whether letters matter: the template has negation, or its links close."""
+        return bool(self.template.guards) or self.links is not None
 
     def number_codes(self, groups: Iterable[tuple[Class, ...]]) -> list[list[int]]:
         """Look up the code of every class of every group of events of one time.
@@ -123,6 +146,8 @@ class Program:
         wanted: list[tuple[Letter, Class]] = []
         for classes in groups:
             letter = letter_of(classes)
+            if self.links is not None and len(classes) > 1:
+                letter |= {SEVERAL}
             wanted += [(letter if self.guarded else letter_of([c]), c) for c in classes]
         for letter, taken in dict.fromkeys(wanted):
             self._letters.setdefault(letter, len(self._letters))
@@ -202,6 +227,42 @@ class Program:
             np.array([unit in adding for adding in sources], np.bool_),
         )
 
+    def closing(self) -> Closing | None:
+        """Convert a program with letters to the form of ``kernels/closing.py``, if possible."""
+        if not self.guarded or self._keeps_finished or len(self._starts) > 1:
+            return None
+        tables, letters = self.tables(), self.letters_of_codes()
+        if (tables.start_next < 0).any():
+            return None
+        unit, zero, none = self.size, self.size + 1, self.size + 2
+        changes: list[dict[int, list[int]]] = []
+        for code, letter in enumerate(letters):
+            moves = slice(tables.move_ptr[letter], tables.move_ptr[letter + 1])
+            moved = dict(zip(tables.move_from[moves], tables.move_to[moves], strict=True))
+            found: dict[int, list[int]] = {int(q): [] for q in moved}
+            targets = range(tables.target_ptr[code], tables.target_ptr[code + 1])
+            found |= {int(q): [] for q in moved.values() if q >= 0}
+            found |= {int(tables.target[t]): [] for t in targets}
+            for q in range(self.size):
+                home = int(moved.get(q, q))
+                if home in found:
+                    found[home].append(q)
+            for t in targets:
+                adding = tables.source[tables.source_ptr[t] : tables.source_ptr[t + 1]]
+                found[int(tables.target[t])] += [int(q) for q in adding]
+                found[int(tables.target[t])] += [unit] if tables.start[t, 0] else []
+            changes.append(found)
+        rows = max([1, *map(len, changes)])
+        wide = max([1, *(len(added) for found in changes for added in found.values())])
+        if rows * wide > CLOSING_MAX:
+            return None
+        row = _padded([list(found) for found in changes], none)
+        source = np.full((*row.shape, wide), zero, np.int64)
+        for code, found in enumerate(changes):
+            for place, added in enumerate(found.values()):
+                source[code, place, : len(added)] = added
+        return Closing(row, source, (source == unit).any(2))
+
     def dump(self) -> str:
         """Format the program as text: configurations, and the effect of every code."""
         tables = self.tables()
@@ -226,7 +287,8 @@ class Program:
 
     def _name(self, item: Item) -> str:
         state = self.template.states[item.state].variable
-        return f"{state}{'!' if item.finished else ''}{'*' if item.slots else ''}"
+        marks = f"{'!' if item.finished else ''}{'*' if item.slots else ''}"
+        return state + marks + "".join(f"-{name}" for name in sorted(item.closed))
 
     # Building ------------------------------------------------------------------------------------
 

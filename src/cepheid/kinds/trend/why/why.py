@@ -51,7 +51,7 @@ WIDER = (2, 4, 16, 64)
 
 
 class Measure(NamedTuple):
-    """What steps count, by the clauses of the query."""
+    """The name of the counted things, by the clauses of the query."""
 
     unit: str
     by_keys: bool

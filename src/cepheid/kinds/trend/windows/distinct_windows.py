@@ -71,7 +71,8 @@ def few_windows(plan: TrendPlan, table: pa.Table) -> FewWindows | None:
 
     Events are in time order.
     """
-    if plan.lists_matches:
+    if plan.lists_matches or plan.skip is not None:
+        # Matches are chosen over the whole stream, whatever their windows (§14).
         return None
     window = plan.window
     if window.kind is not WindowKind.SLIDING:

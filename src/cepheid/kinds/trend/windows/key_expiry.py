@@ -22,12 +22,20 @@ def forget_idle_keys(job: Job, state: PartitionState, until: int) -> PartitionSt
     Rows that were returned before refer to old key numbers: convert them to results first.
     """
     kind = job.plan.window.kind
-    if not state.keys.names or kind in (WindowKind.COUNT, WindowKind.NONE):
+    if not state.keys.names or kind is WindowKind.COUNT:
+        return state
+    if kind is WindowKind.NONE and not job.looks_back:
         return state
     state = state.copy()
+    until -= job.horizon
     if job.looks_back:
-        # Events are kept as they came, and numbered in every step.
-        state.keys = KeyTable(state.keys.names)
+        # Events are kept as they came, and numbered in every step; chosen matches have a number.
+        if state.chosen is None:
+            state.keys = KeyTable(state.keys.names)
+            return state
+        used, number = np.unique(state.chosen.key, return_inverse=True)
+        state.keys = state.keys.take(used)
+        state.chosen = state.chosen._replace(key=number.ravel())
         return state
     busy = busy_keys(job, state, until, len(state.keys))
     if busy.all():

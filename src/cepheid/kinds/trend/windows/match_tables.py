@@ -12,7 +12,8 @@ from cepheid.arrays.columns import Columns
 from cepheid.kinds.trend.listing.enumerate import Found
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.results import times_of_windows
-from cepheid.plans.plan import OutputKind, ResultColumn, WindowKind
+from cepheid.plans.marks import is_mark, variable_of
+from cepheid.plans.plan import LAST_EVENT, OutputKind, ResultColumn, WindowKind
 
 MATCH_ID = "match_id"
 EVENTS = "events"
@@ -46,6 +47,9 @@ def build_matches(
         if column.variable is None:
             assert column.attribute is not None, "only attributes are listed"
             rows[column.name] = _take(columns, column.attribute, leading)
+        elif column.variable == LAST_EVENT:
+            assert column.attribute is not None, "its time"
+            rows[column.name] = _take(columns, column.attribute, found.rows[found.ptr[1:] - 1])
         else:
             rows[column.name] = _attribute(job, column, found, columns)
     return pa.table(rows)
@@ -79,10 +83,11 @@ def _window_columns(
 
 def _events(job: Job, found: Found, columns: Columns) -> Any:
     """Build the events of matches: lists of structures with the variable first, then the time."""
-    names: Any = pa.array(job.variables, pa.string())
+    names: Any = pa.array(list(map(variable_of, job.variables)), pa.string())
     fields: dict[str, Any] = {VARIABLE: names.take(pa.array(found.variables))}
     time = job.plan.time
-    ordered = [time, *(name for name in columns.batch.column_names if name != time)]
+    shown = [name for name in columns.batch.column_names if not is_mark(name)]
+    ordered = [time, *(name for name in shown if name != time)]
     for name in ordered:
         # The variable replaces a column of the same name.
         label = f"event_{name}" if name == VARIABLE else name
@@ -95,7 +100,8 @@ def _attribute(job: Job, column: ResultColumn, found: Found, columns: Columns) -
     """Build an attribute of a variable: its value, or the list of values (§7.3)."""
     assert column.variable is not None
     assert column.attribute is not None
-    mine = np.flatnonzero(found.variables == job.variables.index(column.variable))
+    variants = [n for n, v in enumerate(job.variables) if variable_of(v) == column.variable]
+    mine = np.flatnonzero(np.isin(found.variables, variants))
     owner = found.owner[mine]
     if column.repeated:
         counts = np.bincount(owner, minlength=len(found))

@@ -21,7 +21,7 @@ from cepheid.arrays.columns import Columns, read_times
 from cepheid.events.temporal import FOREVER
 from cepheid.kinds.trend.listing.enumerate import Places
 from cepheid.kinds.trend.look_back.evaluate import Question
-from cepheid.kinds.trend.planning.needs import judged_by_window
+from cepheid.kinds.trend.planning.needs import bounds_span, judged_by_window
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.windows.event_windows import count_windows
 from cepheid.kinds.trend.windows.open_windows import ask, closing, needed
@@ -50,6 +50,9 @@ class Stretch(NamedTuple):
 
     ``start`` maps the last event of a match to the start of the window that reports it. With
     ``earlier`` windows, a match is dropped if one of that many earlier windows has it.
+
+    For AFTER MATCH SKIP: the time or number of every event, which events may begin no match, and
+    which of them stay in the state.
     """
 
     question: Question
@@ -59,6 +62,9 @@ class Stretch(NamedTuple):
     turn: Places
     start: Places
     earlier: int = 0
+    stamp: NDArray[np.int64] = np.zeros(0, np.int64)  # Nobody writes to it.
+    barred: NDArray[np.bool_] = np.zeros(0, np.bool_)  # Nobody writes to it.
+    kept: Any = slice(None)
 
 
 def find_stretches(
@@ -75,6 +81,8 @@ def find_stretches(
     if len(table) and table.column(0).num_chunks > CHUNKS_MAX:
         table = table.combine_chunks()
     state.events = table
+    if job.plan.skip is not None:
+        state.barred = np.append(state.barred, np.zeros(len(table) - fresh, np.bool_))
     if not len(table):
         return ()
     if judged_by_window(job.plan):
@@ -97,8 +105,10 @@ def _find_at_once(
         _grow_base(state)
         stamp = state.base[0][key] + _numbers_in_key(key)
     low = _least_stamp(job, stamp)
-    if until is not None and window.kind is not WindowKind.NONE:
-        _forget_events(job, state, table, key, stamp, until)
+    barred, kept = state.barred, slice(None)
+    if until is not None and (window.kind is not WindowKind.NONE or _is_decided(job)):
+        kept = _forget_events(job, state, table, key, stamp, until)
+        state.barred = barred[kept] if job.plan.skip is not None else barred
     if not (question.arrays.bits[fresh:] & _ending_bits(job)).any():
         return []
     start = low - 1 if window.kind is WindowKind.TRAILING else low
@@ -116,9 +126,14 @@ def _find_at_once(
             question, segments, bound,
             lambda segments: segments.rows >= fresh,
             lambda segments: np.zeros(len(segments.key), np.int64),
-            lambda segments: start[segments.rows],
+            lambda segments: start[segments.rows], stamp=stamp, barred=barred, kept=kept,
         )
     ]  # fmt: skip
+
+
+def _is_decided(job: Job) -> bool:
+    """Check whether an event alone decides about its match, so that none has to be kept."""
+    return all(map(bounds_span, job.templates))
 
 
 def _ending_bits(job: Job) -> int:
@@ -130,16 +145,22 @@ def _ending_bits(job: Job) -> int:
 def _forget_events(
     job: Job, state: PartitionState, table: pa.Table, key: NDArray[np.int64],
     stamp: NDArray[np.int64], until: int,
-) -> None:  # fmt: skip
-    """Keep the events of windows that later events can lie in."""
+) -> Any:  # fmt: skip
+    """Keep the events of windows that later events can lie in; return which these are."""
+    if job.plan.window.kind is WindowKind.NONE:
+        state.events = table.slice(len(table))
+        return slice(len(table), None)
     if job.plan.window.kind is WindowKind.COUNT:
         counts = state.base[0] + np.bincount(key, minlength=len(state.keys))
         begins = _least_stamp(job, counts)
-        state.events = table.filter(pa.array(stamp >= begins[key]))
+        kept = stamp >= begins[key]
+        state.events = table.filter(pa.array(kept))
         state.base = np.stack([begins, begins])
-    else:
-        least = _least_stamp(job, np.array([until]))[0]
-        state.events = table.slice(int(np.searchsorted(stamp, least)))
+        return kept
+    least = _least_stamp(job, np.array([until]))[0]
+    first = int(np.searchsorted(stamp, least))
+    state.events = table.slice(first)
+    return slice(first, None)
 
 
 def _least_stamp(job: Job, stamp: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -27,6 +27,7 @@ from cepheid.kinds.trend.look_back.evaluate import (
 )
 from cepheid.kinds.trend.look_back.overlapping import run_overlapping
 from cepheid.kinds.trend.look_back.relations import read_relations
+from cepheid.kinds.trend.planning.needs import drops_events
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.kinds.trend.program.reading import read_arrays
@@ -45,7 +46,7 @@ from cepheid.patterns.segments import (
     trailing_segments,
     tumbling_segments,
 )
-from cepheid.plans.plan import WindowKind
+from cepheid.plans.plan import Evaluator, WindowKind
 from cepheid.plans.template import Template
 
 if TYPE_CHECKING:
@@ -103,7 +104,9 @@ def process_open_windows(
 
 def _overlapping(job: Job, question: Question, first: int, last: int) -> list[list[Rows]] | None:
     """Evaluate sliding windows in one pass, where possible."""
-    if job.plan.window.kind is not WindowKind.SLIDING or job.moduli or job.plan.globals:
+    if job.plan.window.kind is not WindowKind.SLIDING or job.moduli:
+        return None
+    if job.plan.choice.evaluator is Evaluator.ENUMERATE:
         return None
     found: list[list[Rows]] = []
     for template in job.templates:
@@ -133,7 +136,7 @@ def ask(job: Job, state: PartitionState, table: pa.Table) -> Question:
         arrays, columns, read_relations(job.plan.edges, columns), job.variables,
         job.plan.semantics, job.plan.choice.evaluator, job.plan.ties is tree.Ties.STRICT,
         job.plan.window.kind is WindowKind.TRAILING,
-                weight_of, value_of, listed, codes, apart,
+                weight_of, value_of, listed, codes, apart, job.plan.links,
     )  # fmt: skip
 
 
@@ -143,8 +146,7 @@ def needed(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
         batch = batch.select([name for name in batch.column_names if job.reads(name)])
     columns = Columns(batch)
     kept = state.keys.number(columns) >= 0
-    contiguous = job.plan.semantics is tree.Semantics.CONTIGUOUS
-    if not contiguous and job.plan.window.kind is not WindowKind.COUNT:
+    if drops_events(job.plan):
         kept &= job.bits_of(columns) != 0
     return batch if kept.all() else batch.filter(pa.array(kept))
 
@@ -182,7 +184,7 @@ def _segments_of(job: Job, arrays: EventArrays, first: int, last: int) -> Iterat
 
 def _answers(job: Job, question: Question, template: Template, segments: Segments) -> list[Answer]:
     """Compute aggregates; conditions on whole matches need the matches themselves (§4.5)."""
-    if job.plan.globals:
+    if job.plan.choice.evaluator is Evaluator.ENUMERATE:
         return aggregate_matches(question, template, segments, job.moduli, job.plan.globals)
     return answer_segments(question, template, segments, job.moduli)
 
@@ -322,7 +324,7 @@ def _leaving(job: Job, question: Question, changes: Changes) -> NDArray[np.bool_
 def _fingerprints(
     job: Job, question: Question, template: Template, segments: Segments
 ) -> NDArray[np.uint64]:
-    if job.plan.globals:
+    if job.plan.choice.evaluator is Evaluator.ENUMERATE:
         return fingerprint_matches(question, template, segments, job.plan.globals)
     return fingerprint_segments(question, template, segments)
 

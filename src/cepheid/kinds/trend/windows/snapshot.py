@@ -18,6 +18,7 @@ from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_
 from cepheid.jobs.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
+from cepheid.kinds.trend.windows.chosen_windows import ChosenMatches
 from cepheid.kinds.trend.windows.step import PartitionState
 
 FORMAT = Format("trends", 7, "a query")
@@ -55,6 +56,9 @@ class _Snapshot(Meant):
     reported: int
     listed: int
     waiting: tuple[tuple[tuple[PackedArray, ...], ...], ...]
+    barred: PackedArray | None = None
+    chosen: tuple[PackedArray, ...] | None = None
+    past: bytes | None = None
 
 
 def state_to_bytes(job: Job, state: PartitionState) -> bytes:
@@ -84,6 +88,9 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
         tuple(
             tuple(tuple(pack(array) for array in rows) for rows in found) for found in state.waiting
         ),
+        pack(state.barred) if job.plan.skip is not None else None,
+        None if state.chosen is None else _pack_chosen(state.chosen),
+        None if state.past is None else pack_table(state.past),
     )
     return write_state(FORMAT, snapshot)
 
@@ -108,16 +115,26 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
             setattr(run, name, unpack(array))
         run.block = tuple(unpack(array) for array in packed.block)
     state.held = None if snapshot.held is None else unpack_table(snapshot.held)
+    state.past = None if snapshot.past is None else unpack_table(snapshot.past)
     state.events = None if snapshot.events is None else unpack_table(snapshot.events)
     state.last = snapshot.last
     if snapshot.kept is not None:
         state.kept = EventArrays(*(unpack(array) for array in snapshot.kept))
     state.base, state.reported = unpack(snapshot.base), snapshot.reported
     state.listed = snapshot.listed
+    if snapshot.barred is not None:
+        state.barred = unpack(snapshot.barred)
+    if snapshot.chosen is not None:
+        key, low, high, values, *numbers = map(unpack, snapshot.chosen)
+        state.chosen = ChosenMatches(key, low, high, values, tuple(numbers))
     state.waiting = [
         [Rows(*(unpack(array) for array in rows)) for rows in found] for found in snapshot.waiting
     ]
     return state
+
+
+def _pack_chosen(chosen: ChosenMatches) -> tuple[PackedArray, ...]:
+    return tuple(map(pack, (*chosen[:4], *chosen.numbers)))
 
 
 def keys_to_bytes(keys: KeyTable) -> bytes:

@@ -26,6 +26,7 @@ from cepheid.kinds.trend.program.linear_state import Events, LinearRun, Rows
 from cepheid.kinds.trend.program.program import Program
 from cepheid.kinds.trend.program.reading import read_arrays
 from cepheid.kinds.trend.program.results import groups_of
+from cepheid.kinds.trend.windows.chosen_windows import ChosenMatches, process_chosen
 from cepheid.kinds.trend.windows.event_windows import (
     count_windows,
     join,
@@ -35,6 +36,7 @@ from cepheid.kinds.trend.windows.event_windows import (
     sorted_by_key,
     trailing_changes,
 )
+from cepheid.kinds.trend.windows.marker import Marker
 from cepheid.kinds.trend.windows.open_windows import process_open_windows
 from cepheid.language import tree
 from cepheid.plans.plan import TrendPlan, WindowKind
@@ -52,6 +54,8 @@ class PartitionState:
             for modulus in (0, *job.moduli)
         ]
         self.held: pa.Table | None = None
+        # Events on which the marks of later ones depend (§2.12).
+        self.past: pa.Table | None = None
         # Queries that look up earlier events: the events of open windows.
         self.events: pa.Table | None = None
         self.last: int | None = None
@@ -63,6 +67,10 @@ class PartitionState:
         self.listed = 0
         # Count-based windows end at another time in each partition; a group waits for all of them.
         self.waiting: list[list[Rows]] = [[] for _ in range(job.outputs)]
+        # AFTER MATCH SKIP: which kept events begin no match any more, and the chosen matches of
+        # open windows.
+        self.barred: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.chosen: ChosenMatches | None = None
 
     def copy(self, keys: KeyTable | None = None) -> PartitionState:
         """Copy the state, so that both can continue; several copies may share their keys."""
@@ -70,9 +78,10 @@ class PartitionState:
         other.keys = self.keys.copy() if keys is None else keys
         other.runs = [run.copy() for run in self.runs]
         other.held, other.events, other.last = self.held, self.events, self.last
+        other.past = self.past
         other.kept, other.base, other.reported = self.kept, self.base.copy(), self.reported
         other.waiting = [list(rows) for rows in self.waiting]
-        other.listed = self.listed
+        other.listed, other.barred, other.chosen = self.listed, self.barred, self.chosen
         return other
 
 
@@ -90,17 +99,62 @@ def step(
     ready = admit(job, state, batch)
     if ready is None:
         return state, [[] for _ in range(job.outputs)]
-    return state, process(job, state, Columns(ready), flush_until=state.last)
+    return state, process(job, state, Columns(ready), flush_until=known_until(job, state))
 
 
 def admit(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table | None:
-    """Return the events that can be processed, None for none; others wait in the state."""
+    """Return the events that can be processed, None for none; others wait in the state.
+
+    With deadlines, an event waits until its marks are known (§2.12).
+    """
+    if job.marked is not None and job.plan.columns is not None:
+        batch = batch.select([name for name in batch.column_names if job.reads(name)])
     ready, held, last = admit_events(
-        batch, state.held, state.last, job.plan.time, whole_times=waits(job.plan)
+        batch,
+        state.held,
+        state.last,
+        job.plan.time,
+        whole_times=waits(job.plan),
+        horizon=job.horizon,
     )
-    if ready is not None:
-        state.held, state.last = held, last
-    return ready
+    state.held, state.last = held, last
+    if ready is None:
+        return None
+    return ready if job.marked is None else _mark(Marker(job.marked), state, ready, job.plan.time)
+
+
+def known_until(job: Job, state: PartitionState) -> int | None:
+    """Return the time before which all events have been processed, None before the first event."""
+    return None if state.last is None else state.last - job.horizon
+
+
+def release(job: Job, state: PartitionState, until: int | None) -> pa.Table | None:
+    """Take the waiting events that can be processed at a time; all of them if it is None.
+
+    No more events before ``until`` come; None says that no more events come at all.
+    """
+    held, state.held = state.held, None
+    if held is None or job.marked is None:
+        return held
+    if until is not None:
+        times = read_times(Columns(held), job.plan.time)
+        ready = int(np.searchsorted(times, until - job.horizon))
+        state.held = held.slice(ready) if ready < len(held) else None
+        held = held.slice(0, ready)
+    return _mark(Marker(job.marked), state, held, job.plan.time)
+
+
+def _mark(marker: Marker, state: PartitionState, ready: pa.Table, time: str) -> pa.Table:
+    """Mark events that leave the buffer, and keep those on which the marks of others depend."""
+    marked = marker.mark(ready, state.past, state.held)
+    if marker.past and len(ready):
+        known = [] if state.past is None else [state.past]
+        past = pa.concat_tables([*known, marker.narrow(ready)])
+        times = read_times(Columns(past), time)
+        first = int(np.searchsorted(times, times[-1] - marker.past, side="right"))
+        # Slices would keep all events so far in memory.
+        state.past = past.slice(first).combine_chunks()
+    return marked
 
 
 def waits(plan: TrendPlan) -> bool:
@@ -109,9 +163,18 @@ def waits(plan: TrendPlan) -> bool:
 
 
 def admit_events(
-    batch: pa.Table, held: pa.Table | None, last: int | None, time: str, *, whole_times: bool
+    batch: pa.Table,
+    held: pa.Table | None,
+    last: int | None,
+    time: str,
+    *,
+    whole_times: bool,
+    horizon: int = 0,
 ) -> tuple[pa.Table | None, pa.Table | None, int | None]:
     """Split off the events that can be processed from those that wait; return the last time.
+
+    Events wait until the stream is ``horizon`` further. Those that wait are read in every step, so
+    they wait longer if they are most of the events.
 
     Raises
     ------
@@ -124,7 +187,11 @@ def admit_events(
     if not len(times):
         return None, held, last
     ready = len(times)
-    if whole_times:
+    if horizon:
+        ready = int(np.searchsorted(times, times[-1] - horizon))
+        if 2 * ready < len(times):
+            return None, whole, int(times[-1])
+    elif whole_times:
         ready = int(np.searchsorted(times, times[-1], side="left"))
     rest = whole.slice(ready) if ready < len(times) else None
     return whole.slice(0, ready), rest, int(times[-1])
@@ -136,8 +203,9 @@ def advance(job: Job, state: PartitionState, until: int) -> tuple[PartitionState
     All events so far are earlier than ``until``.
     """
     state = state.copy()
-    held, state.held = state.held, None
+    held = release(job, state, until)
     state.last = until
+    until -= job.horizon
     nothing: list[list[Rows]] = [[] for _ in range(job.outputs)]
     kind = job.plan.window.kind
     if held is not None:
@@ -145,7 +213,7 @@ def advance(job: Job, state: PartitionState, until: int) -> tuple[PartitionState
     if job.looks_back:
         if state.events is None:
             return state, nothing
-        return state, process_open_windows(job, state, state.events.slice(0, 0), until)
+        return state, _look_back(job, state, state.events.slice(0, 0), until)
     if kind is WindowKind.TRAILING and state.kept is not None:
         return state, _process_trailing(job, state, state.kept.take(slice(0, 0)), until)
     if kind in (WindowKind.SLIDING, WindowKind.TUMBLING):
@@ -157,15 +225,16 @@ def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[R
     """Return the rows of all open windows; the stream has ended."""
     state = state.copy()
     rows: list[list[Rows]] = [[] for _ in range(job.outputs)]
+    held = release(job, state, None)
     if job.looks_back:
-        last = state.held
+        last = held
         if last is None and state.events is not None:
             last = state.events.slice(0, 0)
         if last is not None:
-            rows = process_open_windows(job, state, last, None)
+            rows = _look_back(job, state, last, None)
         return state, rows
-    if state.held is not None:
-        rows = process(job, state, Columns(state.held), flush_until=None)
+    if held is not None:
+        rows = process(job, state, Columns(held), flush_until=None)
     elif state.kept is not None and job.plan.window.kind in (WindowKind.COUNT, WindowKind.TRAILING):
         none = state.kept.take(slice(0, 0))
         if job.plan.window.kind is WindowKind.COUNT:
@@ -181,6 +250,15 @@ def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[R
     return state, rows
 
 
+def _look_back(
+    job: Job, state: PartitionState, batch: pa.Table, until: int | None
+) -> list[list[Rows]]:
+    """Process events that look up earlier ones; ``until`` is None at the end."""
+    if job.plan.skip is not None:
+        return process_chosen(job, state, batch, until)
+    return process_open_windows(job, state, batch, until)
+
+
 def process(
     job: Job, state: PartitionState, columns: Columns, *, flush_until: int | None
 ) -> list[list[Rows]]:
@@ -189,7 +267,7 @@ def process(
     If the time is None, the stream has ended.
     """
     if job.looks_back:
-        return process_open_windows(job, state, columns.batch, flush_until)
+        return _look_back(job, state, columns.batch, flush_until)
     arrays = read_arrays(job, state.keys, columns)
     if job.plan.window.kind is WindowKind.COUNT:
         return _process_counted(job, state, arrays, last=flush_until is None)

@@ -10,7 +10,7 @@ from typing import Any, Never
 from cepheid.errors import DataError, Diagnostic
 
 ANSWER_S = 30.0
-"""How long a broker may take for an answer."""
+"""The longest time a broker may take to answer."""
 
 
 def extra(module: str, package: str, name: str) -> Any:

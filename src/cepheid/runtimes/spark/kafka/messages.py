@@ -24,13 +24,13 @@ from cepheid.runtimes.spark.kafka.offsets import Span
 
 BATCH_ROWS = 20_000
 STALL_S = 120.0
-"""How long a broker may send nothing, such as while it restarts."""
+"""The longest silence of a broker, such as a restart."""
 
 _HEADER = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class Task(NamedTuple):
-    """What a task reads, and from where."""
+    """The range of messages that a task reads."""
 
     servers: str
     settings: tuple[tuple[str, str], ...]

@@ -20,7 +20,7 @@ PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 
 
 class Reading(NamedTuple):
-    """What is read of Kafka: topics, from where on, and how much at once."""
+    """The topics to read, their first offsets, and the most records at once."""
 
     servers: str
     topics: tuple[str, ...]

@@ -36,7 +36,7 @@ KEPT = ("key", "topic", "partition", "offset", "timestamp", "headers")
 
 
 class Coding(NamedTuple):
-    """How values are coded: what a worker needs to read them."""
+    """The encoding of values, with all that a worker needs to read them."""
 
     format: str
     schema: bytes

@@ -29,6 +29,7 @@ from cepheid.runtimes.spark.stream import (
     bucket_count,
     buckets_of,
     late_events,
+    live_notices,
     output_of_turns,
     output_of_watched,
 )
@@ -69,7 +70,8 @@ def _counted(plan: SelectPlan, stream: Stream, delays: Delays) -> DataFrame:
     if attributes:
         keys = [canonical(projected, name) for name in attributes]
         projected = projected.withColumn(BUCKET, sf.pmod(sf.hash(*keys), sf.lit(len(buckets))))
-    sent = projected.mapInArrow(tasks.send_stream(work, buckets, drop=False), tasks.SENT_DDL)
+    send = live_notices([plan]).watched(spark, tasks.send_stream(work, buckets, drop=False))
+    sent = projected.mapInArrow(send, tasks.SENT_DDL)
     return output_of_turns(sent, delays, tasks.take_turns(work), results).rows()
 
 
@@ -98,12 +100,14 @@ def stream_counted_join(plan: SelectPlan, frames: Sequence[DataFrame], delays: D
         schemas.append(arrow_schema_of(projected[-1], names))
     results = plain_schema(empty_pairs(plan, schemas).schema)
     first, second = (Work.of(plan, schema, results, 1, delay=delays.delay) for schema in schemas)
-    # Spark's own watermark, which it shows, is that of the stream that is further behind too.
-    left, right = (
-        one.mapInArrow(tasks.send_stream(work, (0,), drop=False, side=side), tasks.SENT_DDL)
-        .withWatermark("latest", delays.watermark)
-        for side, (one, work) in enumerate(zip(projected, (first, second), strict=True))
-    )  # fmt: skip
+    notices = live_notices([plan])
+    sent = []
+    for side, (one, work) in enumerate(zip(projected, (first, second), strict=True)):
+        send = tasks.send_stream(work, (0,), drop=False, side=side)
+        blobs = one.mapInArrow(notices.watched(one.sparkSession, send), tasks.SENT_DDL)
+        # Spark's own watermark, which it shows, is that of the stream that is further behind too.
+        sent.append(blobs.withWatermark("latest", delays.watermark))
+    left, right = sent
     return output_of_watched(left.union(right), take_joined((first, second)), results).rows()
 
 

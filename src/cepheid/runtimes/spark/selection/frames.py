@@ -25,6 +25,7 @@ from cepheid.options import Held, holder_of
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Extent, SelectAggregate, SelectKind
 from cepheid.runtimes.spark.selection.join import join_frames
+from cepheid.runtimes.spark.selection.odd_times import warn_of_first_times, warn_of_stored_times
 from cepheid.runtimes.spark.selection.rows import Stream, filtered, project, stream_of
 from cepheid.runtimes.spark.selection.windows import Clock, counted_windows, time_windows, with_time
 from cepheid.runtimes.spark.store import store_frame
@@ -68,6 +69,7 @@ def run_frames(
     if select.kind is SelectKind.AGGREGATE and isinstance(inputs[0], EventSource):
         index = plan_index(plan, inputs[0], strategy or "auto")
         if isinstance(index, IndexPlan) and index.plan.method == "index":
+            warn_of_stored_times(plan, inputs[0].events)
             return session.createDataFrame(in_utc(run_index(plan, inputs[0], index)))
     sources = [one for one in inputs if isinstance(one, EventSource)]
     frames = inputs
@@ -77,6 +79,7 @@ def run_frames(
             store_frame(stream, session, one.cover) if isinstance(one, EventSource) else one
             for stream, one in zip(streams, limited, strict=True)
         ]
+    warn_of_first_times(plan, frames)
     return select_frames(plan, frames)
 
 

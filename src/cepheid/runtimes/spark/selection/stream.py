@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.expressions.spark_columns import Expressions
-from cepheid.kinds.selection.explain import why_not_live
+from cepheid.jobs.kind import kind_of
 from cepheid.options import LiveOptions
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Extent, Selection, SelectKind
@@ -32,6 +32,7 @@ from cepheid.runtimes.spark.selection.counted import (
 )
 from cepheid.runtimes.spark.selection.frames import aggregate_stream, select_frames
 from cepheid.runtimes.spark.selection.join import join_frames
+from cepheid.runtimes.spark.selection.odd_times import observed_times
 from cepheid.runtimes.spark.selection.rows import filtered, stream_of
 from cepheid.runtimes.spark.selection.windows import Clock
 from cepheid.runtimes.spark.stream import Delays, check_stream, set_up, with_sides
@@ -61,10 +62,7 @@ def stream_select(
     plan = SelectPlan.of(compiled.plan)
     for frame in frames:
         check_stream(frame, asked)
-    why = why_not_live(plan.select)
-    if why:
-        helps = ("add `WINDOW 10 minutes`, or `WINDOW 1000 EVENTS`",)
-        raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
+    kind_of(plan).check_live(plan)
     if asked.late == "side" and (why := why_no_late(plan.select, tagged=asked.tagged)):
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
@@ -79,7 +77,7 @@ def stream_select(
     planned = with_schemas(compiled, [events_schema(frame) for frame in frames])
     delays = Delays.of(frames[0].sparkSession, asked)
     checked = _checked(planned, frames, delays)
-    events = [one.events(asked.bad) for one in checked]
+    events = observed_times(planned, [one.events(asked.bad) for one in checked])
 
     def bad() -> DataFrame:
         return reduce(lambda a, b: a.union(b), [one.bad() for one in checked])

@@ -1,4 +1,4 @@
-"""What every sink has in common: how Spark calls it, and what it knows of the query."""
+"""Define the interface of sinks: the call that Spark makes, and the facts about the query."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 RECENT = 64
-"""How many of the last numbers of a part are looked at first."""
+"""The number of last epochs of a part that are read first."""
 
 
 class Target(NamedTuple):

@@ -1,4 +1,4 @@
-"""How long a sink waits before it tries again."""
+"""Compute the time that a sink waits before it tries again."""
 
 from __future__ import annotations
 

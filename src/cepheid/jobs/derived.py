@@ -1,0 +1,74 @@
+"""Rows as events of a derived stream: their times, and the keys that rows have (§14)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NoReturn
+
+from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.plans.plan import Plan
+
+TIME = "__time"
+"""A column that a stage adds to its rows where none of them is the time of its events."""
+
+STREAM = "__stream"
+"""The place of an event's stream among those that a join reads."""
+
+MATCH_ID = "match_id"
+"""Numbers of rows, which depend on how a query is cut into tasks."""
+
+
+class Derivation(NamedTuple):
+    """A query whose rows are events: its plan, and the columns whose maximum is their time.
+
+    ``hidden`` columns are no attributes. Without ``at_end``, rows that only the end of the stream
+    gives are no events. Rows are certain ``delay`` ticks after these times.
+    """
+
+    plan: Plan
+    times: tuple[str, ...]
+    hidden: tuple[str, ...] = (MATCH_ID,)
+    at_end: bool = True
+    delay: int = 0
+
+
+class Split(NamedTuple):
+    """An attribute by which a query can be split: each row is about events with one value of it.
+
+    ``inputs`` is its name in each of the streams that are read, one name for all of them alike;
+    ``outputs`` are the columns of rows that hold it.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class Splits(NamedTuple):
+    """The attributes by which a query can be split; ``by_row`` if it looks at one event a row."""
+
+    splits: tuple[Split, ...]
+    by_row: bool = False
+
+
+def no_window(plan: Plan, what: str, way_out: str) -> NoReturn:
+    """Refuse a stage whose rows are known at the end of the stream (E412)."""
+    message = f"{what}, so its rows have no time and cannot feed a stream"
+    raise UnsupportedError([Diagnostic("E412", message, helps=(way_out,))], plan.text)
+
+
+def early_rows(plan: Plan) -> NoReturn:
+    """Refuse a stage whose rows are replaced by later ones (E413)."""
+    message = "rows of `EMIT EARLY` are replaced later, and an event cannot be taken back"
+    helps = ("leave `EMIT EARLY` out of queries that feed streams",)
+    raise UnsupportedError([Diagnostic("E413", message, helps=helps)], plan.text)
+
+
+def limited_rows(plan: Plan) -> NoReturn:
+    """Refuse a stage that ends after some rows (E414)."""
+    message = "`LIMIT` ends a query, and a stream goes on"
+    helps = ("leave `LIMIT` out of queries that feed streams",)
+    raise UnsupportedError([Diagnostic("E414", message, helps=helps)], plan.text)
+
+
+def untimed_rows(plan: Plan, what: str, way_out: str) -> NoReturn:
+    """Refuse a stage whose rows tell no time (E415)."""
+    raise UnsupportedError([Diagnostic("E415", what, helps=(way_out,))], plan.text)

@@ -1,0 +1,1 @@
+"""Pipelines: queries whose rows are the events of further queries (§14)."""

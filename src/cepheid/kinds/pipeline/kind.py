@@ -1,0 +1,76 @@
+"""Pipelines as a kind of query: one job made of jobs, which every runtime can run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cepheid.jobs.explain_spark import describe_strategies
+from cepheid.jobs.kind import Described, kind_of
+from cepheid.jobs.stepped import SteppedKind
+from cepheid.kinds.pipeline.bind import compile_pipeline
+from cepheid.kinds.pipeline.explain import describe_pipeline, mermaid_of, title_of
+from cepheid.language import tree
+from cepheid.patterns.scope import Source
+from cepheid.plans.meaning import Meaning, fingerprint, times_of
+from cepheid.plans.needs import Needs, needs_by_key
+from cepheid.plans.plan import PipelinePlan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from cepheid.jobs.local_jobs import LocalJob
+    from cepheid.kinds.pipeline.steps import PipelineSteps
+
+
+class PipelineKind(SteppedKind):
+    """Queries that feed queries."""
+
+    plans = PipelinePlan
+    reads = tree.PipelineQuery
+
+    def compile(self, query: tree.PipelineQuery, text: str, source: Source) -> PipelinePlan:
+        """Plan the queries of a pipeline."""
+        return compile_pipeline(query, text, source)
+
+    def needs(self, plan: PipelinePlan) -> Needs:
+        """Describe the requirements of a pipeline: all events of a common key in one task."""
+        return needs_by_key(plan.partition.group_by, plan.why_keys)
+
+    def steps(self, plan: PipelinePlan, schema: pa.Schema) -> PipelineSteps:
+        """Create the step function of all stages over base events of a schema."""
+        from cepheid.kinds.pipeline.steps import PipelineSteps
+
+        return PipelineSteps.of(plan, schema)
+
+    def local_job(self, plan: PipelinePlan) -> LocalJob:
+        """Create the job of a pipeline over bounded input."""
+        from cepheid.kinds.pipeline.steps import LocalPipeline
+
+        return LocalPipeline(plan)
+
+    def check_live(self, plan: PipelinePlan) -> None:
+        """Refuse a pipeline with a stage that has no result before the stream ends (E405)."""
+        for stage in plan.stages:
+            kind_of(stage.plan).check_live(stage.plan)
+
+    def meaning(self, plan: PipelinePlan) -> Meaning:
+        """Collect the parts of all stages that shape their states."""
+        found = {"the time or the order of events": times_of(plan)}
+        streams = [(s.name, s.reads, s.times, s.hidden, s.at_end) for s in plan.stages]
+        found["the streams"] = fingerprint(streams)
+        for stage in plan.stages:
+            name = f"`{stage.name}`" if stage.name else "the last query"
+            parts = kind_of(stage.plan).meaning(stage.plan)
+            found |= {f"{part} of {name}": text for part, text in parts.items()}
+        return found
+
+    def describe(self, plan: PipelinePlan, *, spark: bool) -> Described:
+        """Describe a plan in words; ``spark`` adds how Spark runs it."""
+        sections = describe_pipeline(plan)
+        if spark:
+            sections.append(("on Spark", describe_strategies(self.needs(plan))))
+        return Described(title_of(plan), sections)
+
+    def mermaid(self, plan: PipelinePlan) -> str:
+        """Draw the streams and the queries between them as a Mermaid flowchart."""
+        return mermaid_of(plan)

@@ -1,0 +1,99 @@
+"""Rows of a SELECT as events of a derived stream (§14.3)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cepheid.errors import Span
+from cepheid.jobs.derived import TIME, Derivation, Split, Splits, no_window
+from cepheid.language import tree
+from cepheid.plans.plan import SelectPlan
+from cepheid.plans.selection import (
+    Extent,
+    SelectAggregate,
+    SelectColumn,
+    Selection,
+    SelectKind,
+    SelectStream,
+    plain_attribute,
+)
+
+_NOWHERE = Span(0, 0)
+
+
+def derive_select(plan: SelectPlan) -> Derivation:
+    """Plan a SELECT whose rows are events.
+
+    Raises
+    ------
+    UnsupportedError
+        E412 for aggregates without a window.
+    """
+    select = plan.select
+    if select.kind is SelectKind.AGGREGATE:
+        if select.window.extent is Extent.NONE:
+            way_out = "add a window: `WINDOW 10 minutes`"
+            no_window(plan, "without `WINDOW`, aggregates are known at the end", way_out)
+        if select.window.extent is Extent.TIME:
+            return Derivation(plan, ("window_end",))
+        stamp = _time_of(plan, select.streams[0].alias)
+        last = SelectAggregate(TIME, tree.AggregateFunction.MAX, stamp)
+        timed = msgspec.structs.replace(select, aggregates=(*select.aggregates, last))
+        return Derivation(_with(plan, timed), (TIME,), (TIME,), at_end=False)
+    names = [f"{TIME}{n}" for n in range(len(select.streams))]
+    columns = [
+        SelectColumn(name, _time_of(plan, stream.alias))
+        for name, stream in zip(names, select.streams, strict=True)
+    ]
+    timed = msgspec.structs.replace(select, columns=(*select.columns, *columns))
+    return Derivation(_with(plan, timed), tuple(names), tuple(names))
+
+
+def _time_of(plan: SelectPlan, alias: str) -> tree.Attribute:
+    variable = tree.Name(span=_NOWHERE, text=alias)
+    attribute = tree.Name(span=_NOWHERE, text=plan.time)
+    return tree.Attribute(span=_NOWHERE, variable=variable, attribute=attribute)
+
+
+def _with(plan: SelectPlan, select: Selection) -> SelectPlan:
+    """Read the time column, too."""
+    streams = tuple(
+        SelectStream(s.name, s.alias, _added(s.reads, plan.time)) for s in select.streams
+    )
+    columns = _added(plan.columns, plan.time)
+    select = msgspec.structs.replace(select, streams=streams)
+    return msgspec.structs.replace(plan, select=select, columns=columns)
+
+
+def _added(names: tuple[str, ...] | None, name: str) -> tuple[str, ...] | None:
+    return names if names is None or name in names else (*names, name)
+
+
+def splits_of_select(plan: SelectPlan) -> Splits:
+    """List the attributes by which a SELECT can be split: keys, equalities of ON, or any."""
+    select = plan.select
+    if select.kind is SelectKind.FILTER:
+        shown: dict[str, list[str]] = {}
+        for column in select.columns:
+            name = plain_attribute(column.expression)
+            if name is not None:
+                shown.setdefault(name, []).append(column.name)
+        return Splits(tuple(Split((n,), tuple(c)) for n, c in shown.items()), by_row=True)
+    if select.kind is SelectKind.AGGREGATE:
+        return Splits(tuple(Split((key.attribute,), (key.name,)) for key in select.keys))
+    if select.window.extent is Extent.EVENTS:
+        # Windows count the events of all keys.
+        return Splits(())
+    aliases = [stream.alias for stream in select.streams]
+    return Splits(tuple(_equal(select, aliases, pair) for pair in select.equal))
+
+
+def _equal(select: Selection, aliases: list[str], pair: tuple[str, str]) -> Split:
+    sides = dict(zip(aliases, pair, strict=True))
+    outputs = [
+        column.name
+        for column in select.columns
+        if isinstance(column.expression, tree.Attribute)
+        and sides.get(column.expression.variable.text) == column.expression.attribute.text
+    ]
+    return Split(pair, tuple(outputs))
