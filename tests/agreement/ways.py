@@ -32,11 +32,12 @@ from cepheid.kinds.situation.results import empty_rows
 from cepheid.kinds.situation.snapshot import situations_from_bytes, situations_to_bytes
 from cepheid.kinds.situation.step import SituationState, finish_situations, step_situations
 from cepheid.kinds.trend.planning.granularity import legal_evaluators
+from cepheid.kinds.trend.planning.needs import needs_no_window
 from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.program.results import build_table
 from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
 from cepheid.kinds.trend.windows.step import PartitionState, finish, step
-from cepheid.plans.plan import TrendPlan
+from cepheid.plans.plan import TrendPlan, WindowKind
 from cepheid.runtimes import workload as local_workload
 from cepheid.store.secondary import can_index
 
@@ -383,7 +384,15 @@ def can_be_live(trial: Trial) -> bool:
         abs(row[trial.time]) >= 2**60 for row in plain_rows(trial.table)
     )
     exact = "[ns" in trial.forms.get("ts", "")
-    return "WITHIN" in trial.text and not has_events_window(trial) and not far and not exact
+    return _closes(trial) and not has_events_window(trial) and not far and not exact
+
+
+def _closes(trial: Trial) -> bool:
+    """Return whether a query has windows, or lists matches that need none; NOT has a WITHIN too."""
+    if trial.kind not in PATTERNS:
+        return "WITHIN" in trial.text
+    plan = TrendPlan.of(compiled(trial).with_schema(plain_table(trial.table).schema).plan)
+    return plan.window.kind is not WindowKind.NONE or needs_no_window(plan)
 
 
 @way("live", (*PATTERNS, "situations"), takes=can_be_live)

@@ -120,6 +120,8 @@ class Stages:
         first, second = (self.draw(st.sampled_from(s.types)) for s in (one, two))
         forms = ["SEQ({0} x, {1} y)", "SEQ({0} x+, {1} y)", "SEQ({0} x, NOT C c, {1} y)"]
         forms += ["SEQ({0} x, {1} y, NOT C c)", "SEQ(NOT C c, {0} x, {1} y)"]
+        forms += ["SEQ({0} x, {1} y, NOT C c WITHIN 2 s)", "SEQ({0} x, NOT C c WITHIN 1 s, {1} y)"]
+        forms += ["SEQ(NOT C c WITHIN 2 s, {0} x, {1} y)"]
         return self.draw(st.sampled_from(forms)).format(first, second), one, two, keyed
 
     def conditions(self, one: Stream, two: Stream, *, keyed: bool) -> str:
@@ -142,6 +144,8 @@ class Stages:
         text = f"RETURN {'k, ' * keyed}x.{self.number(one)} AS v{n}, y.{self.number(two)} AS w{n} "
         text += f"PATTERN {pattern} {self.conditions(one, two, keyed=keyed)}"
         text += window(self.draw, trailing=True)
+        if not pattern.startswith("SEQ(NOT") and not pattern.endswith("NOT C c)"):
+            text += self.draw(st.sampled_from(["", "", " AFTER MATCH SKIP PAST LAST"]))
         return text, Stream(name, (name,), (f"v{n}", f"w{n}"), keyed, ordered=False)
 
     def situations(self, name: str, n: int) -> tuple[str, Stream]:

@@ -1,4 +1,4 @@
-"""Rows as events of a derived stream: their times, and the keys that rows have (§14)."""
+"""Rows as events of a derived stream: their times, and the keys that rows have (§15)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ class Derivation(NamedTuple):
     """A query whose rows are events: its plan, and the columns whose maximum is their time.
 
     ``hidden`` columns are no attributes. Without ``at_end``, rows that only the end of the stream
-    gives are no events.
+    gives are no events. Rows are certain ``delay`` ticks after these times.
     """
 
     plan: Plan
     times: tuple[str, ...]
     hidden: tuple[str, ...] = (MATCH_ID,)
     at_end: bool = True
+    delay: int = 0
 
 
 class Split(NamedTuple):

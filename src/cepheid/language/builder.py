@@ -69,6 +69,9 @@ class PatternBuilder:
     def negation(self, c: Children[Child]) -> tree.Negation:
         return tree.Negation(span=span_of(c), pattern=c[1])
 
+    def negation_within(self, c: Children[Child]) -> tree.Negation:
+        return tree.Negation(span=span_of(c), pattern=c[1], within=c[3])
+
     def disjunction(self, c: Children[Child]) -> tree.Disjunction:
         return tree.Disjunction(span=span_of(c), alternatives=nodes_of(c))
 
@@ -99,6 +102,14 @@ class PatternBuilder:
     def until(self, c: Children[Child]) -> tree.Repeat:
         loop: tree.Repeat = c[0]
         return msgspec.structs.replace(loop, span=span_of(c), until=c[3])
+
+    def without(self, c: Children[Child]) -> tree.Repeat:
+        loop: tree.Repeat = c[0]
+        negation = tree.Negation(span=c[2].span, pattern=c[2])
+        return msgspec.structs.replace(loop, span=span_of(c), without=negation)
+
+    def without_until(self, c: Children[Child]) -> tree.Repeat:
+        return msgspec.structs.replace(self.without(c), until=c[5])
 
 
 class ClauseBuilder:

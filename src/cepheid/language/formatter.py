@@ -261,11 +261,16 @@ def _pattern_and_binding(pattern: tree.Pattern) -> tuple[str, int]:
             return f"SEQ({', '.join(format_pattern(p) for p in parts)})", _PATTERN_ATOM
         case tree.Repeat(pattern=inner):
             loop = format_pattern(inner, _PATTERN_REPEAT) + format_repeat(pattern)
+            if pattern.without is not None:
+                loop += f" WITHOUT {format_pattern(pattern.without.pattern, _PATTERN_REPEAT)}"
             if pattern.until is not None:
                 return f"{loop} UNTIL ({format_expression(pattern.until)})", _PATTERN_NOT
+            if pattern.without is not None:
+                return loop, _PATTERN_NOT
             return loop, _PATTERN_REPEAT
-        case tree.Negation(pattern=inner):
-            return f"NOT {format_pattern(inner, _PATTERN_NOT)}", _PATTERN_NOT
+        case tree.Negation(pattern=inner, within=within):
+            deadline = f" WITHIN {_format_extent(within)}" if within is not None else ""
+            return f"NOT {format_pattern(inner, _PATTERN_NOT)}{deadline}", _PATTERN_NOT
         case tree.Disjunction(alternatives=parts):
             return " OR ".join(format_pattern(p, _PATTERN_NOT) for p in parts), _PATTERN_OR
         case tree.Conjunction(patterns=parts):

@@ -58,7 +58,8 @@ def required_chain(template: Template, costs: Mapping[str, float]) -> list[Requi
 
 
 def _describe(template: Template, names: Collection[str]) -> Required:
-    places = {guard.place for guard in template.guards}
+    # Deadlines look further than the window, and replays are longer by them (§2.12).
+    places = {guard.place for guard in template.guards if not guard.within}
     variables = [state.variable for state in template.states]
     first = all(variables[state] in names for state in template.starts)
     last = all(variables[final.state] in names for final in template.finals)

@@ -183,7 +183,7 @@ LAST_EVENT = ""
 
 
 class ResultColumn(msgspec.Struct, frozen=True):
-    """One result column: an aggregate, its LOG2, or an attribute."""
+    """One result column: an aggregate, its LOG2, an attribute, or an expression over a match."""
 
     name: str
     aggregate: str | None = None
@@ -191,6 +191,7 @@ class ResultColumn(msgspec.Struct, frozen=True):
     variable: str | None = None
     attribute: str | None = None
     repeated: bool = False
+    expression: tree.Expression | None = None
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -341,6 +342,11 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
         return self.window.emit_early
 
     @property
+    def has_deadlines(self) -> bool:
+        """Check whether a NOT has a deadline (§2.12)."""
+        return any(template.has_deadlines for template in self.patterns)
+
+    @property
     def orders_ties(self) -> bool:
         """Check whether events of equal time are ordered (§1.3)."""
         return self.ties is tree.Ties.ARRIVAL
@@ -415,8 +421,8 @@ BASE_STREAM = 0
 class StagePlan(msgspec.Struct, frozen=True):
     """A query of a pipeline, and the streams that it reads: 0 is the base stream, n the n-th stage.
 
-    Its rows become events by ``times``, ``hidden`` and ``at_end`` (``jobs/derived.py``); the last
-    stage has none.
+    Its rows become events by ``times``, ``hidden``, ``at_end`` and ``delay`` (``jobs/derived.py``);
+    the last stage has none.
     """
 
     name: str
@@ -425,6 +431,7 @@ class StagePlan(msgspec.Struct, frozen=True):
     times: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     at_end: bool = True
+    delay: int = 0
 
 
 class PipelinePlan(Plan, frozen=True, kw_only=True, tag="pipeline"):

@@ -60,13 +60,17 @@ class Final(msgspec.Struct, frozen=True):
     alternatives: tuple[tuple[int, ...], ...] = ((),)
 
 
-class Guard(msgspec.Struct, frozen=True):
-    """A negated pattern and the place where it is looked for."""
+class Guard(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A negated pattern and the place where it is looked for; ``within`` is a deadline in ticks.
+
+    Without a deadline it is 0, and the window bounds where the pattern is looked for (§2.12).
+    """
 
     place: Place
     template: Template
     text: str
     span: Span
+    within: int = 0
 
 
 class Template(msgspec.Struct, frozen=True):
@@ -85,6 +89,16 @@ class Template(msgspec.Struct, frozen=True):
     def starts(self) -> tuple[int, ...]:
         """Collect the states that a match may begin in."""
         return tuple(sorted({edge.target for edge in self.edges if edge.source == START}))
+
+    @property
+    def has_deadlines(self) -> bool:
+        """Check whether a NOT has a deadline, also inside another NOT (§2.12)."""
+        return any(guard.within or guard.template.has_deadlines for guard in self.guards)
+
+    @property
+    def single(self) -> bool:
+        """Check whether every match has one event."""
+        return all(edge.source == START for edge in self.edges)
 
     @property
     def recursive(self) -> bool:

@@ -27,8 +27,8 @@ Event = Mapping[str, object]
 Binding = tuple[str, int]
 """A variable and the number of an event."""
 Match = tuple[Binding, ...]
-Obligation = tuple[tree.Pattern, int | None, int | None]
-"""No match of the pattern may lie after the one event and before the other (None: window's end)."""
+Obligation = tuple[tree.Negation, int | None, int | None]
+"""Nothing forbidden may lie after the one event and before the other (None: window's end)."""
 Derivation = tuple[Match, frozenset[Obligation]]
 
 NOTHING: Derivation = ((), frozenset())
@@ -106,32 +106,37 @@ class Matcher:
                 return {(((v, i),), frozenset()) for i in window if self.fits(v, i)}
             case tree.Disjunction(alternatives=alternatives):
                 return set().union(*(self.derivations(p, window) for p in alternatives))
-            case tree.Repeat(pattern=inner, least=least, most=most):
+            case tree.Repeat(pattern=inner, least=least, most=most, without=without):
                 once, level, count = self.derivations(inner, window), {NOTHING}, 0
                 found: set[Derivation] = set()
                 # Repetitions of events come to an end; those of nothing repeat what was found.
                 while level and (most is None or count <= most) and not level <= found:
                     found |= level if count >= least else set()
-                    level = {way for a in level for b in once for way in self.chain(a, b)}
+                    level = {way for a in level for b in once for way in self.chain(a, b, without)}
                     count += 1
                 return found
             case tree.Sequence(parts=parts):
                 return self.sequence(parts, window)
         raise ValueError(pattern)
 
-    def chain(self, a: Derivation, b: Derivation) -> Iterator[Derivation]:
-        """Yield a followed by b, if b comes after a."""
+    def chain(
+        self, a: Derivation, b: Derivation, without: tree.Negation | None = None
+    ) -> Iterator[Derivation]:
+        """Yield a followed by b, if b comes after a; nothing forbidden lies between (§2.12)."""
         if not a[0] or not b[0] or self.before(a[0][-1][1], b[0][0][1]):
-            yield a[0] + b[0], a[1] | b[1]
+            gap: frozenset[Obligation] = frozenset()
+            if without is not None and a[0] and b[0]:
+                gap = frozenset({(without, a[0][-1][1], b[0][0][1])})
+            yield a[0] + b[0], a[1] | b[1] | gap
 
     def sequence(self, parts: Rest, window: Sequence[int]) -> set[Derivation]:
         """Chain parts; NOTs wait for the next part that is there, or for the end (§2.5 to §2.8)."""
-        ways: set[tuple[Derivation, Rest]] = {(NOTHING, ())}
+        ways: set[tuple[Derivation, tuple[tree.Negation, ...]]] = {(NOTHING, ())}
         for part in parts:
             if isinstance(part, tree.Negation):
-                ways = {(way, (*waiting, part.pattern)) for way, waiting in ways}
+                ways = {(way, (*waiting, part)) for way, waiting in ways}
                 continue
-            longer: set[tuple[Derivation, Rest]] = set()
+            longer: set[tuple[Derivation, tuple[tree.Negation, ...]]] = set()
             for (way, waiting), new in product(ways, self.derivations(part, window)):
                 for bindings, owed in self.chain(way, new):
                     if not new[0]:
@@ -173,12 +178,38 @@ class Matcher:
 
     def violated(self, obligation: Obligation, m: Match, window: Sequence[int]) -> bool:
         """Check for a forbidden occurrence (§2.5) that agrees with all around it (§2.9)."""
-        negated, first, last = obligation
+        negation, first, last = obligation
+        if negation.within is not None:
+            # A deadline is a fact of the stream, whatever the window holds (§2.12).
+            window = self.partition_of(m[0][1])
         return any(
             (first is None or self.before(first, n[0][1]))
             and (last is None or self.before(n[-1][1], last))
-            for n in self.holding(negated, window, m)
+            and self.in_time(negation, n, first, last)
+            for n in self.holding(negation.pattern, window, m)
         )
+
+    def in_time(
+        self, negation: tree.Negation, n: Match, first: int | None, last: int | None
+    ) -> bool:
+        """Check that an occurrence lies within the deadline of a NOT, if it has one (§2.12)."""
+        if negation.within is None:
+            return True
+        assert isinstance(negation.within, tree.Duration), "a deadline is a time"
+        length = negation.within.microseconds
+        if first is not None:
+            return self.times[n[-1][1]] < self.times[first] + length
+        assert last is not None, "a NOT has a neighbour"
+        return self.times[n[0][1]] > self.times[last] - length
+
+    def partition_of(self, i: int) -> list[int]:
+        """List all events of the partition of an event (§4.2), in any window."""
+        wanted = [key_of(self.events[i].get(k)) for k in self.keys]
+        return [
+            j
+            for j, event in enumerate(self.events)
+            if [key_of(event.get(k)) for k in self.keys] == wanted
+        ]
 
     # Selection (§3) and predicates (§4) ----------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Evaluate a pipeline by definition (§14): stage by stage, each by the oracle of its kind.
+"""Evaluate a pipeline by definition (§15): stage by stage, each by the oracle of its kind.
 
 It follows docs/semantics.md alone, and shares no code with the engines. Times are integer
 microseconds.
@@ -37,7 +37,7 @@ def evaluate_pipeline(
         assert stage.name is not None, "only the last query has no name"
         name = stage.name.text
         found = timed_rows(stage.query, _read(stage.query, streams, base, time, type), time, type)
-        # Rows of one time keep their order (§14.5).
+        # Rows of one time keep their order (§15.5).
         found.sort(key=lambda pair: pair[0])
         streams[name] = [_event(at, name, row, time, type) for at, row in found]
     last = query.stages[-1].query
@@ -45,7 +45,7 @@ def evaluate_pipeline(
 
 
 def _event(at: int, name: str, row: Event, time: str, type_column: str) -> Event:
-    """Build a derived event (§14.2)."""
+    """Build a derived event (§15.2)."""
     gone = {time, type_column, "match_id", TIME, LATER, ROWS}
     return {time: at, type_column: name, **{k: v for k, v in row.items() if k not in gone}}
 
@@ -63,7 +63,7 @@ def _read(
     time: str,
     type_column: str,
 ) -> dict[str, list[Event]]:
-    """Find the events that a query reads, by the names after FROM, or as one stream (§14.4)."""
+    """Find the events that a query reads, by the names after FROM, or as one stream (§15.4)."""
     if isinstance(query, tree.SelectQuery):
         names = [stream.name.text for stream in query.streams]
         return {name: streams.get(name, base) for name in names}
@@ -99,7 +99,7 @@ class _Timed(Oracle):
 def timed_rows(
     query: tree.Query, read: dict[str, list[Event]], time: str, type_column: str
 ) -> list[Timed]:
-    """Evaluate one query, and give the time of every row (§14.3)."""
+    """Evaluate one query, and give the time of every row (§15.3)."""
     if isinstance(query, tree.SelectQuery):
         return _timed_select(query, read, time)
     if isinstance(query, tree.SituationQuery):
@@ -109,21 +109,40 @@ def timed_rows(
         isinstance(node, tree.Aggregate)
         for node in (tree.walk(query.returns) if query.returns is not None else ())
     )
+    later = looks_ahead(query.pattern)
     if not lists:
-        return [(row["window_end"], row) for row in rows_of(query, read, time, type_column)]
-    found: list[Any] = _Timed(query, read[""], time, type_column).rows()
+        found: list[Any] = list(rows_of(query, read, time, type_column))
+        return [(row["window_end"] + later, row) for row in found]
+    found = list(_Timed(query, read[""], time, type_column).rows())
     slides = query.window is not None and query.window.slide is not None
     if slides and looks_at_window(query.pattern):
-        return [(row["window_end"], row) for row in found]
-    return [(row[TIME], row) for row in found]
+        return [(row["window_end"] + later, row) for row in found]
+    return [(row[TIME] + later, row) for row in found]
+
+
+def looks_ahead(pattern: tree.Node) -> int:
+    """Find how long a row waits for deadlines: the longest, with those inside it (§14.3)."""
+    if not isinstance(pattern, tree.Sequence):
+        return max((looks_ahead(child) for child in tree.children_of(pattern)), default=0)
+    waits = [0]
+    for place, part in enumerate(pattern.parts):
+        own = 0
+        before = pattern.parts[:place]
+        if isinstance(part, tree.Negation) and isinstance(part.within, tree.Duration):
+            # A NOT before all events of its SEQ looks back.
+            first = all(isinstance(other, tree.Negation) for other in before)
+            own = 0 if first else part.within.microseconds
+        waits.append(own + looks_ahead(part))
+    return max(waits)
 
 
 def looks_at_window(pattern: tree.Pattern) -> bool:
     """Check whether a SEQ begins or ends with NOT; its other parts must not be optional."""
     return any(
-        isinstance(node, tree.Sequence)
-        and (isinstance(node.parts[0], tree.Negation) or isinstance(node.parts[-1], tree.Negation))
+        isinstance(end, tree.Negation) and end.within is None
         for node in tree.walk(pattern)
+        if isinstance(node, tree.Sequence)
+        for end in (node.parts[0], node.parts[-1])
     )
 
 

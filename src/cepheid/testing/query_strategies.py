@@ -41,6 +41,8 @@ class Names(NamedTuple):
 
     bound: list[str]
     every: list[str]
+    free: list[str]
+    """The variables that may have a partial equivalence: not those with a deadline (§2.12)."""
     pairs: list[tuple[str, str]]
     numbers: list[str]
     keys: list[str]
@@ -54,13 +56,22 @@ def names_of(pattern: str, schema: Mapping[str, str]) -> Names:
     root = parse(f"PATTERN {pattern}").pattern
     return Names(
         sorted(_bound_variables(root)),
-        sorted({n.variable.text for n in tree.walk(root) if isinstance(n, tree.EventPattern)}),
+        sorted(_variables(root)),
+        sorted(_variables(root).difference(*map(_variables, _with_deadline(root)))),
         sorted(pair for pair in neighbours_of(root) if pair[0]),
         [name for name in NUMBERS if name in schema],
         [name for name in KEYS if name in schema],
         ["flag"] if "flag" in schema else [],
         [name for name in OTHER_KEYS if name in schema],
     )
+
+
+def _variables(node: tree.Node) -> set[str]:
+    return {n.variable.text for n in tree.walk(node) if isinstance(n, tree.EventPattern)}
+
+
+def _with_deadline(node: tree.Node) -> list[tree.Node]:
+    return [n for n in tree.walk(node) if isinstance(n, tree.Negation) and n.within is not None]
 
 
 def _bound_variables(node: tree.Node) -> set[str]:
@@ -137,7 +148,7 @@ def equivalences(names: Names, *, partial: bool) -> st.SearchStrategy[str]:
     whole = st.lists(st.sampled_from(keys), min_size=1, max_size=2, unique=True)
     if not partial:
         return whole.map(lambda keys: f"[{', '.join(keys)}]")
-    some = [f"{variable}.{key}" for variable in names.every for key in keys]
+    some = [f"{variable}.{key}" for variable in names.free for key in keys]
     items = st.lists(st.sampled_from(some + keys), min_size=1, max_size=3, unique=True)
     return items.map(lambda entries: f"[{', '.join(entries)}]")
 
@@ -168,6 +179,8 @@ LINKED_PATTERNS = st.sampled_from(
         "SEQ(A, ANY z{2,}, B)",
         "SEQ(ANY z+, A, B)",
         "SEQ(A, B, C)",
+        "SEQ(A, B+ WITHOUT A x, C)",
+        "(SEQ(A, B?)){1,} WITHOUT (SEQ(B y, C))",
     ]
 )
 """Patterns with several links and loops."""
@@ -263,6 +276,7 @@ def queries(
     schema: Mapping[str, str],
     *,
     negation: bool = True,
+    deadlines: bool = True,
     windows: bool = True,
     leaves_max: int = 5,
     linked: bool = False,
@@ -271,8 +285,8 @@ def queries(
 
     With ``linked``, links have different rules, or loops end.
     """
-    shapes = LINKED_PATTERNS if linked else patterns(negation=negation, leaves_max=leaves_max)
-    pattern = draw(shapes)
+    free = patterns(negation=negation, deadlines=deadlines, leaves_max=leaves_max)
+    pattern = draw(LINKED_PATTERNS if linked else free)
     names = names_of(pattern, schema)
     by_link = linked or draw(st.sampled_from([False, False, True]))
     if by_link:
@@ -314,7 +328,7 @@ def _where(draw: st.DrawFn, names: Names, *, lists: bool, partial: bool) -> str:
 @st.composite
 def conjunctions(draw: st.DrawFn, schema: Mapping[str, str]) -> str:
     """Draw the text of a query with AND (§2.10)."""
-    small = patterns(types=("A", "B"), leaves_max=3)
+    small = patterns(types=("A", "B"), deadlines=True, leaves_max=3)
     pattern = f"{draw(small)} AND {draw(small)}"
     names = names_of(pattern, schema)
     where = draw(_where(names, lists=False, partial=False))

@@ -117,13 +117,23 @@ def _repeated(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.builds(lambda pattern, suffix: f"({pattern}){suffix}", inner, suffixes)
 
 
-def _sequences(inner: st.SearchStrategy[str], *, negation: bool) -> st.SearchStrategy[str]:
+def _sequences(
+    inner: st.SearchStrategy[str], *, negation: bool, deadlines: bool
+) -> st.SearchStrategy[str]:
     """Draw SEQ; where NOT is allowed, it may stand at any place beside one positive part."""
     if not negation:
         return st.lists(inner, min_size=1, max_size=3).map(_sequence)
-    parts = st.one_of(inner, inner, inner.map(lambda pattern: f"NOT ({pattern})"))
+    lengths = st.sampled_from((0, 0, 1, 2, 3, 5) if deadlines else (0,))
+    parts = st.one_of(inner, inner, st.builds(_negation, inner, lengths))
     around = st.lists(parts, max_size=2)
     return st.builds(lambda a, b, c: _sequence([*a, b, *c]), around, inner, around)
+
+
+def _negation(pattern: str, seconds: int) -> str:
+    """Write NOT with a deadline, unless a NOT inside would have no window to look at (§2.12)."""
+    inside = pattern.count("NOT (") > pattern.count(") WITHIN")
+    deadline = f" WITHIN {seconds} seconds" if seconds and not inside else ""
+    return f"NOT ({pattern}){deadline}"
 
 
 def _sequence(parts: Sequence[str]) -> str:
@@ -131,13 +141,17 @@ def _sequence(parts: Sequence[str]) -> str:
 
 
 def patterns(
-    *, types: Sequence[str] = TYPES, negation: bool = True, leaves_max: int = 5
+    *,
+    types: Sequence[str] = TYPES,
+    negation: bool = True,
+    deadlines: bool = False,
+    leaves_max: int = 5,
 ) -> st.SearchStrategy[str]:
-    """Draw the text of a pattern of any shape, without AND."""
+    """Draw the text of a pattern of any shape, without AND; if asked, with deadlines (§2.12)."""
     return st.recursive(
         _events(types),
         lambda inner: st.one_of(
-            _sequences(inner, negation=negation),
+            _sequences(inner, negation=negation, deadlines=deadlines),
             _repeated(inner),
             st.lists(inner, min_size=2, max_size=2).map(" OR ".join).map(lambda p: f"({p})"),
         ),

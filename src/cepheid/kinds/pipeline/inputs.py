@@ -1,4 +1,4 @@
-"""The events that a stage reads: those of several streams as one table, in order (§14.4, §14.5)."""
+"""The events that a stage reads: those of several streams as one table, in order (§15.4, §15.5)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import BindError, Diagnostic
 from cepheid.events.files import present
-from cepheid.events.nanoseconds import type_of_times
+from cepheid.events.nanoseconds import is_nanoseconds, type_of_times
 from cepheid.events.schema import ValueKind
 from cepheid.events.schema import kind_of as value_kind
 from cepheid.jobs.derived import STREAM
@@ -124,7 +124,7 @@ def input_schema(
 
 
 def event_schema(stage: StagePlan, time: str, type_column: str, rows: pa.Schema) -> pa.Schema:
-    """Build the schema of the events that the rows of a stage are (§14.2)."""
+    """Build the schema of the events that the rows of a stage are (§15.2)."""
     own: list[tuple[str, pa.DataType]] = [
         (time, rows.field(stage.times[0]).type),
         (type_column, pa.string()),
@@ -142,6 +142,8 @@ def as_events(
         # Arrow has no larger of two times with zones.
         later = pc.greater(times, rows[name])
         times = pc.if_else(later, times, rows[name])
+    if stage.delay:
+        times = _later(times, stage.delay)
     columns: list[Any] = []
     for field in schema:
         if field.name == time:
@@ -151,6 +153,24 @@ def as_events(
         else:
             columns.append(rows[field.name])
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _later(times: Any, ticks: int) -> Any:
+    """Add ticks to times: nanoseconds and whole numbers as they are, else microseconds.
+
+    Times of coarser types are rounded up, so that no event comes before it is certain.
+    """
+    kind = times.type
+    if pa.types.is_integer(kind) or is_nanoseconds(kind):
+        return pc.add(times.cast(pa.int64()), ticks).cast(kind)
+    exact = pa.timestamp("us", getattr(kind, "tz", None))
+    moved: Any = pc.add(times.cast(exact).cast(pa.int64()), ticks).cast(exact)
+    if kind == exact:
+        return moved
+    if pa.types.is_date(kind):
+        return pc.ceil_temporal(moved, unit="day").cast(kind)
+    whole: Any = pc.ceil_temporal(moved, unit="second" if kind.unit == "s" else "millisecond")
+    return whole.cast(kind)
 
 
 def _selected(schema: pa.Schema, stage: StagePlan, place: int) -> pa.Schema:

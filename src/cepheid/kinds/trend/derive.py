@@ -1,4 +1,4 @@
-"""Rows of a pattern query as events of a derived stream (§14.3): aggregates and matches."""
+"""Rows of a pattern query as events of a derived stream (§15.3): aggregates and matches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from cepheid.jobs.derived import (
     no_window,
     untimed_rows,
 )
-from cepheid.kinds.trend.planning.needs import judged_by_window, live_attributes
+from cepheid.kinds.trend.planning.needs import judged_by_window, live_attributes, needs_no_window
+from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.plans.plan import LAST_EVENT, ResultColumn, TrendPlan, WindowKind
 
 WINDOW = "add a window: `WITHIN 10 minutes SLIDE 1 minute`"
@@ -35,19 +36,20 @@ def derive_trends(plan: TrendPlan) -> Derivation:
         limited_rows(plan)
     if plan.emits_early:
         early_rows(plan)
-    if window.kind is WindowKind.NONE:
+    if window.kind is WindowKind.NONE and not needs_no_window(plan):
         no_window(plan, "the whole stream is one window", WINDOW)
+    _, delay = reach_of(plan)
     by_window = not plan.lists_matches or judged_by_window(plan)
     if by_window and window.kind is WindowKind.COUNT:
         what = "aggregates over windows counted in events tell no time, so they feed no stream"
         untimed_rows(plan, what, "use a window of time, or `SELECT ... WINDOW n EVENTS`")
     if by_window:
-        return Derivation(plan, ("window_end",))
+        return Derivation(plan, ("window_end",), delay=delay)
     last = ResultColumn(TIME, variable=LAST_EVENT, attribute=plan.time)
     columns = (*plan.output.columns, last)
     output = msgspec.structs.replace(plan.output, columns=columns)
     timed = msgspec.structs.replace(plan, output=output)
-    return Derivation(timed, (TIME,), (MATCH_ID, TIME))
+    return Derivation(timed, (TIME,), (MATCH_ID, TIME), delay=delay)
 
 
 def splits_of_trends(plan: TrendPlan) -> Splits:

@@ -11,6 +11,7 @@ from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import slices
 from cepheid.jobs.steps import LiveSteps
 from cepheid.jobs.work import Work
+from cepheid.kinds.trend.planning.needs import needs_no_window
 from cepheid.kinds.trend.program.job import job_of, lower
 from cepheid.kinds.trend.program.partials import RowsOfRuns, is_whole
 from cepheid.kinds.trend.program.results import build_table
@@ -70,7 +71,7 @@ def check_windows(plan: TrendPlan) -> None:
         message = "`LIMIT` cannot stop a live query"
         helps = ("leave LIMIT out, and stop the query when you have enough matches",)
         raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
-    if plan.window.kind is WindowKind.NONE:
+    if plan.window.kind is WindowKind.NONE and not needs_no_window(plan):
         message = "without a window, a query over a stream has no result before its end"
         helps = ("add `WITHIN 10 minutes SLIDE 10 minutes`",)
         raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)

@@ -78,6 +78,8 @@ def check_corrections(plan: TrendPlan) -> None:
         why = "a match has no group and window of its own by which a correction would find it"
     elif plan.window.kind not in (WindowKind.SLIDING, WindowKind.TUMBLING):
         why = "only windows with SLIDE have fixed bounds by which a correction finds its row"
+    elif plan.has_deadlines:
+        why = "a late event could end a deadline that has passed, and change rows of other windows"
     elif plan.skip is not None:
         why = "a late event would change which matches `AFTER MATCH SKIP` chooses ever after"
     elif plan.emits_early:

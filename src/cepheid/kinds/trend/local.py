@@ -22,8 +22,10 @@ from cepheid.kinds.trend.windows.list_step import (
     is_enough,
     step_matches,
 )
-from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.kinds.trend.windows.marker import Marker
+from cepheid.kinds.trend.windows.step import PartitionState, close, feed
 from cepheid.memory_limits import collect
+from cepheid.plans.plan import WindowKind
 
 
 class LocalTrends(NamedTuple):
@@ -34,7 +36,11 @@ class LocalTrends(NamedTuple):
     @property
     def batch_rows(self) -> int:
         """Return the number of events in one step."""
-        return local_jobs.LOOK_BACK_ROWS if self.job.looks_back else local_jobs.BATCH_ROWS
+        if self.job.looks_back:
+            return local_jobs.LOOK_BACK_ROWS
+        # Every step processes the events of the trailing window again.
+        trailing = self.job.plan.window.kind is WindowKind.TRAILING
+        return (4 if trailing else 1) * local_jobs.BATCH_ROWS
 
     @property
     def in_order(self) -> bool:
@@ -43,6 +49,9 @@ class LocalTrends(NamedTuple):
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
         """Run over a table; windows that hold the same events are evaluated once."""
+        if self.job.marked is not None:
+            inner = LocalTrends(lower(self.job.plan))
+            return inner.answer_table(Marker(self.job.marked).mark(table), rows)
         small = small_counts(self.job.plan)
         if small is not None:
             found = LocalTrends(lower(small)).answer_table(table, rows)
@@ -66,10 +75,10 @@ class LocalTrends(NamedTuple):
         state = PartitionState(self.job)
         found: list[list[Rows]] = [[] for _ in range(self.job.outputs)]
         for batch in batches:
-            state, rows = step(self.job, state, batch)
+            rows = feed(self.job, state, batch)
             for all_rows, new in zip(found, rows, strict=True):
                 all_rows += new
-        state, rows = finish(self.job, state)
+        rows = close(self.job, state)
         everything = [[*all_rows, *new] for all_rows, new in zip(found, rows, strict=True)]
         return build_table(self.job, everything, state.keys, schema)
 
@@ -96,6 +105,9 @@ class LocalMatches(NamedTuple):
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
         """Run over a table, in steps of about ``rows`` rows."""
+        if self.job.marked is not None:
+            inner = LocalMatches(lower(self.job.plan))
+            return inner.answer_table(Marker(self.job.marked).mark(table), rows)
         return self.answer(self.cut(table, rows), table.schema)
 
     def nothing(self, schema: pa.Schema) -> pa.Table:

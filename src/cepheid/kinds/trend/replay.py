@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cepheid.kinds.trend.planning.contiguous import shape_of
+from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.language import tree
 from cepheid.patterns.required import required_chain
 from cepheid.patterns.thresholds import thresholds_of
@@ -17,6 +18,7 @@ from cepheid.store.replay_intervals import (
     chains_of,
     common,
     cover_windows,
+    extended,
 )
 from cepheid.store.replay_plan import (
     Chosen,
@@ -118,7 +120,8 @@ def _cover(snapshot: Snapshot, plan: TrendPlan, chain: Chain, chosen: Chosen) ->
     strict = plan.ties is tree.Ties.STRICT
     cover = cover_windows(chains_of(found, strict=strict), plan.window, reach)
     beside = _cover_adjacent(snapshot, plan, chain, chosen)
-    return cover if beside is None else common(cover, beside)
+    cover = cover if beside is None else common(cover, beside)
+    return extended(cover, *reach_of(plan))
 
 
 def _cover_adjacent(

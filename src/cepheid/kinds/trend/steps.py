@@ -22,6 +22,7 @@ from cepheid.kinds.trend.windows.list_step import (
     finish_matches,
     step_matches,
 )
+from cepheid.kinds.trend.windows.marker import Marker
 from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
 from cepheid.kinds.trend.windows.step import PartitionState, advance, finish, step
 from cepheid.plans.plan import TrendPlan
@@ -78,11 +79,16 @@ class TrendSteps(NamedTuple):
         state = state_from_bytes(self.job, data)
         # The source may have more columns than when the events were kept. Events that wait for
         # others of their time have all of them, those of open windows only what the query reads.
+        schema = self.schema
+        marker = None if self.job.marked is None else Marker(self.job.marked)
+        read = pa.schema([field for field in schema if self.job.reads(field.name)])
         if state.held is not None:
-            state.held = with_columns(state.held, self.schema)
+            state.held = with_columns(state.held, schema if marker is None else read)
+        if state.past is not None and marker is not None:
+            state.past = with_columns(state.past, marker.narrow(read.empty_table()).schema)
         if state.events is not None:
-            fields = [field for field in self.schema if self.job.reads(field.name)]
-            state.events = with_columns(state.events, pa.schema(fields))
+            kept = read if marker is None else marker.marked_schema(read)
+            state.events = with_columns(state.events, kept)
         return state
 
     def write(self, state: PartitionState) -> bytes:

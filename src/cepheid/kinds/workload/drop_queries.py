@@ -40,6 +40,7 @@ def without_queries(
     ]
     other.alone = {kept.index(n): lone for n, lone in state.alone.items() if n not in numbers}
     other.listing = {kept.index(n): lone for n, lone in state.listing.items() if n not in numbers}
+    other.waiting = {kept.index(n): lone for n, lone in state.waiting.items() if n not in numbers}
     return smaller, other
 
 

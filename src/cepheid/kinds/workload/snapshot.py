@@ -49,6 +49,7 @@ class _Snapshot(Meant):
     groups: tuple[_Group, ...]
     alone: dict[int, bytes]
     listing: dict[int, bytes]
+    waiting: dict[int, bytes] = msgspec.field(default_factory=dict)
 
 
 def workload_to_bytes(job: WorkloadJob, state: WorkloadState) -> bytes:
@@ -77,6 +78,7 @@ def workload_to_bytes(job: WorkloadJob, state: WorkloadState) -> bytes:
         groups,
         {n: state_to_bytes(job.jobs[n], lone) for n, lone in state.alone.items()},
         {n: state_to_bytes(job.jobs[n], lone) for n, lone in state.listing.items()},
+        {n: state_to_bytes(job.jobs[n], lone) for n, lone in state.waiting.items()},
     )
     return write_state(FORMAT, snapshot)
 
@@ -110,6 +112,7 @@ def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
         restored.keys = state.keys[job.jobs[n].plan.partition.attributes]
         state.alone[n] = restored
     state.listing = {n: state_from_bytes(job.jobs[n], lone) for n, lone in snapshot.listing.items()}
+    state.waiting = {n: state_from_bytes(job.jobs[n], lone) for n, lone in snapshot.waiting.items()}
     return state
 
 

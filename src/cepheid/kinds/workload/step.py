@@ -29,6 +29,7 @@ from cepheid.kinds.trend.windows.step import (
     advance,
     finish,
     process,
+    step,
     waits,
 )
 from cepheid.kinds.workload.shared_reading import SharedEvents, read_shared
@@ -54,7 +55,10 @@ class WorkloadJob:
             for number, (name, plan) in enumerate(zip(shared.names, shared.plans, strict=True))
         ]
         self.listing = [n for n in shared.alone if shared.plans[n].lists_matches]
-        self.alone = [n for n in shared.alone if n not in self.listing]
+        aggregates = [n for n in shared.alone if n not in self.listing]
+        # Events wait for their marks (§2.12), so these queries are at a time of their own.
+        self.waiting = [n for n in aggregates if shared.plans[n].has_deadlines]
+        self.alone = [n for n in aggregates if n not in self.waiting]
 
     def plans_of_units(self) -> list[TrendPlan]:
         """List one plan for each unit that runs: groups, then queries that run alone."""
@@ -104,6 +108,7 @@ class WorkloadState:
         self.runs: list[SharedRun] = [SharedRun(program) for program in job.programs]
         self.alone = {n: self._alone(job.jobs[n]) for n in job.alone}
         self.listing = {n: PartitionState(job.jobs[n]) for n in job.listing}
+        self.waiting = {n: PartitionState(job.jobs[n]) for n in job.waiting}
 
     def _alone(self, job: Job) -> PartitionState:
         state = PartitionState(job)
@@ -120,6 +125,7 @@ class WorkloadState:
             n: state.copy(other.keys[state.keys.names]) for n, state in self.alone.items()
         }
         other.listing = {n: state.copy() for n, state in self.listing.items()}
+        other.waiting = {n: state.copy() for n, state in self.waiting.items()}
         return other
 
 
@@ -150,6 +156,9 @@ def feed(job: WorkloadJob, state: WorkloadState, batch: pa.Table, *, listing: bo
         if ready is not None:
             state.held[admission], state.last[admission] = held, last
             _process(job, state, admission, Columns(ready), last, found)
+    for n in job.waiting:
+        state.waiting[n], rows = step(job.jobs[n], state.waiting[n], batch)
+        _add(found.rows[n], rows)
     for n in job.listing if listing else ():
         if not is_enough(job.jobs[n], state.listing[n]):
             state.listing[n], tables = step_matches(job.jobs[n], state.listing[n], batch)
@@ -180,6 +189,9 @@ def advance_workload(job: WorkloadJob, state: WorkloadState, until: int) -> Foun
                 state.alone[n], rows = advance(job.jobs[n], state.alone[n], until)
                 state.alone[n].keys = state.keys[job.jobs[n].plan.partition.attributes]
                 _add(found.rows[n], rows)
+    for n in job.waiting:
+        state.waiting[n], rows = advance(job.jobs[n], state.waiting[n], until)
+        _add(found.rows[n], rows)
     return found
 
 
@@ -202,6 +214,9 @@ def finish_workload(job: WorkloadJob, state: WorkloadState) -> Found:
     for n, lone in state.alone.items():
         lone.last = state.last[lone_admission(job.jobs[n])]
         state.alone[n], rows = finish(job.jobs[n], lone)
+        _add(found.rows[n], rows)
+    for n in job.waiting:
+        state.waiting[n], rows = finish(job.jobs[n], state.waiting[n])
         _add(found.rows[n], rows)
     for n in job.listing:
         state.listing[n], tables = finish_matches(job.jobs[n], state.listing[n])
@@ -286,6 +301,9 @@ def build_tables(
     tables = {}
     for n, own in enumerate(job.jobs):
         if n in job.listing:
+            continue
+        if n in job.waiting:
+            tables[n] = build_table(own, found.rows[n], state.waiting[n].keys, schema)
             continue
         partition = own.plan.partition
         keys = state.keys[partition.attributes]

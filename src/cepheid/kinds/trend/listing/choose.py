@@ -18,6 +18,7 @@ from cepheid.kernels.enumerate import FRAME, FULL, MISSING
 from cepheid.kinds.trend.listing.enumerate import BINDINGS_ROOM, Found, Lister
 from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
 from cepheid.language import tree
+from cepheid.plans.marks import variable_of
 from cepheid.plans.plan import SkipPlan
 
 MATCHES_ROOM = 1 << 14
@@ -71,7 +72,9 @@ class Chooser:
         self._variables = question.variables
         # Variables that are not written stand for what ends a loop, and no match binds them.
         places = {name: place for place, name in enumerate(skip.written)}
-        self._rank = np.array([places.get(v, -1) for v in question.variables], np.int64)
+        # Variants of a variable are one (§2.12).
+        ranks = [places.get(variable_of(v), -1) for v in question.variables]
+        self._rank = np.array(ranks, np.int64)
         self._key = question.arrays.key
         place = np.arange(len(self._key))
         self._same, self._after = place, place + 1
@@ -141,9 +144,9 @@ class Chooser:
 
     @property
     def _target(self) -> int:
-        """Return the number of the variable that the skip goes to."""
+        """Return the rank of the variable that the skip goes to, which is its place as written."""
         name = self._skip.variable
-        return -1 if name is None else self._variables.index(name)
+        return -1 if name is None else self._skip.written.index(name)
 
     def _check(self, status: int) -> None:
         """Raise an error if the last match that was chosen has no event to skip to."""
@@ -206,7 +209,7 @@ class Chooser:
     def _targets(self, found: Found) -> NDArray[np.int64]:
         """Find the row that each match would skip to, -1 for none."""
         targets = np.full(len(found), -1, np.int64)
-        mine = np.flatnonzero(found.variables == self._target)
+        mine = np.flatnonzero(self._rank[found.variables] == self._target)
         if self._skip.mode is tree.SkipMode.TO_FIRST:
             mine = mine[::-1]  # Of several assignments, the last one counts.
         targets[found.owner[mine]] = found.rows[mine]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cepheid.language import tree
+from cepheid.plans.marks import variable_of
 from cepheid.plans.plan import PlacedEvent
 from cepheid.plans.template import START, Edge, Final, State, Template
 
@@ -31,7 +32,7 @@ class RoleState(State, frozen=True):
 
     def plays(self, event: PlacedEvent) -> bool:
         """Check whether the event of this state is at the given place."""
-        if self.variable != event.variable:
+        if variable_of(self.variable) != event.variable:
             return False
         match event.anchor:
             case tree.Anchor.FIRST:
@@ -48,7 +49,7 @@ def tell_roles(template: Template, events: Sequence[PlacedEvent]) -> Template | 
     states = template.states
 
     def also(seen: _Seen, state: int, asked: _Seen) -> _Seen:
-        return seen | ({states[state].variable} & asked)
+        return seen | ({variable_of(states[state].variable)} & asked)
 
     # First backwards from the ends; the second pass adds the variables before each state.
     incoming: dict[int, list[Edge]] = {}
@@ -91,8 +92,8 @@ def _with_states(template: Template, numbers: dict[_Node, int], edges: list[Edge
     return Template(
         states=tuple(
             RoleState(
-                s.variable, s.event_type, s.allowed, s.variable not in before,
-                s.variable not in later,
+                s.variable, s.event_type, s.allowed, variable_of(s.variable) not in before,
+                variable_of(s.variable) not in later,
             )
             for s, before, later in known
         ),
@@ -112,7 +113,9 @@ def _with_states(template: Template, numbers: dict[_Node, int], edges: list[Edge
 
 def is_always_bound(template: Template, variable: str) -> bool:
     """Check whether every match binds a variable."""
-    others = {q for q, state in enumerate(template.states) if state.variable != variable}
+    others = {
+        q for q, state in enumerate(template.states) if variable_of(state.variable) != variable
+    }
     reached = {START}
     waiting = [START]
     for source in waiting:

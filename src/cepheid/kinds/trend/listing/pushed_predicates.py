@@ -190,10 +190,14 @@ class Pushing:
             need, marks, earlier_ptr, earlier, later_ptr, later, rank, first, last, outside
         )
 
+    def _variables(self, states: list[int]) -> set[str]:
+        """Collect the variables of states: one, or its variants (§2.12)."""
+        return {self._template.states[state].variable for state in states}
+
     def _ranked(self, order: _Order) -> tuple[NDArray[np.int32], ...]:
         segments, names = self._segments, self._question.variables
         bound = [
-            segments.bits >> names.index(self._template.states[states[0]].variable) & 1 == 1
+            segments.bits & sum(1 << names.index(name) for name in self._variables(states)) != 0
             for states in (order.earlier, order.later)
         ]
         return rank_rows(order.comparison, segments.rows, segments.ptr, bound[0], bound[1])[:3]

@@ -167,6 +167,14 @@ def _latest_of_guards(
     return inner.guards_of(template)[0]
 
 
+def find_occurrences(
+    question: Question, template: Template, segments: Segments
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find, for each row, its order and the latest start of an occurrence that ends with it."""
+    inner = Evaluation(question, segments, _without_guards(template), [])
+    return inner.order, inner.occurrences_of(template)
+
+
 def fingerprint_segments(
     question: Question, template: Template, segments: Segments, *, power: int = 1
 ) -> NDArray[np.uint64]:
@@ -273,13 +281,13 @@ class Evaluation:
         for number, guard in enumerate(template.guards):
             if guard.place is Place.LOOP:
                 continue
-            found = self._occurrences(guard.template)
+            found = self.occurrences_of(guard.template)
             occurrences.spread_latest(
                 self.order, self.segments.ptr, found, latest[number], latest_of_all[number]
             )
         return latest, latest_of_all
 
-    def _occurrences(self, template: Template) -> NDArray[np.int64]:
+    def occurrences_of(self, template: Template) -> NDArray[np.int64]:
         """Find for each row the latest start of a forbidden occurrence that ends there."""
         found = np.full(len(self.order), -1, np.int64)
         self._find(template, self, found)

@@ -10,9 +10,16 @@ from cepheid.expressions.format import format_expression
 from cepheid.jobs.ticks import tick_of
 from cepheid.kinds.trend.planning.adjacency import Adjacency
 from cepheid.kinds.trend.planning.counts import Counts, bound_counts
+from cepheid.kinds.trend.planning.deadlines import (
+    check_deadlines,
+    check_lengths,
+    check_size,
+    warn_trailing,
+)
 from cepheid.kinds.trend.planning.determinise import build_template
 from cepheid.kinds.trend.planning.granularity import choose_evaluator
 from cepheid.kinds.trend.planning.links import bind_links, check_links, is_determined
+from cepheid.kinds.trend.planning.needs import bounds_span
 from cepheid.kinds.trend.planning.output import OutputPlanner
 from cepheid.kinds.trend.planning.positions import TooLargeError
 from cepheid.kinds.trend.planning.predicates import Predicates, classify_predicates
@@ -51,7 +58,8 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     # An invalid pattern has no template; everything else is checked all the same.
     sound = not findings.errors
     min_length = _min_length(query, findings)
-    patterns = _build_templates(query, min_length, findings) if sound else ()
+    tick_ns = tick_of(source, [source.schema])
+    patterns = _build_templates(query, min_length, tick_ns, findings) if sound else ()
     scope = Scope(source, variables, findings)
     typed = bind_source(scope, query.pattern.span)
     where = bind_where(query.where, scope)
@@ -62,6 +70,8 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     predicates = classify_predicates(where, adjacency, scope.typing, findings)
     predicates = msgspec.structs.replace(predicates, local=(*predicates.local, *selection.stops))
     partition = _plan_partition(query, text, predicates, window, findings)
+    check_lengths(query, source, findings)
+    check_deadlines(query, patterns, partition, findings)
     counts = _bound_counts(query, patterns, partition, typed=typed)
     output = OutputPlanner(query, scope, partition.attributes, adjacency, counts).plan()
     _check_globals(query, predicates, findings)
@@ -71,13 +81,13 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     choice = choose_evaluator(
         query, text, selection.semantics, patterns, predicates, partition, window, output
     )
-    _warn_unbounded(query, choice.evaluator, window, findings)
-    return TrendPlan(
+    _warn_unbounded(query, patterns, choice.evaluator, window, findings)
+    plan = TrendPlan(
         text=text,
         time=source.time,
         type=source.type if typed else None,
         tiebreak=source.tiebreak,
-        tick_ns=tick_of(source, [source.schema]),
+        tick_ns=tick_ns,
         semantics=selection.semantics,
         links=selection.links,
         ties=_ties(query),
@@ -93,8 +103,12 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
         skip=skip,
         choice=choice,
         columns=_columns(source, partition, output, predicates, typed=typed),
-        warnings=findings.warnings,
+        warnings=(),
     )
+    check_size(plan, findings)
+    warn_trailing(query, plan, findings)
+    findings.raise_errors(text)
+    return msgspec.structs.replace(plan, warnings=findings.warnings)
 
 
 def _ties(query: tree.Query) -> tree.Ties:
@@ -125,11 +139,13 @@ def _min_length(query: tree.Query, findings: Findings) -> int:
 
 
 def _build_templates(
-    query: tree.Query, min_length: int, findings: Findings
+    query: tree.Query, min_length: int, tick_ns: int, findings: Findings
 ) -> tuple[Template, ...]:
     parts = _parts(query)
     try:
-        templates = tuple(build_template(part, min_length=min_length) for part in parts)
+        templates = tuple(
+            build_template(part, min_length=min_length, tick_ns=tick_ns) for part in parts
+        )
     except TooLargeError as limit:
         _report_size(query, parts, limit, findings)
         return ()
@@ -215,9 +231,14 @@ def _check_globals(query: tree.Query, predicates: Predicates, findings: Findings
 
 
 def _warn_unbounded(
-    query: tree.Query, evaluator: Evaluator, window: WindowPlan, findings: Findings
+    query: tree.Query,
+    patterns: tuple[Template, ...],
+    evaluator: Evaluator,
+    window: WindowPlan,
+    findings: Findings,
 ) -> None:
     keeps_events = evaluator not in (Evaluator.LINEAR, Evaluator.PREVIOUS)
+    keeps_events &= not all(map(bounds_span, patterns))
     if window.kind is WindowKind.NONE and keeps_events:
         findings.add(
             "W201",
@@ -243,12 +264,15 @@ def _columns(
     names |= {p.attribute for p in partition.partial}
     names |= {c.attribute for c in output.aggregates if c.attribute}
     names |= {c.attribute for c in output.columns if c.attribute}
-    kept = [p.expression for p in predicates.local]
+    kept = [c.expression for c in output.columns if c.expression is not None]
+    kept += [p.expression for p in predicates.local]
     kept += [p.expression for p in predicates.edges]
     kept += [p.expression for p in predicates.globals]
     for node in (n for expression in kept for n in tree.walk(expression)):
         if isinstance(node, tree.Attribute | tree.Aggregate) and node.attribute is not None:
             names.add(node.attribute.text)
+        elif isinstance(node, tree.Word) and node.text in partition.attributes:
+            names.add(node.text)
     return tuple(sorted(names))
 
 

@@ -54,9 +54,9 @@ class Size:
 
 
 def build_template(
-    pattern: tree.Pattern, *, min_length: int = 1, size: Size | None = None
+    pattern: tree.Pattern, *, min_length: int = 1, size: Size | None = None, tick_ns: int = 1000
 ) -> Template:
-    """Build the template of a pattern without AND.
+    """Build the template of a pattern without AND; deadlines are in ticks.
 
     Determinising takes O(2^p) in the worst case and O(p^2) without ambiguity, for p positions.
 
@@ -68,11 +68,22 @@ def build_template(
     size = size or Size()
     positions = Positions.of(pattern)
     guards = tuple(
-        Guard(place, build_template(n.pattern, size=size), format_pattern(n.pattern), n.span)
+        Guard(
+            place,
+            build_template(n.pattern, size=size, tick_ns=tick_ns),
+            format_pattern(n.pattern),
+            n.span,
+            _ticks(n.within, tick_ns),
+        )
         for place, n in positions.negations
     )
     construction = _Construction(positions, pattern.span, min_length, size)
     return construction.run(format_pattern(pattern), guards)
+
+
+def _ticks(within: tree.Duration | tree.EventCount | None, tick_ns: int) -> int:
+    """Convert a deadline to ticks; other deadlines than times are refused by the binder."""
+    return within.microseconds * 1000 // tick_ns if isinstance(within, tree.Duration) else 0
 
 
 class _Construction:

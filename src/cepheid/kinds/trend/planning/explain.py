@@ -10,10 +10,12 @@ from cepheid.events.temporal import format_duration
 from cepheid.expressions.format import format_expression
 from cepheid.jobs.explain_parts import Section, describe_columns, describe_partition
 from cepheid.jobs.picture import Graph, Link
+from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.language import tree
 from cepheid.plans.plan import (
     AggregateColumn,
     EdgePredicate,
+    Evaluator,
     GlobalPredicate,
     OutputKind,
     PredicateKind,
@@ -21,7 +23,7 @@ from cepheid.plans.plan import (
     TrendPlan,
     WindowKind,
 )
-from cepheid.plans.template import START, Edge, Final, Place, Template
+from cepheid.plans.template import START, Edge, Final, Guard, Place, Template
 
 STATES_SHOWN_MAX = 12
 """Larger templates are summarised by their size."""
@@ -47,11 +49,12 @@ def describe_trends(plan: TrendPlan) -> list[Section]:
     listed = plan.output.kind is OutputKind.MATCHES
     reads = ["all columns"] if listed else describe_columns(plan)
     return [
-        *(("pattern", _describe_template(template)) for template in plan.patterns),
+        *(("pattern", _describe_template(t, plan.tick_ns)) for t in plan.patterns),
         ("semantics", _describe_semantics(plan)),
         ("predicates", _describe_predicates(plan)),
         ("partition", describe_partition(plan) + _describe_partial(plan)),
         ("window", _describe_window(plan)),
+        *([("deadlines", _describe_deadlines(plan))] if plan.has_deadlines else []),
         ("evaluator", _describe_choice(plan)),
         ("reads", reads),
     ]
@@ -74,7 +77,7 @@ def title_of_trends(plan: TrendPlan) -> str:
     return shown + by + having + limit
 
 
-def _describe_template(template: Template) -> list[str]:
+def _describe_template(template: Template, tick_ns: int) -> list[str]:
     lines = [template.text]
     many = len(template.states) > STATES_SHOWN_MAX
     if many:
@@ -97,11 +100,23 @@ def _describe_template(template: Template) -> list[str]:
     if template.recursive:
         lines.append("matches can have any length")
     lines += [
-        f"no {guard.text} {_LOOKS[guard.place]}, for {steps}"
+        f"no {guard.text} {_looks(guard, tick_ns)}, for {steps}"
         for guard, steps in zip(template.guards, _guarded(template), strict=True)
         if guard.place is not Place.LOOP
     ]
     return lines
+
+
+def _looks(guard: Guard, tick_ns: int) -> str:
+    """Describe where a guard looks for its pattern."""
+    if not guard.within:
+        return _LOOKS[guard.place]
+    length = _length(guard.within, tick_ns)
+    return {
+        Place.LEADING: f"in the {length} before",
+        Place.BETWEEN: f"in the {length} after, and before the next event",
+        Place.TRAILING: f"in the {length} after",
+    }[guard.place]
 
 
 def _guarded(template: Template) -> list[str]:
@@ -275,6 +290,20 @@ def _all_variables(plan: TrendPlan) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def _describe_deadlines(plan: TrendPlan) -> list[str]:
+    """Describe what deadlines keep and delay (§2.12)."""
+    past, horizon = (_length(ticks, plan.tick_ns) if ticks else "" for ticks in reach_of(plan))
+    lines = ["every event is marked: does what NOT forbids occur within the deadline?"]
+    lines += [f"events wait {horizon} for their marks, and so do results"] if horizon else []
+    return lines + ([f"events of the last {past} are kept for marks"] if past else [])
+
+
+def _length(ticks: int, tick_ns: int) -> str:
+    if ticks * tick_ns % 1000:
+        return f"{ticks * tick_ns} nanoseconds"
+    return format_duration(ticks * tick_ns // 1000)
+
+
 def _describe_window(plan: TrendPlan) -> list[str]:
     window = plan.window
     within, slide, pane = (
@@ -307,6 +336,26 @@ def _describe_choice(plan: TrendPlan) -> list[str]:
         f"because {choice.reason}",
         f"time {choice.time} per event{_MEANINGS.get(choice.time, '')}",
         f"state {choice.state}",
+        *_describe_trailing(plan),
+    ]
+
+
+def _describe_trailing(plan: TrendPlan) -> list[str]:
+    """Tell how a window without SLIDE is aggregated, and why."""
+    if plan.window.kind is not WindowKind.TRAILING or plan.choice.evaluator is not Evaluator.LINEAR:
+        return []
+    reasons = {
+        "matches move": plan.semantics is not tree.Semantics.ANY_MATCH,
+        "of NOT": any(template.guards for template in plan.patterns),
+        "of AND": len(plan.patterns) > 1,
+        "of NUMBERS exact": plan.numbers is tree.Numbers.EXACT,
+    }
+    found = [reason for reason, holds in reasons.items() if holds]
+    if found:
+        return [f"two stacks of matrices, because {found[0]}"]
+    return [
+        "counters for every start that the window holds; two stacks of matrices in steps whose",
+        "events cost less so: where thousands of starts are active, or events of a key tie",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.language import tree
 from cepheid.plans.needs import Needs, Strategy, StrategyChoice
 from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan, WindowKind
@@ -45,19 +46,23 @@ def needs_of_trends(plan: TrendPlan) -> Needs:
 
 
 def _reach(plan: TrendPlan) -> tuple[int, int]:
+    """Compute how far a task reads beyond its range: the windows, and then the deadlines."""
     window = plan.window
     if window.kind in (WindowKind.NONE, WindowKind.COUNT) or plan.skip is not None:
         return 0, 0
+    past, horizon = reach_of(plan)
     if window.kind is WindowKind.TRAILING:
-        return window.within, 0
+        return window.within + past, horizon
     if plan.lists_matches and judged_by_window(plan):
         # Only the earlier window itself knows whether it has had a match (§7.2).
-        return (window.overlap - 1) * window.slide, window.within
-    return 0, window.within
+        return (window.overlap - 1) * window.slide + past, window.within + horizon
+    return past, window.within + horizon
 
 
 def why_not_composed(plan: TrendPlan) -> str:
     """Explain why stretches of events cannot be summarised; empty if they can."""
+    if plan.has_deadlines:
+        return "the deadline of a NOT looks at later events"
     if plan.skip is not None:
         return "the choice of a match depends on those before it"
     if plan.choice.evaluator is not Evaluator.LINEAR:
@@ -99,7 +104,7 @@ def why_no_trends_on_device(plan: TrendPlan) -> str:
 
     It can if the pattern is one variable under Kleene plus, with one comparison of adjacent events.
     """
-    if plan.choice.evaluator is not Evaluator.INDEXED:
+    if plan.choice.evaluator is not Evaluator.INDEXED or plan.has_deadlines:
         return why_not_on_device(plan)
     pattern, window = plan.patterns[0], plan.window.kind
     asked = {
@@ -212,7 +217,7 @@ def live_attributes(plan: TrendPlan) -> tuple[str, ...]:
 
 def _describe_live(plan: TrendPlan) -> tuple[str, str]:
     """Describe how the state of a live query is partitioned, and why."""
-    if plan.window.kind is WindowKind.NONE:
+    if plan.window.kind is WindowKind.NONE and not needs_no_window(plan):
         return "not as it is", "without a window there is no result before the end"
     names = live_attributes(plan)
     if names:
@@ -287,12 +292,27 @@ def judged_by_window(plan: TrendPlan) -> bool:
 
 
 def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
+    # A deadline looks at the stream, and between two events it is a NOT without one (§2.12).
     return any(
         guard.place in (Place.LEADING, Place.TRAILING)
         or bool(guard.template.adjacent() & pairs)
         or _looks_at_window(guard.template, pairs)
         for guard in template.guards
+        if not guard.within or guard.place is Place.BETWEEN
     )
+
+
+def bounds_span(template: Template) -> bool:
+    """Check whether a match is decided by one event and its deadlines, without any window."""
+    return template.single and not any(
+        not guard.within and guard.place in (Place.LEADING, Place.TRAILING)
+        for guard in template.guards
+    )
+
+
+def needs_no_window(plan: TrendPlan) -> bool:
+    """Check whether matches are listed that single events decide: a stream needs no window."""
+    return plan.lists_matches and all(map(bounds_span, plan.patterns))
 
 
 def drops_events(plan: TrendPlan) -> bool:

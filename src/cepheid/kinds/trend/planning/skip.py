@@ -23,7 +23,7 @@ def plan_skip(
         help_ = "choose the matches of each pattern in a separate query"
         findings.add("E410", message, skip.span, help_)
     for guard in _guards(patterns):
-        if guard.place in (Place.LEADING, Place.TRAILING):
+        if guard.place in (Place.LEADING, Place.TRAILING) and not guard.within:
             message = "a NOT that looks to an end of the window cannot be combined with "
             message += "`AFTER MATCH SKIP`, which chooses over the whole stream"
             findings.add("E410", message, guard.span, "put the NOT between two events")

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import Columns, read_bits
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.kinds.trend.planning.accumulators import parts_of
+from cepheid.kinds.trend.planning.variants import Marked, mark_plan
 from cepheid.kinds.trend.program.intersection import intersect
 from cepheid.kinds.trend.program.program import Program
 from cepheid.language import tree
 from cepheid.patterns.symbols import types_of
+from cepheid.plans.marks import variable_of
 from cepheid.plans.plan import Evaluator, TrendPlan
 
 UNKNOWN_CODE = 255
@@ -38,13 +40,24 @@ class Job:
         none, or EXACT_MODULI for ``NUMBERS exact``; tests compare at any size with 2^61 - 1.
     reports_only
         Whether the job has no programs, because its rows come from elsewhere.
+
+    Attributes
+    ----------
+    plan
+        The plan; of a query with deadlines, the one over marked events.
+    marked
+        How events are marked, if the query has deadlines (§2.12).
     """
 
     def __init__(
         self, plan: TrendPlan, *, moduli: tuple[int, ...] | None = None, reports_only: bool = False
     ) -> None:
-        self.plan = plan
         _check_supported(plan)
+        self.marked: Marked | None = None
+        if plan.has_deadlines:
+            self.marked = mark_plan(plan)
+            plan = self.marked.plan
+        self.plan = plan
         exact = plan.numbers is tree.Numbers.EXACT
         self.moduli = (EXACT_MODULI if exact else ()) if moduli is None else moduli
         templates = list(plan.patterns)
@@ -67,6 +80,11 @@ class Job:
         self._rooms: dict[str, NDArray[Any]] = {}
         self._byte_codes: dict[int, tuple[int, NDArray[np.uint8]]] = {}
         self._number_known_classes()
+
+    @property
+    def horizon(self) -> int:
+        """Return how long an event waits for its marks, in ticks."""
+        return 0 if self.marked is None else max(mark.horizon for mark in self.marked.marks)
 
     def class_of(self, bits: int) -> frozenset[str]:
         """Decode the variables of a bit mask."""
@@ -117,7 +135,7 @@ class Job:
         """Look up which row of weights and of values a variable adds to a part, -1 for none."""
         wcol = np.full((len(variables), len(self.parts)), -1, np.int32)
         xcol = np.full((len(variables), len(self.extremes)), -1, np.int32)
-        for v, name in enumerate(variables):
+        for v, name in enumerate(map(variable_of, variables)):
             for a, part in enumerate(self.parts):
                 wcol[v, a] = a - 1 if part.variable == name else -1
             for a, extreme in enumerate(self.extremes):

@@ -22,9 +22,12 @@ def forget_idle_keys(job: Job, state: PartitionState, until: int) -> PartitionSt
     Rows that were returned before refer to old key numbers: convert them to results first.
     """
     kind = job.plan.window.kind
-    if not state.keys.names or kind in (WindowKind.COUNT, WindowKind.NONE):
+    if not state.keys.names or kind is WindowKind.COUNT:
+        return state
+    if kind is WindowKind.NONE and not job.looks_back:
         return state
     state = state.copy()
+    until -= job.horizon
     if job.looks_back:
         # Events are kept as they came, and numbered in every step; chosen matches have a number.
         if state.chosen is None:
@@ -66,9 +69,5 @@ def _busy(run: LinearRun, until: int, count: int) -> NDArray[np.bool_]:
     known = min(count, run.keys)
     if not known:
         return busy
-    if run.sliding:
-        begun, tail = run.block[7], run.block[11]
-        busy[:known] = (run.dirty | begun | tail.any(axis=1))[:known]
-    else:
-        busy[:known] = (run.opened + run.window.within > until)[:known]
+    busy[:known] = run.has_open(until)[:known]
     return busy

@@ -25,7 +25,7 @@ from cepheid.kinds.trend.windows.chosen_windows import choose
 from cepheid.kinds.trend.windows.earlier_windows import EarlierWindows
 from cepheid.kinds.trend.windows.match_tables import build_matches
 from cepheid.kinds.trend.windows.match_windows import Stretch, find_stretches
-from cepheid.kinds.trend.windows.step import PartitionState, admit
+from cepheid.kinds.trend.windows.step import PartitionState, admit, known_until, release
 from cepheid.patterns.segments import Segments
 from cepheid.plans.plan import WindowKind
 
@@ -48,7 +48,9 @@ def step_matches(
     ready = admit(job, state, batch)
     if ready is None:
         return state, iter(())
-    return state, _list(job, state, find_stretches(job, state, ready, state.last), owned)
+    return state, _list(
+        job, state, find_stretches(job, state, ready, known_until(job, state)), owned
+    )
 
 
 def advance_matches(job: Job, state: PartitionState, until: int) -> tuple[PartitionState, Tables]:
@@ -57,8 +59,9 @@ def advance_matches(job: Job, state: PartitionState, until: int) -> tuple[Partit
     All events so far are earlier than ``until``.
     """
     state = state.copy()
-    waiting, state.held = state.held, None
+    waiting = release(job, state, until)
     state.last = until
+    until -= job.horizon
     if waiting is None and state.events is not None:
         waiting = state.events.slice(0, 0)
     if waiting is None or is_enough(job, state):
@@ -77,7 +80,7 @@ def finish_matches(
     if is_enough(job, state):
         return state, iter(())
     waiting = [] if batch is None else [admit(job, state, batch)]
-    known = [table for table in (*waiting, state.held) if table is not None]
+    known = [table for table in (*waiting, release(job, state, None)) if table is not None]
     if not known and state.events is not None:
         known = [state.events.slice(0, 0)]
     if not known:

@@ -21,7 +21,7 @@ from cepheid.arrays.columns import Columns, read_times
 from cepheid.events.temporal import FOREVER
 from cepheid.kinds.trend.listing.enumerate import Places
 from cepheid.kinds.trend.look_back.evaluate import Question
-from cepheid.kinds.trend.planning.needs import judged_by_window
+from cepheid.kinds.trend.planning.needs import bounds_span, judged_by_window
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.windows.event_windows import count_windows
 from cepheid.kinds.trend.windows.open_windows import ask, closing, needed
@@ -106,7 +106,7 @@ def _find_at_once(
         stamp = state.base[0][key] + _numbers_in_key(key)
     low = _least_stamp(job, stamp)
     barred, kept = state.barred, slice(None)
-    if until is not None and window.kind is not WindowKind.NONE:
+    if until is not None and (window.kind is not WindowKind.NONE or _is_decided(job)):
         kept = _forget_events(job, state, table, key, stamp, until)
         state.barred = barred[kept] if job.plan.skip is not None else barred
     if not (question.arrays.bits[fresh:] & _ending_bits(job)).any():
@@ -131,6 +131,11 @@ def _find_at_once(
     ]  # fmt: skip
 
 
+def _is_decided(job: Job) -> bool:
+    """Check whether an event alone decides about its match, so that none has to be kept."""
+    return all(map(bounds_span, job.templates))
+
+
 def _ending_bits(job: Job) -> int:
     """Encode the variables that can end a match as bits."""
     states = [t.states[final.state] for t in job.templates for final in t.finals]
@@ -142,6 +147,9 @@ def _forget_events(
     stamp: NDArray[np.int64], until: int,
 ) -> Any:  # fmt: skip
     """Keep the events of windows that later events can lie in; return which these are."""
+    if job.plan.window.kind is WindowKind.NONE:
+        state.events = table.slice(len(table))
+        return slice(len(table), None)
     if job.plan.window.kind is WindowKind.COUNT:
         counts = state.base[0] + np.bincount(key, minlength=len(state.keys))
         begins = _least_stamp(job, counts)

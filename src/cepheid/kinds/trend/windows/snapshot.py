@@ -58,6 +58,7 @@ class _Snapshot(Meant):
     waiting: tuple[tuple[tuple[PackedArray, ...], ...], ...]
     barred: PackedArray | None = None
     chosen: tuple[PackedArray, ...] | None = None
+    past: bytes | None = None
 
 
 def state_to_bytes(job: Job, state: PartitionState) -> bytes:
@@ -89,6 +90,7 @@ def state_to_bytes(job: Job, state: PartitionState) -> bytes:
         ),
         pack(state.barred) if job.plan.skip is not None else None,
         None if state.chosen is None else _pack_chosen(state.chosen),
+        None if state.past is None else pack_table(state.past),
     )
     return write_state(FORMAT, snapshot)
 
@@ -113,6 +115,7 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
             setattr(run, name, unpack(array))
         run.block = tuple(unpack(array) for array in packed.block)
     state.held = None if snapshot.held is None else unpack_table(snapshot.held)
+    state.past = None if snapshot.past is None else unpack_table(snapshot.past)
     state.events = None if snapshot.events is None else unpack_table(snapshot.events)
     state.last = snapshot.last
     if snapshot.kept is not None:

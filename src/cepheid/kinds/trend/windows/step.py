@@ -36,6 +36,7 @@ from cepheid.kinds.trend.windows.event_windows import (
     sorted_by_key,
     trailing_changes,
 )
+from cepheid.kinds.trend.windows.marker import Marker
 from cepheid.kinds.trend.windows.open_windows import process_open_windows
 from cepheid.language import tree
 from cepheid.plans.plan import TrendPlan, WindowKind
@@ -53,6 +54,8 @@ class PartitionState:
             for modulus in (0, *job.moduli)
         ]
         self.held: pa.Table | None = None
+        # Events on which the marks of later ones depend (§2.12).
+        self.past: pa.Table | None = None
         # Queries that look up earlier events: the events of open windows.
         self.events: pa.Table | None = None
         self.last: int | None = None
@@ -75,6 +78,7 @@ class PartitionState:
         other.keys = self.keys.copy() if keys is None else keys
         other.runs = [run.copy() for run in self.runs]
         other.held, other.events, other.last = self.held, self.events, self.last
+        other.past = self.past
         other.kept, other.base, other.reported = self.kept, self.base.copy(), self.reported
         other.waiting = [list(rows) for rows in self.waiting]
         other.listed, other.barred, other.chosen = self.listed, self.barred, self.chosen
@@ -92,20 +96,73 @@ def step(
         E505 and E506 if a column is missing or has a wrong type, E509 if the batch is not in order.
     """
     state = state.copy()
+    return state, feed(job, state, batch)
+
+
+def feed(job: Job, state: PartitionState, batch: pa.Table) -> list[list[Rows]]:
+    """Process a batch as ``step`` does, in place, for a caller that needs the old state no more.
+
+    A copy would cost as much as there are keys, however few of them the batch has.
+    """
     ready = admit(job, state, batch)
     if ready is None:
-        return state, [[] for _ in range(job.outputs)]
-    return state, process(job, state, Columns(ready), flush_until=state.last)
+        return [[] for _ in range(job.outputs)]
+    return process(job, state, Columns(ready), flush_until=known_until(job, state))
 
 
 def admit(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table | None:
-    """Return the events that can be processed, None for none; others wait in the state."""
+    """Return the events that can be processed, None for none; others wait in the state.
+
+    With deadlines, an event waits until its marks are known (§2.12).
+    """
+    if job.marked is not None and job.plan.columns is not None:
+        batch = batch.select([name for name in batch.column_names if job.reads(name)])
     ready, held, last = admit_events(
-        batch, state.held, state.last, job.plan.time, whole_times=waits(job.plan)
+        batch,
+        state.held,
+        state.last,
+        job.plan.time,
+        whole_times=waits(job.plan),
+        horizon=job.horizon,
     )
-    if ready is not None:
-        state.held, state.last = held, last
-    return ready
+    state.held, state.last = held, last
+    if ready is None:
+        return None
+    return ready if job.marked is None else _mark(Marker(job.marked), state, ready, job.plan.time)
+
+
+def known_until(job: Job, state: PartitionState) -> int | None:
+    """Return the time before which all events have been processed, None before the first event."""
+    return None if state.last is None else state.last - job.horizon
+
+
+def release(job: Job, state: PartitionState, until: int | None) -> pa.Table | None:
+    """Take the waiting events that can be processed at a time; all of them if it is None.
+
+    No more events before ``until`` come; None says that no more events come at all.
+    """
+    held, state.held = state.held, None
+    if held is None or job.marked is None:
+        return held
+    if until is not None:
+        times = read_times(Columns(held), job.plan.time)
+        ready = int(np.searchsorted(times, until - job.horizon))
+        state.held = held.slice(ready) if ready < len(held) else None
+        held = held.slice(0, ready)
+    return _mark(Marker(job.marked), state, held, job.plan.time)
+
+
+def _mark(marker: Marker, state: PartitionState, ready: pa.Table, time: str) -> pa.Table:
+    """Mark events that leave the buffer, and keep those on which the marks of others depend."""
+    marked = marker.mark(ready, state.past, state.held)
+    if marker.past and len(ready):
+        known = [] if state.past is None else [state.past]
+        past = pa.concat_tables([*known, marker.narrow(ready)])
+        times = read_times(Columns(past), time)
+        first = int(np.searchsorted(times, times[-1] - marker.past, side="right"))
+        # Slices would keep all events so far in memory.
+        state.past = past.slice(first).combine_chunks()
+    return marked
 
 
 def waits(plan: TrendPlan) -> bool:
@@ -114,9 +171,18 @@ def waits(plan: TrendPlan) -> bool:
 
 
 def admit_events(
-    batch: pa.Table, held: pa.Table | None, last: int | None, time: str, *, whole_times: bool
+    batch: pa.Table,
+    held: pa.Table | None,
+    last: int | None,
+    time: str,
+    *,
+    whole_times: bool,
+    horizon: int = 0,
 ) -> tuple[pa.Table | None, pa.Table | None, int | None]:
     """Split off the events that can be processed from those that wait; return the last time.
+
+    Events wait until the stream is ``horizon`` further. Those that wait are read in every step, so
+    they wait longer if they are most of the events.
 
     Raises
     ------
@@ -129,7 +195,11 @@ def admit_events(
     if not len(times):
         return None, held, last
     ready = len(times)
-    if whole_times:
+    if horizon:
+        ready = int(np.searchsorted(times, times[-1] - horizon))
+        if 2 * ready < len(times):
+            return None, whole, int(times[-1])
+    elif whole_times:
         ready = int(np.searchsorted(times, times[-1], side="left"))
     rest = whole.slice(ready) if ready < len(times) else None
     return whole.slice(0, ready), rest, int(times[-1])
@@ -141,8 +211,9 @@ def advance(job: Job, state: PartitionState, until: int) -> tuple[PartitionState
     All events so far are earlier than ``until``.
     """
     state = state.copy()
-    held, state.held = state.held, None
+    held = release(job, state, until)
     state.last = until
+    until -= job.horizon
     nothing: list[list[Rows]] = [[] for _ in range(job.outputs)]
     kind = job.plan.window.kind
     if held is not None:
@@ -161,16 +232,22 @@ def advance(job: Job, state: PartitionState, until: int) -> tuple[PartitionState
 def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[Rows]]]:
     """Return the rows of all open windows; the stream has ended."""
     state = state.copy()
+    return state, close(job, state)
+
+
+def close(job: Job, state: PartitionState) -> list[list[Rows]]:
+    """Return the rows of all open windows as ``finish`` does, in place."""
     rows: list[list[Rows]] = [[] for _ in range(job.outputs)]
+    held = release(job, state, None)
     if job.looks_back:
-        last = state.held
+        last = held
         if last is None and state.events is not None:
             last = state.events.slice(0, 0)
         if last is not None:
             rows = _look_back(job, state, last, None)
-        return state, rows
-    if state.held is not None:
-        rows = process(job, state, Columns(state.held), flush_until=None)
+        return rows
+    if held is not None:
+        rows = process(job, state, Columns(held), flush_until=None)
     elif state.kept is not None and job.plan.window.kind in (WindowKind.COUNT, WindowKind.TRAILING):
         none = state.kept.take(slice(0, 0))
         if job.plan.window.kind is WindowKind.COUNT:
@@ -178,12 +255,12 @@ def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[R
         else:
             rows = _process_trailing(job, state, none, None)
     if job.plan.window.kind in (WindowKind.COUNT, WindowKind.TRAILING):
-        return state, rows
+        return rows
     width = job.plan.window.within
     end = FOREVER if state.last is None else state.last + width + 1
     for found, run in zip(rows, state.runs, strict=True):
         found += run.flush(end if job.plan.window.kind is not WindowKind.NONE else FOREVER)
-    return state, rows
+    return rows
 
 
 def _look_back(
@@ -227,7 +304,9 @@ def _process_counted(
     job: Job, state: PartitionState, arrays: EventArrays, *, last: bool
 ) -> list[list[Rows]]:
     """Run the count-based windows that are full, or all of them at the end (§6.6)."""
-    whole = sorted_by_key(arrays if state.kept is None else join(state.kept, arrays))
+    whole = sorted_by_key(
+        arrays if state.kept is None else join(state.kept, arrays), len(state.keys)
+    )
     state.base = np.append(state.base, np.zeros(len(state.keys) - len(state.base), np.int64))
     windows, begins = count_windows(whole.key, state.base, job.plan.window, last=last)
     copied = whole.take(windows.rows)._replace(key=windows.owner)
@@ -252,12 +331,17 @@ def _process_trailing(
     job: Job, state: PartitionState, arrays: EventArrays, until: int | None
 ) -> list[list[Rows]]:
     """Report the trailing window, for every time at which it changes (§6.3, §6.4)."""
-    whole = sorted_by_key(arrays if state.kept is None else join(state.kept, arrays))
+    whole = sorted_by_key(
+        arrays if state.kept is None else join(state.kept, arrays), len(state.keys)
+    )
     width = job.plan.window.within
     fresh = state.reported
     end = FOREVER if until is None else until - 1
-    group_of, _ = groups_of(job, state.keys)
-    several = len(np.unique(group_of)) < len(group_of)
+    partition = job.plan.partition
+    alone = set(partition.group_by) == set(partition.attributes)
+    # A group that is one partition needs no number.
+    group_of = None if alone else groups_of(job, state.keys)[0]
+    several = group_of is not None and len(np.unique(group_of)) < len(group_of)
     pairs = len(job.programs) > 1
     moduli = (0, *job.moduli)
     sides = []
