@@ -41,7 +41,7 @@ def analyze_in_process(query: Any, streams: Sequence[Any]) -> Analysis:
     began = time.perf_counter()
     rows, row_bytes = _run(query, whole, many=many)
     running = time.perf_counter() - began
-    counting = LocalCounting(whole)
+    counting = LocalCounting(whole, query.times)
     events = sum(count for count, _ in read)
     return Analysis(
         place="in this process",
