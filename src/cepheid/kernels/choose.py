@@ -206,7 +206,7 @@ def _is_preferred(C, best, length):
     if first != second:
         return first < second
     for n in range(min(best, length)):
-        if C.bound[n] != C.best_bound[n]:
+        if C.rank[C.bound[n]] != C.rank[C.best_bound[n]]:
             return C.rank[C.bound[n]] < C.rank[C.best_bound[n]]
     return False
 
@@ -403,7 +403,7 @@ def keep_preferred(last, ptr, rows, variables, rank, best, kept):
         if other >= 0 and last[other] == last[n]:
             a, b, earlier = ptr[n], ptr[other], 0
             while a < ptr[n + 1] and b < ptr[other + 1] and rows[a] == rows[b]:
-                if earlier == 0 and variables[a] != variables[b]:
+                if earlier == 0 and rank[variables[a]] != rank[variables[b]]:
                     earlier = -1 if rank[variables[a]] < rank[variables[b]] else 1
                 a, b = a + 1, b + 1
             if a < ptr[n + 1] and b < ptr[other + 1]:

@@ -183,7 +183,7 @@ LAST_EVENT = ""
 
 
 class ResultColumn(msgspec.Struct, frozen=True):
-    """One result column: an aggregate, its LOG2, or an attribute."""
+    """One result column: an aggregate, its LOG2, an attribute, or an expression over a match."""
 
     name: str
     aggregate: str | None = None
@@ -191,6 +191,7 @@ class ResultColumn(msgspec.Struct, frozen=True):
     variable: str | None = None
     attribute: str | None = None
     repeated: bool = False
+    expression: tree.Expression | None = None
 
 
 class Output(msgspec.Struct, frozen=True):

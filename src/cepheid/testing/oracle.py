@@ -231,11 +231,23 @@ class Oracle(Matcher):
         """Look up the value of a returned attribute, or the list of them (§7.3)."""
         if isinstance(item.expression, tree.Word):
             return self.events[m[0][1]].get(item.expression.text)
-        assert isinstance(item.expression, tree.Attribute), "RETURN lists attributes"
-        name = item.expression.variable.text
-        values = [self.attribute(i, item.expression) for v, i in m if v == name]
-        repeated = bindings_max(self.query.pattern, name) > 1
-        return values if repeated else values[0] if values else None
+        expression = item.expression
+        if isinstance(expression, tree.Attribute) and expression.anchor is tree.Anchor.EACH:
+            name = expression.variable.text
+            if bindings_max(self.query.pattern, name) > 1:
+                return [self.attribute(i, expression) for v, i in m if v == name]
+
+        def lookup(leaf: Leaf) -> Value:
+            assert not isinstance(leaf, tree.Aggregate), "an aggregate would make no list"
+            if isinstance(leaf, tree.Word):
+                value = self.events[m[0][1]].get(leaf.text)
+                assert value is None or isinstance(value, bool | int | float | str), "plain"
+                return value
+            bound = [i for v, i in m if v == leaf.variable.text]
+            place = -1 if leaf.anchor is tree.Anchor.LAST else 0
+            return self.attribute(bound[place], leaf) if bound else None
+
+        return evaluate_expression(expression, lookup)
 
 
 def column_names(query: tree.Query) -> list[str]:
@@ -261,6 +273,8 @@ def column_name(item: tree.ReturnItem) -> str:
         return expression.text
     assert isinstance(expression, tree.Aggregate | tree.Attribute), "RETURN has nothing else"
     function = [expression.function.lower()] if isinstance(expression, tree.Aggregate) else []
+    if isinstance(expression, tree.Attribute) and expression.anchor is not tree.Anchor.EACH:
+        function = [expression.anchor.value.lower()]
     names = [name.text for name in (expression.variable, expression.attribute) if name]
     return log2 + "_".join(function + names)
 

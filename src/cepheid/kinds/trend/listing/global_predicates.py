@@ -35,12 +35,8 @@ def keep_matches(
     found: Found,
 ) -> Found:
     """Keep the matches for which all predicates are true."""
-    names = list(map(variable_of, variables))
-    if predicates and len(set(names)) < len(names):
-        # Predicates speak of variables, whatever the marks of their events (§2.12).
-        numbers = np.array([names.index(name) for name in names], found.variables.dtype)
-        found = Found(*found[:4], numbers[found.variables])
-        variables = names
+    if predicates:
+        found, variables = merge_variants(found, variables)
     for predicate in predicates:
         if not len(found):
             return found
@@ -54,6 +50,15 @@ def keep_matches(
                 kept[first:last] = _judge(predicate.expression, plain, columns, variables, part)
         found = found.take(kept)
     return found
+
+
+def merge_variants(found: Found, variables: Sequence[str]) -> tuple[Found, Sequence[str]]:
+    """Name events by the variables that were written, whatever their marks (§2.12)."""
+    names = list(map(variable_of, variables))
+    if len(set(names)) == len(names):
+        return found, variables
+    numbers = np.array([names.index(name) for name in names], found.variables.dtype)
+    return Found(*found[:4], numbers[found.variables]), names
 
 
 EVENT_BYTES = 4
@@ -133,9 +138,9 @@ def _judge(
         label = tree.Name(span=node.span, text=f"{len(leaves)}")
         if isinstance(node, tree.Attribute) and node.anchor is tree.Anchor.EACH:
             rows = chosen[variables.index(node.variable.text)]
-            leaves[label.text] = _take(columns.vector(node.attribute.text), rows)
+            leaves[label.text] = take_rows(columns.vector(node.attribute.text), rows)
         else:
-            leaves[label.text] = _take(_of_match(node, columns, variables, found), match)
+            leaves[label.text] = take_rows(value_of_match(node, columns, variables, found), match)
         return tree.Attribute(span=node.span, variable=label, attribute=label)
 
     placed = tree.transform(expression, as_column)
@@ -162,7 +167,8 @@ def _choose(
     return np.repeat(match, times), longer
 
 
-def _take(vector: Vector, rows: NDArray[np.int64]) -> Vector:
+def take_rows(vector: Vector, rows: NDArray[np.int64]) -> Vector:
+    """Select rows of a vector."""
     data: Any = vector.data
     taken = data[rows] if isinstance(data, np.ndarray) else data.take(pa.array(rows))
     return Vector(taken, None if vector.valid is None else vector.valid[rows], vector.kind)
@@ -172,7 +178,7 @@ def _take(vector: Vector, rows: NDArray[np.int64]) -> Vector:
 # One value per match
 
 
-def _of_match(node: Leaf, columns: Columns, variables: Sequence[str], found: Found) -> Vector:
+def value_of_match(node: Leaf, columns: Columns, variables: Sequence[str], found: Found) -> Vector:
     """Evaluate FIRST or LAST of a variable, or an aggregate over its events."""
     assert node.variable is not None, "COUNT(*) is no condition on a match"
     mine = np.flatnonzero(found.variables == variables.index(node.variable.text))
@@ -186,9 +192,9 @@ def _of_match(node: Leaf, columns: Columns, variables: Sequence[str], found: Fou
         rows = np.zeros(len(found), np.int64)
         bound = counts > 0
         rows[bound] = found.rows[mine[place[bound]]]
-        vector = _take(columns.vector(node.attribute.text), rows)
+        vector = take_rows(columns.vector(node.attribute.text), rows)
         return vector._replace(valid=bound if vector.valid is None else bound & vector.valid)
-    vector = _take(columns.vector(node.attribute.text), found.rows[mine])
+    vector = take_rows(columns.vector(node.attribute.text), found.rows[mine])
     return _aggregate(node, vector, owner, len(found))
 
 

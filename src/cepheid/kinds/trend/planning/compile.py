@@ -264,12 +264,15 @@ def _columns(
     names |= {p.attribute for p in partition.partial}
     names |= {c.attribute for c in output.aggregates if c.attribute}
     names |= {c.attribute for c in output.columns if c.attribute}
-    kept = [p.expression for p in predicates.local]
+    kept = [c.expression for c in output.columns if c.expression is not None]
+    kept += [p.expression for p in predicates.local]
     kept += [p.expression for p in predicates.edges]
     kept += [p.expression for p in predicates.globals]
     for node in (n for expression in kept for n in tree.walk(expression)):
         if isinstance(node, tree.Attribute | tree.Aggregate) and node.attribute is not None:
             names.add(node.attribute.text)
+        elif isinstance(node, tree.Word) and node.text in partition.attributes:
+            names.add(node.text)
     return tuple(sorted(names))
 
 

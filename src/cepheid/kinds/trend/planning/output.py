@@ -97,6 +97,8 @@ class OutputPlanner:
                 self._plan_word(item, text, kind)
             case tree.Attribute(anchor=tree.Anchor.EACH) as attribute:
                 self._plan_attribute(item, attribute, kind)
+            case _ if kind is OutputKind.ATTRIBUTES and not _is_unknown(item.expression):
+                self._plan_computed(item)
             case _:
                 name = item.expression.function if isinstance(item.expression, tree.Call) else ""
                 near = nearest_function(name) if name and name not in LANGUAGE_FUNCTIONS else ""
@@ -162,6 +164,39 @@ class OutputPlanner:
         )
         self._add(item, column)
 
+    def _plan_computed(self, item: tree.ReturnItem) -> None:
+        """Plan an expression over one match: FIRST and LAST of variables, arithmetic (§7.3)."""
+        Typing(self._match_kind, self._findings).infer(item.expression)
+        name = ""
+        if isinstance(item.expression, tree.Attribute):
+            node = item.expression
+            name = f"{node.anchor.value.lower()}_{node.variable.text}_{node.attribute.text}"
+        elif item.alias is None:
+            message = f"`{format_expression(item.expression)}` needs a name"
+            self._findings.add("E332", message, item.expression.span, "name it: `AS result`")
+        self._add(item, ResultColumn(name, expression=item.expression))
+
+    def _match_kind(self, node: tree.Attribute | tree.Aggregate | tree.Word) -> ValueKind:
+        """Look up the kind of a value that a match has once."""
+        assert not isinstance(node, tree.Aggregate), "aggregates are planned elsewhere"
+        if isinstance(node, tree.Word):
+            if node.text not in self._partition:
+                message = f"`{node.text}` is returned, but not in an equivalence predicate `[...]`"
+                self._findings.add("E210", message, node.span, self._with_variable(node.text))
+            return self._scope.attribute_kind(tree.Name(span=node.span, text=node.text))
+        self._scope.positive(node.variable)
+        variable, text = node.variable.text, format_expression(node)
+        ends = " or ".join(
+            f"`{end}({variable}).{node.attribute.text}`" for end in ("FIRST", "LAST")
+        )
+        if node.anchor is tree.Anchor.EACH and variable in self._adjacency.repeated:
+            message = f"`{text}` is a list of values, with which `RETURN` does not compute"
+            self._findings.add("E347", message, node.span, f"write {ends}")
+        elif node.anchor in (tree.Anchor.NEXT, tree.Anchor.PREV):
+            message = f"`RETURN` cannot compute `{text}`: which event it speaks of is not told"
+            self._findings.add("E317", message, node.span, f"write {ends}")
+        return self._scope.attribute_kind(node.attribute, variable)
+
     def _add(self, item: tree.ReturnItem, column: ResultColumn) -> None:
         name = item.alias.text if item.alias else column.name
         span = item.alias.span if item.alias else item.span
@@ -174,8 +209,9 @@ class OutputPlanner:
             )
             return
         self._columns[name] = ResultColumn(
-            name, column.aggregate, column.log2, column.variable, column.attribute, column.repeated
-        )
+            name, column.aggregate, column.log2, column.variable, column.attribute, column.repeated,
+            column.expression,
+        )  # fmt: skip
 
     def _aggregate(self, aggregate: tree.Aggregate) -> AggregateColumn:
         kind = self._scope.aggregate_kind(aggregate)
@@ -315,6 +351,11 @@ class OutputPlanner:
                 "filter result rows with HAVING",
             )
         return limit.value
+
+
+def _is_unknown(expression: tree.Expression) -> bool:
+    """Check for a call of a function that there is not, such as an aggregate of SQL."""
+    return isinstance(expression, tree.Call) and expression.function not in LANGUAGE_FUNCTIONS
 
 
 def _name_of(column: AggregateColumn) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns
+from cepheid.expressions.arrow import arrow_of
+from cepheid.expressions.evaluate import evaluate_vector
+from cepheid.expressions.vectors import Vector, full_length
 from cepheid.kinds.trend.listing.enumerate import Found
+from cepheid.kinds.trend.listing.global_predicates import (
+    merge_variants,
+    take_rows,
+    value_of_match,
+)
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.results import times_of_windows
+from cepheid.language import tree
 from cepheid.plans.marks import is_mark, variable_of
 from cepheid.plans.plan import LAST_EVENT, OutputKind, ResultColumn, WindowKind
 
@@ -44,7 +54,9 @@ def build_matches(
     if listing:
         rows[EVENTS] = _events(job, found, columns)
     for column in plan.output.columns:
-        if column.variable is None:
+        if column.expression is not None:
+            rows[column.name] = _computed(job, column.expression, found, columns, leading)
+        elif column.variable is None:
             assert column.attribute is not None, "only attributes are listed"
             rows[column.name] = _take(columns, column.attribute, leading)
         elif column.variable == LAST_EVENT:
@@ -94,6 +106,48 @@ def _events(job: Job, found: Found, columns: Columns) -> Any:
         fields[label] = _take(columns, name, found.rows)
     bound: Any = pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
     return _lists(found.ptr, bound)
+
+
+def _computed(
+    job: Job,
+    expression: tree.Expression,
+    found: Found,
+    columns: Columns,
+    leading: NDArray[np.int64],
+) -> Any:
+    """Evaluate an expression over single matches; a plain attribute keeps its type."""
+    found, variables = merge_variants(found, job.variables)
+    if isinstance(expression, tree.Attribute):
+        rows = _rows_of(variables, expression, found)
+        return _take(columns, expression.attribute.text, rows)
+    leaves: dict[str, Vector] = {}
+
+    def as_column(node: tree.Node) -> tree.Node:
+        match node:
+            case tree.Word(text=text):
+                vector = take_rows(columns.vector(text), leading)
+            case tree.Attribute():
+                vector = value_of_match(node, columns, variables, found)
+            case _:
+                return node
+        label = tree.Name(span=node.span, text=f"{len(leaves)}")
+        leaves[label.text] = vector
+        return tree.Attribute(span=node.span, variable=label, attribute=label)
+
+    placed = tree.transform(expression, as_column)
+    assert isinstance(placed, tree.Expression), "an expression stays one"
+    vector = evaluate_vector(placed, lambda leaf: leaves[leaf.attribute.text], len(found))
+    return arrow_of(full_length(vector, len(found)))
+
+
+def _rows_of(variables: Sequence[str], attribute: tree.Attribute, found: Found) -> Any:
+    """Find the rows of the first or last event of a variable; NULL where it is not bound."""
+    mine = np.flatnonzero(found.variables == variables.index(attribute.variable.text))
+    if attribute.anchor is tree.Anchor.FIRST:
+        mine = mine[::-1]  # Of several assignments, the last one counts.
+    rows = np.full(len(found), -1, np.int64)
+    rows[found.owner[mine]] = found.rows[mine]
+    return pa.array(rows, mask=rows < 0)
 
 
 def _attribute(job: Job, column: ResultColumn, found: Found, columns: Columns) -> Any:
