@@ -12,10 +12,11 @@ from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.events.time_formats import TextTimes, as_format
 from cepheid.jobs.ticks import TICKS_NS
+from cepheid.kinds.pipeline.single import as_pipeline
 from cepheid.kinds.workload.explain import explain_shared
 from cepheid.kinds.workload.sharing import SharedPlan, share
 from cepheid.patterns.scope import Source
-from cepheid.plans.plan import TrendPlan
+from cepheid.plans.plan import PipelinePlan, TrendPlan
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -185,15 +186,19 @@ class Workload(msgspec.Struct, frozen=True):
 
     def shared(self, schema: object = None) -> SharedPlan:
         """Plan the workload for events with these columns."""
-        plans = []
+        trends: dict[str, TrendPlan] = {}
+        beside: dict[str, PipelinePlan] = {}
         for name, compiled in zip(self.names, self.queries, strict=True):
             try:
-                planned = compiled if schema is None else compiled.with_schema(schema)
-                plans.append(TrendPlan.of(planned.plan))
+                plan = (compiled if schema is None else compiled.with_schema(schema)).plan
             except CepheidError as error:
                 error.file = name
                 raise
-        return share(self.names, plans, merge=self.merge)
+            if plan.shares_passes:
+                trends[name] = TrendPlan.of(plan)
+            else:
+                beside[name] = as_pipeline(plan)
+        return share(tuple(trends), list(trends.values()), merge=self.merge, beside=beside)
 
 
 Queries = Mapping[str, CompiledQuery | str] | Iterable[CompiledQuery | str]
@@ -256,9 +261,9 @@ def workload(
             options.refuse("E592", message)
         compiled[name] = _compiled(name, one, source)
         plan = compiled[name].plan
-        if not plan.shares_passes:
-            message = f"{plan.what} cannot be part of a workload"
-            helps = ("run it on its own",)
+        if len(set(plan.streams)) > 1:
+            message = "a workload reads one stream, and this query joins two"
+            helps = ("run it on its own", "or write the events of both into one stream")
             raise UnsupportedError([Diagnostic("E404", message, helps=helps)], compiled[name].text)
     if not compiled:
         options.refuse("E592", "a workload has at least one query")

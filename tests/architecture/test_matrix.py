@@ -205,6 +205,7 @@ def written_table() -> tuple[str, str]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
+@pytest.mark.filterwarnings("ignore:one task runs the whole query")  # Stages with two keys.
 def test_every_kind_in_every_place(spark: SparkSession, tmp_path: Path) -> None:
     found = table_of(hold(spark, tmp_path))
     if os.environ.get("CEPHEID_WRITE"):

@@ -49,7 +49,10 @@ def run_in(spark: SparkSession, *arguments: object, stdin: str = "") -> str:
     """Run a command with a session that is there already, not with one of its own; it succeeds."""
 
     @contextlib.contextmanager
-    def started(_master: str | None = None, *, packages: str | None = None) -> Iterator[object]:
+    def started(
+        _master: str | None = None, *, packages: str | None = None, brief: bool = False
+    ) -> Iterator[object]:
+        del brief  # The session of the tests is one.
         assert packages is None
         yield spark
 

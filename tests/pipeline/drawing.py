@@ -144,6 +144,8 @@ class Stages:
         text = f"RETURN {'k, ' * keyed}x.{self.number(one)} AS v{n}, y.{self.number(two)} AS w{n} "
         text += f"PATTERN {pattern} {self.conditions(one, two, keyed=keyed)}"
         text += window(self.draw, trailing=True)
+        if not pattern.startswith("SEQ(NOT") and not pattern.endswith("NOT C c)"):
+            text += self.draw(st.sampled_from(["", "", " AFTER MATCH SKIP PAST LAST"]))
         return text, Stream(name, (name,), (f"v{n}", f"w{n}"), keyed, ordered=False)
 
     def situations(self, name: str, n: int) -> tuple[str, Stream]:

@@ -63,7 +63,7 @@ def test_any_watermarks(drawn: Drawn, data: st.DataObject) -> None:
 
 
 def test_the_law_of_the_watermark() -> None:
-    """At a watermark, every derived event before it has left (§14.6)."""
+    """At a watermark, every derived event before it has left (§15.6)."""
     text = "CREATE STREAM W AS SELECT COUNT(*) AS n FROM s WINDOW 10 us; SELECT n FROM W"
     events = [{"ts": ts, "type": "A", "k": "p", "x": 1, "z": 1} for ts in (1, 2, 11, 25)]
     drawn = Drawn(text, events)

@@ -11,7 +11,6 @@ import pytest
 from pyarrow import csv, parquet
 
 import cepheid
-from cepheid.errors import UnsupportedError
 from cepheid.interfaces.rules import read_rules
 from cepheid.workloads import workload
 
@@ -260,7 +259,8 @@ def test_rules_come_and_go_on_a_stream() -> None:
     ]
 
 
-def test_situations_run_on_their_own() -> None:
+def test_situations_run_beside_trends() -> None:
     texts = {"fast": "DEFINE A AS speed > 70 SITUATIONS A", "any": "RETURN COUNT(*) PATTERN A"}
-    with pytest.raises(UnsupportedError, match="E404"):
-        workload(texts)
+    shared = workload(texts).shared()
+    assert shared.names == ("any",)
+    assert list(shared.beside) == ["fast"]

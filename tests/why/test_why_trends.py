@@ -12,6 +12,7 @@ from pyarrow import parquet
 import cepheid
 from cepheid.errors import BindError
 from cepheid.jobs.why import WhyNot
+from cepheid.kinds.trend.why import why as why_of_trends
 
 MINUTE = 60_000_000
 #  session 1:  A(0)   B(10)  C(41)
@@ -203,3 +204,54 @@ def test_mistakes_are_those_of_run() -> None:
         why("RETURN COUNT(*) PATTERN A WHERE A.nothing > 1")
     with pytest.raises(cepheid.CepheidError):
         cepheid.query("PATTERN A").why_not(5)
+
+
+def many_sessions(sessions: int) -> pa.Table:
+    """Build sessions of A, B and C, of which C comes 41 minutes after A."""
+    times = [
+        (number * MINUTE + minute * MINUTE, kind, f"s{number}")
+        for number in range(sessions)
+        for minute, kind in ((0, "A"), (10, "B"), (41, "C"))
+    ]
+    ts, kinds, keys = zip(*sorted(times), strict=True)
+    return pa.table({"ts": ts, "type": kinds, "session": keys})
+
+
+@pytest.mark.parametrize("place", ["table", "file", "store"])
+def test_of_many_events_relaxed_queries_count_some_keys(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    monkeypatch.setattr(why_of_trends, "RELAXED_EVENTS_MAX", 1000)
+    monkeypatch.setattr(why_of_trends, "SAMPLE_EVENTS", 300)
+    table = many_sessions(1000)
+    events: object = table
+    if place == "file":
+        parquet.write_table(table, tmp_path / "e.parquet")
+        events = str(tmp_path / "e.parquet")
+    elif place == "store":
+        store = cepheid.EventStore(tmp_path / "store")
+        store.append(table)
+        events = store
+    answer = why(f"{FUNNEL} WITHIN 30 minutes", events)
+    # Steps are those of all events.
+    assert steps(answer) == [("A", 1000), ("B", 1000), ("C", 0)]
+    lines = str(answer).splitlines()
+    assert lines[2].startswith("What follows is counted in ")
+    assert lines[2].endswith(" of 3,000 events, those of one in 10 values of session.")
+    assert lines[3] == "The nearest C comes 41 minutes after the first event; WITHIN is 30 minutes."
+    # A session comes with all of its events.
+    sampled = int(lines[2].split()[5].replace(",", ""))
+    assert sampled % 3 == 0
+    assert 150 <= sampled <= 600
+    assert relaxed(answer)["without WITHIN 30 minutes"] == sampled // 3
+
+
+def test_of_many_events_without_keys_the_first_are_relaxed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(why_of_trends, "RELAXED_EVENTS_MAX", 1000)
+    monkeypatch.setattr(why_of_trends, "SAMPLE_EVENTS", 300)
+    answer = why("RETURN COUNT(*) PATTERN SEQ(A, B, D) WITHIN 30 minutes", many_sessions(1000))
+    assert "No event has the type `D`." in str(answer)
+    events = many_sessions(1000)
+    text = "RETURN COUNT(*) PATTERN SEQ(A a, B) WHERE a.session = 'none' WITHIN 30 minutes"
+    lines = str(why(text, events)).splitlines()
+    assert "What follows is counted in the first 300 of 3,000 events." in lines

@@ -14,29 +14,54 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from cepheid.arrays.key_index import Index, index_of
 from cepheid.errors import DataError, Diagnostic
-from cepheid.kernels.columns import look_up_shifted, mark_shifted
+from cepheid.kernels.columns import look_up_shifted
 
 DENSE_CODES_MAX = 1 << 22
 """Codes up to here are numbered through a table; beyond, by hashing or sorting."""
 
+INDEX_FROM = 1 << 12
+"""With so many values a hash table of them is kept; one for each batch would cost more."""
+
 _LOW = (1 << 32) - 1
+_NO_RANGE: tuple[int, NDArray[np.int64]] = (0, np.zeros(0, np.int64))
 
 
 class KeyValues:
-    """The distinct values of a column so far; the place of a value is its number."""
+    """The distinct values of a column so far; the place of a value is its number.
+
+    Two caches make the cost follow the events: an index of all values once there are many, and a
+    table for whole numbers of a small range. Copies hand both on to the newer copy, because nearly
+    always only that one is used.
+    """
 
     def __init__(self, name: str = "") -> None:
         self.name = name
-        self.known: Any = None
+        # The values are an array, or the first ones of an index that may have more by now.
+        self._array: Any = None
+        self._index: Index | None = None
+        self._count = 0
+        self._owns_index = False
+        self._range: tuple[int, NDArray[np.int64]] = _NO_RANGE
+        # A dictionary that was numbered, and its numbers: slices of one table share it.
+        self._dictionary: tuple[Any, NDArray[np.int64]] | None = None
 
     def __len__(self) -> int:
-        return 0 if self.known is None else len(self.known)
+        return self._count
+
+    @property
+    def known(self) -> Any:
+        """Return the distinct values as an array, None before the first."""
+        return self._array if self._index is None else self._index.values(self._count)
 
     def copy(self) -> KeyValues:
         """Return values that can grow on their own."""
         other = KeyValues(self.name)
-        other.known = self.known
+        other._array, other._index, other._count = self._array, self._index, self._count
+        other._owns_index, self._owns_index = self._owns_index, False
+        other._range, self._range = self._range, _NO_RANGE
+        other._dictionary = self._dictionary
         return other
 
     def number(self, column: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
@@ -46,31 +71,67 @@ class KeyValues:
         quick = self._number_range(column)
         if quick is not None:
             return quick
+        words = self._words(column)
+        if words is not None:
+            return self._add_to_index(words)
         encoded = _one_array(
             column.unify_dictionaries()
             if pa.types.is_dictionary(column.type)
             else column.dictionary_encode()
         )
-        values = encoded.dictionary
-        table = np.full(len(values) + 1, -1, np.int64)
-        table[:-1] = self.add(values)
+        table = self._number_dictionary(encoded.dictionary)
         codes = encoded.indices
         if codes.null_count:
-            codes = codes.cast(pa.int64()).fill_null(len(values))
+            codes = codes.cast(pa.int64()).fill_null(len(encoded.dictionary))
         return np.asarray(table[codes.to_numpy(zero_copy_only=False)])
+
+    def _number_dictionary(self, values: Any) -> NDArray[np.int64]:
+        """Return the numbers of a dictionary, and -1 at the end, for NULL."""
+        if self._dictionary is not None and _is_same(self._dictionary[0], values):
+            return self._dictionary[1]
+        table = np.full(len(values) + 1, -1, np.int64)
+        table[:-1] = self.add(values)
+        self._dictionary = (values, table)
+        return table
 
     def add(self, values: Any) -> NDArray[np.int64]:
         """Return the number of every value of an array, -1 for NULL; new ones get numbers."""
         values = _canonical(values)
-        if self.known is None:
-            self.known = values.slice(0, 0)
+        if self._array is None:
+            self._array = values.slice(0, 0)
         values = self._fit(values)
+        if self._count >= INDEX_FROM:
+            self._use_index(values.type)
+        if self._owns_index:
+            return self._add_to_index(values)
         found = pc.index_in(values, value_set=self.known)
         if found.null_count:
             new = pc.unique(values.filter(pc.is_null(found))).drop_null()
-            self.known = pa.concat_arrays([self.known, new])
-            found = pc.index_in(values, value_set=self.known)
+            self._array, self._index = pa.concat_arrays([self.known, new]), None
+            self._count = len(self._array)
+            found = pc.index_in(values, value_set=self._array)
         return np.asarray(found.fill_null(-1)).astype(np.int64)
+
+    def _use_index(self, kind: pa.DataType) -> None:
+        """Keep an index of the values from now on, if their type has one."""
+        if not self._owns_index and (not self._count or self.known.type == kind):
+            self._index = index_of(self.known if self._count else pa.array([], kind))
+            self._owns_index = self._index is not None
+
+    def _words(self, column: pa.ChunkedArray[Any]) -> Any:
+        """Return whole numbers as the index has them, or None."""
+        if not (self._owns_index and pa.types.is_integer(column.type)):
+            return None
+        values = _canonical(_one_array(column))
+        return values if self._index is not None and values.type == self._index.kind else None
+
+    def _add_to_index(self, values: Any) -> NDArray[np.int64]:
+        assert self._index is not None, "an index that is owned exists"
+        numbers = np.full(len(values), -1, np.int64)
+        known = np.asarray(values.is_valid()) if values.null_count else slice(None)
+        numbers[known] = self._index.number(values.drop_null() if values.null_count else values)
+        self._count = self._index.count
+        return numbers
 
     def add_pairs(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of every pair of numbers, -1 where one of them is negative."""
@@ -78,6 +139,9 @@ class KeyValues:
         known = (left >= 0) & (right >= 0)
         left, right = left[known], right[known]
         if not len(left):
+            return numbers
+        if self._owns_index:
+            numbers[known] = self.add(pa.array(join(left, right)))
             return numbers
         width = int(right.max()) + 1
         place = left * width + right
@@ -102,33 +166,61 @@ class KeyValues:
         lowest, highest = int(values.min()), int(values.max())
         if highest - lowest >= DENSE_CODES_MAX:
             return None
-        seen = np.zeros(highest - lowest + 1, np.bool_)
-        mark_shifted(values, lowest, seen)
-        table = np.zeros(len(seen), np.int64)
-        present = np.flatnonzero(seen)
-        table[present] = self.add(pa.array(present + lowest))
+        if not self._make_range(lowest, highest):
+            return None
+        # With 64 bits, so that the difference of narrow numbers does not wrap.
+        first, table = np.int64(self._range[0]), self._range[1]
         numbers = np.empty(len(values), np.int64)
-        look_up_shifted(values, lowest, table, numbers)
+        look_up_shifted(values, first, table, numbers)
+        if numbers.min() < 0:
+            new = values[numbers < 0]
+            if min(len(new), len(table)) >= INDEX_FROM:
+                self._use_index(pa.int64())
+            new = new if self._owns_index else np.unique(new)
+            table[new - first] = self.add(pa.array(new))
+            look_up_shifted(values, first, table, numbers)
         return numbers
+
+    def _make_range(self, lowest: int, highest: int) -> bool:
+        """Let the table of numbers cover a range; return False if it would be too long."""
+        first, table = self._range
+        if not len(table):
+            self._range = (lowest, np.full(highest - lowest + 1, -1, np.int64))
+            return True
+        last = first + len(table) - 1
+        if lowest >= first and highest <= last:
+            return True
+        lowest, highest = min(lowest, first), max(highest, last)
+        if highest - lowest >= DENSE_CODES_MAX:
+            return False
+        # Twice the range, so that values that rise or fall slowly do not copy it every time.
+        size = highest - lowest + 1
+        spare = min(size, DENSE_CODES_MAX - size)
+        highest += spare * (highest > last)
+        lowest = max(lowest - spare * (lowest < first), -(2**63))
+        longer = np.full(highest - lowest + 1, -1, np.int64)
+        longer[first - lowest :][: len(table)] = table
+        self._range = (lowest, longer)
+        return True
 
     def _fit(self, values: Any) -> Any:
         """Return values in the type of those before them, or all in one that holds them exactly."""
-        if values.type == self.known.type:
+        before = self._array.type if self._index is None else self._index.kind
+        if values.type == before:
             return values
-        if not len(self.known):
-            self.known = values.slice(0, 0)
+        if not self._count:
+            self._array = values.slice(0, 0)
             return values
         numeric = (pa.int64(), pa.uint64(), pa.float64())
-        if values.type in numeric and self.known.type in numeric:
-            whole = pa.float64() not in (values.type, self.known.type)
+        if values.type in numeric and before in numeric:
+            whole = pa.float64() not in (values.type, before)
             for kind in [pa.int64(), pa.uint64()] if whole else [pa.float64()]:
                 # A key that another type cannot hold would meet one that is not the same.
                 with contextlib.suppress(pa.ArrowInvalid):
-                    self.known, values = self.known.cast(kind), values.cast(kind)
+                    array, values = self.known.cast(kind), values.cast(kind)
+                    self._array, self._index, self._owns_index = array, None, False
                     return values
-        message = (
-            f"the column `{self.name}` changed its type from {self.known.type} to {values.type}"
-        )
+        message = f"the column `{self.name}` changed its type from {before} to {values.type}"
         raise DataError([Diagnostic("E506", message)])
 
 
@@ -141,6 +233,16 @@ def take_apart(pairs: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the two sides of pairs."""
     codes = np.asarray(pairs, np.int64)
     return codes >> 32, codes & _LOW
+
+
+def _is_same(first: Any, second: Any) -> bool:
+    """Check whether two arrays are the same memory."""
+    if (len(first), first.offset, first.type) != (len(second), second.offset, second.type):
+        return False
+    places = (
+        [buffer and buffer.address for buffer in array.buffers()] for array in (first, second)
+    )
+    return next(places) == next(places)
 
 
 def _one_array(column: pa.ChunkedArray[Any]) -> Any:

@@ -18,6 +18,7 @@ KEYWORDS = frozenset(
         "SEMANTICS",
         "TO",
         "UNTIL",
+        "WITHOUT",
         "WHERE",
         "AND",
         "OR",

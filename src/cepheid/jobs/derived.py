@@ -1,4 +1,4 @@
-"""Rows as events of a derived stream: their times, and the keys that rows have (§14)."""
+"""Rows as events of a derived stream: their times, and the keys that rows have (§15)."""
 
 from __future__ import annotations
 

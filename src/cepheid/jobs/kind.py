@@ -149,13 +149,13 @@ class Kind(ABC):
         return self.stepped(plan, schema)
 
     def derive(self, plan: Any) -> Derivation:
-        """Plan a query whose rows are events; E412 to E415 if they have no time (§14.3)."""
+        """Plan a query whose rows are events; E412 to E415 if they have no time (§15.3)."""
         from cepheid.jobs.derived import untimed_rows
 
         untimed_rows(plan, f"{plan.what} cannot feed a stream", "read its rows from a sink")
 
     def splits(self, plan: Any) -> Splits:
-        """List the attributes by which a stage of a pipeline can be split (§14.7)."""
+        """List the attributes by which a stage of a pipeline can be split (§15.7)."""
         from cepheid.jobs.derived import Splits
 
         del plan

@@ -49,6 +49,10 @@ def with_schema(source: Source, query: language.Query, schema: object) -> Source
     """Apply a schema to a source; a query over two streams takes a dict of schemas by name."""
     if not isinstance(query, language.SelectQuery) or len(query.streams) == 1 or schema is None:
         return msgspec.structs.replace(source, schema=source.times.planned(read_schema(schema)))
+    names = {stream.name.text for stream in query.streams}
+    if not isinstance(schema, Mapping) and len(names) == 1:
+        # A stream that is joined with itself has one schema.
+        schema = {names.pop(): schema}
     if not isinstance(schema, Mapping):
         message = "this query reads two streams: schema is a dict of schemas by their names"
         refuse("E592", message)

@@ -141,6 +141,19 @@ class Counting(Protocol):
     def notices(self) -> list[str]:
         """Tell what is odd about the events that were counted: W206 to W208."""
 
+    def sampled(self, keys: Sequence[str], events: int, rows: int) -> Sample | None:
+        """Take about so many rows of all events: those of some keys, else the first ones.
+
+        None if there is no need to, because others do the work.
+        """
+
+
+class Sample(NamedTuple):
+    """A part of the events, and the words for it."""
+
+    counting: Counting
+    text: str
+
 
 class Question(NamedTuple):
     """A query as its kind relaxes it."""

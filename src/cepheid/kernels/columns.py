@@ -36,18 +36,6 @@ def _(values, lowest, table, out):
 
 
 @kernel()
-def mark_shifted(values, lowest, seen):
-    """Set seen[values[i] - lowest]."""
-    for i in range(values.shape[0]):
-        seen[values[i] - lowest] = True
-
-
-@mark_shifted.interpreted
-def _(values, lowest, seen):
-    seen[values - lowest] = True
-
-
-@kernel()
 def scan_times(times):
     """Find the first row where times go back (-1 for none), and check for equal times."""
     ties = False

@@ -88,6 +88,37 @@ def count_windows(
 
 
 @kernel()
+def flush_counts(S, exponent, opened, counts, keys, until, width, out_key, out_start, R):
+    """Close the windows of some keys that end by ``until``; O(keys).
+
+    Returns
+    -------
+    The number of rows, and of keys whose windows do not end by then, which come first in ``keys``.
+    """
+    rows, still = 0, 0
+    size = S.shape[1] - 2
+    for n in range(keys.shape[0]):
+        k = keys[n]
+        if width > 0 and opened[k] + width > until:
+            keys[still] = k
+            still += 1
+            continue
+        total = 0.0
+        for q in range(size):
+            if counts[q]:
+                total += S[k, q]
+            S[k, q] = 0.0
+        if total != 0.0:
+            R[rows, 0] = widen(total, float(exponent[k]))
+            out_key[rows] = k
+            out_start[rows] = opened[k]
+            rows += 1
+        S[k, size] = 1.0
+        exponent[k] = 0
+    return rows, still
+
+
+@kernel()
 def count_stream(S, exponent, target, source, codes, begin):
     """Count matches of one key in one window; only the codes are read."""
     n = codes.shape[0]
@@ -385,29 +416,9 @@ def save_lanes(S, V, one, k):
 
 @kernel()
 def count_panes(
-    S,
-    V,
-    M,
-    start,
-    one,
-    exponent,
-    pane,
-    dirty,
-    B,
-    target,
-    source,
-    counts,
-    ts,
-    key,
-    codes,
-    begin,
-    width,
-    slide,
-    out_key,
-    out_end,
-    R,
-    RM,
-):
+    S, V, M, start, one, exponent, pane, dirty, B, target, source, counts, ts, key, codes, begin,
+    width, slide, out_key, out_end, R, RM,
+):  # fmt: skip
     """Count matches in sliding windows whose matrices have at most four lanes.
 
     Works as ``panes.aggregate_panes``, with ``S`` instead of V while a pane is open.

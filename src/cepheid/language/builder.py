@@ -103,6 +103,14 @@ class PatternBuilder:
         loop: tree.Repeat = c[0]
         return msgspec.structs.replace(loop, span=span_of(c), until=c[3])
 
+    def without(self, c: Children[Child]) -> tree.Repeat:
+        loop: tree.Repeat = c[0]
+        negation = tree.Negation(span=c[2].span, pattern=c[2])
+        return msgspec.structs.replace(loop, span=span_of(c), without=negation)
+
+    def without_until(self, c: Children[Child]) -> tree.Repeat:
+        return msgspec.structs.replace(self.without(c), until=c[5])
+
 
 class ClauseBuilder:
     """Clauses and the query itself."""

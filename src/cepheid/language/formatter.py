@@ -261,8 +261,12 @@ def _pattern_and_binding(pattern: tree.Pattern) -> tuple[str, int]:
             return f"SEQ({', '.join(format_pattern(p) for p in parts)})", _PATTERN_ATOM
         case tree.Repeat(pattern=inner):
             loop = format_pattern(inner, _PATTERN_REPEAT) + format_repeat(pattern)
+            if pattern.without is not None:
+                loop += f" WITHOUT {format_pattern(pattern.without.pattern, _PATTERN_REPEAT)}"
             if pattern.until is not None:
                 return f"{loop} UNTIL ({format_expression(pattern.until)})", _PATTERN_NOT
+            if pattern.without is not None:
+                return loop, _PATTERN_NOT
             return loop, _PATTERN_REPEAT
         case tree.Negation(pattern=inner, within=within):
             deadline = f" WITHIN {_format_extent(within)}" if within is not None else ""

@@ -1,4 +1,4 @@
-"""Cut the text of a pipeline into its statements: ``CREATE STREAM name AS query;`` (§14).
+"""Cut the text of a pipeline into its statements: ``CREATE STREAM name AS query;`` (§15).
 
 Every query of a pipeline is read by the grammar of its own kind, so only the words around queries
 are read here.

@@ -112,7 +112,7 @@ def describe_expected(accepted: set[str]) -> str:
         rest -= {"COMPARE", "TIMES", "PLUS_MINUS", "IS", "IN", "LIKE", "BETWEEN", "NOT"}
         rest -= {"AND", "OR", "UNIT", "DOT", "LPAR"}
     if {"PLUS", "STAR", "QMARK"} <= rest:
-        rest -= {"PLUS", "STAR", "QMARK", "LBRACE", "AND", "OR", "NAME", "UNTIL"}
+        rest -= {"PLUS", "STAR", "QMARK", "LBRACE", "AND", "OR", "NAME", "UNTIL", "WITHOUT"}
         parts += [] if rest else ["`+`"]
     if len(rest & set(CLAUSES)) > 2:
         rest -= set(CLAUSES)

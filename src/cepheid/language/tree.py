@@ -64,13 +64,15 @@ class Sequence(Node, frozen=True, eq=False):
 class Repeat(Node, frozen=True, eq=False):
     """``P+`` (1, None), ``P*`` (0, None), ``P?`` (0, 1), ``P{n,m}`` (n, m).
 
-    ``until`` is the condition of ``P+ UNTIL (c)``, which ends the loop (§3.7).
+    ``until`` is the condition of ``P+ UNTIL (c)``, which ends the loop (§3.7); ``without`` is the
+    pattern of ``P+ WITHOUT N`` that may not lie between two rounds (§2.12).
     """
 
     pattern: Pattern
     least: int
     most: int | None
     until: Expression | None = None
+    without: Negation | None = None
 
 
 class Disjunction(Node, frozen=True, eq=False):
@@ -300,7 +302,7 @@ class SelectQuery(Query, frozen=True, eq=False):
 
 
 class StageQuery(Node, frozen=True, eq=False):
-    """``CREATE STREAM Fast AS query;``: the rows of a query as events of a name (§14)."""
+    """``CREATE STREAM Fast AS query;``: the rows of a query as events of a name (§15)."""
 
     query: Query
     name: Name | None = None

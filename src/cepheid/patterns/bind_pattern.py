@@ -44,7 +44,8 @@ def bind_pattern(pattern: tree.Pattern, findings: Findings) -> dict[str, Variabl
 def _check_negation_place(pattern: tree.Pattern, findings: Findings) -> None:
     """Report every NOT outside a SEQ, and every SEQ that has only NOT parts."""
     for parent, child in _parents(pattern):
-        if isinstance(child, tree.Negation) and not isinstance(parent, tree.Sequence):
+        placed = isinstance(parent, tree.Sequence) or _is_between_rounds(parent, child)
+        if isinstance(child, tree.Negation) and not placed:
             inner = format_pattern(child.pattern)
             findings.add(
                 "E301",
@@ -61,6 +62,11 @@ def _check_negation_place(pattern: tree.Pattern, findings: Findings) -> None:
                 child.span,
                 "add an event that must occur, before or after what must not",
             )
+
+
+def _is_between_rounds(parent: tree.Node | None, child: tree.Node) -> bool:
+    """Check whether a NOT is that of ``P+ WITHOUT N``."""
+    return isinstance(parent, tree.Repeat) and parent.without is child
 
 
 def _parents(pattern: tree.Pattern) -> Iterator[tuple[tree.Node | None, tree.Node]]:

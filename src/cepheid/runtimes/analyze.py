@@ -41,7 +41,7 @@ def analyze_in_process(query: Any, streams: Sequence[Any]) -> Analysis:
     began = time.perf_counter()
     rows, row_bytes = _run(query, whole, many=many)
     running = time.perf_counter() - began
-    counting = LocalCounting(whole)
+    counting = LocalCounting(whole, query.times)
     events = sum(count for count, _ in read)
     return Analysis(
         place="in this process",
@@ -144,7 +144,7 @@ def analyze_workload(workload: Any, events: Any) -> Analysis:
     shared = workload.shared(source.schema)
     planned = time.perf_counter() - began
     began = time.perf_counter()
-    wanted = {name for plan in shared.plans for name in plan.columns or source.schema.names}
+    wanted = {name for plan in shared.all_plans for name in plan.columns or source.schema.names}
     count = size = 0
     for table in source.tables(sorted(wanted)):
         count += len(table)

@@ -125,12 +125,13 @@ def run_workload(
     snapshot = events.snapshot()
     schema = snapshot.manifest.schema
     shared = workload.shared(schema)
-    wanted = {name for plan in shared.plans for name in columns_of(plan, snapshot)}
+    wanted = {name for plan in shared.all_plans for name in columns_of(plan, snapshot)}
     scanned = snapshot.scan(Interval(), [name for name in schema.names if name in wanted])
-    first = shared.plans[0]  # All have the same tie-breakers.
+    first = shared.first  # All have the same tie-breakers.
     tables = _with_ties_in_order(scanned, first) if first.tiebreak else scanned
     parts = (part for table in tables for part in slices_of(table, batch_rows(shared)))
-    found = run_workload_batches(shared, parts, schema)
+    tables_of = run_workload_batches(shared, parts, schema)
+    found = {name: tables_of[name] for name in workload.names}
     return found if separate else unite(found)
 
 

@@ -10,23 +10,29 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from zlib import crc32
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cepheid import runtimes
+from cepheid.arrays.columns import Columns
 from cepheid.errors import CepheidError
 from cepheid.events.arriving import as_table
 from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.relaxed import RelaxedQuery, with_schema
 from cepheid.jobs.sources import source_of
-from cepheid.jobs.why import Counted, Counting, Question, Range, Tally, WhyNot, amount
+from cepheid.jobs.why import Counted, Counting, Question, Range, Sample, Tally, WhyNot, amount
 from cepheid.kinds.workload.sharing import SharedPlan, share
 from cepheid.memory_limits import current, limits
 from cepheid.options import Held, holder_of
 from cepheid.plans.plan import Plan, TrendPlan
 from cepheid.runtimes.notices import NOTICES
+
+SAMPLE_SLACK = 2
+"""So many times the wanted rows are taken of keys that have very many events."""
 
 ROWS_MAX = 5_000_000
 """Rows that one relaxed query may gather; without a condition there can be many more matches."""
@@ -58,8 +64,9 @@ class Relaxations:
 class LocalCounting:
     """Counts in this process: events are a table, files or a store, which are read again."""
 
-    def __init__(self, events: Any) -> None:
+    def __init__(self, events: Any, times: TextTimes) -> None:
         self._events = events
+        self._times = times
         self._notices: dict[str, None] = {}
 
     def tally(self, queries: Mapping[str, Counted]) -> dict[str, Tally | None]:
@@ -119,6 +126,29 @@ class LocalCounting:
         """Tell what is odd about the events that were counted."""
         return list(self._notices)
 
+    def sampled(self, keys: Sequence[str], events: int, rows: int) -> Sample | None:
+        """Take the events of some keys, else the first events."""
+        if isinstance(self._events, dict):
+            return None
+        source = source_of(self._events, self._times)
+        every, most = -(-events // rows), SAMPLE_SLACK * rows if keys else rows
+        found, taken = [], 0
+        for table in source.tables(source.schema.names):
+            part = _of_some_keys(table, keys, every) if keys else table
+            found.append(part.slice(0, most - taken))
+            taken += len(found[-1])
+            if taken >= most:
+                break
+        sample = pa.concat_tables(found, promote_options="permissive")
+        text = f"{len(sample):,} of {events:,} events"
+        if not keys:
+            text = f"the first {text}"
+        else:
+            text += (
+                f", those of one in {every:,} {'keys' if len(keys) > 1 else f'values of {keys[0]}'}"
+            )
+        return Sample(LocalCounting(sample, self._times), text)
+
     def _run(self, query: RelaxedQuery) -> pa.Table | None:
         try:
             with self._quiet():
@@ -138,6 +168,24 @@ class LocalCounting:
             yield
         messages = (str(one.message) for one in told)
         self._notices |= dict.fromkeys(text for text in messages if text.endswith(NOTICES))
+
+
+def _of_some_keys(table: pa.Table, keys: Sequence[str], every: int) -> pa.Table:
+    """Keep one in so many keys, by a checksum of their values."""
+    columns = Columns(table)
+    mixed = np.zeros(len(table), np.uint64)
+    for name in keys:
+        place = 0
+        for chunk in columns.arrow(name).chunks:
+            values = chunk.dictionary_encode()
+            known = [crc32(repr(value).encode()) for value in values.dictionary.to_pylist()]
+            sums = np.array([*known, 0], np.uint64)
+            indices = values.indices.cast(pa.int64()).fill_null(len(known)).to_numpy()
+            end = place + len(chunk)
+            mixed[place:end] = mixed[place:end] * np.uint64(0x9E3779B97F4A7C15) + sums[indices]
+            place = end
+    # The last bits of a product of two odd numbers are not mixed.
+    return table.filter(pa.array((mixed >> np.uint64(7)) % np.uint64(every) == 0))
 
 
 def _tally(table: pa.Table, asked: Counted) -> Tally:
@@ -186,7 +234,8 @@ def why_in_process(query: Any, streams: Sequence[Any]) -> WhyNot:
     given = [opened[id(one)] for one in streams]
     names = query.plan.streams
     many = len(set(names)) > 1
-    counting = LocalCounting(dict(zip(names, given, strict=True)) if many else given[0])
+    events = dict(zip(names, given, strict=True)) if many else given[0]
+    counting = LocalCounting(events, query.times)
     return explain_with(query, counting, [source_of(one, query.times).schema for one in given])
 
 

@@ -18,6 +18,7 @@ from cepheid.jobs.local_jobs import BATCH_ROWS, LOOK_BACK_ROWS, slices_of
 from cepheid.jobs.ordering import SORT_ROWS_MAX, put_together, sort_events, with_ties_ordered
 from cepheid.kinds.trend.program.job import looks_back
 from cepheid.kinds.trend.windows.list_step import empty_matches
+from cepheid.kinds.workload.beside import run_beside
 from cepheid.kinds.workload.combine_results import unite
 from cepheid.kinds.workload.sharing import SharedPlan
 from cepheid.kinds.workload.step import (
@@ -37,6 +38,10 @@ class WorkloadLike(Protocol):
     """The interface of a workload that a runtime needs: its plan for a schema."""
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the queries, in order."""
+
+    @property
     def merge(self) -> bool:
         """Check whether queries are merged where possible."""
 
@@ -50,7 +55,7 @@ class WorkloadLike(Protocol):
 
 def run_workload_table(shared: SharedPlan, table: pa.Table) -> Tables:
     """Run a workload over a table; an unsorted table is sorted first."""
-    ordered = sort_events(table, shared.plans[0])
+    ordered = sort_events(table, shared.first)
     return run_workload_batches(shared, slices_of(ordered, batch_rows(shared)), table.schema)
 
 
@@ -62,7 +67,7 @@ def run_workload_reader(shared: SharedPlan, reader: pa.RecordBatchReader) -> Tab
 
 def _ordered(shared: SharedPlan, batches: Iterable[pa.Table]) -> Iterable[pa.Table]:
     """Sort batches by the tie-breakers, which all queries share."""
-    return with_ties_ordered(batches, shared.plans[0])
+    return with_ties_ordered(batches, shared.first)
 
 
 def batch_rows(shared: SharedPlan) -> int:
@@ -78,15 +83,19 @@ def run_workload_batches(
     job = WorkloadJob(shared)
     state = WorkloadState(job)
     found = Found.nothing(job)
+    add, end = run_beside(shared.beside, schema)
     with noticing(Noticed(names_of(shared.plans))) as noticed:
         for batch in batches:
-            found.add(feed(job, state, batch))
-        found.add(finish_workload(job, state))
+            if shared.plans:
+                found.add(feed(job, state, batch))
+            add(batch)
+        if shared.plans:
+            found.add(finish_workload(job, state))
     warn_of(oddities(shared.plans, noticed))
     tables: dict[int, Any] = build_tables(job, state, found, schema)
     for n in job.listing:
         tables[n] = pa.concat_tables([empty_matches(job.jobs[n], schema), *found.matches[n]])
-    return {name: tables[n] for n, name in enumerate(shared.names)}
+    return {name: tables[n] for n, name in enumerate(shared.names)} | end()
 
 
 def run_workload(
@@ -110,6 +119,7 @@ def run_workload(
     else:
         table = timed_table(as_table(events), workload.times)
         tables = run_workload_table(workload.shared(table.schema), table)
+    tables = {name: tables[name] for name in workload.names}
     if separate:
         return {name: like(events, table) for name, table in tables.items()}
     return like(events, unite(tables))
@@ -124,7 +134,7 @@ def _run_on(workload: WorkloadLike, events: Any, device: str) -> Tables:
     else:
         source = timed_table(as_table(events), workload.times)
     shared = workload.shared(source.schema)
-    if there.wants_device(device, source):
+    if there.wants_device(device, source) and not shared.beside:
         return there.run_on_device(shared, source, device, merge=workload.merge)
     if isinstance(source, pa.RecordBatchReader):
         return run_workload_reader(shared, source)

@@ -106,23 +106,28 @@ class Matcher:
                 return {(((v, i),), frozenset()) for i in window if self.fits(v, i)}
             case tree.Disjunction(alternatives=alternatives):
                 return set().union(*(self.derivations(p, window) for p in alternatives))
-            case tree.Repeat(pattern=inner, least=least, most=most):
+            case tree.Repeat(pattern=inner, least=least, most=most, without=without):
                 once, level, count = self.derivations(inner, window), {NOTHING}, 0
                 found: set[Derivation] = set()
                 # Repetitions of events come to an end; those of nothing repeat what was found.
                 while level and (most is None or count <= most) and not level <= found:
                     found |= level if count >= least else set()
-                    level = {way for a in level for b in once for way in self.chain(a, b)}
+                    level = {way for a in level for b in once for way in self.chain(a, b, without)}
                     count += 1
                 return found
             case tree.Sequence(parts=parts):
                 return self.sequence(parts, window)
         raise ValueError(pattern)
 
-    def chain(self, a: Derivation, b: Derivation) -> Iterator[Derivation]:
-        """Yield a followed by b, if b comes after a."""
+    def chain(
+        self, a: Derivation, b: Derivation, without: tree.Negation | None = None
+    ) -> Iterator[Derivation]:
+        """Yield a followed by b, if b comes after a; nothing forbidden lies between (§2.12)."""
         if not a[0] or not b[0] or self.before(a[0][-1][1], b[0][0][1]):
-            yield a[0] + b[0], a[1] | b[1]
+            gap: frozenset[Obligation] = frozenset()
+            if without is not None and a[0] and b[0]:
+                gap = frozenset({(without, a[0][-1][1], b[0][0][1])})
+            yield a[0] + b[0], a[1] | b[1] | gap
 
     def sequence(self, parts: Rest, window: Sequence[int]) -> set[Derivation]:
         """Chain parts; NOTs wait for the next part that is there, or for the end (§2.5 to §2.8)."""

@@ -1,4 +1,4 @@
-"""Evaluate a pipeline by definition (§14): stage by stage, each by the oracle of its kind.
+"""Evaluate a pipeline by definition (§15): stage by stage, each by the oracle of its kind.
 
 It follows docs/semantics.md alone, and shares no code with the engines. Times are integer
 microseconds.
@@ -37,7 +37,7 @@ def evaluate_pipeline(
         assert stage.name is not None, "only the last query has no name"
         name = stage.name.text
         found = timed_rows(stage.query, _read(stage.query, streams, base, time, type), time, type)
-        # Rows of one time keep their order (§14.5).
+        # Rows of one time keep their order (§15.5).
         found.sort(key=lambda pair: pair[0])
         streams[name] = [_event(at, name, row, time, type) for at, row in found]
     last = query.stages[-1].query
@@ -45,7 +45,7 @@ def evaluate_pipeline(
 
 
 def _event(at: int, name: str, row: Event, time: str, type_column: str) -> Event:
-    """Build a derived event (§14.2)."""
+    """Build a derived event (§15.2)."""
     gone = {time, type_column, "match_id", TIME, LATER, ROWS}
     return {time: at, type_column: name, **{k: v for k, v in row.items() if k not in gone}}
 
@@ -63,7 +63,7 @@ def _read(
     time: str,
     type_column: str,
 ) -> dict[str, list[Event]]:
-    """Find the events that a query reads, by the names after FROM, or as one stream (§14.4)."""
+    """Find the events that a query reads, by the names after FROM, or as one stream (§15.4)."""
     if isinstance(query, tree.SelectQuery):
         names = [stream.name.text for stream in query.streams]
         return {name: streams.get(name, base) for name in names}
@@ -99,7 +99,7 @@ class _Timed(Oracle):
 def timed_rows(
     query: tree.Query, read: dict[str, list[Event]], time: str, type_column: str
 ) -> list[Timed]:
-    """Evaluate one query, and give the time of every row (§14.3)."""
+    """Evaluate one query, and give the time of every row (§15.3)."""
     if isinstance(query, tree.SelectQuery):
         return _timed_select(query, read, time)
     if isinstance(query, tree.SituationQuery):

@@ -179,6 +179,8 @@ LINKED_PATTERNS = st.sampled_from(
         "SEQ(A, ANY z{2,}, B)",
         "SEQ(ANY z+, A, B)",
         "SEQ(A, B, C)",
+        "SEQ(A, B+ WITHOUT A x, C)",
+        "(SEQ(A, B?)){1,} WITHOUT (SEQ(B y, C))",
     ]
 )
 """Patterns with several links and loops."""

@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import math
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cepheid.arrays import key_values
 from cepheid.arrays.columns import Columns, KeyTable
 from cepheid.arrays.key_values import KeyValues
 from cepheid.errors import DataError
@@ -55,8 +57,14 @@ def tables(draw: Any) -> list[pa.Table]:
     return found
 
 
-@given(tables())
-def test_equal_keys_have_equal_numbers(batches: list[pa.Table]) -> None:
+@pytest.mark.parametrize("index_from", [key_values.INDEX_FROM, 1])
+@given(batches=tables())
+def test_equal_keys_have_equal_numbers(index_from: int, batches: list[pa.Table]) -> None:
+    with mock.patch.object(key_values, "INDEX_FROM", index_from):
+        check_numbers(batches)
+
+
+def check_numbers(batches: list[pa.Table]) -> None:
     keys = KeyTable(batches[0].column_names)
     numbers: dict[tuple[Any, ...], int] = {}
     for batch in batches:

@@ -1,1 +1,1 @@
-"""Pipelines: queries whose rows are the events of further queries (§14)."""
+"""Pipelines: queries whose rows are the events of further queries (§15)."""

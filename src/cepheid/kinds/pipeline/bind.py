@@ -1,4 +1,4 @@
-"""Bind a pipeline: plan every query over the streams that it reads, and find a common key (§14)."""
+"""Bind a pipeline: plan every query over the streams that it reads, and find a common key (§15)."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _named_in(query: tree.Query) -> Iterator[tree.Name]:
 
 
 def _reads(query: tree.Query, names: Sequence[str]) -> tuple[int, ...]:
-    """Find the streams that a query reads, by number; 0 is the base stream (§14.4)."""
+    """Find the streams that a query reads, by number; 0 is the base stream (§15.4)."""
     places = {name: place for place, name in enumerate(names) if place}
     found = [places.get(name.text, BASE_STREAM) for name in _named_in(query)]
     if isinstance(query, tree.SelectQuery):
@@ -301,7 +301,7 @@ def _check_read(query: tree.PipelineQuery, bound: Bound, findings: Findings) -> 
 def _plan_of(
     query: tree.PipelineQuery, text: str, source: Source, bound: Bound, findings: Findings
 ) -> PipelinePlan:
-    keys, why = common_keys(bound.stages, bound.names, bound.schemas[BASE_STREAM])
+    keys, why = common_keys(bound.stages)
     choice = Choice(
         evaluator=Evaluator.PIPELINE,
         granularity=Granularity.EVENT,

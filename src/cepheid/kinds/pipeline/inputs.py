@@ -1,4 +1,4 @@
-"""The events that a stage reads: those of several streams as one table, in order (§14.4, §14.5)."""
+"""The events that a stage reads: those of several streams as one table, in order (§15.4, §15.5)."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def input_schema(
 
 
 def event_schema(stage: StagePlan, time: str, type_column: str, rows: pa.Schema) -> pa.Schema:
-    """Build the schema of the events that the rows of a stage are (§14.2)."""
+    """Build the schema of the events that the rows of a stage are (§15.2)."""
     own: list[tuple[str, pa.DataType]] = [
         (time, rows.field(stage.times[0]).type),
         (type_column, pa.string()),

@@ -1,10 +1,9 @@
-"""Find the base columns by which all stages of a pipeline can be split at once (§14.7)."""
+"""Find the base columns by which all stages of a pipeline can be split at once (§15.7)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cepheid.events.schema import EventSchema
 from cepheid.jobs.derived import Splits
 from cepheid.jobs.kind import kind_of
 from cepheid.plans.plan import StagePlan
@@ -13,15 +12,12 @@ Traces = dict[str, str]
 """The base column that each column of a stream holds."""
 
 
-def common_keys(
-    stages: Sequence[StagePlan], names: Sequence[str], base: EventSchema | None
-) -> tuple[tuple[str, ...], str]:
+def common_keys(stages: Sequence[StagePlan]) -> tuple[tuple[str, ...], str]:
     """Find the common keys, and say what the work is split by, or why it is not.
 
     A column of the base stream is its own trace. A stage passes a trace on in the columns that show
     a split whose attribute has the same trace in all streams that it reads.
     """
-    del base
     traces: list[Traces | None] = [None]
     common: set[str] | None = None
     why = ""

@@ -1,4 +1,4 @@
-"""A pipeline as one step function: jobs that feed jobs (§14.6).
+"""A pipeline as one step function: jobs that feed jobs (§15.6).
 
 Stages run one after the other in every step. Only events before the watermark are released, that of
 the base stream, so all events of one time reach a stage together and in order. Rows of a stage

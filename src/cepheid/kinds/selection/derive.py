@@ -1,4 +1,4 @@
-"""Rows of a SELECT as events of a derived stream (§14.3)."""
+"""Rows of a SELECT as events of a derived stream (§15.3)."""
 
 from __future__ import annotations
 

@@ -136,10 +136,16 @@ class WindowSteps(NamedTuple):
     def advance(self, state: Stretches | None, until: int) -> tuple[Stretches | None, pa.Table]:
         """Close the windows that end by a time."""
         window = self.plan.select.window
+        if window.extent is Extent.NONE:
+            return state, self.nothing()
         return self._close(state, (until - window.within) // window.slide)
 
     def finish(self, state: Stretches | None) -> tuple[Stretches | None, pa.Table]:
-        """Close all windows."""
+        """Close all windows; without WINDOW, no event gives a row too."""
+        if state is None and self.plan.select.window.extent is Extent.NONE:
+            select, time = self.plan.select, self.plan.time
+            empty = measure(select, time, self.schema.empty_table(), lambda _, m: m.widened())
+            return state, rows_of_stretches(select, time, self.schema, empty)
         return self._close(state, _ALL)
 
     def _close(self, state: Stretches | None, last: int) -> tuple[Stretches | None, pa.Table]:

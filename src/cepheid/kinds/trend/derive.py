@@ -1,4 +1,4 @@
-"""Rows of a pattern query as events of a derived stream (§14.3): aggregates and matches."""
+"""Rows of a pattern query as events of a derived stream (§15.3): aggregates and matches."""
 
 from __future__ import annotations
 

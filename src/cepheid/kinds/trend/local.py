@@ -23,8 +23,9 @@ from cepheid.kinds.trend.windows.list_step import (
     step_matches,
 )
 from cepheid.kinds.trend.windows.marker import Marker
-from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.kinds.trend.windows.step import PartitionState, close, feed
 from cepheid.memory_limits import collect
+from cepheid.plans.plan import WindowKind
 
 
 class LocalTrends(NamedTuple):
@@ -35,7 +36,11 @@ class LocalTrends(NamedTuple):
     @property
     def batch_rows(self) -> int:
         """Return the number of events in one step."""
-        return local_jobs.LOOK_BACK_ROWS if self.job.looks_back else local_jobs.BATCH_ROWS
+        if self.job.looks_back:
+            return local_jobs.LOOK_BACK_ROWS
+        # Every step processes the events of the trailing window again.
+        trailing = self.job.plan.window.kind is WindowKind.TRAILING
+        return (4 if trailing else 1) * local_jobs.BATCH_ROWS
 
     @property
     def in_order(self) -> bool:
@@ -70,10 +75,10 @@ class LocalTrends(NamedTuple):
         state = PartitionState(self.job)
         found: list[list[Rows]] = [[] for _ in range(self.job.outputs)]
         for batch in batches:
-            state, rows = step(self.job, state, batch)
+            rows = feed(self.job, state, batch)
             for all_rows, new in zip(found, rows, strict=True):
                 all_rows += new
-        state, rows = finish(self.job, state)
+        rows = close(self.job, state)
         everything = [[*all_rows, *new] for all_rows, new in zip(found, rows, strict=True)]
         return build_table(self.job, everything, state.keys, schema)
 

@@ -26,7 +26,7 @@ from cepheid.kinds.trend.program.partials import (
     rows_to_table,
 )
 from cepheid.kinds.trend.program.results import build_table
-from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.kinds.trend.windows.step import PartitionState, close, feed
 from cepheid.kinds.trend.windows.summaries import (
     Composer,
     Summariser,
@@ -71,9 +71,9 @@ class TrendTasks(NamedTuple):
             return
         state = PartitionState(job)
         for table in tables:
-            state, rows = step(job, state, table)
+            rows = feed(job, state, table)
             yield from report.add(_owned_rows(job, rows, owned), state.keys)
-        state, rows = finish(job, state)
+        rows = close(job, state)
         yield from report.add(_owned_rows(job, rows, owned), state.keys)
         yield from report.close(state.keys)
 

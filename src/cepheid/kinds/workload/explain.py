@@ -19,13 +19,16 @@ PARTS_MAX = 5
 def explain_shared(shared: SharedPlan) -> str:
     """Describe what queries share, and why others do not."""
     count = len(shared.groups)
-    many = f"{len(shared.names)} quer{'y' if len(shared.names) == 1 else 'ies'}"
+    number_of = len(shared.names) + len(shared.beside)
+    many = f"{number_of} quer{'y' if number_of == 1 else 'ies'}"
     sections = [_describe_group(shared, group) for group in shared.groups]
     reasons: dict[str, list[str]] = {}
     for number in sorted(shared.alone):
         reasons.setdefault(shared.alone[number], []).append(shared.names[number])
     for reason, names in reasons.items():
         sections.append([f"alone: {_listed(names)}", f"because: {reason}", _READING])
+    if shared.beside:
+        sections.append(_describe_beside(shared))
     lines = [f"workload  {many}, {count} group{'' if count == 1 else 's'}"]
     for number, section in enumerate(sections):
         final = number == len(sections) - 1
@@ -35,6 +38,16 @@ def explain_shared(shared: SharedPlan) -> str:
 
 
 _READING = "columns, predicates and keys are read once for all queries"
+
+
+def _describe_beside(shared: SharedPlan) -> list[str]:
+    """Describe queries that are no trends."""
+    kinds: dict[str, list[str]] = {}
+    for name, plan in shared.beside.items():
+        what = plan.stages[0].plan.what if len(plan.stages) == 1 else plan.what
+        kinds.setdefault(what, []).append(name)
+    lines = [f"{what}: {_listed(names)}" for what, names in kinds.items()]
+    return ["beside: each with a state of its own, over the same events", *lines]
 
 
 def _listed(names: list[str]) -> str:

@@ -22,12 +22,13 @@ from cepheid.jobs.work import Work
 from cepheid.kinds.trend.live import open_windows
 from cepheid.kinds.trend.steps import MatchSteps
 from cepheid.kinds.trend.windows.key_expiry import forget_idle_keys
+from cepheid.kinds.workload.beside import Beside
 from cepheid.kinds.workload.combine_results import QUERY, unite, widened
 from cepheid.kinds.workload.key_expiry import forget_idle_keys_of_all
 from cepheid.kinds.workload.live_rules import Generation, Rules, RunningRules, Tables
 from cepheid.kinds.workload.live_snapshot import plan_of, rules_from_bytes, rules_to_bytes
 from cepheid.kinds.workload.step import Found, advance_workload, feed
-from cepheid.plans.plan import TrendPlan
+from cepheid.plans.plan import PipelinePlan, Plan
 
 
 class RulesWork(msgspec.Struct, frozen=True):
@@ -39,7 +40,7 @@ class RulesWork(msgspec.Struct, frozen=True):
     whole: tuple[str, ...] = ()
     """The columns of whole events, for rules that list them; other rules may read parts of them."""
 
-    def columns_of(self, plan: TrendPlan) -> tuple[str, ...]:
+    def columns_of(self, plan: Plan) -> tuple[str, ...]:
         """List the columns that a rule reads."""
         names = self.work.schema.names
         return tuple(n for n in names if n in self.whole) if plan.columns is None else tuple(names)
@@ -57,7 +58,7 @@ class LiveWorkload(NamedTuple):
     kind: str = "rules"
 
     @property
-    def plan(self) -> TrendPlan:
+    def plan(self) -> Plan:
         """Return the plan of one of the rules; all of them read the same events."""
         return plan_from(self.shared.work.plan)
 
@@ -100,6 +101,7 @@ class LiveWorkload(NamedTuple):
         """Drop keys whose windows have closed."""
         for generation in state.generations:
             _forget(generation, until)
+        state.beside.forget(until)
         return state
 
     def measure(self, state: RunningRules, came: Arrived) -> Size:
@@ -107,7 +109,10 @@ class LiveWorkload(NamedTuple):
         counts = (len(k) for g in state.generations for k in g.state.keys.values())
         keys = max(counts, default=0)
         windows = [p.window for g in state.generations for p in g.job.shared.plans]
-        return Size(keys, sum(open_windows(w, came.until, came.lag, keys) for w in windows))
+        count = sum(open_windows(w, came.until, came.lag, keys) for w in windows)
+        sizes = [rule.steps.size(rule.state) for rule in state.beside.rules.values()]
+        keys = max([keys, *(size.partitions for size in sizes)])
+        return Size(keys, count + sum(size.open_windows for size in sizes))
 
 
 def exchange_rules(rules: RunningRules, shared: RulesWork) -> None:
@@ -117,20 +122,25 @@ def exchange_rules(rules: RunningRules, shared: RulesWork) -> None:
         for g in rules.generations
         for name, plan in zip(g.names, g.job.shared.plans, strict=True)
     }
+    known |= {name: _meaning(rule.plan) for name, rule in rules.beside.rules.items()}
     wanted = {name: _meaning(plan_from(plan)) for name, plan in shared.rules}
     rules.remove_all({name for name, meaning in known.items() if wanted.get(name) != meaning})
     new = tuple((name, plan) for name, plan in shared.rules if known.get(name) != wanted[name])
-    if new:
-        rules.add(plan_of(new, (), merge=shared.merge), merge=shared.merge)
+    plans = {name: plan_from(plan) for name, plan in new}
+    beside = {name: plan for name, plan in plans.items() if isinstance(plan, PipelinePlan)}
+    rules.beside.rules |= Beside(beside, rules.schema).rules
+    merged = tuple(rule for rule in new if rule[0] not in beside)
+    if merged:
+        rules.add(plan_of(merged, (), merge=shared.merge), merge=shared.merge)
 
 
 @lru_cache(maxsize=4096)
-def plan_from(data: bytes) -> TrendPlan:
+def plan_from(data: bytes) -> Plan:
     """Deserialize a plan; cached, because hundreds of plans are the same in every micro-batch."""
-    return TrendPlan.from_json(data)
+    return Plan.from_json(data)
 
 
-def _meaning(plan: TrendPlan) -> tuple[object, ...]:
+def _meaning(plan: Plan) -> tuple[object, ...]:
     """Collect the properties that identify a rule; its plan also depends on the event columns."""
     return plan.text, plan.time, plan.type, plan.tiebreak, plan.tick_ns
 
@@ -151,7 +161,7 @@ def _until(shared: RulesWork, rules: RunningRules, events: pa.Table, until: int)
             steps = MatchSteps(job.jobs[n], own.schema)
             state.listing[n], listed = take_until(steps, state.listing[n], own, until)
             tables[generation.names[n]] = pa.concat_tables(listed)
-    return tables
+    return tables | rules.beside.advance(events, until)
 
 
 def _forget(generation: Generation, until: int) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Set
 import pyarrow as pa
 
 from cepheid.kinds.trend.windows.list_step import empty_matches
+from cepheid.kinds.workload.beside import Beside
 from cepheid.kinds.workload.drop_queries import without_queries
 from cepheid.kinds.workload.sharing import SharedPlan
 from cepheid.kinds.workload.step import (
@@ -88,11 +89,13 @@ class RunningRules:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self.generations: list[Generation] = []
+        self.beside = Beside({}, schema)
 
     @property
     def names(self) -> list[str]:
         """Return the names of the rules, in the order in which they were added."""
-        return [name for generation in self.generations for name in generation.names]
+        shared = [name for generation in self.generations for name in generation.names]
+        return [*shared, *self.beside.rules]
 
     def add(self, shared: SharedPlan, *, merge: bool = True) -> None:
         """Add rules, which see the events of the following batches.
@@ -102,11 +105,13 @@ class RunningRules:
         ValueError
             If there is a rule of the same name.
         """
-        twice = set(self.names) & set(shared.names)
+        twice = set(self.names) & {*shared.names, *shared.beside}
         if twice:
             message = f"there is a rule `{min(twice)}` already: remove it first"
             raise ValueError(message)
-        self.generations.append(Generation.of(shared, merge=merge))
+        if shared.names:
+            self.generations.append(Generation.of(shared, merge=merge))
+        self.beside.rules |= Beside(shared.beside, self.schema).rules
 
     def remove(self, name: str) -> None:
         """Remove a rule and its state.
@@ -122,6 +127,7 @@ class RunningRules:
 
     def remove_all(self, names: Set[str]) -> None:
         """Remove the rules that have one of these names."""
+        self.beside.remove(names)
         self.generations = [g for g in self.generations if not set(g.names) <= names]
         for generation in self.generations:
             if not names.isdisjoint(generation.names):
@@ -129,11 +135,13 @@ class RunningRules:
 
     def feed(self, batch: pa.Table) -> Tables:
         """Process a batch, later than all earlier ones; return the complete rows."""
-        return self._collect(self.generations, lambda g: feed(g.job, g.state, batch))
+        shared = self._collect(self.generations, lambda g: feed(g.job, g.state, batch))
+        return shared | self.beside.feed(batch)
 
     def finish(self) -> Tables:
         """Return the rows of all open windows; the stream has ended."""
-        return self._collect(self.generations, lambda g: finish_workload(g.job, g.state))
+        shared = self._collect(self.generations, lambda g: finish_workload(g.job, g.state))
+        return shared | self.beside.finish()
 
     def _collect(
         self, generations: Iterable[Generation], find: Callable[[Generation], Found]

@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from cepheid.jobs.misfits import misfit
 from cepheid.jobs.state_format import Format, read_state, write_state
+from cepheid.kinds.workload.beside import BesideRule
 from cepheid.kinds.workload.drop_queries import narrower
 from cepheid.kinds.workload.live_rules import Generation, Rules, RunningRules
 from cepheid.kinds.workload.sharing import SharedPlan, share
 from cepheid.kinds.workload.snapshot import workload_from_bytes, workload_to_bytes
 from cepheid.kinds.workload.step import WorkloadJob
-from cepheid.plans.plan import TrendPlan
+from cepheid.plans.plan import PipelinePlan, Plan, TrendPlan
 
 FORMAT = Format("rules", 2, "rules")
 
@@ -43,6 +44,9 @@ def rules_to_bytes(rules: RunningRules) -> bytes:
         )
         for g in rules.generations
     ]
+    for name, rule in rules.beside.rules.items():
+        came = ((name, rule.plan.to_json()),)
+        found.append(_Generation(came, (), merge=False, state=rule.steps.write(rule.state)))
     return write_state(FORMAT, found)
 
 
@@ -58,6 +62,11 @@ def rules_from_bytes(data: bytes, schema: pa.Schema) -> RunningRules:
     rules = RunningRules(schema)
     for one in found:
         try:
+            if (beside := _beside_of(one.came)) is not None:
+                rule = BesideRule(beside, schema)
+                rule.state = rule.steps.read(one.state)
+                rules.beside.rules[one.came[0][0]] = rule
+                continue
             shared = plan_of(one.came, one.gone, merge=one.merge)
         except ValueError as error:
             why = "its rules were planned by another version of Cepheid"
@@ -67,6 +76,13 @@ def rules_from_bytes(data: bytes, schema: pa.Schema) -> RunningRules:
         generation = Generation(job, state, one.came, list(one.gone), merge=one.merge)
         rules.generations.append(generation)
     return rules
+
+
+@lru_cache(maxsize=4096)
+def _beside_of(came: Rules) -> PipelinePlan | None:
+    """Return the plan of a rule that runs beside the others; None of rules that share."""
+    plan = Plan.from_json(came[0][1])
+    return plan if isinstance(plan, PipelinePlan) else None
 
 
 @lru_cache(maxsize=64)

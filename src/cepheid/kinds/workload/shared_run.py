@@ -15,13 +15,13 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels import linear, shared, shared_panes
 from cepheid.kinds.trend.program.linear_state import (
-    BLOCK_LIMITS,
     DOUBLE,
     NO_VALUE,
     SEMANTICS_CODES,
     WIDE,
     Rows,
 )
+from cepheid.kinds.trend.program.pane_blocks import BLOCK_LIMITS
 from cepheid.kinds.trend.program.wide import fit_doubles, numbers_of
 from cepheid.kinds.workload.shared_reading import SharedEvents
 from cepheid.kinds.workload.shared_tables import Counts, SharedProgram

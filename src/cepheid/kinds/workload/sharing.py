@@ -6,8 +6,8 @@ semantics, and the same kinds of aggregates. Patterns, names and local predicate
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
@@ -22,7 +22,14 @@ from cepheid.kinds.trend.planning.configurations import (
 from cepheid.kinds.workload.shared_system import Cell, SharedSystem, merge_matrices, merge_vectors
 from cepheid.language import tree
 from cepheid.patterns.symbols import Symbol, types_of
-from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan, WindowKind
+from cepheid.plans.plan import (
+    Evaluator,
+    OutputKind,
+    PipelinePlan,
+    Plan,
+    TrendPlan,
+    WindowKind,
+)
 
 CONDITIONS_MAX = 10
 """Distinct local predicates of one type in a group; it distinguishes 2^10 kinds of events."""
@@ -89,10 +96,31 @@ class SharedPlan:
     plans: tuple[TrendPlan, ...]
     groups: tuple[Group, ...]
     alone: dict[int, str]
+    beside: dict[str, PipelinePlan] = field(default_factory=dict)
+    """Queries that are no trends, as pipelines: each runs beside the others."""
+
+    @property
+    def first(self) -> Plan:
+        """Return one of the plans; all have the same time and ties."""
+        return self.plans[0] if self.plans else next(iter(self.beside.values()))
+
+    @property
+    def all_plans(self) -> tuple[Plan, ...]:
+        """Return the plans of all queries."""
+        return (*self.plans, *self.beside.values())
 
 
-def share(names: Sequence[str], plans: Sequence[TrendPlan], *, merge: bool = True) -> SharedPlan:
-    """Group queries that can run together; without ``merge`` they share only the reading."""
+def share(
+    names: Sequence[str],
+    plans: Sequence[TrendPlan],
+    *,
+    merge: bool = True,
+    beside: Mapping[str, PipelinePlan] | None = None,
+) -> SharedPlan:
+    """Group queries that can run together; without ``merge`` they share only the reading.
+
+    ``beside`` are queries of other kinds.
+    """
     plans = tuple(_in_order(plan) for plan in plans)
     alone: dict[int, str] = {}
     candidates: dict[tuple[object, ...], list[_Draft]] = {}
@@ -114,7 +142,7 @@ def share(names: Sequence[str], plans: Sequence[TrendPlan], *, merge: bool = Tru
             alone[draft.members[0].number] = "no other query goes with it"
         else:
             groups.append(draft.group())
-    return SharedPlan(tuple(names), plans, tuple(groups), alone)
+    return SharedPlan(tuple(names), plans, tuple(groups), alone, dict(beside or {}))
 
 
 def why_alone(plan: TrendPlan) -> str:

@@ -23,17 +23,17 @@ from cepheid.arrays.columns import Columns, notice_types, read_times
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.jobs.blobs import Batches, split
 from cepheid.jobs.bucket import COUNTED, Outcome
+from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.microbatch import turn
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.watermarks import MILLISECOND, in_microseconds, in_ticks
 from cepheid.jobs.work import Work
-from cepheid.kinds.trend.live import check_windows
+from cepheid.kinds.pipeline.single import as_pipeline
 from cepheid.kinds.trend.match_tasks import number_matches
-from cepheid.kinds.trend.planning.needs import live_attributes
 from cepheid.kinds.workload.combine_results import united_schema
 from cepheid.kinds.workload.live import LiveWorkload, RulesWork
 from cepheid.options import LiveOptions
-from cepheid.plans.plan import TrendPlan
+from cepheid.plans.plan import Plan
 from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.bad_records import events_schema, timed_records
 from cepheid.runtimes.spark.batch import canonical
@@ -66,11 +66,15 @@ Attributes = tuple[str, ...]
 
 
 class Class(NamedTuple):
-    """Rules whose groups have the same attributes, and their buckets."""
+    """Rules whose groups have the same attributes, and their buckets.
+
+    Rules that are no trends have classes of their own, for which NULL may be a key.
+    """
 
     attributes: Attributes
     buckets: tuple[int, ...]
     work: RulesWork
+    takes_null: bool = False
 
 
 def stream_workload(workload: SparkWorkloadLike, frame: DataFrame, asked: LiveOptions) -> Any:
@@ -105,11 +109,13 @@ def stream_workload(workload: SparkWorkloadLike, frame: DataFrame, asked: LiveOp
     return with_sides(rows, lambda: late_events(events, first, delays), checked.bad, asked)
 
 
-def _plan_of(name: str, query: Any, frame: DataFrame) -> TrendPlan:
+def _plan_of(name: str, query: Any, frame: DataFrame) -> Plan:
     try:
-        plan: TrendPlan = query.with_schema(events_schema(frame)).plan
-        check_windows(plan)
-        if plan.window.emit_early:
+        plan: Plan = query.with_schema(events_schema(frame)).plan
+        if not plan.shares_passes:
+            plan = as_pipeline(plan)
+        task_kind(plan).check_live(plan)
+        if plan.emits_early:
             message = "rows of `EMIT EARLY` change later, but those of other rules are final"
             helps = ("start this query on its own with `q.stream`",)
             raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
@@ -121,7 +127,7 @@ def _plan_of(name: str, query: Any, frame: DataFrame) -> TrendPlan:
 
 def _output(
     frame: DataFrame,
-    plans: dict[str, TrendPlan],
+    plans: dict[str, Plan],
     delays: Delays,
     *,
     merge: bool,
@@ -141,13 +147,13 @@ def _output(
     )
     classes = []
     routed = projected
-    for number, (attributes, names) in enumerate(_classes(plans).items()):
+    for number, ((attributes, null), names) in enumerate(_classes(plans).items()):
         own = {name: plans[name] for name in names}
-        buckets = _buckets(spark, attributes)
+        buckets = _buckets(spark, attributes, takes_null=null)
         work = delays.work(next(iter(own.values())), schema, results, len(buckets))
         rules = tuple((name, plan.to_json()) for name, plan in own.items())
         shared = RulesWork(rules, merge, work, tuple(given))
-        classes.append(Class(attributes, buckets, shared))
+        classes.append(Class(attributes, buckets, shared, null))
         if attributes:
             keys = [canonical(projected, name) for name in attributes]
             place = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
@@ -163,23 +169,25 @@ def _output(
     return output._replace(finish=notices.finish)
 
 
-def _seen(plan: TrendPlan, schema: pa.Schema, frame: DataFrame) -> pa.Schema:
+def _seen(plan: Plan, schema: pa.Schema, frame: DataFrame) -> pa.Schema:
     """List the columns that a rule reads; whole events exclude separate fields of structures."""
     if plan.columns is not None:
         return schema
     return pa.schema([field for field in schema if field.name in frame.columns])
 
 
-def _classes(plans: dict[str, TrendPlan]) -> dict[Attributes, list[str]]:
-    found: dict[Attributes, list[str]] = {}
+def _classes(plans: dict[str, Plan]) -> dict[tuple[Attributes, bool], list[str]]:
+    found: dict[tuple[Attributes, bool], list[str]] = {}
     for name, plan in plans.items():
-        found.setdefault(tuple(sorted(live_attributes(plan))), []).append(name)
+        key = tuple(sorted(needs_of(plan).buckets)), not plan.shares_passes
+        found.setdefault(key, []).append(name)
     return found
 
 
-def _buckets(spark: SparkSession, attributes: Attributes) -> tuple[int, ...]:
+def _buckets(spark: SparkSession, attributes: Attributes, *, takes_null: bool) -> tuple[int, ...]:
     """Compute the bucket numbers of a class, which depend on its attributes alone."""
-    digest = zlib.crc32("\0".join(attributes).encode()) & ((1 << CLASS_BITS) - 1)
+    named = ("\0beside", *attributes) if takes_null else attributes
+    digest = zlib.crc32("\0".join(named).encode()) & ((1 << CLASS_BITS) - 1)
     base = digest << BUCKET_BITS
     return buckets_of(bucket_count(spark), base) if attributes else (base,)
 
@@ -198,7 +206,7 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
 
     def run(batches: Batches) -> Batches:
         first = classes[0].work.work
-        plan = TrendPlan.from_json(first.plan)
+        plan = Plan.from_json(first.plan)
         seq = partition_id() << 32
         for chunk in chunks(batches):
             table, wrong = tasks.without_bad(with_names(chunk, first.schema))
@@ -234,7 +242,7 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
 def _of_consequence(one: Class, table: pa.Table) -> NDArray[np.bool_]:
     columns = Columns(table)
     kept = np.ones(len(table), np.bool_)
-    for name in one.attributes:
+    for name in () if one.takes_null else one.attributes:
         values = columns.arrow(name)
         if values.null_count:
             kept &= np.asarray(pc.is_valid(values))

@@ -19,6 +19,7 @@ from cepheid.errors import CepheidError, DataError
 from cepheid.events.time_formats import TextTimes
 from cepheid.expressions.spark_numbers import refused
 from cepheid.jobs.blobs import BLOB_DDL, Batches, blobs_of
+from cepheid.jobs.kind import TaskKind, kind_of
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.planning.needs import shuffle_attributes
 from cepheid.kinds.trend.program.job import lower
@@ -46,6 +47,7 @@ from cepheid.runtimes.scan import find_paths
 from cepheid.runtimes.spark import tasks
 from cepheid.runtimes.spark.batch import canonical, exchange, noticed, parallelism, run_frame
 from cepheid.runtimes.spark.scan import read_frame
+from cepheid.runtimes.spark.selection.frames import run_frames
 from cepheid.spark.batches import BUCKET, REPORT_ROWS, in_task, merged_events
 from cepheid.spark.kernels import ship_kernels
 from cepheid.spark.schema import (
@@ -110,15 +112,20 @@ def run_workload(
     refuse_stream_of_query(frame, "")
     frame = timed_frame(frame, times)
     plans: dict[str, TrendPlan] = {}
+    parts: dict[str, DataFrame] = {}
     for name, query in zip(workload.names, workload.queries, strict=True):
         try:
-            plans[name] = TrendPlan.of(query.with_schema(frame.schema).plan)
-            lower(plans[name])
+            plan = query.with_schema(frame.schema).plan
+            if not isinstance(plan, TrendPlan):
+                parts[name] = run_alone(query, frame)
+                continue
+            plans[name] = plan
+            lower(plan)
         except CepheidError as error:
             error.file = name
             raise
+    schemas = {name: arrow_schema_of(rows, rows.columns) for name, rows in parts.items()}
     together, alone = _shuffles(plans)
-    parts: dict[str, DataFrame] = {}
     shared: list[tuple[list[str], DataFrame]] = []
     for names in together:
         try:
@@ -138,14 +145,21 @@ def run_workload(
                 columns = result_schema_of(plans[name], _schema(frame, plans[name])).names
                 parts[name] = mine.select(*(sf.col(f"`{c}`") for c in columns))
         return {name: parts[name] for name in workload.names}
-    schema = united_schema(
-        {name: result_schema_of(plan, _schema(frame, plan)) for name, plan in plans.items()}
-    )
+    for name, plan in plans.items():
+        schemas[name] = result_schema_of(plan, _schema(frame, plan))
+    schema = united_schema({name: schemas[name] for name in workload.names})
     frames = [rows for _, rows in shared]
     frames += [rows.withColumn(QUERY, sf.lit(name)) for name, rows in parts.items()]
     widened = [_widen(rows, schema) for rows in frames]
     united = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), widened)
     return united.select(*(sf.col(f"`{name}`") for name in schema.names))
+
+
+def run_alone(query: CompiledQueryLike, frame: DataFrame) -> DataFrame:
+    """Run a query that is no trend; Spark reads the DataFrame again."""
+    if isinstance(kind_of(query.plan), TaskKind):
+        return run_frame(query, frame)
+    return run_frames(query, [frame] * max(len(query.plan.streams), 1), None, None)
 
 
 def _widen(rows: DataFrame, schema: pa.Schema) -> DataFrame:

@@ -15,6 +15,7 @@ from cepheid.language import tree
 from cepheid.plans.plan import (
     AggregateColumn,
     EdgePredicate,
+    Evaluator,
     GlobalPredicate,
     OutputKind,
     PredicateKind,
@@ -335,6 +336,26 @@ def _describe_choice(plan: TrendPlan) -> list[str]:
         f"because {choice.reason}",
         f"time {choice.time} per event{_MEANINGS.get(choice.time, '')}",
         f"state {choice.state}",
+        *_describe_trailing(plan),
+    ]
+
+
+def _describe_trailing(plan: TrendPlan) -> list[str]:
+    """Tell how a window without SLIDE is aggregated, and why."""
+    if plan.window.kind is not WindowKind.TRAILING or plan.choice.evaluator is not Evaluator.LINEAR:
+        return []
+    reasons = {
+        "matches move": plan.semantics is not tree.Semantics.ANY_MATCH,
+        "of NOT": any(template.guards for template in plan.patterns),
+        "of AND": len(plan.patterns) > 1,
+        "of NUMBERS exact": plan.numbers is tree.Numbers.EXACT,
+    }
+    found = [reason for reason, holds in reasons.items() if holds]
+    if found:
+        return [f"two stacks of matrices, because {found[0]}"]
+    return [
+        "counters for every start that the window holds; two stacks of matrices in steps whose",
+        "events cost less so: where thousands of starts are active, or events of a key tie",
     ]
 
 

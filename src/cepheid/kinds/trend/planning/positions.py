@@ -148,17 +148,20 @@ class Positions:
     def _repeat(self, repeat: tree.Repeat) -> Fragment:
         """Chain ``least`` copies, then loop over the last one or nest optional copies."""
         least, most = repeat.least, repeat.most
+        between = NO_GUARDS
+        if repeat.without is not None:
+            between = self._guards(Place.BETWEEN, frozenset({self._number(repeat.without)}))
         if most is None:
             copies = [self._build(repeat.pattern) for _ in range(max(least, 1))]
-            copies[-1] = _loop(copies[-1])
+            copies[-1] = _loop(copies[-1], between)
             if least == 0:
                 copies[-1] = _optional(copies[-1])
-            return _chain(copies)
+            return _chain(copies, between)
         tail = EMPTY
         # Built from the right, so that each optional copy contains the ones after it.
         for _ in range(most - least):
-            tail = _optional(_chain([self._build(repeat.pattern), tail]))
-        return _chain([*(self._build(repeat.pattern) for _ in range(least)), tail])
+            tail = _optional(_chain([self._build(repeat.pattern), tail], between))
+        return _chain([*(self._build(repeat.pattern) for _ in range(least)), tail], between)
 
 
 def _end_order(end: tuple[int, Guards, frozenset[int]]) -> tuple[int, list[int], list[int]]:
@@ -177,11 +180,11 @@ def _check_steps(follow: Collection[tuple[int, int, Guards]], span: Span) -> Non
         raise TooLargeError(STEPS_MAX, "steps from event to event", span, help_)
 
 
-def _chain(fragments: list[Fragment]) -> Fragment:
+def _chain(fragments: list[Fragment], between: Guards = NO_GUARDS) -> Fragment:
     whole = EMPTY
     for nxt in fragments:
         follow = set(whole.follow | nxt.follow)
-        follow |= {(p, q, g | h) for p, g in whole.last for q, h in nxt.first}
+        follow |= {(p, q, g | h | between) for p, g in whole.last for q, h in nxt.first}
         whole = Fragment(
             nullable=whole.nullable and nxt.nullable,
             first=whole.first | nxt.first if whole.nullable else whole.first,
@@ -191,8 +194,8 @@ def _chain(fragments: list[Fragment]) -> Fragment:
     return whole
 
 
-def _loop(fragment: Fragment) -> Fragment:
-    again = {(p, q, g | h) for p, g in fragment.last for q, h in fragment.first}
+def _loop(fragment: Fragment, between: Guards) -> Fragment:
+    again = {(p, q, g | h | between) for p, g in fragment.last for q, h in fragment.first}
     return Fragment(fragment.nullable, fragment.first, fragment.last, fragment.follow | again)
 
 

@@ -50,7 +50,7 @@ def unwrap_single(pattern: tree.Pattern) -> tree.Pattern:
     match pattern:
         case tree.Sequence(parts=(only,)):
             return tree.replace_span(only, pattern.span)
-        case tree.Repeat(pattern=inner, least=1, most=1, until=None):
+        case tree.Repeat(pattern=inner, least=1, most=1, until=None, without=None):
             return tree.replace_span(inner, pattern.span)
     return pattern
 
@@ -60,11 +60,16 @@ def merge_repeats(pattern: tree.Pattern) -> tree.Pattern:
     match pattern:
         case tree.Repeat(
             pattern=tree.Repeat(
-                pattern=inner, least=0 | 1 as inside, most=1 | None as inner_most, until=None
+                pattern=inner,
+                least=0 | 1 as inside,
+                most=1 | None as inner_most,
+                until=None,
+                without=None,
             ),
             least=0 | 1 as outside,
             most=1 | None as outer_most,
             until=None,
+            without=None,
         ):
             most = None if inner_most is None or outer_most is None else 1
             least = min(inside, outside)

@@ -11,19 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.errors import DataError, Diagnostic
 from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels import closing, counting, linear, panes
+from cepheid.kinds.trend.program import open_keys
+from cepheid.kinds.trend.program.open_keys import OpenKeys
+from cepheid.kinds.trend.program.pane_blocks import copy_block, new_block
 from cepheid.kinds.trend.program.program import Closing, Moving, Plain, Program
 from cepheid.kinds.trend.program.wide import fit_doubles, numbers_of, wide_of
 from cepheid.language import tree
-from cepheid.memory_limits import current
 from cepheid.plans.plan import WindowKind, WindowPlan
 
 NO_VALUE = np.iinfo(np.int64).max
 ROWS_ROOM = 1 << 14
-BLOCK_LIMITS = 4
-"""The memory that panes of sliding windows may take, as a multiple of the state limit."""
 
 SEMANTICS_CODES = {
     tree.Semantics.ANY_MATCH: linear.ANY,
@@ -81,6 +80,12 @@ class LinearRun:
         self.opened = np.zeros(0, np.int64)
         self.dirty = np.zeros(0, np.bool_)
         self.block: tuple[NDArray[Any], ...] = ()
+        # The layout of the kernels for plain counts; V and one are views of it while it exists.
+        self._slots: NDArray[np.float64] | None = None
+        # None where there are few keys, or until the next events of a run that was read or cut.
+        self._open: OpenKeys | None = None
+        # Windows that do not overlap end together, and the next ones not before this time.
+        self._next_end = LONG_AGO
 
     ARRAYS = ("V", "M", "start", "one", "exponent", "opened", "dirty")
 
@@ -94,8 +99,13 @@ class LinearRun:
         other = LinearRun(self.program, self.window, (self.wcol, self.xcol), int(self.modulus))
         other.dtype, other.keys, other.shape = self.dtype, self.keys, self.shape
         for name in self.ARRAYS:
-            setattr(other, name, getattr(self, name).copy())
+            if self._slots is None or name not in ("V", "one"):
+                setattr(other, name, getattr(self, name).copy())
         other.block = tuple(array.copy() for array in self.block)
+        if self._slots is not None:
+            other._adopt(self._slots.copy())
+        other._open = None if self._open is None else self._open.copy()
+        other._next_end = self._next_end
         return other
 
     # Growing -------------------------------------------------------------------------------------
@@ -110,6 +120,7 @@ class LinearRun:
         old, old_starts, old_size = self.keys, self.shape[0], self.shape[1]
         parts, mins, lanes = self.V.shape[2], self.M.shape[2], self.lanes
         before = (self.V, self.M, self.start, self.one, self.exponent)
+        self._slots = None
         self.V = np.zeros((room, size, parts, lanes), self.dtype)
         self.M = np.full((room, size, mins, lanes), NO_VALUE, np.int64)
         self.start = np.zeros((room, lanes), np.int32)
@@ -119,6 +130,8 @@ class LinearRun:
         first = LONG_AGO // max(self.window.pane, 1) if self.sliding else LONG_AGO
         self.opened = _longer(self.opened, room, first)
         self.keys, self.shape = room, (starts, size)
+        if self._open is not None:
+            self._open.grow(room)
         # Lanes of new configurations stay empty: no match has entered by them so far.
         kept = [*range(old_starts), *range(starts, starts + old_size)] if self.sliding else [0]
         if old:
@@ -135,66 +148,60 @@ class LinearRun:
                     if lane - starts >= old_size:
                         self.V[:old, lane - starts, 0, lane] = 1
                         self.start[:old, lane] = -1
-            self._grow_block(room, old, old_size, kept, parts, mins, lanes, size)
-
-    def _grow_block(
-        self, room: int, old: int, old_size: int, kept: list[int],
-        parts: int, mins: int, lanes: int, size: int,
-    ) -> None:  # fmt: skip
-        count = self.window.within // self.window.pane
-        # Matrices of panes, and their suffix vectors; a wide number takes 16 bytes.
-        needed = room * count * size * (16 * parts + 8 * mins) * (lanes + 1)
-        if needed > BLOCK_LIMITS * current().state:
-            message = (
-                f"{count:,} panes per window and {room:,} keys need about {needed / 2**30:.0f} GiB"
-            )
-            helps = (
-                "use a longer SLIDE, fewer keys, or a shorter WITHIN",
-                "`with cepheid.limits(state=...)` raises the limit to 4 times as many bytes",
-            )
-            raise DataError([Diagnostic("E511", message, helps=helps)])
-        wide = RESIDUE if self.dtype == RESIDUE else WIDE
-        shapes: list[tuple[tuple[int, ...], Any]] = [
-            ((room, count, size, parts, lanes), wide),
-            ((room, count, size, mins, lanes), np.int64),
-            ((room, count, lanes), np.int32),
-            ((room, count), np.bool_),
-            ((room, size, parts, lanes), wide),
-            ((room, size, mins, lanes), np.int64),
-            ((room, lanes), np.int32),
-            ((room,), np.bool_),
-            ((room, count, size, parts, 1), wide),
-            ((room, count, size, mins, 1), np.int64),
-            ((room, count, 1), np.int32),
-            ((room, count), np.bool_),
-        ]
-        before, self.block = self.block, tuple(np.zeros(shape, dtype) for shape, dtype in shapes)
-        if not old:
-            return
-        for number, (new, array) in enumerate(zip(self.block, before, strict=True)):
-            view = new[:old]
-            if number in (0, 1, 4, 5):
-                view = view[..., :old_size, :, :]
-                view[..., kept] = array
-            elif number in (2, 6):
-                view[..., kept] = array
-            elif number in (8, 9):
-                view[..., :old_size, :, :] = array
-            else:
-                view[...] = array
+            count = self.window.within // self.window.pane
+            wide = RESIDUE if self.dtype == RESIDUE else WIDE
+            block = new_block(room, count, (size, parts, mins, lanes), wide)
+            if old:
+                copy_block(self.block, block, old, old_size, kept)
+            self.block = block
 
     def keep(self, kept: NDArray[np.int64]) -> None:
         """Drop all keys except some, and renumber these by their position in the list."""
         kept = kept[kept < self.keys]
+        self._slots = None
         for name in self.ARRAYS:
-            setattr(self, name, getattr(self, name)[kept])
+            setattr(self, name, np.take(getattr(self, name), kept, axis=0))
         self.block = tuple(array[kept] for array in self.block)
-        self.keys = len(kept)
+        self.keys, self._open = len(kept), None
+
+    def _take(self, keys: NDArray[np.int64]) -> LinearRun:
+        """Copy the counts of some keys, which are numbered by their places in the list."""
+        part = LinearRun(self.program, self.window, (self.wcol, self.xcol), int(self.modulus))
+        part.dtype, part.keys, part.shape = self.dtype, len(keys), self.shape
+        for name in self.ARRAYS:
+            setattr(part, name, np.take(getattr(self, name), keys, axis=0))
+        part.block = tuple(np.take(array, keys, axis=0) for array in self.block)
+        return part
+
+    def _put(self, keys: NDArray[np.int64], part: LinearRun) -> None:
+        """Copy the counts of some keys back."""
+        if part.dtype != self.dtype:
+            self.widen()
+        for name in self.ARRAYS:
+            getattr(self, name)[keys] = getattr(part, name)
+        for array, own in zip(self.block, part.block, strict=True):
+            array[keys] = own
 
     # Running -------------------------------------------------------------------------------------
 
     def feed(self, events: Events) -> list[Rows]:
-        """Process events in order; return the rows of the windows that closed meanwhile."""
+        """Process events in order; return the rows of the windows that closed meanwhile.
+
+        The cost follows the events: of many keys only those that occur are touched.
+        """
+        if self.keys <= open_keys.FEW_KEYS:
+            return self._feed(events)
+        if self._open is None:
+            self._open = OpenKeys(self.keys)
+        here, numbers = self._open.add(events.key)
+        if open_keys.SHARE * len(here) > self.keys or self._counts_in_slots(events):
+            return self._feed(events)
+        part = self._take(here)
+        found = part._feed(events._replace(key=numbers))
+        self._put(here, part)
+        return [rows._replace(key=here[rows.key]) for rows in found]
+
+    def _feed(self, events: Events) -> list[Rows]:
         found: list[Rows] = []
         begin = 0
         if self.dtype == DOUBLE:
@@ -215,8 +222,8 @@ class LinearRun:
         plain = self.program.plain() if self.dtype == DOUBLE and not events.grouped else None
         if plain is not None and (not self.sliding or self._counts_in_lanes):
             return self._call_plain(events, begin, plain)
-        counts_only = self.V.shape[2] == 1 and self.M.shape[2] == 0
-        if self.dtype == DOUBLE and not events.grouped and not self.sliding and counts_only:
+        self._take_apart()
+        if self.dtype == DOUBLE and not events.grouped and not self.sliding and self._counts_only:
             moving = self.program.moving()
             if moving is not None:
                 return self._call_moving(events, begin, moving)
@@ -251,9 +258,39 @@ class LinearRun:
         return status, begin, Rows(*(array[:rows] for array in out))
 
     @property
+    def _counts_only(self) -> bool:
+        return bool(self.V.shape[2] == 1 and self.M.shape[2] == 0)
+
+    @property
     def _counts_in_lanes(self) -> bool:
-        counts_only = self.V.shape[2] == 1 and self.M.shape[2] == 0
-        return counts_only and self.lanes <= counting.LANES
+        return self._counts_only and self.lanes <= counting.LANES
+
+    def _counts_in_slots(self, events: Events) -> bool:
+        """Check whether the kernel of events changes the counts where they are."""
+        plain = self.dtype == DOUBLE and not self.sliding and not events.grouped
+        return plain and self._counts_only and self.program.plain() is not None
+
+    def _in_slots(self) -> NDArray[np.float64]:
+        """Return the counts in the layout of ``count_windows``, which stays their place."""
+        if self._slots is None:
+            size = self.shape[1]
+            slots = np.zeros((self.keys, size + 2))
+            slots[:, :size] = self.V[:, :, 0, 0]
+            slots[:, size] = self.one[:, 0]
+            self._adopt(slots)
+            return slots
+        return self._slots
+
+    def _adopt(self, slots: NDArray[np.float64]) -> None:
+        size = self.shape[1]
+        self._slots = slots
+        self.V, self.one = slots[:, :size, None, None], slots[:, size : size + 1]
+
+    def _take_apart(self) -> None:
+        """Copy the counts to the layout of the other kernels."""
+        if self._slots is not None:
+            self._slots = None
+            self.V, self.one = self.V.copy(), self.one.copy()
 
     def _call_plain(self, events: Events, begin: int, plain: Plain) -> tuple[int, int, Rows]:
         """Call the fast kernels, which have their own layout."""
@@ -274,24 +311,18 @@ class LinearRun:
             return status, begin, Rows(*(array[:rows] for array in out))
         width = self.window.within if self.window.kind is WindowKind.TUMBLING else 0
         out = self._room(len(events.ts) - begin + 1 if width else 1)
-        slots = np.zeros((self.keys, size + 2))
-        slots[:, :size] = self.V[:, :, 0, 0]
-        slots[:, size] = self.one[:, 0]
-        if self.V.shape[2] == 1 and self.M.shape[2] == 0:
-            if self.keys == 1 and not width:
-                status, begin = counting.count_stream(
-                    slots, self.exponent[:, 0], plain.target, plain.source, events.codes, begin
-                )
-                rows = 0
-            else:
-                status, begin, rows = counting.count_windows(
-                    slots, self.exponent[:, 0], self.opened, plain.target, plain.source,
-                    tables.counts, events.ts, events.key, events.codes, begin, width, *out[:3],
-                )  # fmt: skip
-        else:
+        if not self._counts_only:
             return self._call_parts(events, begin, plain, width, out)
-        self.V[:, :, 0, 0] = slots[:, :size]
-        self.one[:, 0] = slots[:, size]
+        slots, rows = self._in_slots(), 0
+        if self.keys == 1 and not width:
+            status, begin = counting.count_stream(
+                slots, self.exponent[:, 0], plain.target, plain.source, events.codes, begin
+            )
+        else:
+            status, begin, rows = counting.count_windows(
+                slots, self.exponent[:, 0], self.opened, plain.target, plain.source,
+                tables.counts, events.ts, events.key, events.codes, begin, width, *out[:3],
+            )  # fmt: skip
         return status, begin, Rows(*(array[:rows] for array in out))
 
     def _call_moving(
@@ -351,9 +382,52 @@ class LinearRun:
         return status, begin, Rows(key, window, numbers[:, :parts], found[:, :mins])
 
     def flush(self, until: int) -> list[Rows]:
-        """Close the windows of all keys that end by a time."""
+        """Return the rows of windows of all keys that end by a time."""
         if not self.keys:
             return []
+        if self.window.kind is WindowKind.TUMBLING:
+            if until < self._next_end:
+                return []
+            self._next_end = (until // self.window.within + 1) * self.window.within
+        if self._open is None or self.window.kind is WindowKind.NONE:
+            return self._flush(until)
+        keys = self._open.all()
+        if self._slots is not None:
+            found, still = self._flush_slots(self._slots, keys.copy(), until)
+            self._open.replace(still)
+            return found
+        if not self.sliding:
+            # Windows that do not end by then do not change.
+            keys = keys[self.opened[keys] + self.window.within <= until]
+        part = self._take(keys)
+        found = part._flush(until) if len(keys) else []
+        self._put(keys, part)
+        every = self._open.all()
+        self._open.replace(every[self.has_open(until, every)])
+        return [rows._replace(key=keys[rows.key]) for rows in found]
+
+    def _flush_slots(
+        self, slots: NDArray[np.float64], keys: NDArray[np.int64], until: int
+    ) -> tuple[list[Rows], NDArray[np.int64]]:
+        """Close the windows of keys where their counts are; return the rows and the other keys."""
+        out = self._room(len(keys))
+        width = self.window.within if self.window.kind is WindowKind.TUMBLING else 0
+        rows, still = counting.flush_counts(
+            slots, self.exponent[:, 0], self.opened, self.program.tables().counts, keys, until,
+            width, *out[:3],
+        )  # fmt: skip
+        return [Rows(*(array[:rows].copy() for array in out))], keys[:still].copy()
+
+    def has_open(self, until: int, keys: Any = slice(None)) -> NDArray[np.bool_]:
+        """Mark the keys that have an open window with events, after ``flush`` up to a time."""
+        if not self.sliding:
+            return np.asarray(self.opened[keys] + self.window.within > until)
+        begun, tail = self.block[7], self.block[11]
+        return np.asarray(self.dirty[keys] | begun[keys] | tail[keys].any(axis=1))
+
+    def _flush(self, until: int) -> list[Rows]:
+        if self._slots is not None:
+            return self._flush_slots(self._slots, np.arange(self.keys), until)[0]
         tables = self.program.tables()
         unit, zero = self.dtype.type(1), self.dtype.type(0)
         if not self.sliding:
@@ -406,6 +480,7 @@ class LinearRun:
         """Switch to wide numbers."""
         assert self.dtype == DOUBLE, "wide numbers reach everywhere"
         exponents = self.exponent[:, None, None, :].astype(np.float64)
+        self._slots = None
         self.V = wide_of(self.V, exponents)
         self.one = np.ones((self.keys, self.lanes), WIDE)
         self.exponent[:] = 0

@@ -127,6 +127,12 @@ def groups_of(job: Job, keys: KeyTable) -> Groups:
     if not places or not len(keys):
         return np.zeros(max(len(keys), 1), np.int64), [pa.array([]) for _ in places]
     arrays = keys.arrays()
+    if places == [0] and len(arrays) == 1:
+        # Every key has a value of its own.
+        sorted_keys = pc.sort_indices(arrays[0])
+        ranks = np.empty(len(keys), np.int64)
+        ranks[np.asarray(sorted_keys)] = np.arange(len(keys))
+        return ranks, [arrays[0].take(sorted_keys)]
     rank = first = np.zeros(len(keys), np.int64)
     for place in places:
         encoded = arrays[place].dictionary_encode()

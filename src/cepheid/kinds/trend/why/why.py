@@ -43,6 +43,10 @@ from cepheid.plans.plan import Evaluator, PredicateKind, TrendPlan
 PAIRS_EVENTS_MAX = 100_000
 """Above so many events, events are not compared pair by pair outside a window or partition."""
 
+RELAXED_EVENTS_MAX = 100_000
+SAMPLE_EVENTS = 40_000
+"""Above so many events, relaxed queries are counted in about so many of them."""
+
 GAP_EVENTS_MAX = 50_000
 """Above so many events, a window that never ends takes much longer than the query itself."""
 
@@ -138,7 +142,7 @@ class TrendWhy:
             sentences.append(f"No event has the type {' or '.join(missing)}.")
         else:
             target = whole if stuck is None else stuck.target
-            relaxations, told = self._relax(target, found, _reached(stuck, stages))
+            relaxations, told = self._relaxed_of_sample(target, found, _reached(stuck, stages))
             sentences += told
         sentences += self.events.sentences() + self.events.null_keys()
         return WhyNot(
@@ -234,6 +238,33 @@ class TrendWhy:
 
     # -----------------------------------------------------------------------------------
     # One thing left out
+
+    def _relaxed_of_sample(
+        self, target: Target, base: float, reached: Reached
+    ) -> tuple[list[Relaxation], list[str]]:
+        """Relax a target; of very many events, in a part of them, which is said.
+
+        Without a condition, WITHIN or a key, a query can take much longer than the query itself.
+        """
+        sample = None
+        if self.events.events > RELAXED_EVENTS_MAX:
+            sample = self.counting.sampled(self.keys, self.events.events, SAMPLE_EVENTS)
+        if sample is None:
+            return self._relax(target, base, reached)
+        part = TrendWhy(self.question, sample.counting)
+        own = part.counted(target) or 0
+        relaxations, told = part.relaxed(target, own, reached)
+        return relaxations, [f"What follows is counted in {sample.text}.", *told] if told else []
+
+    def counted(self, target: Target) -> float | None:
+        """Count one target."""
+        return self._tally({"one": target})["one"]
+
+    def relaxed(
+        self, target: Target, base: float, reached: Reached
+    ) -> tuple[list[Relaxation], list[str]]:
+        """Count what a target finds without each of its conditions, of all events."""
+        return self._relax(target, base, reached)
 
     def _relax(
         self, target: Target, base: float, reached: Reached

@@ -24,8 +24,9 @@ from cepheid.kinds.trend.listing.match_aggregates import numbers_of_matches
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.kinds.trend.program.results import groups_of
-from cepheid.kinds.trend.windows.event_windows import Changes, report_changes
+from cepheid.kinds.trend.windows.event_windows import report_changes
 from cepheid.kinds.trend.windows.match_windows import Stretch, find_stretches
+from cepheid.kinds.trend.windows.start_counters import Changes
 from cepheid.language import tree
 from cepheid.patterns.segments import EXPANDED_ROWS
 from cepheid.plans.plan import WindowKind

@@ -15,25 +15,16 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import EventArrays
 from cepheid.events.temporal import FOREVER
 from cepheid.kernels import trailing
+from cepheid.kernels.derive import sort_by_key
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import SEMANTICS_CODES, Events, LinearRun, Rows
 from cepheid.kinds.trend.program.program import Program
 from cepheid.kinds.trend.program.wide import count_pairs, numbers_of, to_double
+from cepheid.kinds.trend.windows.start_counters import Changes, count_by_starts
 from cepheid.plans.plan import WindowKind, WindowPlan
 
-
-class Changes(NamedTuple):
-    """The aggregates of a partition from a time on: its number, the time, the cause, the values.
-
-    ``ended`` counts the matches that end, or that leave with their first events.
-    """
-
-    key: NDArray[Any]
-    time: NDArray[Any]
-    kind: NDArray[Any]
-    ended: NDArray[Any]
-    numbers: NDArray[Any]
-    values: NDArray[Any]
+SPARSE_KEYS = 4
+"""With more keys than so many times the events, events are sorted by comparing their keys."""
 
 
 def trailing_changes(
@@ -51,6 +42,9 @@ def trailing_changes(
     ``events`` are sorted by key, then time. Expiries are reported where a group sums several
     partitions, or where the query asks for them.
     """
+    quick = count_by_starts(job, program, events, fresh, until, expiries=expiries)
+    if quick is not None:
+        return quick
     wcol, xcol = job.columns_of(program)
     tables = program.tables()
     parts, mins = len(job.parts), len(job.extremes)
@@ -120,12 +114,17 @@ def _kinds_of_pairs(p: Changes, q: Changes, both: Changes, pairs: NDArray[Any]) 
 
 
 def report_changes(
-    job: Job, changes: Changes, group_of: NDArray[np.int64], fresh: int, modulus: int = 0
+    job: Job, changes: Changes, group_of: NDArray[np.int64] | None, fresh: int, modulus: int = 0
 ) -> list[Rows]:
-    """Build one row per group and reported time; its key is one of the group's."""
+    """Build one row per group and reported time; its key is one of the group's.
+
+    Without ``group_of`` every partition is a group.
+    """
     if not len(changes.key):
         return []
     wanted = trailing.ENDED | (trailing.EXPIRED if job.plan.window.emit_on_expiry else 0)
+    if group_of is None:
+        return [_reported(changes, wanted, fresh)]
     group = group_of[changes.key]
     order = np.lexsort((changes.key, changes.time, group))
     sorted_changes = Changes(*(column[order] for column in changes))
@@ -145,6 +144,17 @@ def report_changes(
         key = np.full(rows, members[0], np.int64)
         found.append(Rows(key, *(array[:rows] for array in out)))
     return found
+
+
+def _reported(changes: Changes, wanted: int, fresh: int) -> Rows:
+    """Choose the last change of every time of a partition, if one of that time is wanted."""
+    key, time = changes.key, changes.time
+    new = np.append(True, (key[1:] != key[:-1]) | (time[1:] != time[:-1]))
+    first = np.flatnonzero(new)
+    kinds = np.bitwise_or.reduceat(changes.kind, first)
+    last = np.append(first[1:], len(key)) - 1
+    rows = last[((kinds & wanted) != 0) & (time[last] >= fresh)]
+    return Rows(key[rows], time[rows], changes.numbers[rows], changes.values[rows])
 
 
 def _segments(key: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -226,6 +236,10 @@ def join(first: EventArrays, second: EventArrays) -> EventArrays:
     return EventArrays(*(np.concatenate(pair, axis=-1) for pair in columns))
 
 
-def sorted_by_key(arrays: EventArrays) -> EventArrays:
+def sorted_by_key(arrays: EventArrays, keys: int) -> EventArrays:
     """Sort events by partition, stably."""
-    return arrays.take(np.argsort(arrays.key, kind="stable"))
+    if keys <= 1:
+        return arrays
+    if keys > SPARSE_KEYS * len(arrays.key):
+        return arrays.take(np.argsort(arrays.key, kind="stable"))
+    return arrays.take(sort_by_key(arrays.key, keys)[0])

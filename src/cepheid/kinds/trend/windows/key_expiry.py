@@ -69,9 +69,5 @@ def _busy(run: LinearRun, until: int, count: int) -> NDArray[np.bool_]:
     known = min(count, run.keys)
     if not known:
         return busy
-    if run.sliding:
-        begun, tail = run.block[7], run.block[11]
-        busy[:known] = (run.dirty | begun | tail.any(axis=1))[:known]
-    else:
-        busy[:known] = (run.opened + run.window.within > until)[:known]
+    busy[:known] = run.has_open(until)[:known]
     return busy

@@ -33,11 +33,11 @@ from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.kinds.trend.program.reading import read_arrays
 from cepheid.kinds.trend.program.results import groups_of
 from cepheid.kinds.trend.windows.event_windows import (
-    Changes,
     count_windows,
     pair_changes,
     report_changes,
 )
+from cepheid.kinds.trend.windows.start_counters import Changes
 from cepheid.language import tree
 from cepheid.patterns.segments import (
     Segments,

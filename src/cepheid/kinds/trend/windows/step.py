@@ -96,10 +96,18 @@ def step(
         E505 and E506 if a column is missing or has a wrong type, E509 if the batch is not in order.
     """
     state = state.copy()
+    return state, feed(job, state, batch)
+
+
+def feed(job: Job, state: PartitionState, batch: pa.Table) -> list[list[Rows]]:
+    """Process a batch as ``step`` does, in place, for a caller that needs the old state no more.
+
+    A copy would cost as much as there are keys, however few of them the batch has.
+    """
     ready = admit(job, state, batch)
     if ready is None:
-        return state, [[] for _ in range(job.outputs)]
-    return state, process(job, state, Columns(ready), flush_until=known_until(job, state))
+        return [[] for _ in range(job.outputs)]
+    return process(job, state, Columns(ready), flush_until=known_until(job, state))
 
 
 def admit(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table | None:
@@ -224,6 +232,11 @@ def advance(job: Job, state: PartitionState, until: int) -> tuple[PartitionState
 def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[Rows]]]:
     """Return the rows of all open windows; the stream has ended."""
     state = state.copy()
+    return state, close(job, state)
+
+
+def close(job: Job, state: PartitionState) -> list[list[Rows]]:
+    """Return the rows of all open windows as ``finish`` does, in place."""
     rows: list[list[Rows]] = [[] for _ in range(job.outputs)]
     held = release(job, state, None)
     if job.looks_back:
@@ -232,7 +245,7 @@ def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[R
             last = state.events.slice(0, 0)
         if last is not None:
             rows = _look_back(job, state, last, None)
-        return state, rows
+        return rows
     if held is not None:
         rows = process(job, state, Columns(held), flush_until=None)
     elif state.kept is not None and job.plan.window.kind in (WindowKind.COUNT, WindowKind.TRAILING):
@@ -242,12 +255,12 @@ def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[R
         else:
             rows = _process_trailing(job, state, none, None)
     if job.plan.window.kind in (WindowKind.COUNT, WindowKind.TRAILING):
-        return state, rows
+        return rows
     width = job.plan.window.within
     end = FOREVER if state.last is None else state.last + width + 1
     for found, run in zip(rows, state.runs, strict=True):
         found += run.flush(end if job.plan.window.kind is not WindowKind.NONE else FOREVER)
-    return state, rows
+    return rows
 
 
 def _look_back(
@@ -291,7 +304,9 @@ def _process_counted(
     job: Job, state: PartitionState, arrays: EventArrays, *, last: bool
 ) -> list[list[Rows]]:
     """Run the count-based windows that are full, or all of them at the end (§6.6)."""
-    whole = sorted_by_key(arrays if state.kept is None else join(state.kept, arrays))
+    whole = sorted_by_key(
+        arrays if state.kept is None else join(state.kept, arrays), len(state.keys)
+    )
     state.base = np.append(state.base, np.zeros(len(state.keys) - len(state.base), np.int64))
     windows, begins = count_windows(whole.key, state.base, job.plan.window, last=last)
     copied = whole.take(windows.rows)._replace(key=windows.owner)
@@ -316,12 +331,17 @@ def _process_trailing(
     job: Job, state: PartitionState, arrays: EventArrays, until: int | None
 ) -> list[list[Rows]]:
     """Report the trailing window, for every time at which it changes (§6.3, §6.4)."""
-    whole = sorted_by_key(arrays if state.kept is None else join(state.kept, arrays))
+    whole = sorted_by_key(
+        arrays if state.kept is None else join(state.kept, arrays), len(state.keys)
+    )
     width = job.plan.window.within
     fresh = state.reported
     end = FOREVER if until is None else until - 1
-    group_of, _ = groups_of(job, state.keys)
-    several = len(np.unique(group_of)) < len(group_of)
+    partition = job.plan.partition
+    alone = set(partition.group_by) == set(partition.attributes)
+    # A group that is one partition needs no number.
+    group_of = None if alone else groups_of(job, state.keys)[0]
+    several = group_of is not None and len(np.unique(group_of)) < len(group_of)
     pairs = len(job.programs) > 1
     moduli = (0, *job.moduli)
     sides = []

@@ -1,0 +1,86 @@
+"""Trailing windows by counters for every start: the same rows as by two stacks of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.engine.comparison import same_rows, table_of
+from tests.engine.test_linear import SCHEMA
+
+from cepheid.api import query
+from cepheid.kernels.tiers import Tier, forced
+from cepheid.kinds.trend.windows import event_windows, start_counters
+from cepheid.runtimes.local import run_table
+from cepheid.testing.oracle import evaluate
+from cepheid.testing.strategies import streams
+
+PATTERNS = ["A", "A+", "SEQ(A, B)", "SEQ(A+, B)", "SEQ(A, B, C)", "(SEQ(A+, B))+", "SEQ(A+, B, A)"]
+RETURNS = ["COUNT(*)", "COUNT(*), SUM(A.price), MIN(A.price), MAX(A.volume)", "AVG(A.volume)"]
+KEYS = ["", "WHERE [key] GROUP-BY key", "WHERE [key]", "WHERE [key, zone] GROUP-BY zone"]
+ENDS = ["WITHIN 2 s", "WITHIN 4 s", "WITHIN 3 s EMIT ON EXPIRY", "WITHIN 4 s TIES arrival"]
+
+
+@st.composite
+def trailing_queries(draw: st.DrawFn) -> str:
+    """Draw a query with a window that has no SLIDE."""
+    texts = [draw(st.sampled_from(some)) for some in (RETURNS, PATTERNS, KEYS, ENDS)]
+    return "RETURN {} PATTERN {} {} {}".format(*texts)
+
+
+@given(trailing_queries(), streams(SCHEMA, events_max=9), st.integers(1, 9))
+def test_counters_and_stacks_and_the_oracle_agree(
+    text: str, events: list[Mapping[str, object]], batch_rows: int
+) -> None:
+    compiled = query(text, schema=SCHEMA)
+    expected = evaluate(compiled.tree, events)
+    for counters in (True, False):
+        with mock.patch.object(start_counters, "is_cheaper", return_value=counters):
+            found = run_table(compiled.plan, table_of(events), batch_rows=batch_rows)
+        assert same_rows(found.to_pylist(), expected), f"{found} instead of {expected}"
+
+
+def falling(count: int) -> pa.Table:
+    return pa.table({"ts": range(count), "type": ["A", "B", "C", "A"] * (count // 4)})
+
+
+@pytest.mark.parametrize("tier", [Tier.INTERPRET, Tier.COMPILE])
+@pytest.mark.parametrize("window", [2, 7, 40])
+def test_places_of_starts_are_used_again(window: int, tier: Tier) -> None:
+    items = "COUNT(*), SUM(A.ts), MIN(B.ts)"
+    compiled = query(f"RETURN {items} PATTERN SEQ(A+, B) WITHIN {window} us EMIT ON EXPIRY")
+    rows = []
+    for counters in (True, False):
+        with mock.patch.object(start_counters, "is_cheaper", return_value=counters), forced(tier):
+            rows.append(compiled.run(falling(200)).to_pylist())
+    assert same_rows(*rows)
+    assert rows[0]
+
+
+def test_counts_beyond_doubles_take_two_stacks() -> None:
+    table = falling(2_400)
+    compiled = query("RETURN LOG2(COUNT(*)) PATTERN SEQ(A+, B) WITHIN 2400 us")
+    with mock.patch.object(start_counters, "is_cheaper", return_value=True):
+        found: list[Any] = compiled.run(table)["log2_count"].to_pylist()
+    with mock.patch.object(event_windows, "count_by_starts", return_value=None):
+        expected = compiled.run(table)["log2_count"].to_pylist()
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert max(found) > 1_100
+
+
+def test_many_active_starts_take_two_stacks() -> None:
+    costs = [start_counters.is_cheaper(3, 1, 0, 1_000, 1_000 * n) for n in (1, 100, 1_000, 10_000)]
+    assert costs == [True, True, True, False]
+
+
+def test_a_weight_of_nan_reaches_only_matches_that_it_is_in() -> None:
+    table = pa.table(
+        {"ts": [1, 2, 3, 4], "type": ["A", "B", "A", "B"], "x": [1.0, float("nan"), 2.0, 3.0]}
+    )
+    compiled = query("RETURN COUNT(*), SUM(B.x) PATTERN SEQ(A, B) WITHIN 2 us")
+    assert str(compiled.run(table)["sum_B_x"].to_pylist()) == "[nan, 3.0]"
