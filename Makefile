@@ -94,6 +94,10 @@ matrix: java dev ## Run every kind of query on every pair of Spark and Python; g
 long: java kernels ## Run the long comparisons; goes on where it was stopped
 	@$(BIN)/python -m tests.long $(ARGS)
 
+.PHONY: chaos
+chaos: java kernels kafka ## Kill live queries a thousand times; goes on where it was stopped
+	@$(BIN)/python -m tests.chaos $(ARGS)
+
 .PHONY: cover
 cover: java dev ## Measure branch coverage, with kernels interpreted
 	CEPHEID_KERNELS=interpret $(PYTEST) --cov --cov-report term-missing $(ARGS)

@@ -18,6 +18,8 @@ import pytest
 from tests.engine.comparison import table_of
 from tests.row_pattern.test_live_job import FALLS, ROWS
 from tests.row_pattern.test_live_job import work_of as row_pattern_of
+from tests.runtime.test_corrections import QUERIES as CORRECTED
+from tests.runtime.test_corrections import Live as CorrectedLive
 from tests.runtime.test_rules_turn import MORE
 from tests.runtime.test_rules_turn import Stream as RulesStream
 from tests.runtime.test_rules_turn import work_of as rules_of
@@ -199,11 +201,43 @@ def of_row_patterns() -> dict[str, State]:
     }
 
 
+def of_funnels() -> dict[str, State]:
+    text = "RETURN FUNNEL(key) PATTERN SEQ(A, B) WITHIN 4 s SLIDE 2 s"
+    live = Live(cepheid.query(text), EVENTS.schema, delay=1_000_000)
+    live.feed(EVENTS)
+    work = live.work
+    engine = engine_of(work, live.data[0], live_job(work).kind)
+    return {
+        "funnel": State(engine, live_job(work).read),
+        "funnel, live": State.live(
+            live.data[0], lambda data, until: turn(live_job(work), work, data, [], until)
+        ),
+    }
+
+
+def of_corrections() -> dict[str, State]:
+    """Correct rows: two have left, one of them twice, and one waits."""
+    live = CorrectedLive(cepheid.query(CORRECTED[0]))
+    live.take([(1, "A", 0, 1), (2, "B", 0, 2), (3, "A", 1, 3), (9, "A", 0, 4)])
+    live.take([(3, "B", 0, 5), (8, "A", 1, 1), (10, "B", 0, 3)])
+    assert live.data is not None
+    work = live.work
+    job = work.kind.live_job(work)
+    return {
+        "corrections": State(engine_of(work, live.data, job.kind), job.read),
+        "corrections, live": State.live(
+            live.data,
+            lambda data, until: turn(work.kind.live_job(work), work, data, [], until),
+        ),
+    }
+
+
 KINDS = (
     "row pattern", "row pattern, live",
     "trends", "trends, live", "matches", "matches, live", "panes", "panes, live",
     "situations", "situations, live", "workload", "rules", "rules, live",
-    "counted", "counted, live", "join, live",
+    "counted", "counted, live", "join, live", "funnel", "funnel, live",
+    "corrections", "corrections, live",
 )  # fmt: skip
 
 
@@ -211,7 +245,7 @@ KINDS = (
 def states() -> dict[str, State]:
     """Return a state of every kind; made once, and only where it is looked at."""
     found = of_trends() | of_panes() | of_situations() | of_workloads() | of_selects()
-    found |= of_row_patterns()
+    found |= of_row_patterns() | of_funnels() | of_corrections()
     assert set(found) == set(KINDS)
     return found
 

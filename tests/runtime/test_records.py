@@ -7,12 +7,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
-from cepheid.spark.records import ORIGIN, RAW, REASON, event_columns, parse_csv, parse_json
+from cepheid.spark.records import ORIGIN, RAW, REASON, event_columns, parse_json
 
 pytestmark = pytest.mark.spark
 
 COLUMNS = StructType().add("ts", "timestamp").add("type", "string").add("x", "double")
 COLUMNS = COLUMNS.add("a.b", "long")
+MORE = "the text is not one JSON object"
 OF_JSON: list[tuple[bytes | None, str | None]] = [
     (b'{"ts":"2026-01-01T00:00:00Z","type":"A","x":1.5}', None),
     (b'{"ts":"0001-01-01T00:00:00Z","type":"A","x":null}', None),
@@ -23,7 +24,16 @@ OF_JSON: list[tuple[bytes | None, str | None]] = [
     (b'{"type":"A","x":"abc"}', "the value of `x` is not of type double"),
     (b'{"ts":"yesterday","type":"A"}', "the value of `ts` is not of type timestamp"),
     (b'{"a.b":"x"}', "the value of `a.b` is not of type bigint"),
-    (b"[1, 2]", "the record does not fit the columns"),
+    (b"[1, 2]", MORE),
+    (b'{"type":"A","x":1.5} {"type":"B"}', MORE),
+    (b'{"type":"A"},{"type":"B"}', MORE),
+    (b'{"type":"A"} and so on', MORE),
+    (b'{"type":"A"}}', MORE),
+    (b"null", MORE),
+    (b"5", MORE),
+    (b"", "the text is not JSON"),
+    (b' {"type":"A"} ', None),
+    (b'{"type":"A","more":[{"x":1}]}', None),
     (b'{"type":"\xff\xfe"}', "the text is not UTF-8"),
     (None, "the record is empty"),
 ]
@@ -44,13 +54,3 @@ def test_json_is_parsed_or_gets_a_reason(spark: SparkSession) -> None:
     # The columns that fit are there, which helps to find the record.
     assert rows[6]["type"] == "A"
     assert len(COLUMNS.fields) == 4, "the caller's schema stays as it is"
-
-
-def test_csv_is_parsed_or_gets_a_reason(spark: SparkSession) -> None:
-    columns = StructType(COLUMNS.fields[:3])
-    lines = ['2026-01-01,"A, B",1', "2026-01-01,A", "2026-01-01,A,1,2", "2026-01-01,A,one"]
-    frame = spark.createDataFrame([(line,) for line in lines], "v string")
-    rows = parse_csv(frame, sf.col("v"), sf.col("v"), columns).collect()
-    assert [row[REASON] is None for row in rows] == [True, False, False, False]
-    assert rows[0]["type"] == "A, B"
-    assert [row[RAW] for row in rows] == lines

@@ -19,7 +19,7 @@ from tests.runtime.test_stream_state import FOREVER, disorder, expected_of, part
 from cepheid.api import query
 from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, UnsupportedError
-from cepheid.jobs.bucket import read_bucket
+from cepheid.jobs.bucket import COUNTED, read_bucket
 from cepheid.jobs.microbatch import turn
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.work import Work
@@ -275,3 +275,17 @@ def test_rules_that_another_version_planned_are_refused(monkeypatch: pytest.Monk
     assert engine is not None
     with pytest.raises(DataError, match=r"E524.*planned by another version"):
         live_workload_snapshot.rules_from_bytes(engine, events.schema)
+
+
+def test_an_event_of_several_classes_is_counted_and_late_once() -> None:
+    """The class of rules that an event comes to first counts it; the others only use it."""
+    texts = {"all": "RETURN COUNT(*) PATTERN A+ WITHIN 4 s SLIDE 4 s"}
+    events = table_of(stream("a1(x=1) a9(x=2)"))
+    for counted in (True, False):
+        work = work_of(texts, events.schema, 0)
+        marked = events.append_column(COUNTED, pa.array([counted] * len(events)))
+        data, first = turn(LiveWorkload(work), work.work, None, [marked], 9_000_000)
+        _, then = turn(LiveWorkload(work), work.work, data, [marked.slice(0, 1)], 9_000_000)
+        assert (first.events, then.events, then.late) == ((2, 1, 1) if counted else (0, 0, 0))
+        assert len(then.late_events) == counted
+        assert len(first.results) == 1, "every class uses it"

@@ -99,14 +99,20 @@ def live_session(options: Options) -> Iterator[SparkSession]:
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
     """Run a live query in a session."""
     with clear_failures(), numbers_shown(spark, options) as counted:
-        with begun(spark, options, compiled.plan.tick_ns) as note:
-            store = None if note.backfill is None else EventStore(note.backfill)
-            past = runtimes.Past(store, note.since)
-            events = runtimes.with_past(compiled, sources_of(spark, options), past)
-            output = runtimes.stream(compiled, events, options.live)
+        output = output_in(spark, compiled, options)
         _watch(start(output, options, counted), Console(stderr=True))
         if options.once:
             output.finish()
+
+
+def output_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> LiveOutput:
+    """Build the output of a live query that starts, or goes on, in a session."""
+    with begun(spark, options, compiled.plan.tick_ns) as note:
+        store = None if note.backfill is None else EventStore(note.backfill)
+        past = runtimes.Past(store, note.since)
+        events = runtimes.with_past(compiled, sources_of(spark, options), past)
+        output: LiveOutput = runtimes.stream(compiled, events, options.live)
+    return output
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from cepheid.arrays.columns import Columns, read_times
 from cepheid.jobs.misfits import misfit
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.state_format import Format, meaning_by, read_state, write_state
-from cepheid.jobs.tables import pack_table, unpack_table
+from cepheid.jobs.tables import pack_table, unpack_table, with_columns
 from cepheid.jobs.watermarks import in_ticks, watermark_after
 from cepheid.jobs.work import Work
 from cepheid.plans.plan import Plan
@@ -144,6 +144,14 @@ def take_in(
     lag = max(latest - until, 0) if until is not None and latest is not None else 0
     ready, later = waiting.slice(0, cut), waiting.slice(cut)
     return Arrived(int(counted.sum()), on_time, until, ready, later, lag, late_events)
+
+
+def arriving(events: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Convert new events to the columns of a schema; the mark of counted events stays."""
+    fitted = with_columns(events, schema)
+    if COUNTED in events.column_names:
+        fitted = fitted.append_column(COUNTED, events[COUNTED])
+    return fitted
 
 
 def _counted(events: pa.Table) -> tuple[pa.Table, NDArray[np.bool_]]:

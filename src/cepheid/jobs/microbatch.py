@@ -22,6 +22,7 @@ from cepheid.jobs.bucket import (
     Arrived,
     Bucket,
     Outcome,
+    arriving,
     bucket_of,
     open_bucket,
     take_in,
@@ -119,7 +120,7 @@ def turn(
     if isinstance(job, AdaptsBucket):
         bucket = job.adapt(bucket)
     bucket = bucket._replace(buffer=with_columns(bucket.buffer, work.schema))
-    arrived = [with_columns(table, work.schema) for table in arrived]
+    arrived = [arriving(table, work.schema) for table in arrived]
     state = job.start() if bucket.engine is None else job.read(bucket.engine)
     came = take_in(work, job.plan, bucket, arrived, latest)
     found: list[pa.Table] = []

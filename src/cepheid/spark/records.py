@@ -11,12 +11,11 @@ A record that cannot be read is a row too, so that it can be counted and kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -30,7 +29,7 @@ BAD = "__bad"
 CORRUPT = "_corrupt_record"
 """Spark's usual name of the column with the text that it could not parse."""
 
-_PARSED = "__parsed"
+_PARSED, _LIST = "__parsed", "records"
 
 
 def quoted(name: str) -> str:
@@ -59,59 +58,52 @@ def parse_json(
     A value of another type than its column is a reason too: Spark alone would leave it NULL.
     ``keep`` are columns of the frame, with names of their own, that follow.
     """
-    whole = _readable(text)
-    with_corrupt = _schema(columns)
-    parsed = sf.from_json(whole, with_corrupt, {"columnNameOfCorruptRecord": CORRUPT})
-    wrong = [(sf.try_parse_json(sf.col(RAW)).isNull(), sf.lit("the text is not JSON"))]
-    for field in columns.fields:
-        # Names with quotes cannot be part of a path; a more general reason follows.
+    inside, rest = _in_a_list(columns), {"columnNameOfCorruptRecord": CORRUPT}
+    listed = sf.concat(sf.lit(f'{{"{_LIST}":['), _readable(text), sf.lit("]}"))
+    raw = sf.make_valid_utf8(text.cast("string"))
+    rows = frame.select(
+        raw.alias(RAW), origin.alias(ORIGIN), sf.from_json(listed, inside, rest).alias(_PARSED),
+        (~sf.is_valid_utf8(text.cast("string"))).alias(CORRUPT), *keep,
+    )  # fmt: skip
+    objects = sf.col(f"{_PARSED}.{_LIST}")
+    first = sf.get(objects, sf.lit(0))
+    parsed = {field.name: first[field.name] for field in columns.fields}
+    reason = sf.when(sf.col(RAW).isNull(), "the record is empty")
+    reason = reason.when(sf.col(CORRUPT), "the text is not UTF-8")
+    several = sf.coalesce(sf.size(objects) != sf.lit(1), sf.expr("true")) | first.isNull()
+    no_json = sf.try_parse_json(sf.col(RAW)).isNull()
+    said = sf.when(no_json, "the text is not JSON").otherwise("the text is not one JSON object")
+    reason = reason.when(several, said)
+    reason = reason.when(sf.col(f"{_PARSED}.{CORRUPT}").isNotNull(), _unfit(columns, parsed))
+    values = [column.alias(name) for name, column in parsed.items()]
+    return rows.select(*values, RAW, ORIGIN, reason.alias(REASON), *rows.columns[4:])
+
+
+def _in_a_list(columns: StructType) -> StructType:
+    """Build the schema of a list of objects.
+
+    Spark reads the first object of a text and ignores what follows. In a list it cannot: a second
+    object is a second element, and anything else is not JSON.
+    """
+    corrupt = StructField(CORRUPT, StringType())
+    return StructType([StructField(_LIST, ArrayType(columns)), corrupt])
+
+
+def _unfit(columns: StructType, parsed: Mapping[str, Column]) -> Column:
+    """Name the first column that a value of an object does not fit."""
+    reason = sf.lit("the record does not fit the columns")
+    for field in reversed(columns.fields):
+        # Names with quotes cannot be part of a path; the general reason serves them.
         if "'" in field.name or '"' in field.name:
             continue
         given = sf.get_json_object(sf.col(RAW), f"$['{field.name}']")
-        unread = sf.col(f"{_PARSED}.{quoted(field.name)}").isNull() & given.isNotNull()
+        unread = parsed[field.name].isNull() & given.isNotNull()
         message = f"the value of `{field.name}` is not of type {field.dataType.simpleString()}"
-        wrong.append((unread, sf.lit(message)))
-    return _parsed(frame, text, origin, parsed, columns, wrong, keep)
-
-
-def parse_csv(frame: DataFrame, text: Column, origin: Column, columns: StructType) -> DataFrame:
-    """Parse a line of CSV in every row of a frame into columns, with a reason where it fails."""
-    whole = _readable(text)
-    options = {"columnNameOfCorruptRecord": CORRUPT}
-    parsed = sf.from_csv(whole, sf.lit(_schema(columns).toDDL()), options)
-    return _parsed(frame, text, origin, parsed, columns, [])
+        reason = sf.when(unread, message).otherwise(reason)
+    return reason
 
 
 def _readable(text: Column) -> Column:
     """Leave out texts that are not UTF-8, because parsers would replace their characters."""
     shown = text.cast("string")
     return sf.when(sf.is_valid_utf8(shown), shown)
-
-
-def _schema(columns: StructType) -> StructType:
-    return StructType([*columns.fields, StructField(CORRUPT, StringType())])
-
-
-def _parsed(
-    frame: DataFrame,
-    text: Column,
-    origin: Column,
-    parsed: Column,
-    columns: StructType,
-    wrong: list[tuple[Column, Column]],
-    keep: Sequence[Column] = (),
-) -> DataFrame:
-    raw = sf.make_valid_utf8(text.cast("string"))
-    rows = frame.select(
-        raw.alias(RAW), origin.alias(ORIGIN), parsed.alias(_PARSED),
-        (~sf.is_valid_utf8(text.cast("string"))).alias(CORRUPT), *keep,
-    )  # fmt: skip
-    general = sf.lit("the record does not fit the columns")
-    first = reduce(
-        lambda rest, one: sf.when(one[0], one[1]).otherwise(rest), reversed(wrong), general
-    )
-    reason = sf.when(sf.col(RAW).isNull(), "the record is empty")
-    reason = reason.when(sf.col(CORRUPT), "the text is not UTF-8")
-    reason = reason.when(sf.col(f"{_PARSED}.{CORRUPT}").isNotNull(), first)
-    values = [sf.col(f"{_PARSED}.{quoted(f.name)}").alias(f.name) for f in columns.fields]
-    return rows.select(*values, RAW, ORIGIN, reason.alias(REASON), *rows.columns[4:])
