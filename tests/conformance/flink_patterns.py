@@ -74,8 +74,13 @@ def translate(query: dict[str, Any]) -> Translated:
     InexpressibleError
         If there is none.
     """
-    alternatives = [a for a in _expand(query["stages"]) if a]
-    return _Writer(query, alternatives).write()
+    stages, within = query["stages"], query["within"] or {}
+    deadline: tuple[Any, int] | None = None
+    if stages[-1]["link"] == "not_follow" and within.get("stage") == stages[-1]["name"]:
+        # The time is counted from the stage before, as that of a NOT with its own WITHIN.
+        deadline, stages = (stages[-1].get("where"), within["ms"]), stages[:-1]
+    alternatives = [a for a in _expand(stages) if a]
+    return _Writer(query, alternatives, deadline).write()
 
 
 # ---------------------------------------------------------------------------------------
@@ -179,8 +184,13 @@ def _loop(
 
 
 class _Writer:
-    def __init__(self, query: dict[str, Any], alternatives: list[Alternative]) -> None:
-        self._query, self._alternatives = query, alternatives
+    def __init__(
+        self,
+        query: dict[str, Any],
+        alternatives: list[Alternative],
+        deadline: tuple[Any, int] | None = None,
+    ) -> None:
+        self._query, self._alternatives, self._deadline = query, alternatives, deadline
         self._variables: dict[str, str] = {}
         self._forbidden: dict[str, str] = {}
         self._conditions: list[str] = []
@@ -204,6 +214,9 @@ class _Writer:
         else:
             semantics = "any"
         pattern = " OR ".join(self._sequence(a, semantics) for a in self._alternatives)
+        if self._deadline is not None:
+            condition, length = self._deadline
+            pattern = f"SEQ({pattern}, NOT E {self._forbid(condition)} WITHIN {length} ms)"
         window = self._limit_times()
         where = " AND ".join(dict.fromkeys(self._conditions))
         rules = [f"{u} TO {v} {rule}" for (u, v), rule in self._rules.items()]

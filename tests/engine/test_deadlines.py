@@ -91,9 +91,13 @@ def test_a_mark_reaches_as_far_as_the_marks_inside() -> None:
 def orders(seconds: list[int], kinds: str) -> pa.Table:
     """Return events of one key."""
     times = [second * SECOND_US for second in seconds]
-    columns = {"ts": times, "type": list(kinds), "key": ["k"] * len(times)}
-    types = [("ts", pa.int64()), ("type", pa.string()), ("key", pa.string())]
-    return pa.table(columns, schema=pa.schema(types))
+    return pa.table(
+        {
+            "ts": pa.array(times, pa.int64()),
+            "type": pa.array(list(kinds), pa.string()),
+            "key": pa.array(["k"] * len(times), pa.string()),
+        }
+    )
 
 
 def test_a_row_leaves_when_the_watermark_passes_the_deadline() -> None:
