@@ -12,7 +12,9 @@ from tests.engine.comparison import numbered, readable, same_rows, supported, ta
 from tests.runtime.test_stream_state import Live
 
 from cepheid.api import query
+from cepheid.arrays.columns import Columns
 from cepheid.errors import UnsupportedError
+from cepheid.jobs.kind import kind_of
 from cepheid.jobs.local_jobs import slices_of
 from cepheid.kinds.trend.live_corrections import check_corrections
 from cepheid.kinds.trend.planning.variants import reach_of
@@ -164,3 +166,12 @@ def test_an_event_waits_in_no_window_that_it_does_not_end() -> None:
     compiled = query("RETURN COUNT(*) PATTERN SEQ(A, NOT N WITHIN 3 seconds) WITHIN 2 seconds")
     rows = compiled.run(table_of(events)).to_pylist()
     assert [(row["window_end"], row["count"]) for row in rows] == [(4 * SECOND_US, 1)]
+
+
+def test_events_are_dropped_before_they_have_marks() -> None:
+    """Orders, payments and nothing else can matter; live tasks filter before a query marks."""
+    events = orders([1, 2, 3], "ABC")
+    plan = query(UNPAID).with_schema(events.schema).plan
+    keeps = kind_of(plan).keeps(plan)
+    assert keeps is not None
+    assert keeps(Columns(events)).tolist() == [True, True, False]

@@ -121,7 +121,7 @@ def timed_rows(
 
 
 def looks_ahead(pattern: tree.Node) -> int:
-    """Find how long a row waits for deadlines: the longest, with those inside it (§14.3)."""
+    """Find how long a row waits for deadlines: the longest, with those inside it (§15.3)."""
     if not isinstance(pattern, tree.Sequence):
         return max((looks_ahead(child) for child in tree.children_of(pattern)), default=0)
     waits = [0]

@@ -187,10 +187,11 @@ class TrendKind(TaskKind):
 
     def keeps(self, plan: TrendPlan) -> Callable[[Any], Any] | None:
         """Build a function that marks events that fit a variable; None if others matter too."""
+        from cepheid.arrays.columns import read_bits
         from cepheid.kinds.trend.planning.needs import drops_events
-        from cepheid.kinds.trend.program.job import lower
 
         if not drops_events(plan):
             return None
-        job = lower(plan)  # What it learns of classes of events serves all batches.
-        return lambda columns: job.bits_of(columns) != 0
+        # Of the query as it was written: its events have no marks yet (§2.12).
+        types = types_of(plan.patterns)
+        return lambda columns: read_bits(columns, plan, list(types), list(types.values())) != 0
