@@ -187,3 +187,14 @@ def test_examples_in_docstrings_run(path: Path) -> None:
     module = __import__(name, fromlist=["_"])
     result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert result.failed == 0, "see the captured output"
+
+
+def test_every_rule_and_every_code_has_one_entry() -> None:
+    rules = re.findall(r"^- \*\*(§[\d.]+)\*\*", page_text("docs/semantics.md"), re.MULTILINE)
+    codes = re.findall(r"^### ([EW]\d{3}) ", page_text("docs/errors.md"), re.MULTILINE)
+    assert len(set(rules)) == len(rules) > 80
+    assert len(set(codes)) == len(codes) > 100
+
+
+def page_text(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")

@@ -65,7 +65,7 @@ class Repeat(Node, frozen=True, eq=False):
     """``P+`` (1, None), ``P*`` (0, None), ``P?`` (0, 1), ``P{n,m}`` (n, m).
 
     ``until`` is the condition of ``P+ UNTIL (c)``, which ends the loop (§3.7); ``without`` is the
-    pattern of ``P+ WITHOUT N`` that may not lie between two rounds (§2.12).
+    pattern of ``P+ WITHOUT N`` that may not lie between two rounds (§2.13).
     """
 
     pattern: Pattern

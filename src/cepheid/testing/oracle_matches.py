@@ -122,7 +122,7 @@ class Matcher:
     def chain(
         self, a: Derivation, b: Derivation, without: tree.Negation | None = None
     ) -> Iterator[Derivation]:
-        """Yield a followed by b, if b comes after a; nothing forbidden lies between (§2.12)."""
+        """Yield a followed by b, if b comes after a; nothing forbidden lies between (§2.13)."""
         if not a[0] or not b[0] or self.before(a[0][-1][1], b[0][0][1]):
             gap: frozenset[Obligation] = frozenset()
             if without is not None and a[0] and b[0]:
