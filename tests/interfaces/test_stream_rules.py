@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -82,12 +81,19 @@ def test_a_change_stops_the_query_and_starts_it_again(
         def stop(self) -> None:
             happened.append("stop")
 
-    def started(rows: Any, *_: object, single: bool = False) -> Live:
-        happened.append(f"{'finish' if single else 'start'} {rows}")
+    class Output:
+        def __init__(self, names: tuple[str, ...]) -> None:
+            self.names = " ".join(names)
+
+        def finish(self) -> None:
+            pass
+
+    def started(output: Output, *_: object, single: bool = False) -> Live:
+        happened.append(f"{'finish' if single else 'start'} {output.names}")
         return Live()
 
-    def streamed(rules: Workload, _events: object, _asked: object) -> str:
-        return " ".join(rules.names)
+    def streamed(rules: Workload, _events: object, _asked: object) -> Output:
+        return Output(rules.names)
 
     monkeypatch.setattr(stream_rules, "with_double_counts", lambda *_: None)
     monkeypatch.setattr(stream_rules, "begun", lambda *_: nullcontext())

@@ -11,13 +11,17 @@ BASE = "events"
 
 
 class Stream(NamedTuple):
-    """A stream: its types in patterns, its numbers, whether it has the key, and a fixed order."""
+    """A stream: its types in patterns, its numbers, whether it has the key, and a fixed order.
+
+    ``edges`` says of what kind its columns `window_start` and `window_end` are, if it has them.
+    """
 
     name: str
     types: tuple[str, ...]
     numbers: tuple[str, ...]
     keyed: bool = True
     ordered: bool = True
+    edges: str = ""
 
 
 class Drawn(NamedTuple):
@@ -95,7 +99,7 @@ class Stages:
         text = f"SELECT {'k, ' * keyed}SUM({self.number(source)}) AS v{n}, COUNT(*) AS w{n} "
         text += f"FROM {source.name} {'GROUP BY k ' * keyed}WINDOW {slide * 2} s"
         text += self.draw(st.sampled_from(["", f" SLIDE {slide} s", f" SLIDE {slide * 3} s"]))
-        return text, Stream(name, (name,), (f"v{n}", f"w{n}"), keyed)
+        return text, Stream(name, (name,), (f"v{n}", f"w{n}"), keyed, edges="times")
 
     def counted(self, name: str, n: int) -> tuple[str, Stream]:
         source = self.source(ordered=True)
@@ -103,7 +107,7 @@ class Stages:
         text = f"SELECT {'k, ' * keyed}SUM({self.number(source)}) AS v{n} FROM {source.name} "
         text += f"{'GROUP BY k ' * keyed}WINDOW {self.draw(st.integers(1, 3))} EVENTS SLIDE "
         return f"{text}{self.draw(st.integers(1, 3))} EVENTS", Stream(
-            name, (name,), (f"v{n}",), keyed
+            name, (name,), (f"v{n}",), keyed, edges="numbers"
         )
 
     def joined(self, name: str, n: int) -> tuple[str, Stream]:
@@ -116,6 +120,8 @@ class Stages:
     def pattern(self) -> tuple[str, Stream, Stream, bool]:
         """Draw a pattern of two variables, and the streams that they are of."""
         one, two = self.source(), self.source()
+        if {one.edges, two.edges} == {"times", "numbers"}:
+            two = one  # Columns of one name have one type (E355).
         keyed = one.keyed and two.keyed and self.draw(st.integers(0, 3)) > 0
         first, second = (self.draw(st.sampled_from(s.types)) for s in (one, two))
         forms = ["SEQ({0} x, {1} y)", "SEQ({0} x+, {1} y)", "SEQ({0} x, NOT C c, {1} y)"]
@@ -136,7 +142,7 @@ class Stages:
         text += f"PATTERN {pattern} {self.conditions(one, two, keyed=keyed)}"
         text += f"{'GROUP-BY k ' * keyed}{window(self.draw, trailing=True)}"
         text += self.draw(st.sampled_from(["", "", " SEMANTICS contiguous", " SEMANTICS next"]))
-        return text, Stream(name, (name,), (f"v{n}", f"w{n}"), keyed)
+        return text, Stream(name, (name,), (f"v{n}", f"w{n}"), keyed, edges="times")
 
     def matches(self, name: str, n: int) -> tuple[str, Stream]:
         pattern, one, two, keyed = self.pattern()
@@ -146,7 +152,7 @@ class Stages:
         text += window(self.draw, trailing=True)
         if not pattern.startswith("SEQ(NOT") and not pattern.endswith("NOT C c)"):
             text += self.draw(st.sampled_from(["", "", " AFTER MATCH SKIP PAST LAST"]))
-        return text, Stream(name, (name,), (f"v{n}", f"w{n}"), keyed, ordered=False)
+        return text, Stream(name, (name,), (f"v{n}", f"w{n}"), keyed, ordered=False, edges="times")
 
     def situations(self, name: str, n: int) -> tuple[str, Stream]:
         source = self.source(ordered=True)
@@ -168,7 +174,7 @@ class Stages:
         source = self.source(keyed=True)
         one, two = (self.draw(st.sampled_from(source.types)) for _ in range(2))
         text = f"RETURN FUNNEL(k) PATTERN SEQ({one} x, {two} y) {window(self.draw)}"
-        return text, Stream(name, (name,), ("step", "keys"), keyed=False)
+        return text, Stream(name, (name,), ("step", "keys"), keyed=False, edges="times")
 
 
 @st.composite

@@ -212,9 +212,9 @@ def test_what_a_select_is_not() -> None:
         q.with_evaluator("linear")
     with pytest.raises(cepheid.UnsupportedError, match="E552"):
         q.run(FEW, device="gpu")
-    with pytest.raises(cepheid.UnsupportedError, match="E404"):
-        cepheid.workload([q])
     text = "SELECT a.x FROM s a JOIN r b ON a.x = b.x WINDOW 5 s"
+    with pytest.raises(cepheid.UnsupportedError, match="E404"):
+        cepheid.workload([cepheid.query(text)])
     with pytest.raises(TypeError, match="two streams"):
         cepheid.query(text, schema=FEW.schema)
 

@@ -233,6 +233,8 @@ def _merged(
                 message = f"the column `{column.name}` is of kind {column.kind.value} in one stream"
                 message += f" and of kind {other.kind.value} in another one that this query reads"
                 help_ = f"give one a name of its own: `AS my_{column.name}`"
+                if column.name in ("window_start", "window_end"):
+                    help_ = "read one of them through a stream `SELECT` of the other columns"
                 findings.add("E355", message, stage.query.pattern.span, help_)
     return EventSchema(tuple(columns.values()))
 
