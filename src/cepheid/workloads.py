@@ -262,7 +262,7 @@ def workload(
         compiled[name] = _compiled(name, one, source)
         plan = compiled[name].plan
         if len(set(plan.streams)) > 1:
-            message = "a workload reads one stream, and this query joins two"
+            message = f"a workload reads one stream, and the query `{name}` joins two"
             helps = ("run it on its own", "or write the events of both into one stream")
             raise UnsupportedError([Diagnostic("E404", message, helps=helps)], compiled[name].text)
     if not compiled:

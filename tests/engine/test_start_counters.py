@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 from unittest import mock
 
@@ -71,6 +72,13 @@ def test_counts_beyond_doubles_take_two_stacks() -> None:
         expected = compiled.run(table)["log2_count"].to_pylist()
     assert found == pytest.approx(expected, rel=1e-9)
     assert max(found) > 1_100
+
+
+@pytest.mark.parametrize("values", [[1e308] * 4, [1e308, 1e308, -1e308, -1e308]])
+def test_values_near_the_largest_double_have_a_mean(values: list[float]) -> None:
+    table = pa.table({"ts": range(4), "type": ["A"] * 4, "x": values})
+    row = query("RETURN AVG(A.x) PATTERN A WITHIN 1000 us").run(table).to_pylist()[-1]
+    assert row["avg_A_x"] == pytest.approx(float(sum(map(Fraction, values)) / 4), rel=1e-12)
 
 
 def test_many_active_starts_take_two_stacks() -> None:

@@ -426,3 +426,19 @@ def test_a_missing_java_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_version_is_printed() -> None:
     assert run("--version", own=True).stdout.startswith("cepheid 0.")
+
+
+@pytest.mark.parametrize("query", ["SELECT k FROM e", "RETURN MATCHES PATTERN A a"])
+def test_a_result_that_cannot_be_written_is_wrong_use(tmp_path: Path, query: str) -> None:
+    events = tmp_path / "events.csv"
+    events.write_text("ts,type,k\n1,A,1\n")
+    output = tmp_path / "missing" / "rows.csv"
+    done = subprocess.run(
+        [PROGRAM, "run", "-q", query, "--input", events, "--output", output],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 2
+    assert done.stderr == f"cepheid: could not write {output}: No such file or directory\n"

@@ -144,3 +144,15 @@ def test_live(spark: SparkSession, rules: Rules, events: list[dict[str, Any]]) -
     running = work.live(STAMPED)
     expected = running.feed(pa.concat_tables([table, late]))
     assert plain(found) == plain(expected)
+
+
+def test_a_rule_goes_with_the_columns_that_it_alone_read() -> None:
+    rules = {
+        "away": "SELECT k, SUM(x) AS n FROM e GROUP BY k WINDOW 3 EVENTS",
+        "stays": "SELECT x FROM e",
+    }
+    running = RunningRules(KINDS)
+    running.add(cepheid.workload(rules).shared(KINDS))
+    less = pa.schema([field for field in KINDS if field.name != "k"])
+    read = rules_from_bytes(rules_to_bytes(running), less, lambda name, _: name == "stays")
+    assert list(read.beside.rules) == ["stays"]

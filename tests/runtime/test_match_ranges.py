@@ -107,7 +107,7 @@ def test_matches_leave_when_their_time_has_passed(case: Case, window: str, rows:
         until = (
             int(times[end])
             if end < len(events)
-            else int(times[-1]) + TrendPlan.of(plan).window.within + 1
+            else int(times[-1]) + TrendPlan.of(plan).window.within + job.horizon + 1
         )
         state, tables = advance_matches(job, state, until)
         found += [row for table in tables for row in table.to_pylist()]

@@ -55,6 +55,7 @@ def test_each_partition_has_a_value() -> None:
     assert [hash_int(value) % 40 for value in values_for_partitions(40)] == list(range(40))
 
 
+@pytest.mark.usefixtures("spark")
 def test_schemas_keep_their_zones() -> None:
     schema: Any = StructType.fromDDL(
         "a timestamp, b timestamp_ntz, c array<timestamp>, d struct<e: timestamp, f: int>, "

@@ -18,7 +18,7 @@ from pyarrow import csv, parquet
 from cepheid.api import CompiledQuery
 from cepheid.events.files import find_files, read_all
 from cepheid.interfaces.chart_file import Drawing
-from cepheid.interfaces.cli_input import WrongUseError
+from cepheid.interfaces.cli_input import WrongUseError, name_of
 from cepheid.interfaces.console import (
     ROWS_SHOWN_MAX,
     StandardOutput,
@@ -209,14 +209,24 @@ def _write_all(
     if output is None:
         offer_why(_write_tables(schema, tables, kind, StandardOutput()))
         return
+    with _replacing(output) as temporary, temporary.open("wb") as sink:
+        rows = _write_tables(schema, tables, kind, sink)
+    offer_why(rows)
+
+
+@contextmanager
+def _replacing(output: Path) -> Iterator[Path]:
+    """Give a file beside the output, which takes its place in the end."""
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:
-        with temporary.open("wb") as sink:
-            rows = _write_tables(schema, tables, kind, sink)
+        yield temporary
         temporary.replace(output)
-        offer_why(rows)
+    except OSError as error:
+        message = f"could not write {name_of(str(output))}: {error.strerror or error}"
+        raise WrongUseError(message) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary.exists():
+            temporary.unlink()
 
 
 @contextmanager
@@ -291,12 +301,8 @@ def write_result(table: pa.Table, kind: str, output: Path | None) -> None:
     if output is None:
         say_data(data)
         return
-    temporary = output.with_name(f".{output.name}.{os.getpid()}")
-    try:
+    with _replacing(output) as temporary:
         temporary.write_bytes(data)
-        temporary.replace(output)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _encode(table: pa.Table, kind: str) -> bytes:

@@ -58,7 +58,7 @@ def no_window(plan: Plan, what: str, way_out: str) -> NoReturn:
 def early_rows(plan: Plan) -> NoReturn:
     """Refuse a stage whose rows are replaced by later ones (E413)."""
     message = "rows of `EMIT EARLY` are replaced later, and an event cannot be taken back"
-    helps = ("leave `EMIT EARLY` out of queries that feed streams",)
+    helps = ("leave `EMIT EARLY` out of the queries of a pipeline",)
     raise UnsupportedError([Diagnostic("E413", message, helps=helps)], plan.text)
 
 

@@ -140,6 +140,9 @@ class LocalCounting:
             if taken >= most:
                 break
         sample = pa.concat_tables(found, promote_options="permissive")
+        if keys and len(sample) < rows // 4:
+            # There are few keys, and none or only small ones were chosen.
+            return self.sampled((), events, rows)
         text = f"{len(sample):,} of {events:,} events"
         if not keys:
             text = f"the first {text}"
@@ -172,6 +175,9 @@ class LocalCounting:
 
 def _of_some_keys(table: pa.Table, keys: Sequence[str], every: int) -> pa.Table:
     """Keep one in so many keys, by a checksum of their values."""
+    for name in keys:
+        # An event without a key takes part in no match.
+        table = table.filter(pc.is_valid(table[name]))
     columns = Columns(table)
     mixed = np.zeros(len(table), np.uint64)
     for name in keys:

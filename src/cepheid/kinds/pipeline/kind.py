@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cepheid.jobs.derived import early_rows
 from cepheid.jobs.explain_spark import describe_strategies
 from cepheid.jobs.kind import Described, kind_of
 from cepheid.jobs.stepped import SteppedKind
@@ -49,8 +50,10 @@ class PipelineKind(SteppedKind):
         return LocalPipeline(plan)
 
     def check_live(self, plan: PipelinePlan) -> None:
-        """Refuse a pipeline with a stage that has no result before the stream ends (E405)."""
+        """Refuse a stage without rows before the stream ends (E405), or with early rows (E413)."""
         for stage in plan.stages:
+            if stage.plan.emits_early:
+                early_rows(stage.plan)
             kind_of(stage.plan).check_live(stage.plan)
 
     def meaning(self, plan: PipelinePlan) -> Meaning:

@@ -75,7 +75,12 @@ class LiveWorkload(NamedTuple):
 
     def read(self, data: bytes) -> RunningRules:
         """Deserialize a state that ``write`` wrote, and update it to the current rules."""
-        return self._exchanged(rules_from_bytes(data, self.shared.work.schema))
+        wanted = {name: _meaning(plan_from(plan)) for name, plan in self.shared.rules}
+
+        def keeps(name: str, plan: Plan) -> bool:
+            return wanted.get(name) == _meaning(plan)
+
+        return self._exchanged(rules_from_bytes(data, self.shared.work.schema, keeps))
 
     def _exchanged(self, rules: RunningRules) -> RunningRules:
         exchange_rules(rules, self.shared)

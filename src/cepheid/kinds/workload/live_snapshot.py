@@ -6,6 +6,7 @@ the removed ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import msgspec
@@ -50,7 +51,9 @@ def rules_to_bytes(rules: RunningRules) -> bytes:
     return write_state(FORMAT, found)
 
 
-def rules_from_bytes(data: bytes, schema: pa.Schema) -> RunningRules:
+def rules_from_bytes(
+    data: bytes, schema: pa.Schema, keeps: Callable[[str, Plan], bool] = lambda *_: True
+) -> RunningRules:
     """Deserialize rules that ``rules_to_bytes`` wrote, for events of a schema.
 
     Raises
@@ -63,6 +66,9 @@ def rules_from_bytes(data: bytes, schema: pa.Schema) -> RunningRules:
     for one in found:
         try:
             if (beside := _beside_of(one.came)) is not None:
+                if not keeps(one.came[0][0], beside):
+                    # The events may lack columns that only this rule read.
+                    continue
                 rule = BesideRule(beside, schema)
                 rule.state = rule.steps.read(one.state)
                 rules.beside.rules[one.came[0][0]] = rule

@@ -186,8 +186,8 @@ def advance_workload(job: WorkloadJob, state: WorkloadState, until: int) -> Foun
         for n in job.alone:
             if lone_admission(job.jobs[n]) == admission:
                 # The keys are those of all queries with this partition; ``advance`` adds none.
-                state.alone[n], rows = advance(job.jobs[n], state.alone[n], until)
-                state.alone[n].keys = state.keys[job.jobs[n].plan.partition.attributes]
+                keys = state.keys[job.jobs[n].plan.partition.attributes]
+                state.alone[n], rows = advance(job.jobs[n], state.alone[n], until, keys)
                 _add(found.rows[n], rows)
     for n in job.waiting:
         state.waiting[n], rows = advance(job.jobs[n], state.waiting[n], until)

@@ -15,6 +15,7 @@ from cepheid.kernels.linear import OK
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Events
 from cepheid.kinds.trend.program.program import Program
+from cepheid.kinds.trend.program.wide import fit_doubles
 
 EVENT_NS, COUNTER_NS, AGGREGATE_NS, STACK_NS = 30.0, 0.5, 4.0, 120.0
 """Measured costs: an event; a counter of an active start; one with sums or extremes; and for two
@@ -43,7 +44,7 @@ def count_by_starts(
     It can for plain programs in doubles, and it should unless many starts are active at a time.
     """
     plain = None if job.moduli or len(job.programs) > 1 or events.grouped else program.plain()
-    if plain is None or not len(events.ts):
+    if plain is None or not len(events.ts) or not fit_doubles(events.weights):
         return None
     unit = program.size
     begins = (plain.source == unit).any(axis=1)

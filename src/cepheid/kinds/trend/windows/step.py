@@ -205,12 +205,14 @@ def admit_events(
     return whole.slice(0, ready), rest, int(times[-1])
 
 
-def advance(job: Job, state: PartitionState, until: int) -> tuple[PartitionState, list[list[Rows]]]:
+def advance(
+    job: Job, state: PartitionState, until: int, keys: KeyTable | None = None
+) -> tuple[PartitionState, list[list[Rows]]]:
     """Close the windows that end by a time, and return their rows; no earlier event comes.
 
-    All events so far are earlier than ``until``.
+    All events so far are earlier than ``until``. The new state may share its keys with others.
     """
-    state = state.copy()
+    state = state.copy(keys)
     held = release(job, state, until)
     state.last = until
     until -= job.horizon
