@@ -28,6 +28,7 @@ from cepheid.testing.harness import SECOND_US, stream
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.query_strategies import Case, cases
 from cepheid.testing.strategies import all_streams
+from cepheid.workloads import workload
 
 UNPAID = "RETURN MATCHES PATTERN SEQ(A, NOT B WITHIN 5 s) WHERE [key]"
 
@@ -175,3 +176,14 @@ def test_events_are_dropped_before_they_have_marks() -> None:
     keeps = kind_of(plan).keeps(plan)
     assert keeps is not None
     assert keeps(Columns(events)).tolist() == [True, True, False]
+
+
+def test_rows_of_live_rules_leave_when_their_time_has_passed() -> None:
+    def many(second: int, count: int) -> pa.Table:
+        return orders([second] * count, "A" * count)
+
+    text = "RETURN MATCHES PATTERN SEQ(A, NOT B WITHIN 5 us)"
+    live = workload({"one": text}).live(many(1, 1).schema)
+    counts = [(1, 1), (10, 2), (20, 4), (30, 8)]
+    left = [live.feed(many(second, count)).num_rows for second, count in counts]
+    assert left == [0, 1, 2, 4]

@@ -192,6 +192,7 @@ def _tree_of(
         numbers=None,
         min_length=target.min_length,
         limit=None,
+        skip=None,  # A match is chosen exactly if there is one.
     )
 
 

@@ -137,7 +137,9 @@ def _computed(
     placed = tree.transform(expression, as_column)
     assert isinstance(placed, tree.Expression), "an expression stays one"
     vector = evaluate_vector(placed, lambda leaf: leaves[leaf.attribute.text], len(found))
-    return arrow_of(full_length(vector, len(found)))
+    array = arrow_of(full_length(vector, len(found)))
+    # Texts of several chunks are wide; the type must not depend on how events are cut.
+    return array.cast(pa.string()) if pa.types.is_large_string(array.type) else array
 
 
 def _rows_of(variables: Sequence[str], attribute: tree.Attribute, found: Found) -> Any:

@@ -41,6 +41,9 @@ from cepheid.kinds.trend.windows.open_windows import process_open_windows
 from cepheid.language import tree
 from cepheid.plans.plan import TrendPlan, WindowKind
 
+LARGE_ROWS = 10_000
+"""The size of batches from which events with a deadline may wait longer than they must."""
+
 
 class PartitionState:
     """The state of a job between batches, for all partitions."""
@@ -182,7 +185,8 @@ def admit_events(
     """Split off the events that can be processed from those that wait; return the last time.
 
     Events wait until the stream is ``horizon`` further. Those that wait are read in every step, so
-    they wait longer if they are most of the events.
+    they wait longer if they are most of the events and come in large batches, as from files; the
+    rows of a live query leave at once.
 
     Raises
     ------
@@ -197,7 +201,7 @@ def admit_events(
     ready = len(times)
     if horizon:
         ready = int(np.searchsorted(times, times[-1] - horizon))
-        if 2 * ready < len(times):
+        if not ready or (len(batch) >= LARGE_ROWS and 2 * ready < len(times)):
             return None, whole, int(times[-1])
     elif whole_times:
         ready = int(np.searchsorted(times, times[-1], side="left"))
