@@ -19,7 +19,6 @@ def options() -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         # Small queries: compiling them takes longer than running them.
         "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": "false",
         "spark.driver.extraJavaOptions": f"{FLAGS} "
         "-Djdk.lang.Process.launchMechanism=VFORK "

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.engine.comparison import numbered, readable, same_rows, supported, table_of
 from tests.runtime.test_stream_state import Live
@@ -33,6 +33,8 @@ from cepheid.workloads import workload
 UNPAID = "RETURN MATCHES PATTERN SEQ(A, NOT B WITHIN 5 s) WHERE [key]"
 
 
+# Few drawn queries have a deadline.
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(cases().filter(lambda case: ") WITHIN" in case.query), st.integers(1, 8))
 def test_random_queries_equal_the_oracle(case: Case, batch_rows: int) -> None:
     assume(case.events)
