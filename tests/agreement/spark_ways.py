@@ -159,6 +159,8 @@ def write_files(trial: Trial, name: str, folder: Path, last: pa.Table | None = N
     table = trial.tables[name]
     # Spark reads files in an order of its own, which is that of arrival (§10.7).
     whole = trial.kind in SELECTS and has_events_window(trial)
+    # The choice of matches asks for it too, whatever TIES says (§14.2).
+    whole = whole or "AFTER MATCH SKIP" in trial.text
     parts = [table] if whole else [*pieces(trial, table)] or [table]
     for number, piece in enumerate([*parts, *([] if last is None else [last])]):
         path = place / f"{number:03}.parquet"
