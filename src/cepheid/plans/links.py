@@ -29,7 +29,7 @@ class EndedLoop(msgspec.Struct, frozen=True):
 
 
 class Links(msgspec.Struct, frozen=True):
-    """How links close where one rule for all does not say it."""
+    """The rules by which links close, where one rule for all does not say it."""
 
     default: tree.Semantics
     rules: tuple[LinkRule, ...] = ()

@@ -34,7 +34,7 @@ YEARS = (946_684_800, 4_102_444_800)
 UNITS = (("s", 1, "seconds"), ("ms", 1000, "milliseconds"), ("ns", 10**9, "nanoseconds"))
 MISSING = "W206"
 NOTICES = ("(W206)", "(W207)", "(W208)")
-"""How the warnings of this module end."""
+"""The ends of the warnings of this module."""
 
 LIVE_EVENTS_MIN = 10_000
 """So many events of a live stream must have come before a type is called missing."""

@@ -138,7 +138,7 @@ def _under_notice(noticed: Noticed, batches: Batches) -> Batches:
 
 
 class LiveNotices:
-    """What the tasks of a live query noticed so far, and the warnings that were issued.
+    """The notices of the tasks of a live query so far, and the warnings that were issued.
 
     Parameters
     ----------

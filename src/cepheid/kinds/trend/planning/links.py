@@ -18,7 +18,7 @@ from cepheid.plans.template import Guard, Place, State, Template
 
 
 class BoundLinks(NamedTuple):
-    """How events are selected: one rule, or ``links``; and the templates with their stops.
+    """The selection of events: one rule, or ``links``; and the templates with their stops.
 
     ``stops`` are the conditions that end loops, as conditions on variables that no match binds.
     """

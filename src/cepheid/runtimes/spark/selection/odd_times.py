@@ -31,7 +31,7 @@ FIRST_EVENTS = 1000
 """So many events of a DataFrame are looked at."""
 
 TIMES = "cepheid_times"
-"""How the names of the observed ranges of times begin."""
+"""The prefix of the names of observed ranges of times."""
 
 
 def warn_of_first_times(plan: SelectPlan, frames: Sequence[DataFrame]) -> None:
