@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
+import os
 import re
+import subprocess
 import sys
 from importlib.metadata import requires
 from pathlib import Path
@@ -17,6 +20,7 @@ from cepheid.errors import DataError
 from cepheid.spark.installed import check_installed
 from cepheid.spark.worker_python import NEEDED, prepare_workers
 
+ROOT = Path(__file__).parents[2]
 BLOCKED = """
 import sys
 class Blocked:
@@ -80,6 +84,39 @@ def test_the_command_line_says_what_to_install(tmp_path: Path) -> None:
     told = run_fresh(BLOCKED + code)
     assert "error[E596]: queries on Spark need the library `pyspark`" in told
     assert told.endswith("1")
+
+
+def first_session(page: str) -> tuple[str, str]:
+    """Return the first Python session of a page as a script, and what it prints."""
+    block = (ROOT / "docs" / page).read_text("utf-8").split("```python\n")[1].split("```")[0]
+    lines = doctest.DocTestParser().get_examples(block)
+    printed = "".join(line.want for line in lines).replace("<BLANKLINE>", "")
+    return "".join(line.source for line in lines), printed
+
+
+@pytest.mark.spark
+def test_a_plain_script_runs_in_an_environment_that_is_not_activated(tmp_path: Path) -> None:
+    source, printed = first_session("spark.md")
+    script = tmp_path / "script.py"
+    script.write_text(source)
+    # The `python3` of the search path, which Spark takes for its workers, lacks all packages.
+    other = tmp_path / "python3"
+    other.write_text(f'#!/bin/sh\nexec {Path(sys.executable).resolve()} -I "$@"\n')
+    other.chmod(0o755)
+    named = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "VIRTUAL_ENV", "SPARK_HOME")
+    variables = {name: value for name, value in os.environ.items() if name not in named}
+    variables["PATH"] = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=variables,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == printed.split()
 
 
 def test_an_old_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
