@@ -33,8 +33,11 @@ RANDOM = {
     "situations": ["tests/situations", "-m", "not spark and not slow"],
     "SELECT": ["tests/select", "-m", "not spark and not slow"],
     "store": ["tests/store"],
-    "ways to run": ["tests/agreement", "-m", "not spark"],
+    "ways to run": ["tests/agreement/test_agreement.py", "-m", "not spark"],
 }
+CONSTRUCTS = ("deadlines", "links", "UNTIL", "WITHOUT", "ANY", "SKIP", "funnels")
+SHARES = 10
+"""Each construct is compared in shares of their own seeds, so that a long run can be stopped."""
 OTHER = {
     "same bits in all tiers": ["tests/engine/test_tiers.py", "tests/golden"],
     "ways to run on Spark": ["tests/agreement", "-m", "spark"],
@@ -61,11 +64,20 @@ def parts() -> list[tuple[str, list[str], dict[str, str]]]:
     """Return the name, the arguments of pytest and the environment of every part."""
     found = [(f"{name}, interpreted", files, INTERPRETED) for name, files in RANDOM.items()]
     found += [(f"{name}, compiled", files, COMPILED) for name, files in RANDOM.items()]
+    found += [construct_share(name, n) for n in range(SHARES) for name in CONSTRUCTS]
     found += [(name, files, {}) for name, files in OTHER.items()]
     mutated = INTERPRETED | {"CEPHEID_MUTATIONS": "20000"}
     found.append(("20,000 mutated queries", ["tests/laws/test_mutated_runs.py"], mutated))
     hostile = {"CEPHEID_HOSTILE": "2000"}
     return [*found, ("2,000 hostile queries", ["tests/laws/test_hostile.py"], hostile)]
+
+
+def construct_share(construct: str, share: int) -> tuple[str, list[str], dict[str, str]]:
+    """Return one share of the comparisons of a construct, interpreted in every fifth share."""
+    chosen = f"test_constructs.py::test_ways_in_process_agree[{construct}]"
+    files = [f"tests/agreement/{chosen}", "--hypothesis-seed", str(share)]
+    tier = INTERPRETED if share % 5 == 4 else COMPILED
+    return f"{construct}, share {share + 1} of {SHARES}", files, tier
 
 
 def commit() -> str:
@@ -146,10 +158,14 @@ def table(done: dict[str, Part], examples: int) -> str:
         "|---|---|---|---|",
     ]
     order = [name for name, _, _ in parts() if name in done]
-    for part in (done[name] for name in order):
+    for part in (done[name] for name in order if " share " not in name):
         verdict = part.tests if part.passed else f"**{part.tests}**"
         lines.append(f"| {part.name} | {verdict} | {part.minutes:.1f} | {part.commit} |")
     ways = together(done[name].ways for name in order)
+    by_construct = {way: counts for way, counts in ways.items() if "/" in way}
+    ways = {way: counts for way, counts in ways.items() if "/" not in way}
+    if by_construct:
+        lines += constructs_table([done[name] for name in order], by_construct)
     if ways:
         lines += ["", "## Ways to run", "", "Every way to run a drawn query is compared with the"]
         lines += ["definition or, where the oracle does not reach, with a run over a table.", ""]
@@ -157,6 +173,28 @@ def table(done: dict[str, Part], examples: int) -> str:
         for way, (drawn, differ) in sorted(ways.items()):
             lines.append(f"| {way} | {drawn:,} | {differ:,} |")
     return "\n".join(lines) + "\n"
+
+
+def constructs_table(done: list[Part], ways: dict[str, tuple[int, int]]) -> list[str]:
+    """Return how many comparisons each construct had on each way, and what disagreed."""
+    shares = [part for part in done if " share " in part.name]
+    commits = ", ".join(sorted({part.commit for part in shares}))
+    minutes = sum(part.minutes for part in shares)
+    queries = sum(drawn for way, (drawn, _) in ways.items() if way.endswith("/table"))
+    differ = sum(disagreeing for _, disagreeing in ways.values())
+    rows = sorted({way.partition("/")[2] for way in ways})
+    lines = ["", "## Constructs of other systems", ""]
+    lines += [f"{queries:,} random queries, each with the construct of its column, on every way"]
+    lines += [f"that takes it: {differ:,} disagreements. {len(shares)} shares passed or failed in"]
+    lines += [f"{minutes:.0f} minutes, at {commits}."]
+    failed = [part.name for part in shares if not part.passed]
+    lines += [f"Failed: {', '.join(failed)}."] if failed else []
+    lines += ["", f"| comparisons drawn | {' | '.join(CONSTRUCTS)} |"]
+    lines += ["|---" * (len(CONSTRUCTS) + 1) + "|"]
+    for row in rows:
+        cells = [ways.get(f"{construct}/{row}", (0, 0))[0] for construct in CONSTRUCTS]
+        lines.append(f"| {row} | {' | '.join(f'{cell:,}' for cell in cells)} |")
+    return lines
 
 
 if __name__ == "__main__":

@@ -252,6 +252,8 @@ class Tally:
 
 
 TALLY = Tally()
+JUDGED = "queries that the oracle judged"
+"""Counted beside the ways: the others are compared with a run over a table."""
 
 
 def compare(trial: Trial, outcomes: Iterable[tuple[str, Outcome, bool]]) -> list[Disagreement]:
@@ -262,9 +264,11 @@ def compare(trial: Trial, outcomes: Iterable[tuple[str, Outcome, bool]]) -> list
     if expected is None or any(isinstance(o, Refusal) for _, o, _ in outcomes[:1]):
         judge, expected, _ = outcomes[0]
     found = []
+    if trial.construct and judge == "the oracle":
+        TALLY.add(f"{trial.construct}/{JUDGED}", agrees=True)
     for way, outcome, lossy in outcomes:
         agrees = comparison.agree(outcome, expected, lossy=lossy)
-        TALLY.add(way, agrees=agrees)
+        TALLY.add(f"{trial.construct}/{way}" if trial.construct else way, agrees=agrees)
         if not agrees:
             found.append(Disagreement(trial, way, outcome, judge, expected))
     return found

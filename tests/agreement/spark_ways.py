@@ -17,6 +17,7 @@ from tests.agreement.values import Trial
 from tests.agreement.ways import (
     PATTERNS,
     SELECTS,
+    STEPPED,
     Way,
     can_be_live,
     compiled,
@@ -43,18 +44,18 @@ STEPS = 1000
 
 def spark_ways(spark: SparkSession) -> list[Way]:
     """Return the ways to run on a session."""
-    both = (*PATTERNS, *SELECTS, "situations")
+    both = (*PATTERNS, *SELECTS, *STEPPED)
     return [
         Way("Spark DataFrame", (*both, "row pattern"), _on(spark, run_frame), _frame_holds),
         Way("Spark files", both, _on(spark, run_spark_files), _file_holds),
         Way("Spark store", both, _on(spark, run_spark_store), _file_holds),
-        Way("Spark workload", PATTERNS, _on(spark, run_spark_workload), _frame_holds),
+        Way("Spark workload", (*PATTERNS, "funnel"), _on(spark, run_spark_workload), _frame_holds),
     ]
 
 
 def spark_streams(spark: SparkSession) -> list[Way]:
     """Return the ways to run live, each of which takes seconds."""
-    return [Way("Spark stream", (*PATTERNS, "situations"), _on(spark, run_stream), _stream_holds)]
+    return [Way("Spark stream", (*PATTERNS, *STEPPED), _on(spark, run_stream), _stream_holds)]
 
 
 def _on(spark: SparkSession, run: Callable[[SparkSession, Trial], Any]) -> Callable[[Trial], Any]:

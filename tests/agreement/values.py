@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +73,8 @@ class Trial:
     """A unit of the query in ticks of the time column."""
     span: int = 0
     """How many steps of the query's unit lie between the first and the last event."""
+    construct: str = ""
+    """What every query of its kind has; comparisons are counted by it."""
 
     @property
     def table(self) -> pa.Table:
@@ -258,7 +260,8 @@ def repeated(draw: st.DrawFn, events: list[dict[str, Any]], text: str) -> list[d
 
 
 @st.composite
-def _settings(draw: st.DrawFn) -> dict[str, Any]:
+def settings_of(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw how a stream is cut, and the zone of a session."""
     return {
         "cuts": tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))),
         "zone": draw(st.sampled_from(ZONES)),
@@ -284,20 +287,31 @@ _PATTERN = re.compile(r"^PATTERN (.*)$", re.MULTILINE)
 
 
 @st.composite
-def pattern_trials(draw: st.DrawFn, *, events_max: int = 8, linked: bool = False) -> Trial:
-    """Draw a query with a pattern: aggregates, or matches; ``linked`` with rules of links."""
+def pattern_trials(
+    draw: st.DrawFn,
+    *,
+    events_max: int = 8,
+    linked: bool = False,
+    texts: Callable[[dict[str, str]], st.SearchStrategy[str]] | None = None,
+) -> Trial:
+    """Draw a query with a pattern: aggregates, or matches; ``linked`` with rules of links.
+
+    ``texts`` draws other queries over a schema.
+    """
     wild = draw(st.booleans())
     schema = dict(draw(schemas()))
     others = draw(st.lists(st.sampled_from(sorted(MORE)), max_size=2, unique=True))
     schema |= {name: MORE[name] for name in others}
     values = draw(pools(MORE_VALUES, {kind: kind for kind in VALUES}, wild=wild))
     types = draw(st.sampled_from([*[TYPES] * 6, (*TYPES, None), (None,), ("C", "D")]))
-    pairs = not linked and draw(st.sampled_from([False, False, False, False, True]))
+    alone = linked or texts is not None
+    pairs = not alone and draw(st.sampled_from([False, False, False, False, True]))
     most = min(events_max, 5) if pairs else events_max
     events: list[dict[str, Any]] = draw(
         streams(schema, events_max=most, types=types, values=values)
     )
-    text = draw(conjunctions(schema) if pairs else queries(schema, linked=linked))
+    drawn = queries(schema, linked=linked) if texts is None else texts(schema)
+    text = draw(conjunctions(schema) if pairs else drawn)
     text = draw(variants(text, schema))
     for event in events:
         event["ts"] //= 10**6
@@ -328,21 +342,23 @@ def pattern_trials(draw: st.DrawFn, *, events_max: int = 8, linked: bool = False
         time=time,
         type=kind_name if "type" in kinds else "",  # An empty name: events have no types.
         tiebreak=tiebreak,
-        time_unit=_time_unit(clock),
+        time_unit=time_unit_of(clock),
         step=max(clock.step_ns // clock.tick_ns, 1),
-        span=_span([e["ts"] for e in events], clock),
+        span=span_of([e["ts"] for e in events], clock),
         wild=wild,
-        **draw(_settings()),
+        **draw(settings_of()),
     )
 
 
-def _span(steps: list[int], clock: Clock) -> int:
+def span_of(steps: list[int], clock: Clock) -> int:
+    """Return the steps of the query's unit between the first and the last event."""
     return (max(steps, default=0) - min(steps, default=0)) + sum(
         clock.gaps.values()
     ) // clock.step_ns
 
 
-def _time_unit(clock: Clock) -> str:
+def time_unit_of(clock: Clock) -> str:
+    """Return the unit of times that are whole numbers."""
     return clock.form.split()[-1] if clock.form.startswith(("int", "uint")) else "us"
 
 
@@ -370,11 +386,11 @@ def situation_trials(draw: st.DrawFn) -> Trial:
         tables={"s": table},
         forms={"ts": clock.form, **forms},
         time=time,
-        time_unit=_time_unit(clock),
+        time_unit=time_unit_of(clock),
         step=max(clock.step_ns // clock.tick_ns, 1),
-        span=_span([e["ts"] for e in events], clock),
+        span=span_of([e["ts"] for e in events], clock),
         wild=wild,
-        **draw(_settings()),
+        **draw(settings_of()),
     )
 
 
@@ -424,11 +440,11 @@ def select_trials(draw: st.DrawFn) -> Trial:
         tables=tables,
         forms={"ts": clock.form, **forms},
         time=time,
-        time_unit=_time_unit(clock),
+        time_unit=time_unit_of(clock),
         step=max(clock.step_ns // clock.tick_ns, 1),
-        span=_span([e["ts"] for rows in streams_.values() for e in rows], clock),
+        span=span_of([e["ts"] for rows in streams_.values() for e in rows], clock),
         wild=wild,
-        **draw(_settings()),
+        **draw(settings_of()),
     )
 
 
@@ -452,7 +468,7 @@ def row_pattern_trials(draw: st.DrawFn) -> Trial:
         tables={"s": pa.table(columns)},
         forms=forms,
         time="t",
-        **draw(_settings()),
+        **draw(settings_of()),
     )
 
 

@@ -27,6 +27,7 @@ from cepheid.events import files
 from cepheid.events.arriving import plain_table
 from cepheid.jobs import local_jobs
 from cepheid.jobs.ordering import order_of, ordered
+from cepheid.kinds.funnel.kind import FunnelKind
 from cepheid.kinds.situation.job import SituationJob
 from cepheid.kinds.situation.results import empty_rows
 from cepheid.kinds.situation.snapshot import situations_from_bytes, situations_to_bytes
@@ -43,7 +44,8 @@ from cepheid.store.secondary import can_index
 
 PATTERNS = ("trends", "matches")
 SELECTS = ("filter", "aggregation", "join")
-ALL = (*PATTERNS, *SELECTS, "situations", "row pattern")
+STEPPED = ("situations", "funnel")
+ALL = (*PATTERNS, *SELECTS, *STEPPED, "row pattern")
 
 
 class Way(NamedTuple):
@@ -183,7 +185,7 @@ def run_pandas(trial: Trial) -> Any:
 
 
 def _unordered(trial: Trial) -> bool:
-    return trial.kind in (*PATTERNS, "situations", "aggregation")
+    return trial.kind in (*PATTERNS, *STEPPED, "aggregation")
 
 
 @way("unordered table", takes=_unordered)
@@ -219,7 +221,7 @@ def write_pieces(trial: Trial, name: str, folder: str) -> str:
     return str(place)
 
 
-@way("files", (*PATTERNS, *SELECTS, "situations"), takes=parquet_holds)
+@way("files", (*PATTERNS, *SELECTS, *STEPPED), takes=parquet_holds)
 def run_files(trial: Trial) -> Any:
     with tempfile.TemporaryDirectory() as folder, small_steps():
         return run_over(trial, {name: write_pieces(trial, name, folder) for name in trial.tables})
@@ -305,7 +307,7 @@ def _workload(trial: Trial) -> cepheid.Workload:
     return cepheid.workload({"one": trial.text, "other": OTHER, "two": trial.text}, **trial.options)
 
 
-@way("workload", PATTERNS)
+@way("workload", (*PATTERNS, "funnel"))
 def run_workload(trial: Trial) -> Any:
     with small_steps():
         return _workload(trial).run(trial.table, separate=True)["two"]
@@ -344,7 +346,7 @@ for _name in ("linear", "indexed", "previous", "pairwise"):
     _register_evaluator(_name)
 
 
-@way("steps with restarts", ("trends", "situations"))
+@way("steps with restarts", ("trends", *STEPPED))
 def run_steps(trial: Trial) -> Any:
     """Step through the pieces; between two of them everything but the state is made anew."""
     plain = plain_table(trial.table)
@@ -352,6 +354,8 @@ def run_steps(trial: Trial) -> Any:
     table = ordered(plain, plan)
     if trial.kind == "situations":
         return _situation_steps(trial, plan, table)
+    if trial.kind == "funnel":
+        return _funnel_steps(trial, plan, table)
     job = lower(TrendPlan.of(plan))
     state, rows = PartitionState(job), []
     for piece in pieces(trial, table):
@@ -378,6 +382,19 @@ def _situation_steps(trial: Trial, plan: Any, table: pa.Table) -> Any:
     return pa.concat_tables(rows)
 
 
+def _funnel_steps(trial: Trial, plan: Any, table: pa.Table) -> Any:
+    job = FunnelKind().steps(plan, table.schema)
+    state, rows = job.start(), [job.nothing()]
+    for piece in pieces(trial, table):
+        state, found = job.step(state, piece)
+        rows.append(found)
+        data = job.write(state)
+        job = FunnelKind().steps(plan, table.schema)
+        state = job.read(data)
+    rows.append(job.finish(state)[1])
+    return pa.concat_tables(rows)
+
+
 def can_be_live(trial: Trial) -> bool:
     """Return whether all windows of a query close, and Spark can have the times of a stream."""
     far = "int64" in trial.forms.get("ts", "") and any(
@@ -390,12 +407,12 @@ def can_be_live(trial: Trial) -> bool:
 def _closes(trial: Trial) -> bool:
     """Return whether a query has windows, or lists matches that need none; NOT has a WITHIN too."""
     if trial.kind not in PATTERNS:
-        return "WITHIN" in trial.text
+        return ("SLIDE" if trial.kind == "funnel" else "WITHIN") in trial.text
     plan = TrendPlan.of(compiled(trial).with_schema(plain_table(trial.table).schema).plan)
     return plan.window.kind is not WindowKind.NONE or needs_no_window(plan)
 
 
-@way("live", (*PATTERNS, "situations"), takes=can_be_live)
+@way("live", (*PATTERNS, *STEPPED), takes=can_be_live)
 def run_live(trial: Trial) -> Any:
     """Feed the pieces as micro-batches; the state is bytes between them."""
     plain = plain_table(trial.table)

@@ -280,13 +280,23 @@ def queries(
     windows: bool = True,
     leaves_max: int = 5,
     linked: bool = False,
+    pattern: st.SearchStrategy[str] | None = None,
 ) -> str:
     """Draw the text of a query without AND over the attributes of a schema.
 
-    With ``linked``, links have different rules, or loops end.
+    With ``linked``, links have different rules, or loops end. ``pattern`` draws other patterns.
     """
-    free = patterns(negation=negation, deadlines=deadlines, leaves_max=leaves_max)
-    pattern = draw(LINKED_PATTERNS if linked else free)
+    if pattern is None:
+        free = patterns(negation=negation, deadlines=deadlines, leaves_max=leaves_max)
+        pattern = LINKED_PATTERNS if linked else free
+    return draw(_queries_of(draw(pattern), schema, windows=windows, linked=linked))
+
+
+@st.composite
+def _queries_of(
+    draw: st.DrawFn, pattern: str, schema: Mapping[str, str], *, windows: bool, linked: bool
+) -> str:
+    """Draw the text of a query with a pattern."""
     names = names_of(pattern, schema)
     by_link = linked or draw(st.sampled_from([False, False, True]))
     if by_link:
