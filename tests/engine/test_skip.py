@@ -18,7 +18,7 @@ from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.steps import steps_of
 from cepheid.language.parser import parse
 from cepheid.language.tree import Query
-from cepheid.plans.plan import TrendPlan
+from cepheid.plans.plan import Evaluator, TrendPlan
 from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
@@ -34,7 +34,7 @@ from cepheid.testing.query_strategies import (
     link_rules,
     names_of,
 )
-from cepheid.testing.strategies import streams
+from cepheid.testing.strategies import all_streams, streams
 
 pytestmark = pytest.mark.timeout(900)  # kernels compile on first use
 
@@ -215,3 +215,81 @@ def test_rules_of_links_come_before_the_choice(case: Case, rows: int) -> None:
     for batch_rows in (rows, 1 << 20):
         actual = run_table(compiled.plan, table, batch_rows=batch_rows).to_pylist()
         assert same(actual, list(expected)), f"{actual}\ninstead of\n{expected}"
+
+
+# ---------------------------------------------------------------------------------------
+# Counts for which no match is built
+
+
+COUNTED = [
+    "A",
+    "A+",
+    "SEQ(A, B)",
+    "SEQ(A+, B)",
+    "SEQ(A, B+)",
+    "SEQ(A, A x)",
+    "SEQ(A, A x, B)",
+    "SEQ(A, NOT C, B)",
+    "SEQ(A, B?, C)",
+    "(SEQ(A, B))+",
+    "(A OR SEQ(B, C))",
+    "SEQ(ANY z, B)",
+    "SEQ(A+ UNTIL (A.ts = 2000000), B)",
+    "SEQ(A, B+ WITHOUT C, A x)",
+    "SEQ(A, NOT C WITHIN 1 s)",
+]
+
+
+SMALL = [*all_streams("ABC", 3), *list(all_streams("AB", 5))[43::5]]
+
+
+@pytest.mark.parametrize("rules", ["any", "next", "contiguous"])
+@pytest.mark.parametrize("skip", SKIPS)
+@pytest.mark.parametrize("pattern", COUNTED)
+def test_small_streams_are_counted_as_the_oracle_does(pattern: str, skip: str, rules: str) -> None:
+    """All streams are partitions of one, so that the engine runs once."""
+    streams_ = [[{**e, "key": n} for e in events] for n, events in enumerate(SMALL)]
+    whole = sorted((e for events in streams_ for e in events), key=lambda e: int(str(e["ts"])))
+    for window in ("", "WITHIN 2 s SLIDE 2 s", "WITHIN 3 s SLIDE 1 s"):
+        for ties in ("strict", "arrival"):
+            text = f"RETURN key, COUNT(*) PATTERN {pattern} SEMANTICS {rules} {window} TIES {ties}"
+            compiled = query(f"{text} GROUP-BY key {skip}")
+            expected = [row for events in streams_ for row in evaluate(compiled.tree, events)]
+            actual = run_table(compiled.plan, numbered(whole), batch_rows=99).to_pylist()
+            assert sorted(map(repr, actual)) == sorted(map(repr, expected)), text
+
+
+@given(skipping(), st.integers(1, 8))
+def test_counts_without_matches_equal_counts_of_matches(case: Case, rows: int) -> None:
+    lines = [line for line in case.query.splitlines() if not line.startswith(("RETURN", "HAVING"))]
+    compiled = compiled_of(case._replace(query="\n".join(["RETURN COUNT(*)", *lines])))
+    assume(TrendPlan.of(compiled.plan).choice.evaluator is Evaluator.LINEAR)
+    table = numbered(case.events)
+    built = run_table(compiled.with_evaluator("enumerate").plan, table).to_pylist()
+    assert same_rows(run_table(compiled.plan, table, batch_rows=rows).to_pylist(), built)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SUM(b.x) PATTERN SEQ(A a, B b)", "aggregates of their events are asked for"),
+        ("COUNT(*) PATTERN SEQ(A a, B b) WITHIN 5 s", "a window without SLIDE"),
+        ("COUNT(*) PATTERN SEQ(A a, B b) WHERE a.x < b.x", "a condition compares their events"),
+        ("COUNT(*) PATTERN SEQ(A a, B b) WITHIN 9 EVENTS", "windows of events"),
+        ("COUNT(*) PATTERN SEQ(A a, B b) WITHIN 1 h SLIDE 1 s", "more than 62 windows"),
+    ],
+)
+def test_explain_says_why_matches_are_built(text: str, reason: str) -> None:
+    assert reason in query(f"RETURN {text} AFTER MATCH SKIP PAST LAST").explain()
+
+
+def test_a_million_open_starts_are_a_few_numbers() -> None:
+    """TO NEXT counts events that begin matches by what they wait for, not one by one."""
+    count = 1_000_000
+    kinds = pa.array(["A", "B", "C"])
+    codes = pa.array(([0] * (count - 2)) + [1, 2], pa.int8())
+    events = {"ts": range(count), "type": pa.DictionaryArray.from_arrays(codes, kinds)}
+    text = "RETURN COUNT(*) PATTERN SEQ(A, B, C) AFTER MATCH SKIP TO NEXT"
+    started = time.process_time()
+    assert query(text).run(pa.table(events)).to_pylist() == [{"count": count - 2}]
+    assert time.process_time() - started < 60

@@ -18,6 +18,7 @@ import msgspec
 from cepheid.errors import Span, place_of
 from cepheid.expressions.format import format_expression
 from cepheid.kinds.trend.planning.predicates import Predicates
+from cepheid.kinds.trend.planning.skip import why_built
 from cepheid.language import tree
 from cepheid.options import refuse
 from cepheid.plans.plan import (
@@ -47,7 +48,11 @@ def choose_evaluator(
 ) -> Choice:
     """Choose the evaluator with its granularity, cost and reason."""
     edges = predicates.edges
-    reason, span, evaluator, granularity = _decide(query, text, semantics, predicates, output)
+    numbers = numbers_per_state(output)
+    built = why_built(query, semantics, patterns, predicates, partition, window, numbers)
+    reason, span, evaluator, granularity = _decide(
+        query, text, semantics, predicates, output, built
+    )
     sizes = _Sizes(patterns, output, partition)
     time, state = {
         Evaluator.LINEAR: (f"O({sizes.edges})", sizes.per_partition),
@@ -62,15 +67,20 @@ def choose_evaluator(
             "the events of a window; matches leave as they are built",
         ),
     }[evaluator]
-    if query.skip is not None:
+    if query.skip is not None and evaluator is Evaluator.ENUMERATE:
         time, state = _CHOOSING
-    return Choice(
-        evaluator, granularity, reason, span, time, state + _per_window(window, evaluator)
-    )
+    elif query.skip is None:
+        state += _per_window(window, evaluator)
+    return Choice(evaluator, granularity, reason, span, time, state)
 
 
 _CHOOSING = ("O(events since the last chosen match)", "the events that a later match may have")
 """Time and state of AFTER MATCH SKIP; conditions on whole matches list all of them."""
+
+_RESETS = {
+    tree.SkipMode.PAST_LAST: "after a chosen match all states begin anew",
+    tree.SkipMode.TO_NEXT: "an event that begins a match is counted once, where its first one ends",
+}
 
 _FITTING = "the events of open windows that fit a variable"
 """The state of evaluators that look up single events: windows are evaluated when they close."""
@@ -79,6 +89,8 @@ _FITTING = "the events of open windows that fit a variable"
 def legal_evaluators(plan: TrendPlan) -> tuple[Evaluator, ...]:
     """List the evaluators that can answer a query; all of them give the same answer."""
     linked = plan.links is not None and bool(plan.edges)
+    if plan.skip and plan.choice.evaluator is Evaluator.LINEAR:
+        return (Evaluator.LINEAR, Evaluator.ENUMERATE)
     if plan.output.kind is not OutputKind.AGGREGATES or plan.globals or plan.skip or linked:
         return (Evaluator.ENUMERATE,)
     found = []
@@ -115,8 +127,12 @@ def _decide(
     semantics: tree.Semantics,
     predicates: Predicates,
     output: Output,
+    built: str,
 ) -> tuple[str, Span | None, Evaluator, Granularity]:
-    """Walk down the decision table; the first row that applies decides."""
+    """Walk down the decision table; the first row that applies decides.
+
+    ``built`` is why AFTER MATCH SKIP builds the matches that it chooses, empty if it does not.
+    """
     edges = predicates.edges
     if output.kind is not OutputKind.AGGREGATES:
         span = query.returns.span if query.returns else None
@@ -127,8 +143,12 @@ def _decide(
         )
         return f"{why}, so they must be built", span, Evaluator.ENUMERATE, Granularity.EVENT
     if query.skip is not None:
-        why = f"{_place(text, query.skip.span)} chooses matches, so the chosen ones are built"
-        return why, query.skip.span, Evaluator.ENUMERATE, Granularity.EVENT
+        where, span = _place(text, query.skip.span), query.skip.span
+        if built:
+            why = f"{where} chooses matches, and {built}, so the chosen ones are built"
+            return why, span, Evaluator.ENUMERATE, Granularity.EVENT
+        why = f"{where} only asks where matches end, so none is built: {_RESETS[query.skip.mode]}"
+        return why, span, Evaluator.LINEAR, Granularity.PATTERN
     if predicates.globals:
         span = predicates.globals[0].expression.span
         why = f"{_place(text, span)} spans the whole match, so matches are built and aggregated"

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cepheid.kinds.trend.planning.predicates import Predicates
 from cepheid.language import tree
 from cepheid.language.findings import Findings
 from cepheid.patterns.scope import Scope
-from cepheid.plans.plan import SkipPlan
+from cepheid.plans.plan import Partition, SkipPlan, WindowKind, WindowPlan
 from cepheid.plans.template import START, Guard, Place, Template
+
+OVERLAP_MAX = 62
+"""Windows that may hold an event if chosen matches are only counted: bits of a number."""
+
+SETS_STATES_MAX = 6
+"""States of a pattern whose sets are counted for TO NEXT: there are 64 of them at most."""
 
 
 def plan_skip(
@@ -55,3 +62,38 @@ def _check_target(
         if begins == {variable.text} and once:
             message = f"every match begins with `{variable.text}`, so the skip would go nowhere"
             findings.add("E345", message, skip.span, "write `TO NEXT`, or name a later variable")
+
+
+def why_built(
+    query: tree.Query,
+    semantics: tree.Semantics,
+    patterns: tuple[Template, ...],
+    predicates: Predicates,
+    partition: Partition,
+    window: WindowPlan,
+    numbers: int,
+) -> str:
+    """Explain why chosen matches are built; empty if counting their ends suffices (§14).
+
+    ``numbers`` is the number of aggregates of a match, of which the first is the count.
+    """
+    if query.skip is None:
+        return ""
+    overlapping = window.kind is WindowKind.SLIDING
+    next_ = query.skip.mode is tree.SkipMode.TO_NEXT
+    guarded = any(t.guards for t in patterns) or semantics is tree.Semantics.BY_LINK
+    reasons = {
+        f"`{query.skip.mode.value}` goes to an event of them": query.skip.variable is not None,
+        "aggregates of their events are asked for": numbers > 1,
+        "a condition compares their events": bool(predicates.edges or predicates.globals),
+        "some variables only have an equivalence": bool(partition.partial),
+        "a window without SLIDE asks for their first events": window.kind is WindowKind.TRAILING,
+        "windows of events ask for their first events": window.kind is WindowKind.COUNT,
+        f"an event is in more than {OVERLAP_MAX} windows": overlapping
+        and window.overlap > OVERLAP_MAX,
+        "overlapping windows ask for their first events": overlapping and next_,
+        "NOT, links and loops tell apart events that begin them": next_ and guarded,
+        f"the pattern has more than {SETS_STATES_MAX} states": next_
+        and any(len(template.states) > SETS_STATES_MAX for template in patterns),
+    }
+    return next((why for why, holds in reasons.items() if holds), "")

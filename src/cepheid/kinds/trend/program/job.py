@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import Columns, read_bits
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.kinds.trend.planning.accumulators import parts_of
+from cepheid.kinds.trend.planning.granularity import force_evaluator
 from cepheid.kinds.trend.planning.variants import Marked, mark_plan
 from cepheid.kinds.trend.program.intersection import intersect
 from cepheid.kinds.trend.program.program import Program
@@ -79,7 +80,14 @@ class Job:
         self.allocate: Callable[[int, type], NDArray[Any]] = np.empty
         self._rooms: dict[str, NDArray[Any]] = {}
         self._byte_codes: dict[int, tuple[int, NDArray[np.uint8]]] = {}
-        self._number_known_classes()
+        try:
+            self._number_known_classes()
+        except UnsupportedError:
+            if plan.skip is None:
+                raise
+            # A negation that needs too many configurations: chosen matches can be built instead.
+            self.plan = force_evaluator(plan, Evaluator.ENUMERATE)
+            self.looks_back, self.programs = True, []
 
     @property
     def horizon(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import KeyTable
+from cepheid.kinds.trend.program.choosing_state import ChoosingRun
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import LinearRun
 from cepheid.kinds.trend.windows.step import PartitionState
@@ -63,7 +64,7 @@ def busy_keys(job: Job, state: PartitionState, until: int, count: int) -> NDArra
     return busy
 
 
-def _busy(run: LinearRun, until: int, count: int) -> NDArray[np.bool_]:
+def _busy(run: LinearRun | ChoosingRun, until: int, count: int) -> NDArray[np.bool_]:
     """Mark the keys that have an open window with events; keys beyond the arrays have none."""
     busy = np.zeros(count, np.bool_)
     known = min(count, run.keys)

@@ -14,7 +14,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import EventArrays, KeyTable
-from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
+from cepheid.jobs.state_format import (
+    Format,
+    Meant,
+    meaning_of,
+    misfit,
+    read_own,
+    text_of,
+    write_state,
+)
 from cepheid.jobs.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
@@ -107,6 +115,8 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
     snapshot = read_own(FORMAT, data, _Snapshot, (meaning_of(job.plan),), text_of(job.plan))
     state = PartitionState(job)
     restore_keys(state.keys, snapshot.keys)
+    if len(snapshot.runs) != len(state.runs):
+        raise misfit("it holds events where this version keeps counts, or counts for events")
     for run, packed in zip(state.runs, snapshot.runs, strict=True):
         for group in packed.groups:
             run.program.number_codes([tuple(frozenset(c) for c in group)])

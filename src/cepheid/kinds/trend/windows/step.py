@@ -21,6 +21,7 @@ from cepheid.arrays.columns import Columns, EventArrays, KeyTable, read_times
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kernels.columns import look_up, scan_times
+from cepheid.kinds.trend.program.choosing_state import ChoosingRun
 from cepheid.kinds.trend.program.job import UNKNOWN_CODE, Job
 from cepheid.kinds.trend.program.linear_state import Events, LinearRun, Rows
 from cepheid.kinds.trend.program.program import Program
@@ -51,11 +52,7 @@ class PartitionState:
     def __init__(self, job: Job) -> None:
         self.keys = KeyTable(job.plan.partition.attributes)
         # For each program a run in default numbers, then one for each modulus.
-        self.runs = [
-            LinearRun(program, job.plan.window, job.columns_of(program), modulus)
-            for program in job.programs
-            for modulus in (0, *job.moduli)
-        ]
+        self.runs = _runs_of(job)
         self.held: pa.Table | None = None
         # Events on which the marks of later ones depend (§2.12).
         self.past: pa.Table | None = None
@@ -86,6 +83,16 @@ class PartitionState:
         other.waiting = [list(rows) for rows in self.waiting]
         other.listed, other.barred, other.chosen = self.listed, self.barred, self.chosen
         return other
+
+
+def _runs_of(job: Job) -> list[LinearRun | ChoosingRun]:
+    window, skip = job.plan.window, job.plan.skip
+    kinds = [(program, modulus) for program in job.programs for modulus in (0, *job.moduli)]
+    if skip is not None:
+        return [ChoosingRun(program, window, skip.mode, modulus) for program, modulus in kinds]
+    return [
+        LinearRun(program, window, job.columns_of(program), modulus) for program, modulus in kinds
+    ]
 
 
 def step(
