@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from tests.agreement.constructs import CONSTRUCTS, construct_trials
 from tests.agreement.spark_ways import spark_streams, spark_ways
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(3600)
 
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+"""Trials are small, and making one smaller takes longer than a thousand others."""
+
 
 def is_planned(trial: Trial) -> bool:
     """Return whether a query has a meaning: one that is refused compares nothing."""
@@ -31,7 +34,7 @@ def is_planned(trial: Trial) -> bool:
 
 
 @pytest.mark.parametrize("construct", CONSTRUCTS)
-@settings(suppress_health_check=list(HealthCheck))
+@settings(phases=PHASES, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_ways_in_process_agree(construct: str, data: st.DataObject) -> None:
     trial = data.draw(construct_trials(construct))

@@ -31,7 +31,7 @@ class _Rooms(NamedTuple):
 
     key: NDArray[np.int64]
     window: NDArray[np.int64]
-    count: NDArray[np.int64]
+    chosen: NDArray[np.int64]
 
 
 class ChoosingRun:
@@ -127,24 +127,26 @@ class ChoosingRun:
 
     def _past_last(self, events: Events, begin: int, out: _Rooms) -> tuple[int, int, int]:
         codes = events.codes.astype(np.int32, copy=False)
-        return reset.count_past_last(
+        status, at, rows = reset.count_past_last(
             self.program.tables(), self.alive, self.start, self.first, self.closes, self.ends,
             self.bit, self.tally, events.ts, events.key, codes,
             self.program.letters_of_codes()[events.codes], begin, self.window.within, self._slide,
             events.grouped, SEMANTICS_CODES[self.program.semantics], *out,
         )  # fmt: skip
+        return status, at, rows
 
     def _to_next(self, events: Events, begin: int, out: _Rooms) -> tuple[int, int, int]:
         tables = self.program.tables()
         bits = np.left_shift(np.int64(1), tables.source.astype(np.int64))
         clears = np.left_shift(np.int64(1), tables.clear.astype(np.int64))
         codes = events.codes.astype(np.int32, copy=False)
-        return reset.count_to_next(
+        status, at, rows = reset.count_to_next(
             tables, _united(bits, tables.source_ptr), _united(clears, tables.clear_ptr), self.sets,
             self.numbers, self.used, self.first, self.closes, self.tally, events.ts, events.key,
             codes, begin, self._slide, events.grouped, SEMANTICS_CODES[self.program.semantics],
             *out,
         )  # fmt: skip
+        return status, at, rows
 
     def flush(self, until: int) -> list[Rows]:
         """Return the rows of windows of all keys that end by a time."""

@@ -14,15 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import EventArrays, KeyTable
-from cepheid.jobs.state_format import (
-    Format,
-    Meant,
-    meaning_of,
-    misfit,
-    read_own,
-    text_of,
-    write_state,
-)
+from cepheid.jobs.misfits import misfit
+from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
@@ -116,7 +109,8 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
     state = PartitionState(job)
     restore_keys(state.keys, snapshot.keys)
     if len(snapshot.runs) != len(state.runs):
-        raise misfit("it holds events where this version keeps counts, or counts for events")
+        why = "it holds events where this version keeps counts, or counts for events"
+        raise misfit(why)
     for run, packed in zip(state.runs, snapshot.runs, strict=True):
         for group in packed.groups:
             run.program.number_codes([tuple(frozenset(c) for c in group)])
