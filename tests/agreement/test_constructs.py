@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +23,9 @@ pytestmark = pytest.mark.timeout(3600)
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 """Trials are small, and making one smaller takes longer than a thousand others."""
+SHARE = 1 if "CEPHEID_EXAMPLES" in os.environ else 5
+"""`make long` draws as many as it says; other runs have little time for each construct."""
+EXAMPLES = max(settings().max_examples // SHARE, 10)
 
 
 def is_planned(trial: Trial) -> bool:
@@ -34,7 +38,7 @@ def is_planned(trial: Trial) -> bool:
 
 
 @pytest.mark.parametrize("construct", CONSTRUCTS)
-@settings(phases=PHASES, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, phases=PHASES, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_ways_in_process_agree(construct: str, data: st.DataObject) -> None:
     trial = data.draw(construct_trials(construct))
@@ -43,11 +47,9 @@ def test_ways_in_process_agree(construct: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("construct", CONSTRUCTS)
-@settings(max_examples=SPARK_EXAMPLES, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_ways_on_spark_agree(spark: SparkSession, construct: str, data: st.DataObject) -> None:
-    trial = data.draw(construct_trials(construct))
+@settings(max_examples=2 * SPARK_EXAMPLES, suppress_health_check=list(HealthCheck))
+@given(trial=st.sampled_from(CONSTRUCTS).flatmap(construct_trials))
+def test_ways_on_spark_agree(spark: SparkSession, trial: Trial) -> None:
     assume(is_planned(trial))
     check(trial, [WAYS[0], *spark_ways(spark)])
 
