@@ -6,6 +6,9 @@ each a line that holds the section's name alone and then its text:
 ``stream``, ``schema``  what the queries after them run over; the schema has lines ``name type``
 ``query``               the text of a query
 ``sql``                 a SQL text with MATCH_RECOGNIZE over a table ``ticks``
+``files``               files for a command: a line with the name, then the content, indented
+``command``             a command line, in a folder with these files
+``printed``             what it prints, on standard output and then on standard error, and its code
 ``expect``              its rows: the names of the columns, then one line a row
 ``types``               the types of their columns, one line ``name TYPE`` a column
 ``matches``             its matches, one a line: ``A@1 B@2.5`` is A at second 1, B at second 2.5
@@ -18,15 +21,21 @@ stream; times of windows have the unit: ``10s``.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
+import shlex
+import tempfile
+import textwrap
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import pyarrow as pa
 import pytest
 from tests.engine.comparison import numbered, readable, same_rows
+from tests.interfaces.program import run
 from tests.row_pattern.ticks import run_on_ticks
 
 import cepheid
@@ -39,10 +48,9 @@ from cepheid.testing.oracle import column_names, evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
-INPUTS = ("stream", "schema", "query", "sql")
-OUTPUTS = ("expect", "types", "matches", "error", "warning", "explain")
+INPUTS = ("stream", "schema", "query", "sql", "files", "command")
+OUTPUTS = ("expect", "types", "matches", "error", "warning", "explain", "printed")
 REWRITABLE = ("expect", "types", "matches", "explain")
 """What ``--update-golden`` rewrites; messages are reviewed one by one."""
 
@@ -88,7 +96,7 @@ class GoldenFile(pytest.File):
             if section.name in INPUTS:
                 inputs[section.name] = section.body
                 continue
-            if not inputs.keys() & {"query", "sql"}:
+            if not inputs.keys() & {"query", "sql", "command"}:
                 message = f"{self.path.name}: `{section.name}` stands before any query"
                 raise ValueError(message)
             # What a query answers must not depend on how kernels run; the rest asks no kernel.
@@ -128,7 +136,8 @@ class GoldenCase(pytest.Item):
         if updating and section.name in REWRITABLE and not protected:
             file.rewrite(self.number, actual)
             return
-        text = self.inputs.get("sql") or self.inputs["query"]
+        names = ("command", "sql", "query")
+        text = next(self.inputs[name] for name in names if name in self.inputs)
         message = f"{text}\n\nexpected\n{section.body}\n\nactual\n{actual}"
         raise AssertionError(message)
 
@@ -160,6 +169,8 @@ def split_sections(text: str) -> tuple[str, list[Section]]:
 
 def answer(section: str, inputs: dict[str, str]) -> str:
     """Return what a section ought to say."""
+    if section == "printed":
+        return printed(inputs["command"], inputs.get("files", ""))
     if "sql" in inputs:
         return sql_error(inputs["sql"])
     text = inputs["query"]
@@ -202,6 +213,19 @@ def sql_error(text: str) -> str:
     except CepheidError as error:
         return str(error)
     return "the text has no error"
+
+
+def printed(command: str, files: str) -> str:
+    """Return what a command prints in a folder of files, and the code that it ends with."""
+    program, *words = shlex.split(command)
+    assert program == "cepheid", "no other command is run"
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for part in re.split(r"^(?=\S)", files, flags=re.MULTILINE)[1:]:
+            name, _, content = part.partition("\n")
+            Path(name).write_text(textwrap.dedent(content).strip() + "\n", encoding="utf-8")
+        done = run(*words)
+    lines = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
+    return "\n".join([*lines, f"exit {done.returncode}"])
 
 
 def check_engine(

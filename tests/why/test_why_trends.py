@@ -255,3 +255,69 @@ def test_of_many_events_without_keys_the_first_are_relaxed(monkeypatch: pytest.M
     text = "RETURN COUNT(*) PATTERN SEQ(A a, B) WHERE a.session = 'none' WITHIN 30 minutes"
     lines = str(why(text, events)).splitlines()
     assert "What follows is counted in the first 300 of 3,000 events." in lines
+
+
+#  time  1  2  3  4  5  6
+#  type  A  B  B  C  B  D
+#  x     1  2  9  4  5  6
+LOOP = pa.table(
+    {
+        "ts": [1, 2, 3, 4, 5, 6],
+        "type": ["A", "B", "B", "C", "B", "D"],
+        "x": [1, 2, 9, 4, 5, 6],
+    }
+)
+
+
+def test_an_until_that_ends_a_loop_too_early_is_named() -> None:
+    answer = why("RETURN COUNT(*) PATTERN SEQ(A, B b+ UNTIL (b.x > 1), D)", LOOP)
+    assert (answer.found, answer.stopped_at) == (0, "B b+ UNTIL (b.x > 1)")
+    assert relaxed(answer) == {"without UNTIL (b.x > 1)": 7}
+    assert "Without UNTIL (b.x > 1) there would be 7 matches up to" in answer.sentences[2]
+
+
+def test_what_may_not_lie_between_rounds_is_named() -> None:
+    answer = why("RETURN COUNT(*) PATTERN SEQ(A, B{3} WITHOUT C, D)", LOOP)
+    assert (answer.found, answer.stopped_at) == (0, "B{3} WITHOUT C")
+    assert relaxed(answer) == {"without WITHOUT C": 1}
+
+
+def test_links_are_let_free_one_by_one() -> None:
+    text = "RETURN COUNT(*) PATTERN SEQ(A, C, D) SEMANTICS skip-till-any-match"
+    answer = why(f"{text}, A TO C contiguous, C TO D contiguous", LOOP)
+    assert steps(answer) == [("A", 1), ("C", 0), ("D", 0)]
+    # The prefix SEQ(A, C) has one of the links.
+    assert relaxed(answer) == {"with A TO C skip-till-any-match": 1}
+    free = why(f"{text}, C TO D contiguous", LOOP)
+    assert relaxed(free) == {"with C TO D skip-till-any-match": 1}
+    both = why(
+        "RETURN COUNT(*) PATTERN SEQ(A, C) SEMANTICS contiguous, A TO C skip-till-next-match", LOOP
+    )
+    assert both.found == 1
+    assert relaxed(both) == {
+        "with A TO C skip-till-any-match": 1,
+        "with SEMANTICS skip-till-any-match": 1,
+    }
+
+
+def test_what_a_choice_of_matches_leaves_is_told() -> None:
+    answer = why("RETURN COUNT(*) PATTERN SEQ(B, C) AFTER MATCH SKIP PAST LAST", LOOP)
+    # Of (2, 4) and (3, 4) the one that begins first is chosen.
+    assert answer.found == 1
+    assert answer.sentences[0] == "The pattern has 1 match."
+    assert answer.sentences[2] == (
+        "AFTER MATCH SKIP PAST LAST leaves 1 of 2 matches; what follows counts all."
+    )
+    assert relaxed(answer) == {"without AFTER MATCH SKIP PAST LAST": 2}
+    none = why("RETURN COUNT(*) PATTERN SEQ(D, C) AFTER MATCH SKIP TO LAST C", LOOP)
+    assert none.found == 0
+    assert relaxed(none) == {}
+
+
+def test_equal_times_are_told_where_nothing_else_is_the_reason() -> None:
+    events = pa.table({"ts": [1, 1], "type": ["A", "B"]})
+    answer = why("RETURN COUNT(*) PATTERN SEQ(A, B)", events)
+    assert answer.sentences[-1] == (
+        "With TIES arrival, by which events of one time follow each other, and no condition, "
+        "there would be 1 match."
+    )

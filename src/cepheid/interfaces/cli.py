@@ -80,7 +80,10 @@ app.command()(stream)
 
 @app.command()
 def check(
-    files: Annotated[list[str], Argument(help="Query files, or - for standard input.")],
+    files: Annotated[
+        list[str] | None, Argument(help="Query files, or - for standard input.")
+    ] = None,
+    text: TextOption = None,
     schema: SchemaOption = None,
     input_: Annotated[
         str | None,
@@ -94,15 +97,19 @@ def check(
     """Check queries and print every mistake; with --input also what is odd about the events."""
     if input_ is not None:
         refuse_options("--input has the columns, too", schema=schema)
+    if (text is None) is (not files):
+        message = "name query files, or give a query with -q"
+        raise WrongUseError(message)
     columns = read_columns(schema)
     code = 0
-    for file in files:
+    named: list[str | None] = [None] if files is None else [*files]
+    for file in named:
         try:
-            text, name = read_text(file)
-            if is_sql(text):
-                check_sql(text, name)
+            written, name = given_text(file, text)
+            if is_sql(written):
+                check_sql(written, name)
                 continue
-            compiled = compile_text(text, name, time, type_, columns, time_unit, time_format)
+            compiled = compile_text(written, name, time, type_, columns, time_unit, time_format)
             odd: list[str] = []
             if input_ is not None:
                 from cepheid.interfaces.run_command import look_at_files
@@ -110,7 +117,7 @@ def check(
                 compiled, odd = look_at_files(compiled, input_)
         except (CepheidError, WrongUseError) as error:
             if isinstance(error, CepheidError):
-                error.file = name_of(file)
+                error.file = "query" if file is None else name_of(file)
             code = max(code, _report(error))
             continue
         for message in odd:

@@ -40,6 +40,18 @@ class Described(NamedTuple):
     sections: list[Section]
 
 
+class NamedType(NamedTuple):
+    """A variable of a pattern and its type; ``required`` if every match has an event of the type.
+
+    Where not all events are read, it is not ``known`` that no event has the type.
+    """
+
+    variable: str
+    event_type: str
+    required: bool
+    known: bool = True
+
+
 class Kind(ABC):
     """A kind of query. It is stateless, and is sent to tasks with their work."""
 
@@ -118,6 +130,11 @@ class Kind(ABC):
         """List the event types that a query names; None if it does not choose by type."""
         del plan
         return None
+
+    def named_types(self, plan: Any) -> tuple[NamedType, ...]:
+        """List the variables of patterns over typed events, also of negated patterns."""
+        del plan
+        return ()
 
     def replay(self, plan: Any, snapshot: Any, method: str) -> Any:
         """Plan which part of a store a query must read."""

@@ -120,6 +120,21 @@ class Range(NamedTuple):
     largest: Any
 
 
+class Feed(NamedTuple):
+    """The events that a stage of a pipeline reads: rows of queries, and base events before them.
+
+    A join has ``names`` of its streams, ``base_name`` that of base events, and takes each apart.
+    """
+
+    rows: Mapping[str, RelaxedQuery]
+    base: bool
+    names: tuple[str, ...]
+    base_name: str
+    columns: tuple[str, ...] | None
+    time: str
+    type: str
+
+
 class Counting(Protocol):
     """Counts events in a runtime: in this process, in files, in stores or on Spark.
 
@@ -132,11 +147,17 @@ class Counting(Protocol):
     def ranges(self, query: RelaxedQuery, columns: Sequence[str]) -> dict[str, Range] | None:
         """Find the least and the largest values of columns of a result."""
 
+    def sums(self, query: RelaxedQuery, by: str, column: str) -> dict[Any, float] | None:
+        """Add up a column of a result for each value of another one."""
+
     def least_gap(self, query: RelaxedQuery, first: str, last: str) -> int | None:
         """Find the least difference of two times of a result, in microseconds."""
 
     def common(self, left: RelaxedQuery, right: RelaxedQuery) -> int | None:
         """Count the rows that two results have in common, by their columns in order."""
+
+    def why_fed(self, query: RelaxedQuery, feed: Feed) -> WhyNot | None:
+        """Explain a query over the rows of other queries; None if these take too much."""
 
     def notices(self) -> list[str]:
         """Tell what is odd about the events that were counted: W206 to W208."""
@@ -260,6 +281,11 @@ def amount(count: float, unit: str) -> str:
         return f"1 {unit}"
     first, space, rest = unit.partition(" ")
     return f"{number(count)} {plural(first)}{space}{rest}"
+
+
+def capital(text: str) -> str:
+    """Begin a text with a capital."""
+    return text[:1].upper() + text[1:]
 
 
 def plural(noun: str) -> str:

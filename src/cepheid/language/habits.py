@@ -38,14 +38,28 @@ SEMANTICS = {
 ONE_RESULT_EACH = "and `GROUP-BY {0}` for a result row of each"
 
 
+def mark_at(text: str, start: int) -> str:
+    """Return the mark of another language that a place in a text belongs to, or an empty text."""
+    return _mark(text, start)[1]
+
+
+def mark_start(text: str, start: int) -> int:
+    """Return where the mark of another language begins that a place belongs to."""
+    return _mark(text, start)[0]
+
+
 def other_mark(text: str, start: int) -> str:
     """Return a help for a mark of another language at a place, or an empty text."""
+    return MARKS.get(mark_at(text, start), "")
+
+
+def _mark(text: str, start: int) -> tuple[int, str]:
     # A token may begin at the second character of the mark.
     for place in (start, start - 1):
-        for mark, help_ in MARKS.items():
+        for mark in MARKS:
             if place >= 0 and text.startswith(mark, place) and place + len(mark) > start:
-                return help_
-    return ""
+                return place, mark
+    return start, ""
 
 
 def other_words(before: list[str], rest: str) -> str:

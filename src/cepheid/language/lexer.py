@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from cepheid.errors import Diagnostic, Span
 from cepheid.events.temporal import UNIT_MICROSECONDS
 from cepheid.expressions.format import KEYWORDS
-from cepheid.language.habits import other_mark
+from cepheid.language.habits import mark_at, other_mark
 from cepheid.language.lalr import Accepted, Token
 
 PUNCTUATION = {
@@ -271,6 +271,12 @@ def _unreadable(text: str, offset: int) -> Diagnostic:
     if text.startswith("/*", offset):
         return Diagnostic(
             "E102", "the comment that starts here has no end", rest, helps=("end it with */",)
+        )
+    mark = mark_at(text, offset)
+    if len(mark) > 1:
+        message = f"`{mark}` has no meaning in a query"
+        return Diagnostic(
+            "E103", message, Span(offset, offset + len(mark)), helps=(other_mark(text, offset),)
         )
     name = here if here.isprintable() else f"U+{ord(here):04X}"
     usual = "remove it, or put a name that contains it between backquotes"

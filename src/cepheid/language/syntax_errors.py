@@ -6,7 +6,7 @@ import re
 
 from cepheid.errors import Diagnostic, Span, suggest_names
 from cepheid.expressions.format import KEYWORDS
-from cepheid.language.habits import other_mark, other_words
+from cepheid.language.habits import mark_at, mark_start, other_mark, other_words
 from cepheid.language.lalr import END, Token, UnexpectedTokenError
 from cepheid.language.lexer import PUNCTUATION, is_select, words_before
 
@@ -66,7 +66,7 @@ def explain_unexpected(error: UnexpectedTokenError, text: str) -> Diagnostic:
         return Diagnostic("E101", "the query is empty", helps=("write `PATTERN Stock S+`",))
     ended = token.type == END
     # Whatever stands before tells people more than the offset of the end.
-    span = Span(len(text.rstrip()), len(text.rstrip()) + 1) if ended else _token_span(token)
+    span = Span(len(text.rstrip()), len(text.rstrip()) + 1) if ended else _token_span(token, text)
     found = "the end of the query" if ended else f"`{text[span.start : span.end]}`"
     before = _before(text, span.start)
     after = f" after `{before}`" if before else ""
@@ -74,8 +74,10 @@ def explain_unexpected(error: UnexpectedTokenError, text: str) -> Diagnostic:
     return Diagnostic("E101", message, span, helps=tuple(_helps(token, accepted, text)))
 
 
-def _token_span(token: Token) -> Span:
-    return Span(token.start_pos, token.end_pos)
+def _token_span(token: Token, text: str) -> Span:
+    """Return the place of a token, or of the mark of another language that it is a part of."""
+    mark, start = mark_at(text, token.start_pos), mark_start(text, token.start_pos)
+    return Span(start, max(start + len(mark), token.end_pos))
 
 
 def _before(text: str, start: int) -> str:
@@ -189,7 +191,10 @@ def _helps(token: Token, accepted: set[str], text: str) -> list[str]:
     if token.type == "PATTERN" and is_select(text):
         return ["`SELECT` reads single events: a query with a pattern begins with `RETURN`"]
     if before[-1:] == [";"]:
-        return ["a text is one query: run the others on their own, or together as a workload"]
+        return [
+            "a text is one query: run others on their own or as a workload; if the next one reads "
+            "the rows of this one, begin it with `CREATE STREAM name AS`"
+        ]
     if token.type == "COMMA" and re.search(r"\bpattern\b[^()]*$", text[:start], re.IGNORECASE):
         return [IN_SEQUENCE]
     if token.type == "NAME" and text[start : start + 1] != "`":

@@ -160,11 +160,12 @@ def bind_source(scope: Scope, pattern: Span) -> bool:
     for column in (source.time, *source.tiebreak):
         if source.schema.kind(column) is None:
             role = "time" if column == source.time else "tie-breaker"
+            argument = f"time={likely_time(source.schema)}" if role == "time" else "tiebreak=..."
             findings.add(
                 "E212",
                 f"the stream has no {role} column `{column}`",
                 pattern,
-                f"name it: `cepheid.query(..., {'time' if role == 'time' else 'tiebreak'}=...)`",
+                f"name it: `cepheid.query(..., {argument})`",
                 suggest_names(column, source.schema.names, owner="the stream"),
             )
     time_kind = source.schema.kind(source.time)
@@ -199,6 +200,17 @@ def _check_types(scope: Scope, schema: EventSchema, pattern: Span) -> None:
         suggest_names(source.type, schema.names, owner="the stream"),
         untyped,
     )
+
+
+def likely_time(schema: EventSchema) -> str:
+    """Guess which column holds times; write it as an argument, or dots for none."""
+    usual = ("ts", "time", "timestamp", "datetime", "date", "when", "at", "event_time")
+    columns = [c for c in schema.columns if c.kind in _TIMES | {ValueKind.TEXT}]
+    likely = [c.name for c in columns if c.name.lower() in usual]
+    likely += [c.name for c in columns if c.kind in _ORDERED]
+    likely += [c.name for c in columns if c.name.lower().endswith(("time", "_at", "timestamp"))]
+    known = [name for name in likely if name.isidentifier()]
+    return f'"{known[0]}"' if known else "..."
 
 
 def _likely_type(schema: EventSchema) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -16,11 +16,10 @@ import pyarrow as pa
 from cepheid.arrays.columns import Columns, notice_types, read_times
 from cepheid.arrays.noticing import Noticed, noticing
 from cepheid.errors import NAMES_LISTED_MAX
+from cepheid.jobs.kind import NamedType, kind_of
 from cepheid.language import tree
-from cepheid.patterns.required import is_required
 from cepheid.patterns.thresholds import Threshold
-from cepheid.plans.plan import Plan, TrendPlan, WindowKind
-from cepheid.plans.template import Template
+from cepheid.plans.plan import Plan
 from cepheid.store.candidates import SymbolSource
 from cepheid.store.snapshot import Interval, Snapshot
 
@@ -41,13 +40,6 @@ LIVE_EVENTS_MIN = 10_000
 
 STACK = 7
 """The number of stack frames between the caller's own line and the warning."""
-
-
-class Named(NamedTuple):
-    """A type of a pattern, and whether every match has an event of it."""
-
-    name: str
-    required: bool
 
 
 def watched(plan: Plan, answer: Callable[[], pa.Table]) -> pa.Table:
@@ -109,9 +101,9 @@ def notice_store(plan: Plan, snapshot: Snapshot, noticed: Noticed) -> None:
         if manifest.floor is not None:
             least = max(least, manifest.floor)
         noticed.add_times(least, max(segment.last for segment in segments), manifest.rows)
-    if not isinstance(plan, TrendPlan) or plan.type is None:
+    if plan.type is None:
         return
-    types = {name for name, _ in _types_of(plan)} - noticed.types
+    types = names_of_types(plan) - noticed.types
     lacking = {name for name in types if _is_lacking(snapshot, plan.type, name)}
     if lacking and not noticed.types:
         # Nothing was read: the first events offer types that there are.
@@ -176,8 +168,9 @@ def find_odd(
     """Yield what is odd, for every plan; ``so_far`` words it for a stream that goes on."""
     for plan in plans:
         known = noticed.types or not all_types
-        if isinstance(plan, TrendPlan) and plan.type is not None and known:
-            yield from _odd_types(plan, noticed.types, all_types=all_types, so_far=so_far)
+        if known:
+            named = kind_of(plan).named_types(plan)
+            yield from _odd_types(named, noticed.types, all_types=all_types, so_far=so_far)
         yield from _odd_times(plan, noticed)
 
 
@@ -187,41 +180,28 @@ def find_odd(
 
 def names_of(plans: Iterable[Plan]) -> set[str]:
     """Collect the types and variables of patterns."""
-    templates = [t for plan in plans if isinstance(plan, TrendPlan) for t in plan.patterns]
-    return {name for template in templates for pair in _bound(template) for name in pair}
+    named = [one for plan in plans for one in kind_of(plan).named_types(plan)]
+    return {name for one in named for name in (one.variable, one.event_type)}
 
 
-def _bound(template: Template) -> Iterator[tuple[str, str]]:
-    """Yield the variables of a pattern with their types, also of negated patterns."""
-    yield from template.variables().items()
-    for guard in template.guards:
-        yield from _bound(guard.template)
-
-
-def _types_of(plan: TrendPlan) -> list[Named]:
-    named: dict[str, bool] = {}
-    for template in plan.patterns:
-        variables = template.variables()
-        for _, name in _bound(template):
-            own = {variable for variable, known in variables.items() if known == name}
-            needed = bool(own) and is_required(template, own)
-            named[name] = named.get(name, False) or needed
-    return [Named(*pair) for pair in named.items() if pair[0] != tree.ANY_TYPE]
+def names_of_types(plan: Plan) -> set[str]:
+    """Collect the types of patterns."""
+    return {one.event_type for one in kind_of(plan).named_types(plan)} - {tree.ANY_TYPE}
 
 
 def _odd_types(
-    plan: TrendPlan, seen: set[str], *, all_types: bool, so_far: bool
+    named: Sequence[NamedType], seen: set[str], *, all_types: bool, so_far: bool
 ) -> Iterator[Oddity]:
     """Warn about types that no event has, and about variables that are types of the data."""
-    types = _types_of(plan)
-    own = {t.name for t in types}
-    others = {name.lower(): name for name in sorted(seen - own)}
+    types: dict[str, bool] = {}
+    for one in named:
+        types[one.event_type] = types.get(one.event_type, False) or one.required
+    others = {name.lower(): name for name in sorted(seen - set(types))}
     # A type of the pattern that differs by its case alone was meant twice.
     cases = {name.lower(): name for name in sorted(seen)}
-    # The last events of windows counted in events may not have been read.
-    whole = plan.window.kind is not WindowKind.COUNT
-    for name, required in types:
-        if name in seen or not whole:
+    unknown = {tree.ANY_TYPE, *(one.event_type for one in named if not one.known)}
+    for name, required in types.items():
+        if name in seen or name in unknown:
             continue
         close = difflib.get_close_matches(name.lower(), others, n=1, cutoff=0.6)
         near = cases.get(name.lower()) or (others[close[0]] if close else "")
@@ -234,15 +214,14 @@ def _odd_types(
             shown = ", ".join(sorted(seen)[:NAMES_LISTED_MAX])
             more = f" and {len(seen) - NAMES_LISTED_MAX} more" * (len(seen) > NAMES_LISTED_MAX)
             yield Oddity(MISSING, name, f"{lacking}{meant} types are: {shown}{more}")
-    for template in plan.patterns:
-        for variable, name in _bound(template):
-            if variable != name and variable in seen and name != tree.ANY_TYPE:
-                yield Oddity(
-                    "W207",
-                    variable,
-                    f"`{variable}` is a type of the data, and here a variable for events of the "
-                    f"type `{name}`: for one after the other write `SEQ({name}, {variable})`",
-                )
+    for variable, name, *_ in named:
+        if variable != name and variable in seen and name != tree.ANY_TYPE:
+            yield Oddity(
+                "W207",
+                variable,
+                f"`{variable}` is a type of the data, and here a variable for events of the "
+                f"type `{name}`: for one after the other write `SEQ({name}, {variable})`",
+            )
 
 
 # ---------------------------------------------------------------------------------------

@@ -24,7 +24,8 @@ from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.relaxed import RelaxedQuery, with_schema
 from cepheid.jobs.sources import source_of
-from cepheid.jobs.why import Counted, Counting, Question, Range, Sample, Tally, WhyNot, amount
+from cepheid.jobs.why import Counted, Counting, Feed, Question, Range, Sample, Tally, WhyNot, amount
+from cepheid.kinds.pipeline.inputs import one_stream
 from cepheid.kinds.workload.sharing import SharedPlan, share
 from cepheid.memory_limits import current, limits
 from cepheid.options import Held, holder_of
@@ -98,6 +99,15 @@ class LocalCounting:
             found[name] = Range(values["min"].as_py(), values["max"].as_py())
         return found
 
+    def sums(self, query: RelaxedQuery, by: str, column: str) -> dict[Any, float] | None:
+        """Add up a column of a result for each value of another one."""
+        table = self._run(query)
+        if table is None:
+            return None
+        found = table.group_by(by).aggregate([(column, "sum")])
+        pairs = zip(found[by].to_pylist(), found[f"{column}_sum"].to_pylist(), strict=True)
+        return {value: float(total or 0) for value, total in pairs}
+
     def least_gap(self, query: RelaxedQuery, first: str, last: str) -> int | None:
         """Find the least difference of two times of a result, in microseconds."""
         table = self._run(query)
@@ -121,6 +131,34 @@ class LocalCounting:
             return len(first.join(same, keys=names, join_type="inner"))
         except pa.ArrowException:
             return None
+
+    def why_fed(self, query: RelaxedQuery, feed: Feed) -> WhyNot | None:
+        """Explain a query over the rows of other queries; None if these take too much."""
+        if not feed.rows:
+            return explain_with(query, self, [source_of(self._events, self._times).schema])
+        rows = {name: self._run(asked) for name, asked in feed.rows.items()}
+        made = {name: table for name, table in rows.items() if table is not None}
+        if len(made) < len(rows):
+            return None
+        if feed.names:
+            sides = [made.get(name, self._events) for name in feed.names]
+            given = dict(zip(feed.names, sides, strict=True))
+            schemas = [source_of(one, self._times).schema for one in sides]
+            return explain_with(query, LocalCounting(given, self._times), schemas)
+        base = [self._base_events(feed)] if feed.base else []
+        whole = one_stream([*base, *made.values()], feed.columns, feed.time, feed.type)
+        return explain_with(query, LocalCounting(whole, self._times), [whole.schema])
+
+    def _base_events(self, feed: Feed) -> pa.Table:
+        """Read the base events that a stage sees: none of the types of derived streams (§15.4)."""
+        source = source_of(self._events, self._times)
+        table = source.whole(source.schema.names if feed.columns is None else feed.columns)
+        if feed.type not in table.column_names:
+            return table
+        hidden = pa.array(list(feed.rows), pa.string())
+        return table.filter(
+            pc.invert(pc.is_in(table[feed.type].cast(pa.string()), value_set=hidden))
+        )
 
     def notices(self) -> list[str]:
         """Tell what is odd about the events that were counted."""

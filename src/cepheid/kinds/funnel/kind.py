@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from cepheid.errors import Diagnostic, UnsupportedError
-from cepheid.jobs.kind import Described
+from cepheid.jobs.kind import Described, NamedType
 from cepheid.jobs.stepped import SteppedKind
 from cepheid.kinds.funnel.bind import compile_funnel
 from cepheid.kinds.funnel.explain import describe_funnel, mermaid_of, title_of
@@ -61,6 +61,12 @@ class FunnelKind(SteppedKind):
             return None
         return tuple(sorted(types))
 
+    def named_types(self, plan: FunnelPlan) -> tuple[NamedType, ...]:
+        """List the steps with their types."""
+        if plan.type is None:
+            return ()
+        return tuple(NamedType(s.variable, s.event_type, True) for s in plan.funnel.steps)
+
     def task_job(self, work: Work) -> TaskJob:
         """Create the job that Spark tasks run for a query."""
         from cepheid.kinds.funnel.tasks import FunnelTasks
@@ -89,6 +95,25 @@ class FunnelKind(SteppedKind):
         from cepheid.jobs.derived import Split, Splits
 
         return Splits(tuple(Split((name,), (name,)) for name in plan.partition.group_by))
+
+    def why_not(self, question: Any, counting: Any) -> Any:
+        """Explain why few keys, or none, reach the steps."""
+        from cepheid.kinds.funnel.why import why_funnels
+
+        return why_funnels(question, counting)
+
+    def event_filters(self, question: Any) -> dict[str, list[Any]]:
+        """Name the conditions that events pass: types, conditions of steps, keys."""
+        from cepheid.jobs.why_patterns import event_filters
+        from cepheid.kinds.funnel.why import local_conditions
+
+        return event_filters(question, local_conditions(FunnelPlan.of(question.plan)))
+
+    def partial_results(self, question: Any, counting: Any) -> list[str]:
+        """Tell how many keys reach each step."""
+        from cepheid.kinds.funnel.why import count_keys
+
+        return count_keys(question, counting)
 
     def describe(self, plan: FunnelPlan, *, spark: bool) -> Described:
         """Describe a plan in words; ``spark`` adds how Spark runs it."""

@@ -68,7 +68,7 @@ def _check_names(query: tree.PipelineQuery, findings: Findings) -> None:
                 why = "reads itself" if own else "is defined further down"
                 help_ = "define a stream before the queries that read it"
                 findings.add("E354", f"the stream `{name.text}` {why}", name.span, help_)
-        for name in _inputs_of(stage.query):
+        for name in streams_read(stage.query):
             if name.text not in names:
                 base = base or name
                 if name.text != base.text:
@@ -82,7 +82,7 @@ def _check_names(query: tree.PipelineQuery, findings: Findings) -> None:
             seen[stage.name.text] = stage.name
 
 
-def _inputs_of(query: tree.Query) -> Iterator[tree.Name]:
+def streams_read(query: tree.Query) -> Iterator[tree.Name]:
     """Yield the names after FROM and JOIN."""
     if isinstance(query, tree.SelectQuery):
         yield from (stream.name for stream in query.streams)
@@ -92,7 +92,7 @@ def _inputs_of(query: tree.Query) -> Iterator[tree.Name]:
 
 def _named_in(query: tree.Query) -> Iterator[tree.Name]:
     """Yield all names that may be those of streams: after FROM and JOIN, and types of patterns."""
-    yield from _inputs_of(query)
+    yield from streams_read(query)
     if not isinstance(query, tree.SelectQuery | tree.SituationQuery):
         for node in tree.walk(query.pattern):
             if isinstance(node, tree.EventPattern):
@@ -174,7 +174,8 @@ def _check_types(
         findings.add("E352", message, stage.query.pattern.span, help_)
 
 
-def _type_column(source: Source) -> str:
+def type_column(source: Source) -> str:
+    """Name the column that has the type of events; derived events always have one."""
     return source.type or DEFAULT_TYPE
 
 
@@ -186,7 +187,7 @@ def _source_of(
     schema: EventSchema | None,
 ) -> Source:
     """Describe the events that a query reads."""
-    kind = source.type if reads == (BASE_STREAM,) else _type_column(source)
+    kind = source.type if reads == (BASE_STREAM,) else type_column(source)
     if isinstance(query, tree.SelectQuery) and len(query.streams) > 1:
         named = []
         for stream in query.streams:
@@ -222,6 +223,7 @@ def _merged(
     if len(known) == 1 or isinstance(stage.query, tree.SelectQuery):
         return known[0]
     columns = {column.name: column for schema in known for column in schema.columns}
+    used = _names_in(stage.query)
     for schema in known:
         for column in schema.columns:
             other = columns[column.name]
@@ -230,6 +232,8 @@ def _merged(
             elif ValueKind.UNKNOWN is not column.kind is not other.kind:
                 if column.name in (source.time, source.type):
                     continue
+                if used is not None and column.name not in used:
+                    continue
                 message = f"the column `{column.name}` is of kind {column.kind.value} in one stream"
                 message += f" and of kind {other.kind.value} in another one that this query reads"
                 help_ = f"give one a name of its own: `AS my_{column.name}`"
@@ -237,6 +241,14 @@ def _merged(
                     help_ = "read one of them through a stream `SELECT` of the other columns"
                 findings.add("E355", message, stage.query.pattern.span, help_)
     return EventSchema(tuple(columns.values()))
+
+
+def _names_in(query: tree.Query) -> set[str] | None:
+    """Collect all words of a query that may be columns; None if its rows show whole events."""
+    if query.returns is None or not query.returns.items:
+        return None
+    nodes = [node for node in tree.walk(query) if isinstance(node, tree.Name | tree.Word)]
+    return {node.text for node in nodes} | {node.text.partition(".")[0] for node in nodes}
 
 
 def _check_attributes(
@@ -287,7 +299,7 @@ def _event_columns(stage: StagePlan, bound: Bound, source: Source) -> EventSchem
     # Arrow and the engine are loaded only where types are known.
     from cepheid.kinds.pipeline.columns import event_columns
 
-    return read_schema(event_columns(stage, known, source.time, _type_column(source)))
+    return read_schema(event_columns(stage, known, source.time, type_column(source)))
 
 
 def _check_read(query: tree.PipelineQuery, bound: Bound, findings: Findings) -> None:
@@ -316,7 +328,7 @@ def _plan_of(
     return PipelinePlan(
         text=text,
         time=source.time,
-        type=_type_column(source),
+        type=type_column(source),
         tiebreak=source.tiebreak,
         tick_ns=ticks.pop(),
         # A row without a key may still feed a stage that has a group for NULL.

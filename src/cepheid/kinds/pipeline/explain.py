@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cepheid.events.temporal import format_duration
 from cepheid.jobs.derived import TIME
 from cepheid.jobs.explain_parts import Section, describe_columns
 from cepheid.jobs.kind import kind_of
@@ -48,14 +49,18 @@ def name_of(plan: PipelinePlan, place: int) -> str:
 
 
 def describe_time(stage: StagePlan) -> str:
-    """Describe the time of the events of a stage."""
+    """Describe the time of the events of a stage; a deadline makes rows certain later (§15.3)."""
     if len(stage.times) > 1:
         return "the later event of the pair"
+    told = f"`{stage.times[0]}`"
     if stage.times[0].startswith(TIME):
         filled = "the event that fills the window"
         one = "its event" if stage.plan.what == "a SELECT" else "its last event"
-        return one if stage.at_end else filled
-    return f"`{stage.times[0]}`"
+        told = one if stage.at_end else filled
+    if not stage.delay:
+        return told
+    delay = format_duration(stage.delay * stage.plan.tick_ns // 1000)
+    return f"{delay} after {told}"
 
 
 def mermaid_of(plan: PipelinePlan) -> str:

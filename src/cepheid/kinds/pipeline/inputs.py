@@ -60,7 +60,7 @@ class Inputs(NamedTuple):
             if self.apart:
                 parts.append(self._side(events, place))
             else:
-                parts.append(self._cast(self._visible(events, number)))
+                parts.append(_cast(self._visible(events, number), self.schema))
         if self.stage.reads == (BASE_STREAM,):
             # They come in order.
             return parts[0]
@@ -76,15 +76,6 @@ class Inputs(NamedTuple):
         known = events[self.type].cast(pa.string())
         hides = pc.is_in(known, value_set=pa.array(self.hidden, pa.string()))
         return events.filter(pc.invert(hides)) if pc.any(hides).as_py() else events
-
-    def _cast(self, events: pa.Table) -> pa.Table:
-        columns = [
-            _as(events[field.name], field.type)
-            if field.name in events.column_names
-            else pa.nulls(len(events), field.type)
-            for field in self.schema
-        ]
-        return pa.Table.from_arrays(columns, schema=self.schema)
 
     def _side(self, events: pa.Table, place: int) -> pa.Table:
         """Give a side of a join columns of its own, beside the time of all events."""
@@ -244,6 +235,29 @@ def _wider(name: str, first: pa.DataType, second: pa.DataType) -> pa.DataType:
             raise ConflictError(name, first, second) from None
         return found
     raise ConflictError(name, first, second)
+
+
+def one_stream(
+    tables: Sequence[pa.Table], columns: Sequence[str] | None, time: str, type_column: str
+) -> pa.Table:
+    """Put the events of several streams one after the other, with the columns that are read."""
+    read = [
+        table.select([n for n in table.column_names if columns is None or n in (*columns, time)])
+        for table in tables
+    ]
+    schema = merged([table.schema for table in read], time, type_column)
+    return pa.concat_tables([_cast(table, schema) for table in read])
+
+
+def _cast(events: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Give events the columns of a schema; those that they lack are NULL."""
+    columns = [
+        _as(events[field.name], field.type)
+        if field.name in events.column_names
+        else pa.nulls(len(events), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _as(column: Any, kind: pa.DataType) -> Any:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cepheid.jobs.derived import early_rows
 from cepheid.jobs.explain_spark import describe_strategies
-from cepheid.jobs.kind import Described, kind_of
+from cepheid.jobs.kind import Described, NamedType, kind_of
 from cepheid.jobs.stepped import SteppedKind
 from cepheid.kinds.pipeline.bind import compile_pipeline
 from cepheid.kinds.pipeline.explain import describe_pipeline, mermaid_of, title_of
@@ -14,7 +14,7 @@ from cepheid.language import tree
 from cepheid.patterns.scope import Source
 from cepheid.plans.meaning import Meaning, fingerprint, times_of
 from cepheid.plans.needs import Needs, needs_by_key
-from cepheid.plans.plan import PipelinePlan
+from cepheid.plans.plan import BASE_STREAM, PipelinePlan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +56,17 @@ class PipelineKind(SteppedKind):
                 early_rows(stage.plan)
             kind_of(stage.plan).check_live(stage.plan)
 
+    def named_types(self, plan: PipelinePlan) -> tuple[NamedType, ...]:
+        """List the variables of all stages whose types are those of base events."""
+        derived = {stage.name for stage in plan.stages}
+        return tuple(
+            one
+            for stage in plan.stages
+            if BASE_STREAM in stage.reads
+            for one in kind_of(stage.plan).named_types(stage.plan)
+            if one.event_type not in derived
+        )
+
     def meaning(self, plan: PipelinePlan) -> Meaning:
         """Collect the parts of all stages that shape their states."""
         found = {"the time or the order of events": times_of(plan)}
@@ -66,6 +77,18 @@ class PipelineKind(SteppedKind):
             parts = kind_of(stage.plan).meaning(stage.plan)
             found |= {f"{part} of {name}": text for part, text in parts.items()}
         return found
+
+    def why_not(self, question: Any, counting: Any) -> Any:
+        """Explain why a pipeline has no or few rows: its first stage without any."""
+        from cepheid.kinds.pipeline.why import why_pipelines
+
+        return why_pipelines(question, counting)
+
+    def partial_results(self, question: Any, counting: Any) -> list[str]:
+        """Tell how many rows each stage has."""
+        from cepheid.kinds.pipeline.why import count_rows
+
+        return count_rows(question, counting)
 
     def describe(self, plan: PipelinePlan, *, spark: bool) -> Described:
         """Describe a plan in words; ``spark`` adds how Spark runs it."""

@@ -11,7 +11,7 @@ from cepheid.kinds.selection.items import SelectItems, is_aggregate
 from cepheid.kinds.selection.scope import SelectScope
 from cepheid.language import tree
 from cepheid.language.findings import Findings
-from cepheid.patterns.scope import Source
+from cepheid.patterns.scope import Source, likely_time
 from cepheid.plans.plan import Choice, Evaluator, Granularity, Partition, SelectPlan
 from cepheid.plans.selection import (
     Extent,
@@ -152,7 +152,7 @@ def _check_times(query: tree.SelectQuery, source: Source, scope: SelectScope) ->
         if kind is None:
             message = f"the stream `{stream.name.text}` has no time column `{source.time}`"
             near = suggest_names(source.time, schema.names, owner="the stream")
-            help_ = "name it: `cepheid.query(..., time=...)`"
+            help_ = f"name it: `cepheid.query(..., time={likely_time(schema)})`"
             scope.findings.add("E212", message, stream.span, help_, near)
         elif kind not in _TIMES:
             message = f"the time column `{source.time}` is of kind {kind.value}, not a time"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cepheid.jobs.kind import Described, TaskKind
+from cepheid.jobs.kind import Described, NamedType, TaskKind
 from cepheid.jobs.picture import Graph
 from cepheid.kinds.trend.planning.compile import compile_trends
 from cepheid.kinds.trend.planning.explain import (
@@ -135,9 +135,10 @@ class TrendKind(TaskKind):
 
     def event_filters(self, question: Any) -> dict[str, list[Any]]:
         """Name the conditions that events pass: types, conditions of variables, keys."""
-        from cepheid.kinds.trend.why.conditions import event_filters
+        from cepheid.jobs.why_patterns import event_filters
 
-        return event_filters(question)
+        local = [(p.variable, p.expression) for p in TrendPlan.of(question.plan).local]
+        return event_filters(question, local)
 
     def partial_results(self, question: Any, counting: Any) -> list[str]:
         """Tell how many keys, windows or matches have each prefix of the pattern."""
@@ -184,6 +185,12 @@ class TrendKind(TaskKind):
         if plan.type is None or tree.ANY_TYPE in types:
             return None
         return tuple(sorted(types))
+
+    def named_types(self, plan: TrendPlan) -> tuple[NamedType, ...]:
+        """List the variables of the patterns with their types."""
+        from cepheid.kinds.trend.planning.named_types import types_in_patterns
+
+        return types_in_patterns(plan)
 
     def keeps(self, plan: TrendPlan) -> Callable[[Any], Any] | None:
         """Build a function that marks events that fit a variable; None if others matter too."""

@@ -14,7 +14,7 @@ from cepheid.arrays.noticing import TYPES_MAX, Noticed
 from cepheid.events.arriving import as_table
 from cepheid.events.schema import ValueKind, read_schema
 from cepheid.jobs.relaxed import RelaxedQuery
-from cepheid.jobs.why import Counted, Range, Tally, WhyNot
+from cepheid.jobs.why import Counted, Feed, Range, Tally, WhyNot
 from cepheid.kinds.workload.combine_results import QUERY
 from cepheid.options import Held, holder_of
 from cepheid.plans.plan import Plan
@@ -71,6 +71,12 @@ class SparkCounting:
         row = rows.agg(*(one.alias(f"c{n}") for n, one in enumerate(both))).collect()[0]
         return {name: Range(row[2 * n], row[2 * n + 1]) for n, name in enumerate(columns)}
 
+    def sums(self, query: RelaxedQuery, by: str, column: str) -> dict[Any, float] | None:
+        """Add up a column of a result for each value of another one."""
+        rows = self._run(query).groupBy(sf.col(f"`{by}`").alias("by"))
+        found = rows.agg(sf.sum(sf.col(f"`{column}`")).alias("sum")).collect()
+        return {row["by"]: float(row["sum"]) for row in found}
+
     def least_gap(self, query: RelaxedQuery, first: str, last: str) -> int | None:
         """Find the least difference of two times of a result, in microseconds."""
         rows = self._run(query)
@@ -89,6 +95,25 @@ class SparkCounting:
         first, second = self._run(left), self._run(right)
         names = [f"key_{n}" for n in range(len(first.columns))]
         return first.toDF(*names).join(second.toDF(*names), on=names, how="inner").count()
+
+    def why_fed(self, query: RelaxedQuery, feed: Feed) -> WhyNot | None:
+        """Explain a query over the rows of other queries; Spark computes them for every count."""
+        if not feed.rows or isinstance(self._frames, Mapping):
+            return explain_with(query, self, [self._schema()])
+        made = {name: self._run(asked) for name, asked in feed.rows.items()}
+        if feed.names:
+            given = {name: made.get(name, self._frames) for name in feed.names}
+            schemas = [frame.schema for frame in given.values()]
+            known = dict(zip(feed.names, schemas, strict=True))
+            counting = SparkCounting(given, query.with_schema(known).plan)
+            return explain_with(query, counting, schemas)
+        parts = [*([_visible(self._frames, feed)] if feed.base else []), *made.values()]
+        kept = [_selected(part, feed.columns, feed.time) for part in parts]
+        whole = kept[0]
+        for part in kept[1:]:
+            whole = whole.unionByName(part, allowMissingColumns=True)
+        counting = SparkCounting(whole, query.with_schema(whole.schema).plan)
+        return explain_with(query, counting, [whole.schema])
 
     def sampled(self, keys: Sequence[str], events: int, rows: int) -> None:
         """Take no part of the events: a cluster counts them all."""
@@ -124,6 +149,22 @@ class SparkCounting:
         with _quiet():
             frame: DataFrame = runtimes.run(runtimes.Request(query, self._frames))
         return frame
+
+
+def _visible(frame: DataFrame, feed: Feed) -> DataFrame:
+    """Leave out base events of the types of derived streams (§15.4)."""
+    if feed.type not in frame.columns:
+        return frame
+    named = sf.col(f"`{feed.type}`").cast("string").isin(*feed.rows)
+    return frame.where(named.isNull() | ~named)
+
+
+def _selected(frame: DataFrame, columns: tuple[str, ...] | None, time: str) -> DataFrame:
+    """Select the columns of a stream that a stage reads, and its time."""
+    if columns is None:
+        return frame
+    wanted = {*columns, time}
+    return frame.select(*(sf.col(f"`{name}`") for name in frame.columns if name in wanted))
 
 
 def _measures(keys: tuple[str, ...], total: str | None) -> list[Any]:

@@ -8,8 +8,13 @@ window (§2.5), which depend on the last event, so it comes last.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
+from cepheid.expressions.format import as_written
+from cepheid.jobs.why_patterns import negations_in, variables_in
 from cepheid.language import tree
 from cepheid.language.formatter import format_pattern
 
@@ -131,39 +136,59 @@ def _names(negations: list[tree.Negation]) -> str:
 
 
 # ---------------------------------------------------------------------------------------
-# Leaving a NOT out
+# Leaving a NOT, WITHOUT or UNTIL out
 
 
-def negations_in(pattern: tree.Pattern) -> list[tree.Negation]:
-    """List the outermost NOTs of a pattern."""
-    if isinstance(pattern, tree.Negation):
-        return [pattern]
-    return [
-        found
-        for child in tree.children_of(pattern)
-        if isinstance(child, tree.Pattern)
-        for found in negations_in(child)
-    ]
+def loosened(pattern: tree.Pattern) -> list[tuple[str, tree.Pattern]]:
+    """Leave out each NOT, WITHOUT and UNTIL of a pattern, one at a time."""
+    found = []
+    loops = [node for node in tree.walk(pattern) if isinstance(node, tree.Repeat)]
+    between = [loop.without for loop in loops if loop.without is not None]
+    for negation in negations_in(pattern):
+        word = "WITHOUT" if any(negation is one for one in between) else "NOT"
+        text = f"without {word} {format_pattern(negation.pattern)}"
+        found.append((text, _without_negation(pattern, negation)))
+    for loop in loops:
+        if loop.until is not None:
+            text = f"without UNTIL ({as_written(loop.until)})"
+            found.append((text, _without_until(pattern, loop)))
+    return found
 
 
-def without_negation(pattern: tree.Pattern, dropped: tree.Negation) -> tree.Pattern:
-    """Remove one NOT from a pattern."""
+def _without_negation(pattern: tree.Pattern, dropped: tree.Negation) -> tree.Pattern:
+    """Remove one NOT or WITHOUT from a pattern."""
 
     def change(node: tree.Node) -> tree.Node:
+        if isinstance(node, tree.Repeat) and _same(node.without, dropped):
+            return msgspec.structs.replace(node, without=None)
         if not isinstance(node, tree.Sequence):
             return node
-        parts = [p for p in node.parts if not (p == dropped and p.span == dropped.span)]
+        parts = [part for part in node.parts if not _same(part, dropped)]
         return _sequence(parts) if len(parts) < len(node.parts) else node
 
+    return _changed(pattern, change)
+
+
+def _without_until(pattern: tree.Pattern, dropped: tree.Repeat) -> tree.Pattern:
+    """Remove the UNTIL of one loop."""
+
+    def change(node: tree.Node) -> tree.Node:
+        if isinstance(node, tree.Repeat) and _same(node.until, dropped.until):
+            return msgspec.structs.replace(node, until=None)
+        return node
+
+    return _changed(pattern, change)
+
+
+def _changed(pattern: tree.Pattern, change: Callable[[tree.Node], tree.Node]) -> tree.Pattern:
     changed = tree.transform_node(pattern, change)
     assert isinstance(changed, tree.Pattern), "a pattern stays a pattern"
     return changed
 
 
-def variables_in(pattern: tree.Pattern) -> dict[str, str]:
-    """Collect the variables of a pattern with their types, also below NOT."""
-    events = (node for node in tree.walk(pattern) if isinstance(node, tree.EventPattern))
-    return {event.variable.text: event.event_type.text for event in events}
+def _same(one: tree.Node | None, other: tree.Node | None) -> bool:
+    """Check whether two nodes stand at one place of the text."""
+    return one is not None and other is not None and one == other and one.span == other.span
 
 
 def first_event(pattern: tree.Pattern) -> tuple[tree.Pattern, tree.EventPattern] | None:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from cepheid.errors import BindError, CepheidError
+from cepheid.errors import BindError, CepheidError, Span
 from cepheid.jobs.relaxed import RelaxedQuery
 from cepheid.jobs.why import Counted, Question
-from cepheid.kinds.trend.why.chain import variables_in
+from cepheid.jobs.why_patterns import (
+    FIRST,
+    all_of,
+    ever,
+    latest_first,
+    returning,
+    variables_in,
+)
 from cepheid.language import tree
 from cepheid.patterns.conjuncts import conjuncts_of
 from cepheid.plans.plan import PredicateKind
 
 COUNT = "cepheid_count"
-FIRST = "cepheid_first"
 DROPS_MAX = 16
-
-EVER = 50 * 365 * 86_400_000_000
-"""A window as long as all of history: nanoseconds of so many years are still 61 bits."""
 
 
 class Conjunct(NamedTuple):
@@ -68,6 +71,9 @@ class Target(NamedTuple):
     semantics: tree.SemanticsClause | None
     min_length: tree.Literal | None
     keys: tuple[str, ...]
+    ties: tree.TiesClause | None = None
+    skip: tree.SkipClause | None = None
+    """A match is chosen exactly if there is one, so most counts need no choice."""
 
     def without(self, condition: Conjunct) -> Target:
         """Leave one condition out; a key goes with its equivalence predicate."""
@@ -94,8 +100,12 @@ def target_of(
         # What is asked of a whole match cannot be asked before its variables are complete.
         and (c.kind is not PredicateKind.GLOBAL or not c.variables & later)
     )
+    semantics = query.semantics
+    if semantics is not None and semantics.links:
+        links = tuple(n for n in semantics.links if {n.prev.text, n.next.text} <= known)
+        semantics = msgspec.structs.replace(semantics, links=links)
     min_length = query.min_length if whole else None
-    return Target(pattern, applying, query.window, query.semantics, min_length, keys)
+    return Target(pattern, applying, query.window, semantics, min_length, keys, query.ties)
 
 
 def _later(whole: tree.Pattern, prefix: tree.Pattern) -> set[str]:
@@ -115,75 +125,63 @@ def _later(whole: tree.Pattern, prefix: tree.Pattern) -> set[str]:
 def count_query(question: Question, target: Target) -> Counted | None:
     """Build the query that counts matches by key; None if it cannot be planned."""
     number = tree.Aggregate(span=question.tree.span, function=tree.AggregateFunction.COUNT)
-    query = _planned(question, target, [(number, COUNT)])
+    query = _planned(question, target, {COUNT: number})
     return Counted(query, target.keys, COUNT) if query is not None else None
 
 
 def gap_query(
     question: Question, target: Target, first: tree.EventPattern, time: str
 ) -> RelaxedQuery | None:
-    """Build a query whose rows tell when a match ended, and when the latest of all began.
-
-    With a window that never ends there is a row for every time t at which a match ends, and the
-    largest time of first events is that of all matches so far. The least difference is that of
-    the shortest match: at the end of that match, no other has begun later and is as short.
-    """
+    """Build a query whose rows tell when a match ended, and when the latest of all began."""
     span = question.tree.span
-    name = tree.Name(span=span, text=time)
-    latest = tree.Aggregate(
-        span=span,
-        function=tree.AggregateFunction.MAX,
-        variable=first.variable,
-        attribute=name,
-    )
-    ever = tree.Window(span=span, within=tree.Duration(span=span, microseconds=EVER))
-    return _planned(question, target._replace(window=ever), [(latest, FIRST)])
+    found = {FIRST: latest_first(span, first, time)}
+    return _planned(question, target._replace(window=ever(span)), found)
 
 
 def _planned(
-    question: Question, target: Target, items: Sequence[tuple[tree.Expression, str]]
+    question: Question, target: Target, items: Mapping[str, tree.Expression]
 ) -> RelaxedQuery | None:
-    """Plan a target; conditions about neighbours that a prefix does not have are left out."""
-    conditions = target.conditions
-    for _ in range(len(conditions) + 1):
-        query = _tree_of(question, target._replace(conditions=conditions), items)
+    """Plan a target; what speaks of neighbours that a prefix does not have is left out."""
+    for _ in range(len(target.conditions) + 2):
         try:
-            return question.relaxed(query)
+            return question.relaxed(_tree_of(question, target, items))
         except BindError as error:
             places = [d.span for d in error.diagnostics if d.span is not None]
-            kept = tuple(
-                c
-                for c in conditions
-                if not any(
-                    c.expression.span.start <= place.start and place.end <= c.expression.span.end
-                    for place in places
-                )
-            )
-            if len(kept) == len(conditions):
+            kept = _without_places(target, places)
+            if kept == target:
                 return None
-            conditions = kept
+            target = kept
         except CepheidError:
             return None
     return None
 
 
+def _without_places(target: Target, places: Sequence[Span]) -> Target:
+    """Leave out the conditions and the rules of links at some places of the text."""
+
+    def kept(node: tree.Node) -> bool:
+        span = node.span
+        return not any(span.start <= place.start and place.end <= span.end for place in places)
+
+    semantics = target.semantics
+    if semantics is not None and semantics.links:
+        links = tuple(link for link in semantics.links if kept(link))
+        if len(links) < len(semantics.links):
+            semantics = msgspec.structs.replace(semantics, links=links)
+    conditions = tuple(c for c in target.conditions if kept(c.expression))
+    return target._replace(conditions=conditions, semantics=semantics)
+
+
 def _tree_of(
-    question: Question, target: Target, items: Iterable[tuple[tree.Expression, str]]
+    question: Question, target: Target, items: Mapping[str, tree.Expression]
 ) -> tree.Query:
     span = question.tree.span
-    returned = [
-        tree.ReturnItem(span=span, expression=tree.Word(span=span, text=key)) for key in target.keys
-    ]
-    returned += [
-        tree.ReturnItem(span=span, expression=e, alias=tree.Name(span=span, text=name))
-        for e, name in items
-    ]
     return msgspec.structs.replace(
         question.tree,
         pattern=target.pattern,
-        returns=tree.Return(span=span, items=tuple(returned)),
+        returns=returning(span, target.keys, items),
         semantics=target.semantics,
-        where=_all_of(target.conditions),
+        where=all_of([c.expression for c in target.conditions]),
         group_by=tuple(tree.Name(span=span, text=key) for key in target.keys),
         having=None,
         window=target.window,
@@ -192,12 +190,6 @@ def _tree_of(
         numbers=None,
         min_length=target.min_length,
         limit=None,
-        skip=None,  # A match is chosen exactly if there is one.
+        ties=target.ties,
+        skip=target.skip,
     )
-
-
-def _all_of(conditions: Sequence[Conjunct]) -> tree.Expression | None:
-    parts = tuple(c.expression for c in conditions)
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    return tree.Logical(span=parts[0].span.to(parts[-1].span), operator="AND", operands=parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -16,20 +17,15 @@ from cepheid.jobs.why import (
     Tally,
     WhyNot,
     amount,
+    capital,
     length_of_time,
     number,
 )
-from cepheid.kinds.trend.why.chain import (
-    first_event,
-    negations_in,
-    prefixes_of,
-    without_negation,
-)
-from cepheid.kinds.trend.why.conditions import EventCounts
+from cepheid.jobs.why_patterns import FIRST, EventCounts, unit_of
+from cepheid.kinds.trend.why.chain import first_event, loosened, prefixes_of
 from cepheid.kinds.trend.why.having import explain_having
 from cepheid.kinds.trend.why.queries import (
     DROPS_MAX,
-    FIRST,
     Conjunct,
     Target,
     count_query,
@@ -50,6 +46,12 @@ SAMPLE_EVENTS = 40_000
 GAP_EVENTS_MAX = 50_000
 """Above so many events, a window that never ends takes much longer than the query itself."""
 
+_EVERYTHING = {
+    "values": "Without all conditions on values",
+    "all": "Without all conditions and WITHIN",
+    "tied": "With TIES arrival, by which events of one time follow each other, and no condition",
+}
+
 WIDER = (2, 4, 16, 64)
 """Windows that are tried where the shortest match cannot be asked for."""
 
@@ -65,7 +67,7 @@ class Measure(NamedTuple):
     def of(keys: tuple[str, ...], window: tree.Window | None) -> Measure:
         """Count keys where there are any, else windows, else matches."""
         if keys:
-            return Measure(_unit_of(keys), by_keys=True, by_rows=False)
+            return Measure(unit_of(keys), by_keys=True, by_rows=False)
         if window is not None:
             return Measure("window", by_keys=False, by_rows=True)
         return Measure("match", by_keys=False, by_rows=False)
@@ -75,12 +77,6 @@ class Measure(NamedTuple):
         if self.by_keys:
             return tally.keys
         return tally.rows if self.by_rows else tally.total
-
-
-def _unit_of(keys: tuple[str, ...]) -> str:
-    if len(keys) > 1:
-        return f"combination of {', '.join(keys)}"
-    return keys[0] if keys[0].isalpha() else f"value of {keys[0]}"
 
 
 class Stage(NamedTuple):
@@ -99,6 +95,14 @@ class Reached(NamedTuple):
 
     verb: str
     suffix: str
+
+
+class Chosen(NamedTuple):
+    """The number of matches that AFTER MATCH SKIP leaves, and what is said of the others."""
+
+    found: float
+    relaxations: tuple[Relaxation, ...]
+    sentences: tuple[str, ...]
 
 
 def _stuck(stages: list[Stage]) -> Stage | None:
@@ -121,19 +125,18 @@ class TrendWhy:
         self.plan = TrendPlan.of(question.plan)
         self.keys = self.plan.partition.attributes
         self.measure = Measure.of(self.keys, question.tree.window)
-        self._counts: EventCounts | None = None
 
-    @property
+    @cached_property
     def events(self) -> EventCounts:
         """Count events by type and condition, once."""
-        if self._counts is None:
-            self._counts = EventCounts(self.question, self.counting)
-        return self._counts
+        local = [(p.variable, p.expression) for p in self.plan.local]
+        return EventCounts(self.question, self.counting, local)
 
     def answer(self) -> WhyNot:
         """Count, and say it in sentences."""
         stages, whole, found = self._counted()
-        sentences = [self._headline(found), *self._chains(stages)]
+        chosen = self._chosen(whole, found)
+        sentences = [self._headline(chosen.found), *self._chains(stages), *chosen.sentences]
         sentences += explain_having(self.question, self.counting) if found else []
         stuck = None if found else _stuck(stages)
         part = whole.pattern if stuck is None or stuck.part is None else stuck.part
@@ -147,12 +150,12 @@ class TrendWhy:
         sentences += self.events.sentences() + self.events.null_keys()
         return WhyNot(
             unit=self.measure.unit,
-            found=found,
+            found=chosen.found,
             events=self.events.events,
             steps=tuple(Step(s.text, s.passed, s.branch) for s in stages if s.passed is not None),
             conditions=self.events.conditions,
             stopped_at=stuck.text if stuck is not None else None,
-            relaxations=tuple(relaxations),
+            relaxations=(*chosen.relaxations, *relaxations),
             notices=tuple(self.counting.notices()),
             sentences=tuple(sentences),
         )
@@ -169,6 +172,20 @@ class TrendWhy:
         counts = self._tally(asked | {"whole": whole})
         stages = [s._replace(passed=counts[f"step {n}"]) for n, s in enumerate(stages)]
         return stages, whole, counts["whole"] or 0
+
+    def _chosen(self, whole: Target, found: float) -> Chosen:
+        """Count what AFTER MATCH SKIP leaves; all other counts are of all matches."""
+        skip = self.question.tree.skip
+        if skip is None or not found:
+            return Chosen(found, (), ())
+        left = self.counted(whole._replace(skip=skip))
+        name = f"AFTER MATCH SKIP {skip.mode.value}"
+        name += f" {skip.variable.text}" if skip.variable else ""
+        if left is None or left == found:
+            return Chosen(found, (), ())
+        unit = self.measure.unit
+        told = f"{name} leaves {number(left)} of {amount(found, unit)}; what follows counts all."
+        return Chosen(left, (Relaxation(f"without {name}", found, unit),), (told,))
 
     def _stages(self) -> list[Stage]:
         """List the prefixes of the pattern; MIN LENGTH judges the whole, so it comes last."""
@@ -218,7 +235,7 @@ class TrendWhy:
             return f"The pattern has {amount(found, unit) if found else 'no match'}."
         if not found:
             return f"No {unit} has a match."
-        return f"{_capital(amount(found, unit))} {'has' if found == 1 else 'have'} a match."
+        return f"{capital(amount(found, unit))} {'has' if found == 1 else 'have'} a match."
 
     def _chains(self, stages: list[Stage]) -> list[str]:
         """Tell the steps of each alternative in one sentence."""
@@ -233,7 +250,7 @@ class TrendWhy:
             for stage in own[1:]:
                 then = "then " if stage.adds_event else ""
                 parts.append(f"{number(stage.passed or 0)} {then}{stage.text}")
-            told.append(f"{_capital(', '.join(parts))}.")
+            told.append(f"{capital(', '.join(parts))}.")
         return told
 
     # -----------------------------------------------------------------------------------
@@ -281,9 +298,9 @@ class TrendWhy:
         for one in sorted(more, key=lambda r: -(r.count or 0)):
             would = amount(one.count or 0, one.unit)
             if one.unit == "match":
-                told.append(f"{_capital(one.text)} there would be {would}{reached.suffix}.")
+                told.append(f"{capital(one.text)} there would be {would}{reached.suffix}.")
             else:
-                told.append(f"{_capital(one.text)}, {would} would {reached.verb}.")
+                told.append(f"{capital(one.text)}, {would} would {reached.verb}.")
         told += [
             f"What there would be {one.text} was not counted: it takes too long."
             for one in relaxations
@@ -303,14 +320,13 @@ class TrendWhy:
         found: dict[str, Target] = {}
         for condition in target.conditions[:DROPS_MAX]:
             found[f"without {_written(condition)}"] = target.without(condition)
-        for negation in negations_in(target.pattern)[:DROPS_MAX]:
-            text = f"without NOT {_format_part(negation)}"
-            pattern = without_negation(target.pattern, negation)
+        for text, pattern in loosened(target.pattern)[:DROPS_MAX]:
             found[text] = target._replace(pattern=pattern)
         if target.window is not None:
             found[f"without {_window_text(target.window)}"] = target._replace(window=None)
-        if target.semantics and target.semantics.semantics is not tree.Semantics.ANY_MATCH:
-            found["with SEMANTICS skip-till-any-match"] = target._replace(semantics=None)
+        if target.semantics is not None:
+            for text, semantics in _looser(target.semantics).items():
+                found[text] = target._replace(semantics=semantics)
         if target.min_length is not None:
             text = f"without MIN LENGTH {target.min_length.value}"
             found[text] = target._replace(min_length=None)
@@ -321,17 +337,18 @@ class TrendWhy:
         equal = tuple(c for c in target.conditions if c.kind is None)
         bare = target._replace(conditions=equal, min_length=None)
         loose = bare._replace(window=None, semantics=None)
-        for negation in negations_in(loose.pattern):
-            loose = loose._replace(pattern=without_negation(loose.pattern, negation))
-        counts = self._tally({"conditions on values": bare, "conditions and WITHIN": loose})
+        while found := loosened(loose.pattern):
+            loose = loose._replace(pattern=found[0][1])
+        arrival = tree.TiesClause(span=self.question.tree.span, ties=tree.Ties.ARRIVAL)
+        tied = loose._replace(ties=arrival)
+        counts = self._tally({"values": bare, "all": loose, "tied": tied})
         told = []
         if dropped > 1:
             told.append("No condition alone is the reason: without any one of them there is none.")
-        for text, count in counts.items():
-            if count:
-                window = bare.window if text == "conditions on values" else None
-                unit = Measure.of(self.keys, window).unit
-                return [*told, f"Without all {text}, there would be {amount(count, unit)}."]
+        for name, text in _EVERYTHING.items():
+            if count := counts[name]:
+                unit = Measure.of(self.keys, bare.window if name == "values" else None).unit
+                return [*told, f"{text}, there would be {amount(count, unit)}."]
         where = f" of one {self.measure.unit}" if self.measure.by_keys else ""
         return [f"Even without any condition and WITHIN, no events{where} come so far."]
 
@@ -352,9 +369,9 @@ class TrendWhy:
         last = _format_part(_last_part(target.pattern))
         length = f"the nearest {last} comes {length_of_time(shortest)} after the first event"
         if shortest >= within or window.slide is None:
-            return [f"{_capital(length)}; WITHIN is {format_duration(within)}."]
+            return [f"{capital(length)}; WITHIN is {format_duration(within)}."]
         return [
-            f"{_capital(length)}, which is less than WITHIN, but may be cut by the edges of "
+            f"{capital(length)}, which is less than WITHIN, but may be cut by the edges of "
             f"windows: a shorter SLIDE, or none, finds more."
         ]
 
@@ -407,6 +424,22 @@ def _reached(stuck: Stage | None, stages: list[Stage]) -> Reached:
     return Reached("come farther", " up to there")
 
 
+def _looser(clause: tree.SemanticsClause) -> dict[str, tree.SemanticsClause | None]:
+    """Let one link skip any event, and then all of them."""
+    found: dict[str, tree.SemanticsClause | None] = {}
+    links = clause.links
+    every = tree.Semantics.ANY_MATCH
+    for n, link in enumerate(links):
+        if link.semantics is not every:
+            free = msgspec.structs.replace(link, semantics=every)
+            text = f"with {link.prev.text} TO {link.next.text} {every.value}"
+            rest = (*links[:n], free, *links[n + 1 :])
+            found[text] = msgspec.structs.replace(clause, links=rest)
+    if clause.semantics is not every or len(found) > 1:
+        found[f"with SEMANTICS {every.value}"] = None
+    return found
+
+
 def _written(condition: Conjunct) -> str:
     if condition.kind is None:
         return format_expression(condition.expression)
@@ -429,7 +462,3 @@ def _window_text(window: tree.Window) -> str:
     if isinstance(window.within, tree.Duration):
         return f"WITHIN {format_duration(window.within.microseconds)}"
     return f"WITHIN {window.within.count} EVENTS"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

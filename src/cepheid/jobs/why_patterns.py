@@ -1,7 +1,10 @@
-"""Count the events that the variables of a pattern may take, condition by condition."""
+"""What all kinds of query with a pattern count: events of variables, and the shortest match."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from cepheid.errors import Span
 from cepheid.events.schema import ValueKind
 from cepheid.expressions.format import as_written
 from cepheid.jobs.why import (
@@ -15,19 +18,30 @@ from cepheid.jobs.why import (
     is_null,
     number,
 )
-from cepheid.kinds.trend.why.chain import negations_in, variables_in
 from cepheid.language import tree
-from cepheid.plans.plan import TrendPlan
+
+FIRST = "cepheid_first"
+
+EVER = 50 * 365 * 86_400_000_000
+"""A window as long as all of history: nanoseconds of so many years are still 61 bits."""
 
 
 class EventCounts:
-    """The events of each type, those without a key, and those that satisfy each condition."""
+    """The events of each type, those without a key, and those that satisfy each condition.
 
-    def __init__(self, question: Question, counting: Counting) -> None:
+    ``local`` are the conditions on single events, by variable; those of None hold for all.
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        counting: Counting,
+        local: Sequence[tuple[str | None, tree.Expression]],
+    ) -> None:
         self._question = question
         self._counting = counting
-        self._plan = TrendPlan.of(question.plan)
-        self._keys = self._plan.partition.attributes
+        self._local = local
+        self._keys = question.plan.partition.attributes
         self.counts: dict[str, int] = {}
         self.conditions = self._count()
 
@@ -45,7 +59,7 @@ class EventCounts:
             asked[f"type {name}"] = typed
             for key in self._keys:
                 asked[f"null {name} {key}"] = [*typed, is_null(self._question, key)]
-            own = [p.expression for p in self._plan.local if p.variable in (None, variable)]
+            own = [condition for of, condition in self._local if of in (None, variable)]
             local[variable] = own
             for n, one in enumerate(own):
                 rest = own[:n] + own[n + 1 :]
@@ -125,9 +139,11 @@ def of_type(question: Question, name: str) -> list[tree.Expression]:
     return [tree.Binary(span=span, operator="=", left=left, right=value)]
 
 
-def event_filters(question: Question) -> dict[str, list[tree.Expression]]:
+def event_filters(
+    question: Question, local: Sequence[tuple[str | None, tree.Expression]]
+) -> dict[str, list[tree.Expression]]:
     """Name the conditions that events pass: types, conditions of variables, keys."""
-    plan = TrendPlan.of(question.plan)
+    keys = question.plan.partition.attributes
     found: dict[str, list[tree.Expression]] = {}
     variables = variables_in(question.tree.pattern)
     types = [c for name in dict.fromkeys(variables.values()) for c in of_type(question, name)]
@@ -135,16 +151,91 @@ def event_filters(question: Question) -> dict[str, list[tree.Expression]]:
         found["of a type of the pattern"] = [any_of(question, types)]
     fitting = []
     for variable, name in variables.items():
-        own = [p.expression for p in plan.local if p.variable in (None, variable)]
+        own = [condition for of, condition in local if of in (None, variable)]
         parts = (*of_type(question, name), *own)
         if parts:
             span = question.tree.span
             whole = tree.Logical(span=span, operator="AND", operands=parts)
             fitting.append(whole if len(parts) > 1 else parts[0])
     passed = [any_of(question, fitting)] if len(fitting) == len(variables) else []
-    if plan.local and passed:
+    if local and passed:
         found["satisfy the conditions of a variable"] = passed
-    if plan.partition.attributes:
-        keys = [is_null(question, key, negated=True) for key in plan.partition.attributes]
-        found["with a key"] = [*passed, *keys]
+    if keys:
+        known = [is_null(question, key, negated=True) for key in keys]
+        found["with a key"] = [*passed, *known]
     return found
+
+
+# ---------------------------------------------------------------------------------------
+# Patterns
+
+
+def variables_in(pattern: tree.Pattern) -> dict[str, str]:
+    """Collect the variables of a pattern with their types, also below NOT."""
+    events = (node for node in tree.walk(pattern) if isinstance(node, tree.EventPattern))
+    return {event.variable.text: event.event_type.text for event in events}
+
+
+def negations_in(pattern: tree.Pattern) -> list[tree.Negation]:
+    """List the outermost NOTs of a pattern."""
+    if isinstance(pattern, tree.Negation):
+        return [pattern]
+    return [
+        found
+        for child in tree.children_of(pattern)
+        if isinstance(child, tree.Pattern)
+        for found in negations_in(child)
+    ]
+
+
+def all_of(conditions: Sequence[tree.Expression]) -> tree.Expression | None:
+    """Build the condition that all of several hold; None if there is none."""
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    span = conditions[0].span.to(conditions[-1].span)
+    return tree.Logical(span=span, operator="AND", operands=tuple(conditions))
+
+
+def unit_of(keys: Sequence[str]) -> str:
+    """Name what is counted where keys are.
+
+    Examples
+    --------
+    >>> unit_of(["session"]), unit_of(["user_id"]), unit_of(["shop", "user"])
+    ('session', 'value of user_id', 'combination of shop, user')
+    """
+    if len(keys) > 1:
+        return f"combination of {', '.join(keys)}"
+    return keys[0] if keys[0].isalpha() else f"value of {keys[0]}"
+
+
+def returning(span: Span, keys: Sequence[str], items: Mapping[str, tree.Expression]) -> tree.Return:
+    """Build RETURN of keys and of named values."""
+    returned = [
+        tree.ReturnItem(span=span, expression=tree.Word(span=span, text=key)) for key in keys
+    ]
+    returned += [
+        tree.ReturnItem(span=span, expression=value, alias=tree.Name(span=span, text=name))
+        for name, value in items.items()
+    ]
+    return tree.Return(span=span, items=tuple(returned))
+
+
+def latest_first(span: Span, first: tree.EventPattern, time: str) -> tree.Expression:
+    """Build the latest time of first events, whose difference from ``window_end`` is a length.
+
+    With a window that never ends (``ever``) there is a row for every time t at which a match ends,
+    and the largest time of first events is that of all matches so far. The least difference is that
+    of the shortest match: at the end of that match, no other has begun later and is as short.
+    """
+    return tree.Aggregate(
+        span=span,
+        function=tree.AggregateFunction.MAX,
+        variable=first.variable,
+        attribute=tree.Name(span=span, text=time),
+    )
+
+
+def ever(span: Span) -> tree.Window:
+    """Build a window that never ends."""
+    return tree.Window(span=span, within=tree.Duration(span=span, microseconds=EVER))
