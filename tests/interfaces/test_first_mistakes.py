@@ -75,7 +75,7 @@ def test_the_command_line_names_the_option_that_is_wrong(clicks: Path) -> None:
 
 def test_the_command_line_names_the_time_option(clicks: Path) -> None:
     done = run("check", "-", "--schema", clicks, "--time", "when", stdin="PATTERN product+")
-    assert "name it: `--time TIME`" in done.stderr
+    assert "name it: `--time ts`" in done.stderr
 
 
 CALLED = "no event has the type `Product`: did you mean `product`?"

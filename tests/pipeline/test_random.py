@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 from tests.pipeline.comparison import KINDS, STAMPED, expected_rows, plain, plan_of, planned
@@ -11,6 +12,8 @@ from tests.pipeline.drawing import Drawn, pipelines
 import cepheid
 from cepheid.jobs.steps import take_until
 from cepheid.kinds.pipeline.steps import PipelineSteps
+
+pytestmark = pytest.mark.filterwarnings("ignore:no event has the type")  # random events lack some
 
 
 @given(pipelines())

@@ -24,6 +24,8 @@ SETTINGS = settings(
 )
 LATER = 10_000 * SECOND
 
+pytestmark = pytest.mark.filterwarnings("ignore:no event has the type")  # random events lack some
+
 
 def stamped(drawn: Drawn) -> pa.Table:
     return pa.Table.from_pylist(drawn.events, KINDS).cast(STAMPED)

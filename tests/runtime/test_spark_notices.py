@@ -61,6 +61,23 @@ def test_a_frame_without_oddities_tells_nothing(spark: SparkSession) -> None:
     assert _told(cepheid.query(RIGHT, time_unit="s").run(spark.createDataFrame(CLICKS))) == []
 
 
+FUNNEL = "RETURN FUNNEL(visit) PATTERN SEQ(product p, {} a)"
+STAGES = (
+    "CREATE STREAM Seen AS SELECT visit FROM clicks; "
+    "RETURN visit, COUNT(*) PATTERN SEQ(Seen s, {} a) WHERE [visit] GROUP-BY visit"
+)
+
+
+@pytest.mark.parametrize("text", [FUNNEL, STAGES], ids=["funnel", "pipeline"])
+def test_funnels_and_stages_tell_of_their_types(spark: SparkSession, text: str) -> None:
+    frame = spark.createDataFrame(CLICKS)
+    right = cepheid.query(text.format("addcart"), time_unit="s").run(frame)
+    assert _told(right) == []
+    told = _told(cepheid.query(text.format("Addcart"), time_unit="s").run(frame))
+    assert [one for one in told if one.startswith("no event has the type `Addcart`")] == told
+    assert len(told) == 1
+
+
 def test_files_tell_what_was_meant(spark: SparkSession, tmp_path: Path) -> None:
     parquet.write_table(CLICKS, tmp_path / "e.parquet")
     told = _told(cepheid.query(CASED).run(tmp_path / "e.parquet", spark=spark))

@@ -28,13 +28,15 @@ def print_table(table: pa.Table) -> None:
     """Print the first rows of a table, and how many there are."""
     console = Console()
     shown = table.slice(0, ROWS_SHOWN_MAX)
-    names = list(table.column_names)
+    names = [visible(name) for name in table.column_names]
     columns = [texts_of(shown.column(place)) for place in range(shown.num_columns)]
     for place, kind in enumerate(table.schema.types):
         if _holds_events(kind):
             names[place], columns[place] = _without_date(names[place], columns[place])
-    if _least_width(names, columns) <= console.width:
-        console.print(_grid(names, table.schema, columns))
+    layouts = (names, list(map(in_two_lines, names)))
+    fitting = [heads for heads in layouts if _least_width(heads, columns) <= console.width]
+    if fitting:
+        console.print(_grid(fitting[0], table.schema, columns))
     else:
         console.print(_records(names, columns, len(shown)))
     rest = len(table) - ROWS_SHOWN_MAX
@@ -61,7 +63,7 @@ def _grid(names: list[str], schema: pa.Schema, columns: list[list[str]]) -> Tabl
     for name, kind in zip(names, schema.types, strict=True):
         number = pa.types.is_floating(kind) or pa.types.is_integer(kind)
         justify: Any = "right" if number else "left"
-        shown.add_column(cell(name), justify=justify, no_wrap=number)
+        shown.add_column(_lines(name), justify=justify, no_wrap=number)
     for row in zip(*columns, strict=True):
         shown.add_row(*map(_lines, row))
     return shown
@@ -91,9 +93,26 @@ def _least_width(names: list[str], columns: list[list[str]]) -> int:
     """Compute the least width of a grid that wraps only long texts."""
     total = 1
     for name, texts in zip(names, columns, strict=True):
-        lines = [name, *(line for text in texts for line in text.split("\n"))]
-        total += 3 + min(max(map(len, lines)), max(WIDTH_MAX, len(name)))
+        head = max(map(len, name.split("\n")))
+        lines = [line for text in texts for line in text.split("\n")]
+        widest = max(map(len, lines), default=0)
+        total += 3 + min(max(head, widest), max(WIDTH_MAX, head))
     return total
+
+
+def in_two_lines(name: str) -> str:
+    r"""Break a name of several words near its middle.
+
+    Examples
+    --------
+    >>> in_two_lines("share_of_previous"), in_two_lines("window_end"), in_two_lines("price")
+    ('share_of_\nprevious', 'window_\nend', 'price')
+    """
+    places = [place + 1 for place, mark in enumerate(name[:-1]) if mark == "_" and place]
+    if not places:
+        return name
+    middle = min(places, key=lambda place: abs(2 * place - len(name)))
+    return f"{name[:middle]}\n{name[middle:]}"
 
 
 def texts_of(column: Any) -> list[str]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import msgspec
 
 from cepheid.errors import Span
 from cepheid.events.schema import ValueKind
 from cepheid.expressions.format import as_written
 from cepheid.jobs.why import (
+    STREAM,
     Condition,
+    Counted,
     Counting,
     Question,
     amount,
@@ -20,7 +25,7 @@ from cepheid.jobs.why import (
 )
 from cepheid.language import tree
 
-FIRST = "cepheid_first"
+FIRST, LAST = "cepheid_first", "cepheid_last"
 
 EVER = 50 * 365 * 86_400_000_000
 """A window as long as all of history: nanoseconds of so many years are still 61 bits."""
@@ -49,6 +54,46 @@ class EventCounts:
     def events(self) -> int:
         """Return the number of all events."""
         return self.counts.get("all", 0)
+
+    @cached_property
+    def time_span(self) -> int:
+        """Find the time from the first to the last event, in microseconds; 0 if it is unknown."""
+        span = self._question.tree.span
+        stream = tree.Name(span=span, text=STREAM)
+        time = attribute_of(self._question, self._question.plan.time)
+        time = msgspec.structs.replace(time, variable=stream)
+        items = tuple(
+            tree.ReturnItem(
+                span=span,
+                expression=tree.Call(span=span, function=function, arguments=(time,)),
+                alias=tree.Name(span=span, text=name),
+            )
+            for function, name in (("MIN", FIRST), ("MAX", LAST))
+        )
+        select = tree.SelectQuery(
+            span=span,
+            items=items,
+            streams=(tree.Stream(span=span, name=stream, alias=stream),),
+        )
+        return self._counting.least_gap(self._question.relaxed(select), FIRST, LAST) or 0
+
+    @cached_property
+    def partitions(self) -> int:
+        """Count the keys that events have."""
+        span = self._question.tree.span
+        stream = tree.Name(span=span, text=STREAM)
+        names = tuple(tree.Name(span=span, text=key) for key in self._keys)
+        if not names:
+            return 1
+        values = [tree.Attribute(span=span, variable=stream, attribute=name) for name in names]
+        select = tree.SelectQuery(
+            span=span,
+            items=tuple(tree.ReturnItem(span=span, expression=value) for value in values),
+            streams=(tree.Stream(span=span, name=stream, alias=stream),),
+            group_by=names,
+        )
+        found = self._counting.tally({"keys": Counted(self._question.relaxed(select))})["keys"]
+        return 1 if found is None else max(1, found.rows)
 
     def _count(self) -> tuple[Condition, ...]:
         """Count the events of each type, and those that satisfy each condition."""

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import msgspec
 
 from cepheid.events.temporal import format_duration
-from cepheid.expressions.format import as_written, format_expression
 from cepheid.jobs.why import (
     Counting,
     Question,
@@ -21,23 +20,33 @@ from cepheid.jobs.why import (
     length_of_time,
     number,
 )
-from cepheid.jobs.why_patterns import FIRST, EventCounts, unit_of
+from cepheid.jobs.why_patterns import FIRST, EventCounts, ever, unit_of
 from cepheid.kinds.trend.why.chain import first_event, loosened, prefixes_of
+from cepheid.kinds.trend.why.cost import steps_of
 from cepheid.kinds.trend.why.having import explain_having
 from cepheid.kinds.trend.why.queries import (
     DROPS_MAX,
-    Conjunct,
     Target,
     count_query,
     gap_query,
     target_of,
 )
+from cepheid.kinds.trend.why.words import (
+    format_part,
+    last_part,
+    looser,
+    window_text,
+    written,
+)
 from cepheid.language import tree
-from cepheid.language.formatter import format_pattern
-from cepheid.plans.plan import Evaluator, PredicateKind, TrendPlan
+from cepheid.plans.plan import PredicateKind, TrendPlan
 
-PAIRS_EVENTS_MAX = 100_000
-"""Above so many events, events are not compared pair by pair outside a window or partition."""
+WORK_MAX = 10_000_000
+"""So many steps may a query take that looks back at the events of a wider window or partition."""
+
+OWN_WORK_MAX = 30_000_000
+EVENTS_MIN = 2_000
+"""If the query itself takes more steps, a part of the events is counted, not less than so many."""
 
 RELAXED_EVENTS_MAX = 100_000
 SAMPLE_EVENTS = 40_000
@@ -133,7 +142,21 @@ class TrendWhy:
         return EventCounts(self.question, self.counting, local)
 
     def answer(self) -> WhyNot:
-        """Count, and say it in sentences."""
+        """Count, and say it in sentences; a query that takes long is asked of a part of events."""
+        whole = self._target(self.question.tree.pattern, whole=True)
+        counted = count_query(self.question, whole)
+        work = 0.0 if counted is None else self._work(counted.query.plan, whole)
+        if work > OWN_WORK_MAX:
+            rows = max(EVENTS_MIN, int(self.events.events * OWN_WORK_MAX / work))
+            sample = self.counting.sampled(self.keys, self.events.events, rows)
+            if sample is not None:
+                found = TrendWhy(self.question, sample.counting).whole_answer()
+                told = (f"All of this is counted in {sample.text}:", *found.sentences)
+                return msgspec.structs.replace(found, sentences=told)
+        return self.whole_answer()
+
+    def whole_answer(self) -> WhyNot:
+        """Count all events, and say it in sentences."""
         stages, whole, found = self._counted()
         chosen = self._chosen(whole, found)
         sentences = [self._headline(chosen.found), *self._chains(stages), *chosen.sentences]
@@ -220,11 +243,15 @@ class TrendWhy:
         return counts
 
     def _is_costly(self, plan: object, target: Target) -> bool:
+        """Check whether a query that sees more events at a time than the user's takes too long."""
+        if target.keys == self.keys and target.window == self.question.tree.window:
+            return False
+        return self._work(plan, target) > WORK_MAX
+
+    def _work(self, plan: object, target: Target) -> float:
+        """Estimate the steps of a query; see ``steps_of``."""
         planned = TrendPlan.of(plan)  # type: ignore[arg-type]  # this kind makes no other plan
-        wider = target.keys != self.keys or target.window != self.question.tree.window
-        pairs = planned.choice.evaluator in (Evaluator.PAIRWISE, Evaluator.ENUMERATE)
-        # The events are counted only where their number matters.
-        return wider and pairs and self.events.events > PAIRS_EVENTS_MAX
+        return steps_of(planned, target, self.keys, self.events)
 
     # -----------------------------------------------------------------------------------
     # Steps
@@ -263,15 +290,23 @@ class TrendWhy:
 
         Without a condition, WITHIN or a key, a query can take much longer than the query itself.
         """
-        sample = None
-        if self.events.events > RELAXED_EVENTS_MAX:
-            sample = self.counting.sampled(self.keys, self.events.events, SAMPLE_EVENTS)
+        sample, events = None, self.events.events
+        if events > RELAXED_EVENTS_MAX or (events > SAMPLE_EVENTS and self._has_costly(target)):
+            sample = self.counting.sampled(self.keys, events, SAMPLE_EVENTS)
         if sample is None:
             return self._relax(target, base, reached)
         part = TrendWhy(self.question, sample.counting)
         own = part.counted(target) or 0
         relaxations, told = part.relaxed(target, own, reached)
         return relaxations, [f"What follows is counted in {sample.text}.", *told] if told else []
+
+    def _has_costly(self, target: Target) -> bool:
+        """Check whether one thing less makes the target too costly for all events."""
+        for one in self._dropped(target).values():
+            counted = count_query(self.question, one)
+            if counted is not None and self._is_costly(counted.query.plan, one):
+                return True
+        return False
 
     def counted(self, target: Target) -> float | None:
         """Count one target."""
@@ -319,13 +354,13 @@ class TrendWhy:
         """Leave out one thing at a time."""
         found: dict[str, Target] = {}
         for condition in target.conditions[:DROPS_MAX]:
-            found[f"without {_written(condition)}"] = target.without(condition)
+            found[f"without {written(condition)}"] = target.without(condition)
         for text, pattern in loosened(target.pattern)[:DROPS_MAX]:
             found[text] = target._replace(pattern=pattern)
         if target.window is not None:
-            found[f"without {_window_text(target.window)}"] = target._replace(window=None)
+            found[f"without {window_text(target.window)}"] = target._replace(window=None)
         if target.semantics is not None:
-            for text, semantics in _looser(target.semantics).items():
+            for text, semantics in looser(target.semantics).items():
                 found[text] = target._replace(semantics=semantics)
         if target.min_length is not None:
             text = f"without MIN LENGTH {target.min_length.value}"
@@ -360,13 +395,13 @@ class TrendWhy:
         window = target.window
         if window is None or not isinstance(window.within, tree.Duration):
             return []
-        if f"without {_window_text(window)}" not in more:
+        if f"without {window_text(window)}" not in more:
             return []
         within = window.within.microseconds
         shortest = self._shortest(target)
         if shortest is None:
             return self._wider(target, within)
-        last = _format_part(_last_part(target.pattern))
+        last = format_part(last_part(target.pattern))
         length = f"the nearest {last} comes {length_of_time(shortest)} after the first event"
         if shortest >= within or window.slide is None:
             return [f"{capital(length)}; WITHIN is {format_duration(within)}."]
@@ -386,7 +421,8 @@ class TrendWhy:
             return None
         pattern, event = first
         query = gap_query(self.question, target._replace(pattern=pattern), event, self.plan.time)
-        if query is None or self._is_costly(query.plan, target._replace(window=None)):
+        ever_long = target._replace(window=ever(self.question.tree.span))
+        if query is None or self._is_costly(query.plan, ever_long):
             return None
         return self.counting.least_gap(query, FIRST, "window_end")
 
@@ -422,43 +458,3 @@ def _reached(stuck: Stage | None, stages: list[Stage]) -> Reached:
     if stuck.adds_event:
         return Reached(f"come to {stuck.text}", f" up to {stuck.text}")
     return Reached("come farther", " up to there")
-
-
-def _looser(clause: tree.SemanticsClause) -> dict[str, tree.SemanticsClause | None]:
-    """Let one link skip any event, and then all of them."""
-    found: dict[str, tree.SemanticsClause | None] = {}
-    links = clause.links
-    every = tree.Semantics.ANY_MATCH
-    for n, link in enumerate(links):
-        if link.semantics is not every:
-            free = msgspec.structs.replace(link, semantics=every)
-            text = f"with {link.prev.text} TO {link.next.text} {every.value}"
-            rest = (*links[:n], free, *links[n + 1 :])
-            found[text] = msgspec.structs.replace(clause, links=rest)
-    if clause.semantics is not every or len(found) > 1:
-        found[f"with SEMANTICS {every.value}"] = None
-    return found
-
-
-def _written(condition: Conjunct) -> str:
-    if condition.kind is None:
-        return format_expression(condition.expression)
-    return f"`{as_written(condition.expression)}`"
-
-
-def _format_part(part: tree.Pattern) -> str:
-    """Format a part of a pattern; a NOT without its word."""
-    return format_pattern(part.pattern if isinstance(part, tree.Negation) else part)
-
-
-def _last_part(pattern: tree.Pattern) -> tree.Pattern:
-    if not isinstance(pattern, tree.Sequence):
-        return pattern
-    parts = [part for part in pattern.parts if not isinstance(part, tree.Negation)]
-    return _last_part(parts[-1])
-
-
-def _window_text(window: tree.Window) -> str:
-    if isinstance(window.within, tree.Duration):
-        return f"WITHIN {format_duration(window.within.microseconds)}"
-    return f"WITHIN {window.within.count} EVENTS"
