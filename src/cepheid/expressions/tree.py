@@ -118,11 +118,15 @@ class AggregateFunction(StrEnum):
 
 
 class Aggregate(Node, frozen=True, eq=False):
-    """``COUNT(*)`` (no variable), ``COUNT(S)`` (no attribute) or ``SUM(S.price)``."""
+    """``COUNT(*)`` (no variable), ``COUNT(S)`` (no attribute) or ``SUM(S.price)``.
+
+    ``distinct`` are the attributes of ``COUNT(DISTINCT user, session)``, which counts keys (§5.6).
+    """
 
     function: AggregateFunction
     variable: Name | None = None
     attribute: Name | None = None
+    distinct: tuple[Name, ...] = ()
 
 
 class Call(Node, frozen=True, eq=False):

@@ -72,6 +72,12 @@ class PatternBuilder:
     def negation_within(self, c: Children[Child]) -> tree.Negation:
         return tree.Negation(span=span_of(c), pattern=c[1], within=c[3])
 
+    def negation_next(self, c: Children[Child]) -> tree.Negation:
+        return tree.Negation(span=span_of(c), pattern=c[2], next=True)
+
+    def negation_next_within(self, c: Children[Child]) -> tree.Negation:
+        return tree.Negation(span=span_of(c), pattern=c[2], within=c[4], next=True)
+
     def disjunction(self, c: Children[Child]) -> tree.Disjunction:
         return tree.Disjunction(span=span_of(c), alternatives=nodes_of(c))
 
@@ -98,6 +104,14 @@ class PatternBuilder:
         return tree.Repeat(
             span=span_of(c), pattern=c[0], least=whole_number(c[2]), most=whole_number(c[4])
         )
+
+    def greedy(self, c: Children[Child]) -> tree.Repeat:
+        loop: tree.Repeat = c[0]
+        return msgspec.structs.replace(loop, span=span_of(c), greed=tree.Greed.GREEDY)
+
+    def reluctant(self, c: Children[Child]) -> tree.Repeat:
+        loop: tree.Repeat = c[0]
+        return msgspec.structs.replace(loop, span=span_of(c), greed=tree.Greed.RELUCTANT)
 
     def until(self, c: Children[Child]) -> tree.Repeat:
         loop: tree.Repeat = c[0]

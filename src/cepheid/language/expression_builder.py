@@ -242,6 +242,15 @@ class ExpressionBuilder:
             reject("E111", f"`{c[0]}` does not take `*`", span_of(c), "only COUNT does: `COUNT(*)`")
         return tree.Aggregate(span=span_of(c), function=tree.AggregateFunction.COUNT)
 
+    def call_distinct(self, c: Children[Child]) -> tree.Aggregate:
+        """``COUNT(DISTINCT session)``; the builders of other queries reject it."""
+        if str(c[0]).upper() != "COUNT":
+            help_ = "only COUNT does: `COUNT(DISTINCT session)`"
+            reject("E111", f"`{c[0]}` does not take `DISTINCT`", span_of(c), help_)
+        names = names_of(c)[1:]
+        function = tree.AggregateFunction.COUNT
+        return tree.Aggregate(span=span_of(c), function=function, distinct=names)
+
     def call(self, c: Children[Child]) -> Any:
         return _call(c, nodes_of(c))
 
@@ -317,6 +326,15 @@ def _call(c: Children[Child], arguments: tuple[Any, ...]) -> Any:
 def _aggregate_of(c: Children[Child], arguments: tuple[Any, ...]) -> tree.Call:
     """Return an aggregate of values, which SELECT knows and other queries reject."""
     return tree.Call(span=span_of(c), function=str(c[0]).upper(), arguments=arguments)
+
+
+def reject_distinct(query: tree.Node) -> None:
+    """Leave the parser if a query without trends counts the keys that have a match (§5.6)."""
+    for node in tree.walk(query):
+        if isinstance(node, tree.Aggregate) and node.distinct:
+            message = "`COUNT(DISTINCT ...)` counts the keys that have a match of a `PATTERN`"
+            help_ = "group by the attribute, and count the rows after"
+            reject("E111", message, node.span, help_)
 
 
 def reject_aggregates_of_values(query: tree.Query) -> None:

@@ -263,6 +263,8 @@ def _pattern_and_binding(pattern: tree.Pattern) -> tuple[str, int]:
             loop = format_pattern(inner, _PATTERN_REPEAT) + format_repeat(pattern)
             if pattern.without is not None:
                 loop += f" WITHOUT {format_pattern(pattern.without.pattern, _PATTERN_REPEAT)}"
+            if pattern.greed is not None:
+                return f"{loop} {pattern.greed.value}", _PATTERN_NOT
             if pattern.until is not None:
                 return f"{loop} UNTIL ({format_expression(pattern.until)})", _PATTERN_NOT
             if pattern.without is not None:
@@ -270,7 +272,8 @@ def _pattern_and_binding(pattern: tree.Pattern) -> tuple[str, int]:
             return loop, _PATTERN_REPEAT
         case tree.Negation(pattern=inner, within=within):
             deadline = f" WITHIN {_format_extent(within)}" if within is not None else ""
-            return f"NOT {format_pattern(inner, _PATTERN_NOT)}{deadline}", _PATTERN_NOT
+            no = "NOT NEXT" if pattern.next else "NOT"
+            return f"{no} {format_pattern(inner, _PATTERN_NOT)}{deadline}", _PATTERN_NOT
         case tree.Disjunction(alternatives=parts):
             return " OR ".join(format_pattern(p, _PATTERN_NOT) for p in parts), _PATTERN_OR
         case tree.Conjunction(patterns=parts):

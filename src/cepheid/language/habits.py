@@ -84,8 +84,10 @@ def other_words(before: list[str], rest: str) -> str:
         return "a pattern has no `FROM`: give the events to `run`, on the command line `--input`"
     if last == "CASE" or this == "CASE":
         return "there is no `CASE`: write `IF(condition, a, b)`"
-    if last == "DISTINCT":
-        return "there is no `DISTINCT`: `GROUP-BY` gives a row for every value, to be counted after"
+    if "DISTINCT" in (word.upper() for word in before):
+        return (
+            "`DISTINCT` takes attributes that the events of a match share: `COUNT(DISTINCT user)`"
+        )
     if last == "RETURN" and rest.startswith("*"):
         return "write `RETURN MATCHES` to list the matches, or `RETURN COUNT(*)` to count them"
     quoted = re.match(r"'\s*(\d+(?:\.\d+)?\s*[^\W\d]\w*)\s*'", rest)

@@ -104,7 +104,9 @@ _TIME_WORD = re.compile(r"(?:timestamp|date)\s*(?=')", re.IGNORECASE)
 _CALL = re.compile(r"\s*\(")
 _NO_VARIABLES = "|".join(sorted({keyword.partition("_")[0] for keyword in KEYWORDS}))
 _VARIABLE = re.compile(rf"\s+(?:`|(?!(?:{_NO_VARIABLES})\b)[^\W\d]\w*)", re.IGNORECASE)
-"""A name that is no keyword: the variable of `ANY x`."""
+"""A name that is no keyword: the variable of `ANY x`, the attribute of `DISTINCT x`."""
+_PATTERN = re.compile(r"\s*\(|\s+(?:any|seq)\b", re.IGNORECASE)
+"""What else may begin a pattern: that of `NOT NEXT`."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -239,7 +241,9 @@ def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
     keyword = "EVENTS" if value.upper() == "EVENT" else value.upper()
     if keyword in KEYWORDS and "_" not in keyword:
         # An event type may be called Seq or Any, so the keyword needs what follows it.
-        followed = {"SEQ": _CALL.match(text, end), "ANY": _VARIABLE.match(text, end)}
+        named = _VARIABLE.match(text, end)
+        followed = {"SEQ": _CALL.match(text, end), "ANY": named, "DISTINCT": named}
+        followed["NEXT"] = named or _PATTERN.match(text, end)
         fits = keyword in accepted and followed.get(keyword, True) is not None
         if fits or not accepted.keys() & {"NAME", "UNIT"}:
             return keyword, value, end

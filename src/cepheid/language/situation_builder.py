@@ -17,6 +17,7 @@ from cepheid.language.expression_builder import (
     nodes_of,
     reject,
     reject_aggregates_of_values,
+    reject_distinct,
     span_of,
     token_span,
 )
@@ -113,6 +114,7 @@ class SituationBuilder:
             reject("E105", "the query has no `PATTERN`", span, help_)
         query = tree.SituationQuery(span=span, **fields)
         reject_aggregates_of_values(query)
+        reject_distinct(query)
         return query
 
     def ended_situation_query(self, c: Children[Any]) -> tree.SituationQuery:

@@ -115,6 +115,7 @@ def describe_expected(accepted: set[str]) -> str:
         rest -= {"AND", "OR", "UNIT", "DOT", "LPAR"}
     if {"PLUS", "STAR", "QMARK"} <= rest:
         rest -= {"PLUS", "STAR", "QMARK", "LBRACE", "AND", "OR", "NAME", "UNTIL", "WITHOUT"}
+        rest -= {"GREEDY", "RELUCTANT"}
         parts += [] if rest else ["`+`"]
     if len(rest & set(CLAUSES)) > 2:
         rest -= set(CLAUSES)

@@ -61,11 +61,19 @@ class Sequence(Node, frozen=True, eq=False):
     parts: tuple[Pattern, ...]
 
 
+class Greed(StrEnum):
+    """Which events a loop takes beside what follows it (§2.15)."""
+
+    GREEDY = "GREEDY"
+    RELUCTANT = "RELUCTANT"
+
+
 class Repeat(Node, frozen=True, eq=False):
     """``P+`` (1, None), ``P*`` (0, None), ``P?`` (0, 1), ``P{n,m}`` (n, m).
 
     ``until`` is the condition of ``P+ UNTIL (c)``, which ends the loop (§3.7); ``without`` is the
-    pattern of ``P+ WITHOUT N`` that may not lie between two rounds (§2.13).
+    pattern of ``P+ WITHOUT N`` that may not lie between two rounds (§2.13); ``greed`` stands for
+    ``P+ GREEDY`` and ``P+ RELUCTANT`` (§2.15).
     """
 
     pattern: Pattern
@@ -73,6 +81,7 @@ class Repeat(Node, frozen=True, eq=False):
     most: int | None
     until: Expression | None = None
     without: Negation | None = None
+    greed: Greed | None = None
 
 
 class Disjunction(Node, frozen=True, eq=False):
@@ -82,10 +91,14 @@ class Disjunction(Node, frozen=True, eq=False):
 
 
 class Negation(Node, frozen=True, eq=False):
-    """``NOT P``, a part of a sequence, or ``NOT P WITHIN 5 minutes`` (§2.12)."""
+    """``NOT P``, a part of a sequence, or ``NOT P WITHIN 5 minutes`` (§2.12).
+
+    ``next`` stands for ``NOT NEXT P``, which speaks of the one event beside the match (§2.14).
+    """
 
     pattern: Pattern
     within: Duration | EventCount | None = None
+    next: bool = False
 
 
 class Conjunction(Node, frozen=True, eq=False):

@@ -186,6 +186,8 @@ class Oracle(Matcher):
         row = dict(head)
 
         def lookup(leaf: Leaf) -> Value:
+            if isinstance(leaf, tree.Aggregate) and leaf.distinct:
+                return self.keys_found([name.text for name in leaf.distinct], found)
             if isinstance(leaf, tree.Aggregate):
                 total = self.aggregate(leaf, found)
                 return float(total) if isinstance(total, int) and self.double(leaf) else total
@@ -197,6 +199,11 @@ class Oracle(Matcher):
             row[column_name(item)] = evaluate_expression(item.expression, lookup)
         kept = self.query.having is None or evaluate_expression(self.query.having, lookup) is True
         return [row] if kept else []
+
+    def keys_found(self, names: Sequence[str], found: list[Match]) -> int:
+        """Count the keys that have a match (§5.6)."""
+        keys = {tuple(key_of(self.events[m[0][1]].get(name)) for name in names) for m in found}
+        return len(keys)
 
     def double(self, aggregate: tree.Aggregate) -> bool:
         """Check whether a count or sum is a double (§5.4), not a whole or exact number (§5.5)."""
@@ -273,6 +280,8 @@ def column_name(item: tree.ReturnItem) -> str:
         return expression.text
     assert isinstance(expression, tree.Aggregate | tree.Attribute), "RETURN has nothing else"
     function = [expression.function.lower()] if isinstance(expression, tree.Aggregate) else []
+    if isinstance(expression, tree.Aggregate) and expression.distinct:
+        function += ["distinct", *(name.text for name in expression.distinct)]
     if isinstance(expression, tree.Attribute) and expression.anchor is not tree.Anchor.EACH:
         function = [expression.anchor.value.lower()]
     names = [name.text for name in (expression.variable, expression.attribute) if name]

@@ -17,9 +17,11 @@ from cepheid.testing.oracle_patterns import (
     after,
     anchors_of,
     conjuncts_of,
+    greedy_loops,
     kind_of,
     loops_of,
     neighbours_of,
+    variables_in,
     variables_of,
 )
 
@@ -68,6 +70,7 @@ class Matcher:
             if isinstance(n, tree.EventPattern)
         }
         self.neighbours = neighbours_of(query.pattern)
+        self.greed = {id(loop): (loop, later) for loop, later in greedy_loops(query.pattern)}
         self.known: dict[tuple[tree.Pattern, tuple[int, ...], Match], set[Match]] = {}
 
     # Events (§1) and patterns (§2) ---------------------------------------------------------------
@@ -87,7 +90,16 @@ class Matcher:
         local = (c for c in self.conditions["local"] if set(variables_of(c)) <= {variable})
         return all(
             evaluate_expression(c, lambda leaf: self.attribute(i, leaf)) is True for c in local
-        )
+        ) and not any(self.fits(other, i) for other in self.leaves(variable))
+
+    def leaves(self, variable: str) -> Iterator[str]:
+        """Yield the variables to which a variable leaves the events that they fit (§2.15)."""
+        for loop, later in self.greed.values():
+            own = set(variables_in(loop))
+            if loop.greed is tree.Greed.GREEDY and variable in later:
+                yield from own
+            if loop.greed is tree.Greed.RELUCTANT and variable in own:
+                yield from later
 
     def attribute(self, i: int, leaf: Leaf) -> Value:
         """Look up an attribute of an event; a bare word is text (§4.7)."""
@@ -108,10 +120,13 @@ class Matcher:
                 return set().union(*(self.derivations(p, window) for p in alternatives))
             case tree.Repeat(pattern=inner, least=least, most=most, without=without):
                 once, level, count = self.derivations(inner, window), {NOTHING}, 0
+                reluctant = pattern.greed is tree.Greed.RELUCTANT
                 found: set[Derivation] = set()
                 # Repetitions of events come to an end; those of nothing repeat what was found.
                 while level and (most is None or count <= most) and not level <= found:
                     found |= level if count >= least else set()
+                    if reluctant and count >= least:
+                        without = self.left_out(pattern)
                     level = {way for a in level for b in once for way in self.chain(a, b, without)}
                     count += 1
                 return found
@@ -129,26 +144,51 @@ class Matcher:
                 gap = frozenset({(without, a[0][-1][1], b[0][0][1])})
             yield a[0] + b[0], a[1] | b[1] | gap
 
+    def left_out(self, loop: tree.Repeat) -> tree.Negation | None:
+        """Return what may not be left out beside a loop with greed (§2.15), or None."""
+        _, later = self.greed.get(id(loop), (loop, ()))
+        names = variables_in(loop) if loop.greed is tree.Greed.GREEDY else later
+        if loop.greed is None or not later:
+            return None
+        events = [
+            node
+            for node in tree.walk(self.query.pattern)
+            if isinstance(node, tree.EventPattern) and node.variable.text in names
+        ]
+        either = tree.Disjunction(span=loop.span, alternatives=tuple(events))
+        return tree.Negation(span=loop.span, pattern=either)
+
     def sequence(self, parts: Rest, window: Sequence[int]) -> set[Derivation]:
-        """Chain parts; NOTs wait for the next part that is there, or for the end (§2.5 to §2.8)."""
-        ways: set[tuple[Derivation, tuple[tree.Negation, ...]]] = {(NOTHING, ())}
+        """Chain parts; NOTs wait for the next part that is there, or for the end (§2.5 to §2.8).
+
+        What loops with greed forbid only ever lies between two events (§2.15).
+        """
+        ways: set[tuple[Derivation, tuple[tree.Negation, ...], tuple[tree.Negation, ...]]]
+        ways = {(NOTHING, (), ())}
         for part in parts:
             if isinstance(part, tree.Negation):
-                ways = {(way, (*waiting, part)) for way, waiting in ways}
+                ways = {(way, (*waiting, part), beside) for way, waiting, beside in ways}
                 continue
-            longer: set[tuple[Derivation, tuple[tree.Negation, ...]]] = set()
-            for (way, waiting), new in product(ways, self.derivations(part, window)):
+            mine = self.left_out(part) if isinstance(part, tree.Repeat) else None
+            greed = () if mine is None else (mine,)
+            entering: tuple[tree.Negation, ...] = ()
+            if mine and isinstance(part, tree.Repeat) and part.least == 0:
+                entering = greed if part.greed is tree.Greed.RELUCTANT else ()
+            longer = set()
+            for (way, waiting, beside), new in product(ways, self.derivations(part, window)):
                 for bindings, owed in self.chain(way, new):
                     if not new[0]:
-                        longer.add(((bindings, owed), waiting))
+                        longer.add(((bindings, owed), waiting, (*beside, *greed)))
                         continue
                     after = way[0][-1][1] if way[0] else None
                     gaps = frozenset((n, after, new[0][0][1]) for n in waiting)
-                    longer.add(((bindings, owed | gaps), ()))
+                    if after is not None:
+                        gaps |= {(n, after, new[0][0][1]) for n in (*beside, *entering)}
+                    longer.add(((bindings, owed | gaps), (), greed))
             ways = longer
         return {
             (m, owed | frozenset((n, m[-1][1], None) for n in waiting if m))
-            for (m, owed), waiting in ways
+            for (m, owed), waiting, _ in ways
         }
 
     def matches(self, pattern: tree.Pattern, window: Sequence[int]) -> set[Match]:
@@ -179,6 +219,12 @@ class Matcher:
     def violated(self, obligation: Obligation, m: Match, window: Sequence[int]) -> bool:
         """Check for a forbidden occurrence (§2.5) that agrees with all around it (§2.9)."""
         negation, first, last = obligation
+        if negation.next:
+            beside = self.beside(self.partition_of(m[0][1]), first, last)
+            return any(
+                self.in_time(negation, n, first, last)
+                for n in self.holding(negation.pattern, beside, m)
+            )
         if negation.within is not None:
             # A deadline is a fact of the stream, whatever the window holds (§2.12).
             window = self.partition_of(m[0][1])
@@ -188,6 +234,15 @@ class Matcher:
             and self.in_time(negation, n, first, last)
             for n in self.holding(negation.pattern, window, m)
         )
+
+    def beside(self, events: Sequence[int], first: int | None, last: int | None) -> list[int]:
+        """List the events directly after one, or else directly before another one (§2.14)."""
+        if first is not None:
+            later = [i for i in events if self.before(first, i)]
+            return [i for i in later if not any(self.before(j, i) for j in later)]
+        assert last is not None, "a NOT has a neighbour"
+        earlier = [i for i in events if self.before(i, last)]
+        return [i for i in earlier if not any(self.before(i, j) for j in earlier)]
 
     def in_time(
         self, negation: tree.Negation, n: Match, first: int | None, last: int | None

@@ -90,6 +90,23 @@ def _bound_in(pattern: tree.Node) -> set[str]:
     return set().union(*(_bound_in(child) for child in tree.children_of(pattern)))
 
 
+def variables_in(pattern: tree.Pattern) -> list[str]:
+    """Collect the variables of a pattern."""
+    return [n.variable.text for n in tree.walk(pattern) if isinstance(n, tree.EventPattern)]
+
+
+def greedy_loops(pattern: tree.Pattern) -> list[tuple[tree.Repeat, tuple[str, ...]]]:
+    """Collect the loops with greed, and the variables that can directly follow them (§2.15)."""
+    names = variables_in(pattern)
+    return [
+        (part, tuple(dict.fromkeys(name for name in names if after(node.parts[place:], name))))
+        for node in tree.walk(pattern)
+        if isinstance(node, tree.Sequence)
+        for place, loop in enumerate(node.parts, 1)
+        if isinstance(part := loop, tree.Repeat) and part.greed is not None
+    ]
+
+
 def nullable(pattern: tree.Pattern) -> bool:
     """Check whether a pattern can be matched by no event at all."""
     match pattern:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cepheid.language import tree
 from cepheid.language.formatter import format_pattern
 from cepheid.language.parser import parse
-from cepheid.testing.oracle_patterns import neighbours_of, nullable
+from cepheid.testing.oracle_patterns import greedy_loops, neighbours_of, nullable
 from cepheid.testing.strategies import Event, Schema, patterns, schemas, streams
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def names_of(pattern: str, schema: Mapping[str, str]) -> Names:
         sorted(_bound_variables(root)),
         sorted(_variables(root)),
         sorted(_variables(root).difference(*map(_variables, _with_deadline(root)))),
-        sorted(pair for pair in neighbours_of(root) if pair[0]),
+        sorted(pair for pair in neighbours_of(root) if pair[0] and pair[1] not in _asked(root)),
         [name for name in NUMBERS if name in schema],
         [name for name in KEYS if name in schema],
         ["flag"] if "flag" in schema else [],
@@ -68,6 +68,13 @@ def names_of(pattern: str, schema: Mapping[str, str]) -> Names:
 
 def _variables(node: tree.Node) -> set[str]:
     return {n.variable.text for n in tree.walk(node) if isinstance(n, tree.EventPattern)}
+
+
+def _asked(root: tree.Pattern) -> set[str]:
+    """Collect the variables around loops with greed, which no edge predicate may decide (§2.15)."""
+    return {
+        name for loop, later in greedy_loops(root) for name in (*later, *_bound_variables(loop))
+    }
 
 
 def _with_deadline(node: tree.Node) -> list[tree.Node]:
@@ -181,6 +188,8 @@ LINKED_PATTERNS = st.sampled_from(
         "SEQ(A, B, C)",
         "SEQ(A, B+ WITHOUT A x, C)",
         "(SEQ(A, B?)){1,} WITHOUT (SEQ(B y, C))",
+        "SEQ(A, B+ GREEDY, C)",
+        "SEQ(A, B* RELUCTANT, ANY z)",
     ]
 )
 """Patterns with several links and loops."""
@@ -202,7 +211,7 @@ def with_until(draw: st.DrawFn, pattern: str, names: Names) -> str:
     counts = Counter(n.variable.text for n in tree.walk(root) if isinstance(n, tree.EventPattern))
 
     def ended(node: tree.Pattern) -> tree.Pattern:
-        if not isinstance(node, tree.Repeat):
+        if not isinstance(node, tree.Repeat) or node.greed is not None:
             return node
         inside = Counter(
             n.variable.text for n in tree.walk(node) if isinstance(n, tree.EventPattern)
@@ -271,6 +280,18 @@ def aggregates(names: Names) -> st.SearchStrategy[str]:
 
 
 @st.composite
+def key_counts(draw: st.DrawFn, where: str, group: str) -> str:
+    """Draw the count of the keys that a query has (§5.6); empty if it has none."""
+    condition = parse(f"PATTERN A {where}").where
+    nodes = tree.walk(condition) if condition is not None else ()
+    items = [i for n in nodes if isinstance(n, tree.Equivalence) for i in n.items]
+    names = [i.attribute.text for i in items if i.variable is None and i.attribute.text != group]
+    if group and (not names or draw(st.booleans())):
+        names.append(group)
+    return f"COUNT(DISTINCT {', '.join(dict.fromkeys(names))})" if names else ""
+
+
+@st.composite
 def queries(
     draw: st.DrawFn,
     schema: Mapping[str, str],
@@ -280,21 +301,30 @@ def queries(
     windows: bool = True,
     leaves_max: int = 5,
     linked: bool = False,
+    keyed: bool = False,
     pattern: st.SearchStrategy[str] | None = None,
 ) -> str:
     """Draw the text of a query without AND over the attributes of a schema.
 
-    With ``linked``, links have different rules, or loops end. ``pattern`` draws other patterns.
+    With ``linked``, links have different rules, or loops end. With ``keyed``, keys with a match are
+    counted. ``pattern`` draws other patterns.
     """
     if pattern is None:
         free = patterns(negation=negation, deadlines=deadlines, leaves_max=leaves_max)
         pattern = LINKED_PATTERNS if linked else free
-    return draw(_queries_of(draw(pattern), schema, windows=windows, linked=linked))
+    drawn = draw(pattern)
+    return draw(_queries_of(drawn, schema, windows=windows, linked=linked, keyed=keyed))
 
 
 @st.composite
 def _queries_of(
-    draw: st.DrawFn, pattern: str, schema: Mapping[str, str], *, windows: bool, linked: bool
+    draw: st.DrawFn,
+    pattern: str,
+    schema: Mapping[str, str],
+    *,
+    windows: bool,
+    linked: bool,
+    keyed: bool,
 ) -> str:
     """Draw the text of a query with a pattern."""
     names = names_of(pattern, schema)
@@ -302,19 +332,31 @@ def _queries_of(
     if by_link:
         pattern = draw(with_until(pattern, names))
     semantics = draw(link_rules(pattern) if by_link else RULES)
-    lists = draw(st.booleans())
+    lists = not keyed and draw(st.booleans())
     window = draw(st.sampled_from(WINDOWS)) if windows else ""
     items = draw(st.lists(aggregates(names), min_size=1, max_size=3, unique=True))
+    odd = any(word in pattern for word in ("NOT NEXT", "GREEDY", "RELUCTANT"))
+    partial = window not in EVENT_WINDOWS and not by_link and not odd
+    where = draw(_where(names, lists=lists, partial=partial))
+    keys = names.keys + names.values
+    group = draw(st.sampled_from(keys)) if draw(st.booleans()) and keys else ""
+    counted = ["COUNT(*)"]
+    if keyed and not (group or "[" in where):
+        group = keys[0]
+    keys_counted = draw(key_counts(where, group)) if keyed or draw(st.booleans()) else ""
+    if keys_counted:
+        items = [*items, keys_counted]
+        counted.append(keys_counted)
     clauses = [
         "RETURN MATCHES" if lists else f"RETURN {', '.join(items)}",
         f"PATTERN {pattern}",
         f"SEMANTICS {semantics}",
-        draw(_where(names, lists=lists, partial=window not in EVENT_WINDOWS and not by_link)),
+        where,
+        f"GROUP-BY {group}" if group else "",
     ]
-    if draw(st.booleans()) and names.keys + names.values:
-        clauses.append(f"GROUP-BY {draw(st.sampled_from(names.keys + names.values))}")
     if not lists and draw(st.booleans()):
-        clauses.append(f"HAVING COUNT(*) {draw(st.sampled_from(COMPARISONS))} 2")
+        number = draw(st.sampled_from(counted))
+        clauses.append(f"HAVING {number} {draw(st.sampled_from(COMPARISONS))} 2")
     clauses.append(window)
     if window in TRAILING_WINDOWS and not lists and draw(st.booleans()):
         clauses.append("EMIT ON EXPIRY")

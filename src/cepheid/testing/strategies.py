@@ -118,13 +118,16 @@ def _repeated(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 def _sequences(
-    inner: st.SearchStrategy[str], *, negation: bool, deadlines: bool
+    inner: st.SearchStrategy[str], types: Sequence[str], *, negation: bool, deadlines: bool
 ) -> st.SearchStrategy[str]:
     """Draw SEQ; where NOT is allowed, it may stand at any place beside one positive part."""
     if not negation:
         return st.lists(inner, min_size=1, max_size=3).map(_sequence)
     lengths = st.sampled_from((0, 0, 1, 2, 3, 5) if deadlines else (0,))
-    parts = st.one_of(inner, inner, st.builds(_negation, inner, lengths))
+    negated = st.builds(_negation, inner, lengths)
+    if deadlines:
+        negated = st.one_of(negated, negated, st.builds(_not_next, _events(types), lengths))
+    parts = st.one_of(inner, inner, negated)
     around = st.lists(parts, max_size=2)
     return st.builds(lambda a, b, c: _sequence([*a, b, *c]), around, inner, around)
 
@@ -134,6 +137,11 @@ def _negation(pattern: str, seconds: int) -> str:
     inside = pattern.count("NOT (") > pattern.count(") WITHIN")
     deadline = f" WITHIN {seconds} seconds" if seconds and not inside else ""
     return f"NOT ({pattern}){deadline}"
+
+
+def _not_next(event: str, seconds: int) -> str:
+    """Write NOT NEXT, with a deadline or without (§2.14)."""
+    return f"NOT NEXT {event}" + (f" WITHIN {seconds} seconds" if seconds else "")
 
 
 def _sequence(parts: Sequence[str]) -> str:
@@ -147,11 +155,11 @@ def patterns(
     deadlines: bool = False,
     leaves_max: int = 5,
 ) -> st.SearchStrategy[str]:
-    """Draw the text of a pattern of any shape, without AND; if asked, with deadlines (§2.12)."""
+    """Draw the text of a pattern of any shape, without AND; if asked, with deadlines, NOT NEXT."""
     return st.recursive(
         _events(types),
         lambda inner: st.one_of(
-            _sequences(inner, negation=negation, deadlines=deadlines),
+            _sequences(inner, types, negation=negation, deadlines=deadlines),
             _repeated(inner),
             st.lists(inner, min_size=2, max_size=2).map(" OR ".join).map(lambda p: f"({p})"),
         ),
