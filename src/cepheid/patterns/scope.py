@@ -248,7 +248,7 @@ def _check_spanning(node: tree.Attribute | tree.Aggregate, scope: Scope) -> None
     if node.variable is None:
         scope.findings.add(
             "E322",
-            "`COUNT(*)` counts matches, but `WHERE` tests a single match",
+            f"`{format_expression(node)}` counts matches, but `WHERE` tests a single match",
             node.span,
             "move it to HAVING, or count the events of a variable: `COUNT(S) > 3`",
         )

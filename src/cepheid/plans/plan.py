@@ -168,7 +168,8 @@ class SkipPlan(msgspec.Struct, frozen=True):
 class AggregateColumn(msgspec.Struct, frozen=True):
     """One aggregate, computed once, however often RETURN and HAVING name it.
 
-    A count is of kind INTEGER where it is a whole number, else a double (§5.4).
+    A count is of kind INTEGER where it is a whole number, else a double (§5.4). ``distinct`` are
+    the attributes of the keys that are counted (§5.6).
     """
 
     name: str
@@ -176,6 +177,7 @@ class AggregateColumn(msgspec.Struct, frozen=True):
     variable: str | None
     attribute: str | None
     kind: ValueKind
+    distinct: tuple[str, ...] = ()
 
 
 LAST_EVENT = ""
@@ -206,6 +208,11 @@ class Output(msgspec.Struct, frozen=True):
     having: tree.Expression | None
     limit: int | None
     counts: str = ""
+
+    @property
+    def counts_keys(self) -> bool:
+        """Check whether an aggregate counts the keys that have a match (§5.6)."""
+        return any(column.distinct for column in self.aggregates)
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -345,6 +352,11 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
     def has_deadlines(self) -> bool:
         """Check whether a NOT has a deadline (§2.12)."""
         return any(template.has_deadlines for template in self.patterns)
+
+    @property
+    def sees_neighbours(self) -> bool:
+        """Check whether a NOT asks for the events beside a match (§2.14)."""
+        return any(template.sees_neighbours for template in self.patterns)
 
     @property
     def orders_ties(self) -> bool:

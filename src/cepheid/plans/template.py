@@ -60,10 +60,16 @@ class Final(msgspec.Struct, frozen=True):
     alternatives: tuple[tuple[int, ...], ...] = ((),)
 
 
+UNLIMITED = 1 << 61
+"""A deadline in ticks that no stream reaches: times and sums of deadlines stay in 64 bits."""
+
+
 class Guard(msgspec.Struct, frozen=True, omit_defaults=True):
     """A negated pattern and the place where it is looked for; ``within`` is a deadline in ticks.
 
     Without a deadline it is 0, and the window bounds where the pattern is looked for (§2.12).
+    With ``next``, only the events beside the match are forbidden, and there is always a deadline,
+    if only UNLIMITED (§2.14).
     """
 
     place: Place
@@ -71,6 +77,7 @@ class Guard(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str
     span: Span
     within: int = 0
+    next: bool = False
 
 
 class Template(msgspec.Struct, frozen=True):
@@ -94,6 +101,11 @@ class Template(msgspec.Struct, frozen=True):
     def has_deadlines(self) -> bool:
         """Check whether a NOT has a deadline, also inside another NOT (§2.12)."""
         return any(guard.within or guard.template.has_deadlines for guard in self.guards)
+
+    @property
+    def sees_neighbours(self) -> bool:
+        """Check whether a NOT asks for the events beside a match, so that all events count."""
+        return any(guard.next or guard.template.sees_neighbours for guard in self.guards)
 
     @property
     def single(self) -> bool:

@@ -85,10 +85,11 @@ def attributes_of(plan: TrendPlan) -> set[str]:
     return {c.attribute for c in plan.output.aggregates if c.attribute is not None}
 
 
-def _key(column: AggregateColumn) -> tuple[str, str | None, str | None]:
-    return column.function, column.variable, column.attribute
+def _key(column: AggregateColumn) -> tuple[str, str | None, str | None, tuple[str, ...]]:
+    return column.function, column.variable, column.attribute, column.distinct
 
 
 def _shown(column: AggregateColumn) -> str:
     place = ".".join(part for part in (column.variable, column.attribute) if part) or "*"
+    place = f"DISTINCT {', '.join(column.distinct)}" if column.distinct else place
     return f"`{column.function}({place})`"

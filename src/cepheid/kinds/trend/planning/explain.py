@@ -23,7 +23,7 @@ from cepheid.plans.plan import (
     TrendPlan,
     WindowKind,
 )
-from cepheid.plans.template import START, Edge, Final, Guard, Place, Template
+from cepheid.plans.template import START, UNLIMITED, Edge, Final, Guard, Place, Template
 
 STATES_SHOWN_MAX = 12
 """Larger templates are summarised by their size."""
@@ -111,7 +111,11 @@ def _looks(guard: Guard, tick_ns: int) -> str:
     """Describe where a guard looks for its pattern."""
     if not guard.within:
         return _LOOKS[guard.place]
-    length = _length(guard.within, tick_ns)
+    length = _length(guard.within, tick_ns) if guard.within < UNLIMITED else ""
+    if guard.next:
+        within = f", if it is less than {length} away" if length else ""
+        side = "before" if guard.place is Place.LEADING else "after"
+        return f"as the event directly {side}{within}"
     return {
         Place.LEADING: f"in the {length} before",
         Place.BETWEEN: f"in the {length} after, and before the next event",
@@ -194,7 +198,8 @@ def _describe_links(plan: TrendPlan) -> list[str]:
 def _describe_counts(plan: TrendPlan) -> list[str]:
     """Describe how many matches there can be, and the types of counts that follow (§5.4)."""
     shown = {c.aggregate for c in plan.output.columns if not c.log2}
-    counts = [c for c in plan.output.aggregates if c.attribute is None and c.name in shown]
+    mine = [c for c in plan.output.aggregates if c.attribute is None and c.name in shown]
+    counts = [c for c in mine if not c.distinct]
     if not counts or plan.numbers is tree.Numbers.EXACT:
         return [plan.output.counts] if plan.semantics is tree.Semantics.ANY_MATCH else []
     whole = [c for c in counts if c.kind is ValueKind.INTEGER]
@@ -292,10 +297,20 @@ def _all_variables(plan: TrendPlan) -> list[str]:
 
 def _describe_deadlines(plan: TrendPlan) -> list[str]:
     """Describe what deadlines keep and delay (§2.12)."""
-    past, horizon = (_length(ticks, plan.tick_ns) if ticks else "" for ticks in reach_of(plan))
+    past, ahead = reach_of(plan)
     lines = ["every event is marked: does what NOT forbids occur within the deadline?"]
-    lines += [f"events wait {horizon} for their marks, and so do results"] if horizon else []
-    return lines + ([f"events of the last {past} are kept for marks"] if past else [])
+    if plan.sees_neighbours:
+        lines = ["every event is marked: does what NOT forbids occur where it looks?"]
+    if ahead >= UNLIMITED:
+        lines.append("events wait for the end of the stream, and so do results")
+    elif ahead:
+        lines.append(
+            f"events wait {_length(ahead, plan.tick_ns)} for their marks, and so do results"
+        )
+    kept = (
+        "all events" if past >= UNLIMITED else f"events of the last {_length(past, plan.tick_ns)}"
+    )
+    return [*lines, f"{kept} are kept for marks"] if past else lines
 
 
 def _length(ticks: int, tick_ns: int) -> str:

@@ -238,7 +238,7 @@ class _Sizes:
 def numbers_per_state(output: Output) -> int:
     """Count the numbers of one entry: the count, and those of each aggregate."""
     parts: set[tuple[str, str | None, str | None]] = {("count", None, None)}
-    for column in output.aggregates:
+    for column in (c for c in output.aggregates if not c.distinct):
         names = [column.function.value.lower()]
         if column.function in (tree.AggregateFunction.SUM, tree.AggregateFunction.AVG):
             # A sum without a value that is not NULL is NULL (§5.2), so values are counted too.

@@ -17,8 +17,8 @@ from cepheid.plans.plan import AggregateColumn, Output, OutputKind, ResultColumn
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 
-_Key = tuple[tree.AggregateFunction, str | None, str | None]
-"""The identity of an aggregate: function, variable and attribute."""
+_Key = tuple[tree.AggregateFunction, str | None, str | None, tuple[str, ...]]
+"""The identity of an aggregate: function, variable and attribute, or the attributes of keys."""
 
 
 class OutputPlanner:
@@ -219,11 +219,15 @@ class OutputPlanner:
             self._scope.positive(aggregate.variable)
         variable = aggregate.variable.text if aggregate.variable else None
         attribute = aggregate.attribute.text if aggregate.attribute else None
-        if attribute is None and not self._is_exact() and self._counts.is_whole(variable):
+        distinct = tuple(name.text for name in aggregate.distinct)
+        if distinct:
+            self._check_distinct(aggregate)
             kind = ValueKind.INTEGER
-        key = aggregate.function, variable, attribute
+        elif attribute is None and not self._is_exact() and self._counts.is_whole(variable):
+            kind = ValueKind.INTEGER
+        key = aggregate.function, variable, attribute, distinct
         if key not in self._aggregates:
-            column = AggregateColumn("", *key, kind)
+            column = AggregateColumn("", *key[:3], kind, distinct)
             # `SUM(A.b_c)` and `SUM(A_b.c)` get the same name, and each needs its own.
             name = base = _name_of(column)
             number = 2
@@ -235,6 +239,28 @@ class OutputPlanner:
                 self._taken[key] = self._scope.attribute_kind(aggregate.attribute, variable)
             self._kinds[name] = kind
         return self._aggregates[key]
+
+    def _check_distinct(self, aggregate: tree.Aggregate) -> None:
+        """Check that every partition is one of the keys that are counted (§5.6)."""
+        names = list(dict.fromkeys(name.text for name in aggregate.distinct))
+        strange = [name for name in aggregate.distinct if name.text not in self._partition]
+        for name in strange:
+            message = f"`{name.text}` is counted, but it is not equal among the events of a match"
+            help_ = f"write `WHERE [{name.text}]`, or `GROUP-BY {name.text}`"
+            self._findings.add("E348", message, name.span, help_)
+        left = [name for name in self._partition if name not in (*names, *self._group_by)]
+        if not strange and left:
+            counted, others = ", ".join(names), " and ".join(f"`{name}`" for name in left)
+            verb = "partition" if len(left) > 1 else "partitions"
+            message = f"`{counted}` is only a part of the key: {others} {verb} the stream, too, "
+            message += "and which keys have a match would have to be remembered for every window"
+            self._findings.add(
+                "E416",
+                message,
+                aggregate.span,
+                f"count whole keys: `COUNT(DISTINCT {', '.join([*names, *left])})`",
+                f"or get a row for each: `GROUP-BY {', '.join([*self._group_by, *names])}`",
+            )
 
     def _plan_having(self, kind: OutputKind) -> tree.Expression | None:
         having = self._query.having
@@ -290,7 +316,7 @@ class OutputPlanner:
         pattern = self._query.pattern
         if not isinstance(pattern, tree.Conjunction):
             return
-        others = [key for key, c in self._aggregates.items() if c.variable is not None]
+        others = [k for k, c in self._aggregates.items() if c.variable is not None or c.distinct]
         if kind is not OutputKind.AGGREGATES or others:
             span = self._spans[others[0]] if others else pattern.span
             message = "`AND` counts pairs of matches, so only `COUNT(*)` can be returned"
@@ -361,4 +387,5 @@ def _is_unknown(expression: tree.Expression) -> bool:
 def _name_of(column: AggregateColumn) -> str:
     """Build the documented name of an aggregate: ``sum_A_x``."""
     parts = [column.function.value.lower(), column.variable, column.attribute]
+    parts += ["distinct", *column.distinct] if column.distinct else []
     return "_".join(part for part in parts if part)

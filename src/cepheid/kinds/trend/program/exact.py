@@ -137,7 +137,7 @@ def exact_columns(
     columns = {}
     for column in job.plan.output.aggregates:
         function = tree.AggregateFunction
-        if column.function not in (function.COUNT, function.SUM):
+        if column.function not in (function.COUNT, function.SUM) or column.distinct:
             continue
         what = "sum" if column.attribute else "bindings"
         part = Part(what, column.variable, column.attribute) if column.variable else Part("count")

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import NO_VALUE, Columns, KeyTable
 from cepheid.kernels.compose import add_rows
+from cepheid.kinds.trend.program.counted_keys import width_of, with_keys
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.kinds.trend.program.results import groups_of
@@ -41,6 +42,8 @@ def rows_to_table(job: Job, rows: RowsOfRuns, keys: KeyTable, schema: pa.Schema)
         merged = _merge(found)
         if merged is None:
             continue
+        if not _modulus(job, number):
+            merged = with_keys(job, merged)
         if len(job.templates) == 1:
             merged = _add_up(merged, group_of, _modulus(job, number))
         tables.append(_encode(job, number, merged, keys, schema))
@@ -59,8 +62,10 @@ def rows_from_table(job: Job, table: pa.Table) -> tuple[RowsOfRuns, KeyTable]:
     for run in range(len(job.templates) * strides):
         here = np.flatnonzero(run_of == run)
         part = table.take(here)
-        dtype = np.dtype(np.uint64 if _modulus(job, run) else np.complex128)
-        numbers = _unpack(part["numbers"], dtype, len(job.parts))
+        modulus = _modulus(job, run)
+        dtype = np.dtype(np.uint64 if modulus else np.complex128)
+        width = len(job.parts) if modulus else width_of(job)
+        numbers = _unpack(part["numbers"], dtype, width)
         extremes = _unpack(part["values"], np.dtype(np.int64), len(job.extremes))
         found.append([Rows(number[here], window[here], numbers, extremes)] if len(here) else [])
     return found, keys

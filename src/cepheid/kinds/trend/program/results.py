@@ -21,6 +21,7 @@ from cepheid.expressions.evaluate import true_mask
 from cepheid.expressions.vectors import Vector, vector_of
 from cepheid.kernels.compose import add_rows
 from cepheid.kinds.trend.planning.accumulators import Extreme, Part
+from cepheid.kinds.trend.program.counted_keys import with_keys
 from cepheid.kinds.trend.program.exact import exact_columns, exact_numbers
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
@@ -55,6 +56,7 @@ def build_table(
     combine = len(plain) == 3 and job.plan.window.kind is not WindowKind.TRAILING
     merged = _pairs(plain, job) if combine else _merge(plain[0], job)
     group_of, values_of = groups_of(job, keys) if groups is None else groups
+    merged = with_keys(job, merged)
     window, group, numbers, extremes = _add_up(merged, group_of)
     columns: dict[str, Any] = {}
     kinds = {field.name: field.type for field in schema}
@@ -200,6 +202,8 @@ def _aggregate(
     kinds: dict[str, pa.DataType],
 ) -> Any:
     function = tree.AggregateFunction
+    if column.distinct:
+        return _count(numbers[:, len(job.parts)], column.kind)
     if column.variable is None:
         return _count(numbers[:, 0], column.kind)
     if column.attribute is None:
@@ -242,7 +246,7 @@ def _extreme(keys: NDArray[np.int64], kind: pa.DataType, *, largest: bool) -> An
 def _log2(job: Job, column: AggregateColumn, numbers: NDArray[Any], values: Any) -> Any:
     """Compute the logarithm of an aggregate; of counts and sums before they can overflow (§5.4)."""
     what = {"COUNT": "bindings", "SUM": "sum"}.get(column.function.value)
-    if what is None:
+    if what is None or column.distinct:
         plain = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
         with np.errstate(divide="ignore", invalid="ignore"):
             return pa.array(np.log2(plain), mask=plain <= 0)
@@ -261,7 +265,7 @@ def _having(
 ) -> NDArray[np.bool_]:
     """Evaluate HAVING over result columns; look aggregates up by definition, not by name."""
     found = {
-        (a.function, a.variable, a.attribute): aggregates[a.name]
+        (a.function, a.variable, a.attribute, a.distinct): aggregates[a.name]
         for a in job.plan.output.aggregates
     }
     placed: dict[str, Any] = {}
@@ -270,7 +274,8 @@ def _having(
         match node:
             case tree.Aggregate(function=function, variable=variable, attribute=attribute):
                 names = [name.text if name else None for name in (variable, attribute)]
-                values = found[function, names[0], names[1]]
+                keys = tuple(name.text for name in node.distinct)
+                values = found[function, names[0], names[1], keys]
             case tree.Word(text=text):
                 values = columns[text]
             case _:

@@ -16,6 +16,7 @@ from cepheid.arrays.columns import EventArrays
 from cepheid.events.temporal import FOREVER
 from cepheid.kernels import trailing
 from cepheid.kernels.derive import sort_by_key
+from cepheid.kinds.trend.program.counted_keys import numbers_with_keys
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import SEMANTICS_CODES, Events, LinearRun, Rows
 from cepheid.kinds.trend.program.program import Program
@@ -122,6 +123,8 @@ def report_changes(
     """
     if not len(changes.key):
         return []
+    if not modulus:
+        changes = changes._replace(numbers=numbers_with_keys(job, changes.numbers))
     wanted = trailing.ENDED | (trailing.EXPIRED if job.plan.window.emit_on_expiry else 0)
     if group_of is None:
         return [_reported(changes, wanted, fresh)]
