@@ -34,11 +34,13 @@ from cepheid.kinds.situation.snapshot import situations_from_bytes, situations_t
 from cepheid.kinds.situation.step import SituationState, finish_situations, step_situations
 from cepheid.kinds.trend.planning.granularity import legal_evaluators
 from cepheid.kinds.trend.planning.needs import needs_no_window
+from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.program.results import build_table
 from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
 from cepheid.kinds.trend.windows.step import PartitionState, finish, step
 from cepheid.plans.plan import TrendPlan, WindowKind
+from cepheid.plans.template import UNLIMITED
 from cepheid.runtimes import workload as local_workload
 from cepheid.store.secondary import can_index
 
@@ -405,11 +407,12 @@ def can_be_live(trial: Trial) -> bool:
 
 
 def _closes(trial: Trial) -> bool:
-    """Return whether a query has windows, or lists matches that need none; NOT has a WITHIN too."""
+    """Return whether a query has windows, or lists matches that need none, and NOT NEXT ends."""
     if trial.kind not in PATTERNS:
         return ("SLIDE" if trial.kind == "funnel" else "WITHIN") in trial.text
     plan = TrendPlan.of(compiled(trial).with_schema(plain_table(trial.table).schema).plan)
-    return plan.window.kind is not WindowKind.NONE or needs_no_window(plan)
+    ends = max(reach_of(plan)) < UNLIMITED
+    return ends and (plan.window.kind is not WindowKind.NONE or needs_no_window(plan))
 
 
 @way("live", (*PATTERNS, *STEPPED), takes=can_be_live)

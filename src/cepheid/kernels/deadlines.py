@@ -1,8 +1,8 @@
 """Mark the events before or after which a forbidden pattern occurs within a deadline.
 
-The first two kernels are for patterns of which one event is an occurrence. They run over all events
-in time order, with a few numbers for every key. The others get segments and, for every row, the
-latest start of an occurrence that ends there (``occurrences.py``). All take O(1) per event.
+The first three kernels are for patterns of which one event is an occurrence. They run over all
+events in time order, with a few numbers for every key. The others get segments and, for every row,
+the latest start of an occurrence that ends there (``occurrences.py``). All take O(1) per event.
 
 With ``together``, events of equal time do not see each other (§1.3).
 """
@@ -12,6 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from cepheid.kernels.tiers import kernel
+
+NEVER = -(1 << 62) - (1 << 61)
+"""A time that is before every deadline."""
 
 
 @kernel()
@@ -47,6 +50,26 @@ def mark_last(ts, key, occurs, within, together, nearest, second, marked):
         if occurs[row] and nearest[k] != ts[row]:
             second[k] = nearest[k]
             nearest[k] = ts[row]
+
+
+@kernel()
+def mark_beside(ts, key, occurs, within, together, last, here, before, marked):
+    """Mark the events directly before which an occurrence came less than ``within`` ago.
+
+    For every key, ``last`` is the time of its last event, ``here`` whether an event of this time
+    (with ``together``, else the last event) is an occurrence, and ``before`` when those before
+    it were one. Times are in order; of reversed ones with the other sign, the next are the last.
+    """
+    for row in range(ts.shape[0]):
+        k = key[row]
+        if k < 0:
+            continue
+        if not together or last[k] != ts[row]:
+            before[k] = last[k] if here[k] else NEVER
+            last[k] = ts[row]
+            here[k] = False
+        marked[row] = before[k] > ts[row] - within
+        here[k] = here[k] or occurs[row]
 
 
 @kernel()

@@ -18,6 +18,7 @@ from cepheid.jobs.derived import (
 from cepheid.kinds.trend.planning.needs import judged_by_window, live_attributes, needs_no_window
 from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.plans.plan import LAST_EVENT, ResultColumn, TrendPlan, WindowKind
+from cepheid.plans.template import UNLIMITED
 
 WINDOW = "add a window: `WITHIN 10 minutes SLIDE 1 minute`"
 
@@ -39,6 +40,9 @@ def derive_trends(plan: TrendPlan) -> Derivation:
     if window.kind is WindowKind.NONE and not needs_no_window(plan):
         no_window(plan, "the whole stream is one window", WINDOW)
     _, delay = reach_of(plan)
+    if delay >= UNLIMITED:
+        what = "`NOT NEXT` asks for the next event of a partition, whenever it comes"
+        no_window(plan, what, "say how long it matters: `NOT NEXT B b WITHIN 10 minutes`")
     by_window = not plan.lists_matches or judged_by_window(plan)
     if by_window and window.kind is WindowKind.COUNT:
         what = "aggregates over windows counted in events tell no time, so they feed no stream"

@@ -12,6 +12,7 @@ from cepheid.jobs.ordering import slices
 from cepheid.jobs.steps import LiveSteps
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.planning.needs import needs_no_window
+from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.kinds.trend.program.job import job_of, lower
 from cepheid.kinds.trend.program.partials import RowsOfRuns, is_whole
 from cepheid.kinds.trend.program.results import build_table
@@ -19,6 +20,7 @@ from cepheid.kinds.trend.steps import TrendSteps, steps_of
 from cepheid.kinds.trend.windows.snapshot import state_from_bytes
 from cepheid.kinds.trend.windows.step import PartitionState, finish, step
 from cepheid.plans.plan import TrendPlan, WindowKind, WindowPlan
+from cepheid.plans.template import UNLIMITED
 
 
 class LiveTrends(LiveSteps):
@@ -74,6 +76,10 @@ def check_windows(plan: TrendPlan) -> None:
     if plan.window.kind is WindowKind.NONE and not needs_no_window(plan):
         message = "without a window, a query over a stream has no result before its end"
         helps = ("add `WITHIN 10 minutes SLIDE 10 minutes`",)
+        raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
+    if max(reach_of(plan)) >= UNLIMITED:
+        message = "`NOT NEXT` asks for the next event of a partition, which may never come"
+        helps = ("say how long it matters: `NOT NEXT B b WITHIN 10 minutes`",)
         raise UnsupportedError([Diagnostic("E405", message, helps=helps)], plan.text)
     apart = plan.lists_matches or is_whole(job)
     if plan.window.kind is WindowKind.COUNT and not apart:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from cepheid.events.temporal import format_duration
 from cepheid.jobs.ticks import in_ticks, tick_of
 from cepheid.kinds.trend.planning.variants import variants_count
@@ -12,7 +14,7 @@ from cepheid.language.findings import Findings
 from cepheid.patterns.bind_pattern import VARIABLES_MAX
 from cepheid.patterns.scope import Source
 from cepheid.patterns.symbols import types_of
-from cepheid.plans.plan import OutputKind, Partition, TrendPlan, WindowKind
+from cepheid.plans.plan import OutputKind, Partition, TrendPlan, WindowKind, WindowPlan
 from cepheid.plans.template import Guard, Place, Template
 
 _LENGTH = "write a length of time: `WITHIN 10 minutes`"
@@ -39,6 +41,8 @@ def check_deadlines(
 ) -> None:
     """Report what a deadline cannot contain or stand beside: E336, E337, E408."""
     due = list(_deadlines(patterns))
+    for guard in (guard for guard in due if guard.next):
+        _check_next(guard, partition, findings)
     for guard in due:
         for inner in _without_window(guard.template):
             message = (
@@ -58,6 +62,38 @@ def check_deadlines(
         message = "`EMIT EARLY` cannot be combined with the deadline of a `NOT`: nothing is known "
         message += "before it has passed"
         findings.add("E408", message, query.emit_early.span, "leave `EMIT EARLY` out")
+
+
+def _check_next(guard: Guard, partition: Partition, findings: Findings) -> None:
+    """Report a NOT NEXT of several events (E349), or beside partial equivalence (E409)."""
+    if not guard.template.single or guard.template.guards:
+        message = f"`NOT NEXT` speaks of the one event beside a match, not of `{guard.text}`"
+        help_ = f"leave `NEXT` out: `{_negated(guard)}`"
+        findings.add("E349", message, guard.span, help_, "write one event: `NOT NEXT B b`")
+    for entry in partition.partial[:1]:
+        message = "`NOT NEXT` cannot be combined with "
+        message += f"`{entry.attribute}` of only some variables: an event may be in many partitions"
+        help_ = f"write `[{entry.attribute}]` if all events have it"
+        findings.add("E409", message, entry.span, help_)
+
+
+def bounded(templates: tuple[Template, ...], window: WindowPlan) -> tuple[Template, ...]:
+    """Give every NOT NEXT between two events the window as its limit: both lie in it (§2.14)."""
+    if window.kind in (WindowKind.NONE, WindowKind.COUNT):
+        return templates
+    return tuple(_bounded(template, window.within) for template in templates)
+
+
+def _bounded(template: Template, within: int) -> Template:
+    def limit(guard: Guard) -> Guard:
+        if guard.next and guard.place is Place.BETWEEN:
+            return msgspec.structs.replace(guard, within=min(guard.within, within))
+        if guard.within:
+            # What a deadline forbids need not lie in the window.
+            return guard
+        return msgspec.structs.replace(guard, template=_bounded(guard.template, within))
+
+    return msgspec.structs.replace(template, guards=tuple(map(limit, template.guards)))
 
 
 def check_size(plan: TrendPlan, findings: Findings) -> None:

@@ -15,7 +15,7 @@ from cepheid.errors import Span
 from cepheid.kinds.trend.planning.positions import Guards, Positions, TooLargeError
 from cepheid.language import tree
 from cepheid.language.formatter import format_pattern
-from cepheid.plans.template import START, Edge, Final, Guard, State, Template
+from cepheid.plans.template import START, UNLIMITED, Edge, Final, Guard, State, Template
 
 STATES_MAX = 2048
 """States of a template and its guards; each costs a number per partition and window."""
@@ -73,7 +73,8 @@ def build_template(
             build_template(n.pattern, size=size, tick_ns=tick_ns),
             format_pattern(n.pattern),
             n.span,
-            _ticks(n.within, tick_ns),
+            UNLIMITED if n.next and n.within is None else _ticks(n.within, tick_ns),
+            n.next,
         )
         for place, n in positions.negations
     )

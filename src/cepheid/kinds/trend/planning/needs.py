@@ -6,7 +6,7 @@ from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.language import tree
 from cepheid.plans.needs import Needs, Strategy, StrategyChoice
 from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan, WindowKind
-from cepheid.plans.template import Place, Template
+from cepheid.plans.template import UNLIMITED, Place, Template
 
 CLASSES_MAX = 256
 MATRIX_NUMBERS_MAX = 4096
@@ -180,6 +180,8 @@ def why_not_by_time(plan: TrendPlan) -> str:
         return "the whole stream is one window"
     if plan.window.kind is WindowKind.COUNT:
         return "windows counted in events do not begin at a time"
+    if max(reach_of(plan)) >= UNLIMITED:
+        return "`NOT NEXT` without WITHIN looks at the next event, whenever it comes"
     return ""
 
 
@@ -319,4 +321,5 @@ def drops_events(plan: TrendPlan) -> bool:
     """Check whether events that fit no variable may be dropped (§3.3, §6.6)."""
     contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
     contiguous |= plan.links is not None and plan.links.has_contiguous
+    contiguous |= plan.sees_neighbours
     return not contiguous and plan.window.kind is not WindowKind.COUNT

@@ -9,6 +9,9 @@ With these marks, a deadline is settled as soon as an event is bound:
     between   if p is not marked, nothing is forbidden; else ``NOT N`` without a deadline forbids
               the same, since an occurrence in time ends before every q after the deadline
 
+For ``NOT NEXT N`` (§2.14) the mark says whether an event directly after p, or before q, is an N;
+between two events it settles the NOT as well.
+
 States are therefore split by the marks of their event, and their variables become variants with
 conditions on the columns of marks. Marks play no part in selection (§3.4): all variants of a
 variable may follow where the variable may.
@@ -42,6 +45,8 @@ Level = dict[str, tuple[int, ...]]
 class Mark(NamedTuple):
     """A column of marks: whether N occurs within a deadline, ahead of an event or before it.
 
+    With ``next``, N is an event directly beside it.
+
     ``horizon`` and ``past`` are the times after and before an event that its mark depends on; both
     include those of the marks that N itself depends on.
     """
@@ -52,6 +57,7 @@ class Mark(NamedTuple):
     template: Template
     horizon: int
     past: int
+    next: bool
 
 
 class Marked(NamedTuple):
@@ -101,7 +107,7 @@ class _Rewriting:
     def __init__(self, plan: TrendPlan) -> None:
         self.guards: list[Guard] = []
         self.variants: dict[str, dict[str, dict[int, bool]]] = {}
-        self._numbers: dict[tuple[bool, int, str], int] = {}
+        self._numbers: dict[tuple[bool, int, str, bool], int] = {}
         # Patterns that AND joins have one level, since a match may be of both (§2.10).
         self._collect(plan.patterns)
 
@@ -137,9 +143,9 @@ class _Rewriting:
                         found.setdefault(variable, set()).add(self._numbers[self._key(guard)])
         return {variable: tuple(sorted(marks)) for variable, marks in found.items()}
 
-    def _key(self, guard: Guard) -> tuple[bool, int, str]:
+    def _key(self, guard: Guard) -> tuple[bool, int, str, bool]:
         """Identify a mark: between and trailing look ahead alike, and equal patterns are one."""
-        return guard.place is not Place.LEADING, guard.within, guard.text
+        return guard.place is not Place.LEADING, guard.within, guard.text, guard.next
 
     def marks(self) -> tuple[Mark, ...]:
         """List the marks, with the marks that they need before them."""
@@ -157,6 +163,7 @@ class _Rewriting:
                     self._alone(guard.template),
                     horizon + (guard.within if ahead else 0),
                     past + (0 if ahead else guard.within),
+                    guard.next,
                 )
             )
         return tuple(found)
@@ -237,7 +244,7 @@ class _Rewriting:
         kept = [
             n
             for n, guard in enumerate(template.guards)
-            if not guard.within or guard.place is Place.BETWEEN
+            if not guard.within or (guard.place is Place.BETWEEN and not guard.next)
         ]
         renumbered = {old: new for new, old in enumerate(kept)}
         states: dict[tuple[int, Hits], int] = {}
@@ -282,7 +289,8 @@ class _Rewriting:
                 marked = guard.within and self._is_hit(
                     guard, level[template.states[state].variable], own
                 )
-                if not guard.within or (guard.place is Place.BETWEEN and marked):
+                looks_on = guard.place is Place.BETWEEN and marked and not guard.next
+                if not guard.within or looks_on:
                     left[must_be_hit].append(number)
                 elif bool(marked) != bool(must_be_hit):
                     return None

@@ -97,6 +97,8 @@ class _Finder:
     ) -> NDArray[np.bool_]:
         """Find the marks of events in time order; events without a key have none (§4.2)."""
         bits = read_bits(columns, self._plan, self._variables, self._types)
+        if self._mark.next:
+            return self._find_beside(key, ts, bits != 0, keys)
         if not _is_simple(self._mark.template):
             return self._find_occurrences(columns, key, ts, bits.astype(np.int64))
         template = self._mark.template
@@ -109,6 +111,20 @@ class _Finder:
         occurs = (bits & bits.dtype.type(starts)) != 0
         run(ts, key, occurs, self._mark.within, self._together, nearest, second, marked)
         return marked
+
+    def _find_beside(
+        self, key: NDArray[np.int64], ts: NDArray[np.int64], occurs: Any, keys: int
+    ) -> NDArray[np.bool_]:
+        """Find marks by the events directly beside others; what lies ahead is read backwards."""
+        if self._mark.ahead:
+            key, ts = np.ascontiguousarray(key[::-1]), np.ascontiguousarray(-ts[::-1])
+            occurs = np.ascontiguousarray(occurs[::-1])
+        marked = np.zeros(len(ts), np.bool_)
+        last, before = np.full((2, keys), LONG_AGO, np.int64)
+        here = np.zeros(keys, np.bool_)
+        room = (last, here, before, marked)
+        kernel.mark_beside(ts, key, occurs, self._mark.within, self._together, *room)
+        return np.ascontiguousarray(marked[::-1]) if self._mark.ahead else marked
 
     def _find_occurrences(
         self, columns: Columns, key: NDArray[np.int64], ts: NDArray[np.int64], bits: Any
