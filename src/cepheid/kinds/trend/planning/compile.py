@@ -11,6 +11,7 @@ from cepheid.jobs.ticks import tick_of
 from cepheid.kinds.trend.planning.adjacency import Adjacency
 from cepheid.kinds.trend.planning.counts import Counts, bound_counts
 from cepheid.kinds.trend.planning.deadlines import (
+    bounded,
     check_deadlines,
     check_lengths,
     check_size,
@@ -18,6 +19,11 @@ from cepheid.kinds.trend.planning.deadlines import (
 )
 from cepheid.kinds.trend.planning.determinise import build_template
 from cepheid.kinds.trend.planning.granularity import choose_evaluator
+from cepheid.kinds.trend.planning.greed import (
+    check_conditions,
+    check_greed,
+    predicates_of_greed,
+)
 from cepheid.kinds.trend.planning.links import bind_links, check_links, is_determined
 from cepheid.kinds.trend.planning.needs import bounds_span
 from cepheid.kinds.trend.planning.output import OutputPlanner
@@ -55,6 +61,7 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     """
     findings = Findings()
     variables = bind_pattern(query.pattern, findings)
+    greedy = check_greed(query, findings)
     # An invalid pattern has no template; everything else is checked all the same.
     sound = not findings.errors
     min_length = _min_length(query, findings)
@@ -65,11 +72,16 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     where = bind_where(query.where, scope)
     window = plan_window(query, text, findings, source)
     selection = bind_links(query, patterns, scope)
-    patterns = selection.patterns
+    patterns = bounded(selection.patterns, window)
     adjacency = Adjacency(patterns)
     predicates = classify_predicates(where, adjacency, scope.typing, findings)
-    predicates = msgspec.structs.replace(predicates, local=(*predicates.local, *selection.stops))
+    type_column = source.type if typed else None
+    left = predicates_of_greed(query.pattern, predicates.local, type_column) if greedy else ()
+    local = (*predicates.local, *left, *selection.stops)
+    predicates = msgspec.structs.replace(predicates, local=local)
     partition = _plan_partition(query, text, predicates, window, findings)
+    if greedy:
+        check_conditions(query, predicates.edges, partition, findings)
     check_lengths(query, source, findings)
     check_deadlines(query, patterns, partition, findings)
     counts = _bound_counts(query, patterns, partition, typed=typed)

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from cepheid.errors import Span
+from cepheid.kinds.trend.planning.greed import events_beside, following
 from cepheid.language import tree
 from cepheid.plans.template import Place
 
@@ -76,7 +77,7 @@ class Positions:
         automaton.whole = automaton._build(pattern)
         return automaton
 
-    def _build(self, pattern: tree.Pattern) -> Fragment:
+    def _build(self, pattern: tree.Pattern, greed: Guards = NO_GUARDS) -> Fragment:
         match pattern:
             case tree.EventPattern():
                 if len(self.labels) == POSITIONS_MAX:
@@ -90,7 +91,7 @@ class Positions:
             case tree.Disjunction(alternatives=parts):
                 return _union([self._build(part) for part in parts])
             case tree.Repeat():
-                return _checked(self._repeat(pattern), pattern.span)
+                return _checked(self._repeat(pattern, greed), pattern.span)
         message = f"{type(pattern).__name__} is rejected before positions are built"
         raise AssertionError(message)
 
@@ -123,13 +124,18 @@ class Positions:
         # Ends of earlier parts, each with the NOTs seen since; and all NOTs seen so far.
         ends: set[tuple[int, Guards, frozenset[int]]] = set()
         seen: frozenset[int] = frozenset()
-        for part in parts:
+        greedy: Guards = NO_GUARDS
+        for place, part in enumerate(parts):
             if isinstance(part, tree.Negation):
                 number = self._number(part)
                 ends = {(p, guards, waiting | {number}) for p, guards, waiting in ends}
                 seen |= {number}
                 continue
-            fragment = self._build(part)
+            mine = self._greed(part, parts[place + 1 :])
+            greedy |= mine
+            if mine and _is_reluctant(part):
+                ends = {(p, guards | mine, waiting) for p, guards, waiting in ends}
+            fragment = self._build(part, mine)
             follow |= fragment.follow
             for p, guards, waiting in sorted(ends, key=_end_order):
                 between = guards | self._guards(Place.BETWEEN, waiting)
@@ -140,14 +146,36 @@ class Positions:
                 first |= {(q, entering | leading) for q, entering in fragment.first}
             kept = ends if fragment.nullable else set()
             ends = kept | {(p, guards, frozenset()) for p, guards in fragment.last}
+            ends = {(p, guards | mine, waiting) for p, guards, waiting in ends}
             nullable = nullable and fragment.nullable
         ordered = sorted(ends, key=_end_order)
-        last = {(p, g | self._guards(Place.TRAILING, waiting)) for p, g, waiting in ordered}
+        # A loop takes no part in what follows another sequence (§2.15).
+        last = {
+            (p, (g - greedy) | self._guards(Place.TRAILING, waiting)) for p, g, waiting in ordered
+        }
         return Fragment(nullable, frozenset(first), frozenset(last), frozenset(follow))
 
-    def _repeat(self, repeat: tree.Repeat) -> Fragment:
+    def _greed(self, part: tree.Pattern, rest: tuple[tree.Pattern, ...]) -> Guards:
+        """Assign the guard of a loop with greed: what it, or what follows, would have taken."""
+        if not isinstance(part, tree.Repeat) or part.greed is None:
+            return NO_GUARDS
+        forbidden = events_beside(part, tuple(following(rest)))
+        if not forbidden:
+            return NO_GUARDS
+        pattern: tree.Pattern = forbidden[0]
+        if len(forbidden) > 1:
+            pattern = tree.Disjunction(span=part.span, alternatives=forbidden)
+        negation = tree.Negation(span=part.span, pattern=pattern)
+        return self._guards(Place.BETWEEN, frozenset({self._number(negation)}))
+
+    def _repeat(self, repeat: tree.Repeat, greed: Guards = NO_GUARDS) -> Fragment:
         """Chain ``least`` copies, then loop over the last one or nest optional copies."""
         least, most = repeat.least, repeat.most
+        if repeat.greed is not None:
+            again = greed if repeat.greed is tree.Greed.RELUCTANT else NO_GUARDS
+            copies = [self._build(repeat.pattern) for _ in range(max(least, 1))]
+            copies[-1] = _loop(copies[-1], again)
+            return _chain([*copies[:-1], _optional(copies[-1])] if least == 0 else copies)
         between = NO_GUARDS
         if repeat.without is not None:
             between = self._guards(Place.BETWEEN, frozenset({self._number(repeat.without)}))
@@ -162,6 +190,13 @@ class Positions:
         for _ in range(most - least):
             tail = _optional(_chain([self._build(repeat.pattern), tail], between))
         return _chain([*(self._build(repeat.pattern) for _ in range(least)), tail], between)
+
+
+def _is_reluctant(part: tree.Pattern) -> bool:
+    """Check for a reluctant loop that may have no event, so that it is judged before it begins."""
+    if not isinstance(part, tree.Repeat):
+        return False
+    return part.greed is tree.Greed.RELUCTANT and part.least == 0
 
 
 def _end_order(end: tuple[int, Guards, frozenset[int]]) -> tuple[int, list[int], list[int]]:

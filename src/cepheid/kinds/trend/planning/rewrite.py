@@ -26,9 +26,14 @@ def flatten_sequence(pattern: tree.Pattern) -> tree.Pattern:
     parts: list[tree.Pattern] = []
     for part in pattern.parts:
         inner = part.parts if isinstance(part, tree.Sequence) else (part,)
-        negated = any(isinstance(p, tree.Negation) for p in inner)
-        parts.extend((part,) if negated else inner)
+        # What follows a greedy loop is what follows it in its own sequence (§2.15).
+        apart = any(isinstance(p, tree.Negation) or _has_greed(p) for p in inner)
+        parts.extend((part,) if apart and inner != (part,) else inner)
     return tree.Sequence(span=pattern.span, parts=tuple(parts))
+
+
+def _has_greed(pattern: tree.Pattern) -> bool:
+    return isinstance(pattern, tree.Repeat) and pattern.greed is not None
 
 
 def flatten_disjunction(pattern: tree.Pattern) -> tree.Pattern:
@@ -50,7 +55,7 @@ def unwrap_single(pattern: tree.Pattern) -> tree.Pattern:
     match pattern:
         case tree.Sequence(parts=(only,)):
             return tree.replace_span(only, pattern.span)
-        case tree.Repeat(pattern=inner, least=1, most=1, until=None, without=None):
+        case tree.Repeat(pattern=inner, least=1, most=1, until=None, without=None, greed=None):
             return tree.replace_span(inner, pattern.span)
     return pattern
 
@@ -65,11 +70,13 @@ def merge_repeats(pattern: tree.Pattern) -> tree.Pattern:
                 most=1 | None as inner_most,
                 until=None,
                 without=None,
+                greed=None,
             ),
             least=0 | 1 as outside,
             most=1 | None as outer_most,
             until=None,
             without=None,
+            greed=None,
         ):
             most = None if inner_most is None or outer_most is None else 1
             least = min(inside, outside)
