@@ -9,6 +9,8 @@ stage would take (skip till next), any (skip till any). Three ways to say so, tr
   or one that b would take. Between the rounds of a loop, a rule of the link says the same:
   ``SEMANTICS any, b TO b next``; what must not lie there ends the loop: ``E b+ UNTIL (b.x = 1)``.
 
+``notNext`` is ``NOT NEXT E x``, and a greedy loop ``E b+ GREEDY``.
+
 Optional stages and counted ones are written out as alternatives.
 """
 
@@ -41,7 +43,8 @@ class Item(NamedTuple):
     ``forbidden`` are conditions of events that must not lie between this one and the one before;
     ``gap`` limits the milliseconds to an event of the same stage. A loop has at least ``least``
     rounds, and ends before the first event that meets one of the conditions in ``until``; its
-    first event may meet those from number ``own`` on.
+    first event may meet those from number ``own`` on. A ``greedy`` one leaves nothing that it could
+    take to what follows.
     """
 
     stage: str
@@ -54,9 +57,16 @@ class Item(NamedTuple):
     least: int = 1
     until: tuple[Any, ...] = ()
     own: int = 0
+    greedy: bool = False
 
 
 Alternative = tuple[Item, ...]
+
+
+class Beside(NamedTuple):
+    """A condition that is forbidden for the one event after a stage: ``notNext``."""
+
+    where: Any
 
 
 class Translated(NamedTuple):
@@ -75,26 +85,33 @@ def translate(query: dict[str, Any]) -> Translated:
         If there is none.
     """
     stages, within = query["stages"], query["within"] or {}
-    deadline: tuple[Any, int] | None = None
+    ending: tuple[str, Any] | None = None
     if stages[-1]["link"] == "not_follow" and within.get("stage") == stages[-1]["name"]:
         # The time is counted from the stage before, as that of a NOT with its own WITHIN.
-        deadline, stages = (stages[-1].get("where"), within["ms"]), stages[:-1]
-    alternatives = [a for a in _expand(stages) if a]
-    return _Writer(query, alternatives, deadline).write()
+        ending = f"NOT E {{}} WITHIN {within['ms']} ms", stages[-1].get("where")
+    elif stages[-1]["link"] == "not_next":
+        ending = "NOT NEXT E {}", stages[-1].get("where")
+    alternatives = [a for a in _expand(stages if ending is None else stages[:-1]) if a]
+    return _Writer(query, alternatives, ending).write()
 
 
 # ---------------------------------------------------------------------------------------
 # Stages to alternatives
 
 
-def _expand(stages: Sequence[dict[str, Any]]) -> list[Alternative]:
+def _expand(stages: Sequence[dict[str, Any]], *, nested: bool = False) -> list[Alternative]:
     """Return all sequences of items that stages allow."""
+    if stages[-1].get("greedy") and nested:
+        message = "greedy at the end of a group"
+        raise InexpressibleError(message)
+    # At the end of a pattern, Flink's greedy loops have every length.
+    stages = [*stages[:-1], {**stages[-1], "greedy": False}]
     # What must not come before the next event, beside the events so far.
     found: list[tuple[Alternative, tuple[Any, ...]]] = [((), ())]
     for place, stage in enumerate(stages):
         if stage["link"] == "not_next":
-            message = "notNext looks at the one event after a stage, which no NOT does"
-            raise InexpressibleError(message)
+            found = [(a, (*forbidden, Beside(stage.get("where")))) for a, forbidden in found]
+            continue
         if stage["link"] == "not_follow":
             found = [(a, (*forbidden, stage.get("where"))) for a, forbidden in found]
             if place == len(stages) - 1:
@@ -104,7 +121,8 @@ def _expand(stages: Sequence[dict[str, Any]]) -> list[Alternative]:
             continue
         following = stages[place + 1] if place + 1 < len(stages) else stage
         after = (following.get("where"),) if following["link"] == "not_follow" else ()
-        absent = found if stage.get("optional") else []
+        # A greedy loop without an event is a loop of no rounds, so that it still leaves nothing.
+        absent = found if stage.get("optional") and not stage.get("greedy") else []
         present = [
             ((*a, *part), ()) for a, forbidden in found for part in _repeat(stage, forbidden, after)
         ]
@@ -124,15 +142,20 @@ def _repeat(
     What is forbidden after the stage is so between its repetitions too, since Flink ends a partial
     match at once.
     """
-    if stage.get("greedy"):
-        message = "greedy: RETURN MATCHES lists all lengths of a loop, not the longest alone"
-        raise InexpressibleError(message)
     until = (stage["until"],) if "until" in stage else ()
     stops = (*until, *after)
     once = _once(stage)
     times = stage.get("times") or {"min": 1, "max": 1, "inner": "relaxed"}
     inner = INNER[times["inner"]]
     least, most = times["min"], times["max"]
+    if stage.get("greedy"):
+        if stops:
+            message = "greedy with until: GREEDY asks for events that the loop took no longer"
+            raise InexpressibleError(message)
+        if most is not None or "group" in stage or (stage.get("optional") and least > 1):
+            message = "greedy of a group, or with a largest number of rounds"
+            raise InexpressibleError(message)
+        least = 0 if stage.get("optional") else least
     if most is not None:
         if until:
             once = [(_without(a[0], until), *a[1:]) for a in once]
@@ -145,7 +168,8 @@ def _repeat(
         ]
     first = [(a[0]._replace(link=stage["link"], forbidden=forbidden), *a[1:]) for a in once]
     loop = _loop(stage.get("name", "group"), first, once, inner)
-    return [(loop._replace(least=least, until=stops, own=len(until)),)]
+    greedy = bool(stage.get("greedy"))
+    return [(loop._replace(least=least, until=stops, own=len(until), greedy=greedy),)]
 
 
 def _without(item: Item, until: tuple[Any, ...]) -> Item:
@@ -159,7 +183,8 @@ def _once(stage: dict[str, Any]) -> list[Alternative]:
         gap = (stage.get("times") or {}).get("gap_ms")
         return [(Item(stage["name"], NEXT, stage.get("where"), gap=gap),)]
     inside = stage["group"]
-    found = [a for a in _expand(inside if isinstance(inside, list) else inside["stages"]) if a]
+    parts = inside if isinstance(inside, list) else inside["stages"]
+    found = [a for a in _expand(parts, nested=True) if a]
     if not found:
         message = "a group without events"
         raise InexpressibleError(message)
@@ -188,9 +213,9 @@ class _Writer:
         self,
         query: dict[str, Any],
         alternatives: list[Alternative],
-        deadline: tuple[Any, int] | None = None,
+        ending: tuple[str, Any] | None = None,
     ) -> None:
-        self._query, self._alternatives, self._deadline = query, alternatives, deadline
+        self._query, self._alternatives, self._ending = query, alternatives, ending
         self._variables: dict[str, str] = {}
         self._forbidden: dict[str, str] = {}
         self._conditions: list[str] = []
@@ -209,14 +234,14 @@ class _Writer:
             links.add(ANY)
         if links <= {STRICT} and not any(item.forbidden for item in items):
             semantics = "contiguous"
-        elif links <= {NEXT} and self._has_one_way():
+        elif links <= {NEXT} and not any(i.greedy for i in items) and self._has_one_way():
             semantics = "next"
         else:
             semantics = "any"
         pattern = " OR ".join(self._sequence(a, semantics) for a in self._alternatives)
-        if self._deadline is not None:
-            condition, length = self._deadline
-            pattern = f"SEQ({pattern}, NOT E {self._forbid(condition)} WITHIN {length} ms)"
+        if self._ending is not None:
+            text, condition = self._ending
+            pattern = f"SEQ({pattern}, {text.format(self._forbid(condition))})"
         window = self._limit_times()
         where = " AND ".join(dict.fromkeys(self._conditions))
         rules = [f"{u} TO {v} {rule}" for (u, v), rule in self._rules.items()]
@@ -230,6 +255,10 @@ class _Writer:
         skip = self._query["after_match_skip"]
         if skip["mode"] == "no_skip":
             return ""
+        firsts = {alternative[0].stage for alternative in self._alternatives}
+        if skip.get("stage") in firsts and not skip.get("error_on_miss"):
+            message = "a skip that may lead to the first event of its match, where Flink goes on"
+            raise InexpressibleError(message)
         target = ""
         if "stage" in skip:
             if skip["stage"] not in self._variables:
@@ -260,14 +289,19 @@ class _Writer:
             elif item.forbidden and not repeated:
                 message = "a negation before the first stage"
                 raise InexpressibleError(message)
-            parts.append(self._element(item, semantics))
+            parts.append(self._element(item, semantics) + " GREEDY" * item.greedy)
         return f"SEQ({', '.join(parts)})" if len(parts) > 1 else parts[0]
 
     def _gap(self, item: Item, semantics: str) -> list[str]:
         forbidden = list(item.forbidden)
         if semantics == "any" and item.link in (STRICT, NEXT):
             forbidden.append(None if item.link == STRICT else item.where)
-        return [f"NOT E {self._forbid(condition)}" for condition in forbidden]
+        return [
+            f"NOT NEXT E {self._forbid(condition.where)}"
+            if isinstance(condition, Beside)
+            else f"NOT E {self._forbid(condition)}"
+            for condition in forbidden
+        ]
 
     def _forbid(self, condition: Any) -> str:
         name = self._forbidden.setdefault(json.dumps(condition), f"x{len(self._forbidden)}")
@@ -352,7 +386,7 @@ class _Writer:
 
 
 def _mark(least: int) -> str:
-    return "+" if least == 1 else f"{{{least},}}"
+    return {0: "*", 1: "+"}.get(least, f"{{{least},}}")
 
 
 def _items(alternative: Alternative) -> Iterator[Item]:
