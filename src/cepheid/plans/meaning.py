@@ -13,6 +13,8 @@ import msgspec
 from cepheid.plans.plan import Plan
 
 _OMITTED = frozenset({"span", "reason"})
+_LATER: dict[str, Any] = {"distinct": []}
+"""Fields that older versions did not have: without a value, states of these still fit."""
 _OUTER = frozenset({"text", "warnings", "choice", "columns", "version"})
 
 Meaning = dict[str, str]
@@ -26,7 +28,8 @@ def fingerprint(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items() if key not in _OMITTED}
+        kept = {key: _plain(inner) for key, inner in value.items() if key not in _OMITTED}
+        return {key: inner for key, inner in kept.items() if inner != _LATER.get(key, ...)}
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
