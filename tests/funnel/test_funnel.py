@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 import cepheid
 from cepheid.errors import DataError
+from cepheid.events import files
+from cepheid.jobs import local_jobs
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.stepped import SteppedKind
 from cepheid.language.parser import parse
@@ -116,3 +122,22 @@ def test_too_many_keys_are_refused_before_memory_is() -> None:
     query = cepheid.query("RETURN FUNNEL(s) PATTERN SEQ(A, B, C)")
     with cepheid.limits(state=100_000), pytest.raises(DataError, match="E519"):
         query.run(events)
+
+
+def test_texts_of_files_are_read_as_dictionaries(tmp_path: Path) -> None:
+    """The rows and their types are those of a table, also where a group is shown."""
+    events = [
+        {"ts": n, "type": "ABC"[n % 3], "u": f"u{n % 7}", "s": n % 2, "x": n} for n in range(200)
+    ]
+    table = table_of(events)
+    parquet.write_table(table, tmp_path / "events.parquet", row_group_size=30)
+    parquet.write_table(table.take(list(range(199, -1, -1))), tmp_path / "unordered.parquet")
+    for group in ("", "GROUP-BY u"):
+        text = f"RETURN FUNNEL(u) PATTERN SEQ(A, B, C) {group} WITHIN 9 us"
+        expected = cepheid.query(text).run(table)
+        assert cepheid.query(text).run(tmp_path / "events.parquet").equals(expected)
+        with patch.object(local_jobs, "SITUATION_ROWS", 20), patch.object(files, "BATCH_ROWS", 20):
+            assert cepheid.query(text).run(tmp_path / "events.parquet").equals(expected)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert cepheid.query(text).run(tmp_path / "unordered.parquet").equals(expected)

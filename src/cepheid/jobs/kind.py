@@ -136,6 +136,11 @@ class Kind(ABC):
         del plan
         return ()
 
+    def encoded(self, plan: Any) -> tuple[str, ...]:
+        """List the columns whose texts may be read as dictionaries: no row shows their values."""
+        del plan
+        return ()
+
     def replay(self, plan: Any, snapshot: Any, method: str) -> Any:
         """Plan which part of a store a query must read."""
         from cepheid.store.replay_plan import full_replay

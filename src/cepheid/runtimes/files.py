@@ -16,6 +16,7 @@ from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.files import count_events, find_files, names_read, read_all
 from cepheid.events.time_formats import TextTimes
+from cepheid.jobs.kind import kind_of
 from cepheid.jobs.local_jobs import local_job
 from cepheid.jobs.ordering import SORT_ROWS_MAX, sort_events, with_ties_ordered
 from cepheid.kernels.columns import scan_times
@@ -57,11 +58,12 @@ def run_files(
     DataError
         E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
     """
-    schema = next(read_all(files[:1], None, compiled.times)).schema
+    schema = next(read_all(files[:1], None, compiled.times, batch_rows=1)).schema
     plan = compiled.with_schema(schema).plan
+    encoded = kind_of(plan).encoded(plan)
 
     def read(names: Sequence[str] | None) -> Iterator[pa.Table]:
-        return _counted(read_all(files, names, compiled.times, opened), progress)
+        return _counted(read_all(files, names, compiled.times, opened, encoded), progress)
 
     return watched(plan, lambda: _run_plan(plan, files, schema, read))
 

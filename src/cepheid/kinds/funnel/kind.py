@@ -67,6 +67,12 @@ class FunnelKind(SteppedKind):
             return ()
         return tuple(NamedType(s.variable, s.event_type, True) for s in plan.funnel.steps)
 
+    def encoded(self, plan: FunnelPlan) -> tuple[str, ...]:
+        """List the columns whose texts may be read as dictionaries: types and counted keys."""
+        shown = plan.partition.group_by
+        keys = [name for name in plan.partition.attributes if name not in shown]
+        return (*keys, *([plan.type] if plan.type is not None else []))
+
     def task_job(self, work: Work) -> TaskJob:
         """Create the job that Spark tasks run for a query."""
         from cepheid.kinds.funnel.tasks import FunnelTasks
