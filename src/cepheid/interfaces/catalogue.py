@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib import resources
 
 _CODE = re.compile(r"[EW]\d{3}", re.IGNORECASE)
 
@@ -26,6 +25,9 @@ def explain_code(code: str) -> str | None:
 
 def error_pages() -> dict[str, str]:
     """Split the document of diagnostics into one page for every code."""
+    # Takes longer to load than most commands need to find a mistake.
+    from importlib import resources
+
     text = resources.files("cepheid").joinpath("data/errors.md").read_text("utf-8")
     pages = re.split(r"(?m)^### (?=[EW]\d{3})", text)[1:]
     return {page[:4]: re.split(r"(?m)^## ", page)[0].strip() for page in pages}

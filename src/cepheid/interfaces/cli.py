@@ -6,7 +6,6 @@ the codes with which commands end; docs/command-line.md tells the same.
 
 from __future__ import annotations
 
-import importlib.abc
 import io
 import os
 import re
@@ -254,7 +253,7 @@ def _options(
     return
 
 
-class _NoPandas(importlib.abc.MetaPathFinder):
+class _NoPandas:
     """Hide pandas: Arrow imports it for its first array, which takes longer than a small query."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:

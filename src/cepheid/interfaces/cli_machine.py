@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -77,13 +75,16 @@ def doctor() -> None:
 
 
 def _versions() -> Iterator[Finding]:
-    yield Finding("cepheid", importlib.metadata.version("cepheid"))
+    # Every command would load it with this module.
+    from importlib import metadata
+
+    yield Finding("cepheid", metadata.version("cepheid"))
     yield Finding("Python", f"{platform.python_version()} at {sys.executable}")
     found = []
     for name in PACKAGES:
         try:
-            found.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
             yield Finding(name, "not installed", f"install it: `pip install {name}`")
     yield Finding("packages", ", ".join(found))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -91,6 +92,9 @@ def _versions() -> Iterator[Finding]:
 
 
 def _java() -> Finding:
+    # Every command would load it with this module.
+    import subprocess
+
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin/java") if home else shutil.which("java")
     cure = f"Spark needs Java {JAVA_MIN} or newer: install it, or set JAVA_HOME"

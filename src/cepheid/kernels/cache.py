@@ -44,7 +44,8 @@ VARIABLE = "CEPHEID_CACHE"
 """The environment variable that names another folder than the user's."""
 _NAME, _VERSION = "kernel", 3
 _NO_CODE = {
-    "build_signatures.py", "cache.py", "costs.py", "linking.py", "signature.py", "tiers.py",
+    "build_signatures.py", "cache.py", "costs.py", "linear_arrays.py", "linking.py",
+    "next_match_arrays.py", "pane_arrays.py", "prefix_arrays.py", "signature.py", "tiers.py",
     "warm.py", "watch.py",
 }  # fmt: skip
 """Sources that affect when kernels are compiled, but not the result."""

@@ -259,7 +259,7 @@ def reset(V, M, start, one, exponent, unit, zero, k):
     exponent[k, 0] = 0
 
 
-@kernel()
+@kernel(shortcut="linear_arrays")
 def aggregate_linear(
     T,
     V,

@@ -155,7 +155,7 @@ def _work(G, D, *_):
     return max(lengths.sum(), (lengths * lengths).sum() / 8 if several else 0.0)
 
 
-@kernel(work=_work)
+@kernel(work=_work, shortcut="next_match_arrays")
 def run_next_segments(G, D, S, taken, unit, zero, p, R, RM, ended):
     """Run all segments under skip-till-next-match."""
     for segment in range(D.segment_ptr.shape[0] - 1):

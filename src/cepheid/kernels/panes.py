@@ -253,7 +253,7 @@ def seal(
     return rows
 
 
-@kernel()
+@kernel(shortcut="pane_arrays")
 def aggregate_panes(
     T,
     V,

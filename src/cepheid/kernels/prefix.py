@@ -324,7 +324,7 @@ def _clear(tree, count, room, used):
         tree[n * room : n * room + used] = 0.0
 
 
-@kernel()
+@kernel(shortcut="prefix_arrays")
 def run_count(G, D, chain, tree, room, total, held, planes_held, segment, first, numbers):
     """Count segments from a row of one on; return the segment and row that need one more plane.
 

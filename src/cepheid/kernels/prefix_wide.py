@@ -340,7 +340,7 @@ def _clear(tree, count, room, used):
             tree[base + FANOUT : base + 2 * FANOUT] = NOTHING
 
 
-@kernel()
+@kernel(shortcut="prefix_arrays")
 def run_wide(
     G, D, chain, tree, least, room, sums, smallest, held, held_least, first, numbers, values
 ):

@@ -207,6 +207,60 @@ def rank_segments(
             first[row], last[row] = _range(operator, below, upto, count)
 
 
+@rank_segments.interpreted
+def _(
+    segment_ptr, prev_keys, prev_valid, next_keys, next_valid, operator, keys_room,
+    rows_room, words_room, rank, first, last, ranks,
+):  # fmt: skip
+    begin, end = segment_ptr[0], segment_ptr[-1]
+    for filled in (rank, first, last):
+        filled[begin:end] = -1
+    rows, place, counts = _sorted_rows(segment_ptr, prev_keys, prev_valid)
+    rank[rows] = place
+    ranks[begin:end] = np.repeat(counts, np.diff(segment_ptr))
+    asking, below, upto = _neighbours(segment_ptr, prev_keys, prev_valid, next_keys, next_valid)
+    if operator in (LESS, LESS_EQUAL):
+        first[asking], last[asking] = 0, below if operator == LESS else upto
+    elif operator in (GREATER, GREATER_EQUAL):
+        first[asking], last[asking] = (upto if operator == GREATER else below), ranks[asking]
+    else:
+        first[asking], last[asking] = below, upto
+
+
+def _owners(segment_ptr):
+    """Return the number of the segment of every row, from the first row of a segment on."""
+    return np.repeat(np.arange(len(segment_ptr) - 1), np.diff(segment_ptr))
+
+
+def _sorted_rows(segment_ptr, keys, valid):
+    """Sort the rows that have a key, segment by segment; return them, places, and counts."""
+    begin, end = segment_ptr[0], segment_ptr[-1]
+    rows = begin + np.flatnonzero(valid[begin:end])
+    owner = _owners(segment_ptr)[rows - begin]
+    rows = rows[
+        np.lexsort((keys[rows], owner))
+    ]  # The owners are in order, and stay where they are.
+    counts = np.bincount(owner, minlength=len(segment_ptr) - 1)
+    return rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts), counts
+
+
+def _neighbours(segment_ptr, prev_keys, prev_valid, next_keys, next_valid):
+    """Count for each row with a key the smaller keys of its segment, and those up to its own."""
+    begin, end = segment_ptr[0], segment_ptr[-1]
+    rows = begin + np.flatnonzero(prev_valid[begin:end])
+    asking = begin + np.flatnonzero(next_valid[begin:end])
+    owner = _owners(segment_ptr)
+    # Dense numbers of the keys leave room for the number of the segment beside them.
+    codes = np.unique(np.concatenate((prev_keys[rows], next_keys[asking])), return_inverse=True)[1]
+    codes = codes.reshape(-1) + np.concatenate((owner[rows - begin], owner[asking - begin])) * (
+        len(codes) + 1
+    )
+    known, wanted = np.sort(codes[: len(rows)]), codes[len(rows) :]
+    before = np.searchsorted(owner[rows - begin], owner[asking - begin])
+    below, upto = (np.searchsorted(known, wanted, side) for side in ("left", "right"))
+    return asking, below - before, upto - before
+
+
 @kernel()
 def _collect(begin, end, keys, valid, to_keys, to_rows):
     """Collect the keys that are not NULL, and their rows; return their number."""
@@ -293,6 +347,38 @@ def place_segments(
             start = n + 1
 
 
+@place_segments.interpreted
+def _(
+    segment_ptr, prev_keys, prev_valid, next_keys, next_valid, operator, keys_room, rows_room,
+    words_room, same, placed,
+):  # fmt: skip
+    placed[:, segment_ptr[0] : segment_ptr[-1]] = -1
+    rows, place, counts = _sorted_rows(segment_ptr, prev_keys, prev_valid)
+    of_all = np.repeat(counts, np.diff(segment_ptr))
+    if same:
+        next_keys, next_valid = prev_keys, prev_valid
+    asking, below, upto = _neighbours(segment_ptr, prev_keys, prev_valid, next_keys, next_valid)
+    count = of_all[asking - segment_ptr[0]]
+    if operator == LESS:
+        bound = below
+    elif operator == LESS_EQUAL:
+        bound = upto
+    elif operator == GREATER:
+        bound = count - upto
+    elif operator == GREATER_EQUAL:
+        bound = count - below
+    else:
+        bound = np.where(below < upto, below, -1)
+    placed[1, asking] = bound
+    if operator == EQUAL:
+        mine = _neighbours(segment_ptr, prev_keys, prev_valid, prev_keys, prev_valid)
+        placed[0, mine[0]] = mine[1]
+    elif operator in (GREATER, GREATER_EQUAL):
+        placed[0, rows] = of_all[rows - segment_ptr[0]] - 1 - place
+    else:
+        placed[0, rows] = place
+
+
 @kernel()
 def order_rows(segment_ptr, times, together, order):
     """Assign numbers to the times of every segment, or to its rows if ``together`` is false.
@@ -312,3 +398,19 @@ def order_rows(segment_ptr, times, together, order):
             widest = max(widest, alike)
             order[row] = number
     return widest
+
+
+@order_rows.interpreted
+def _(segment_ptr, times, together, order):
+    begin, end = segment_ptr[0], segment_ptr[-1]
+    starts = segment_ptr[:-1][np.diff(segment_ptr) > 0]
+    if not together or begin == end:
+        order[begin:end] = np.arange(begin, end) - np.repeat(segment_ptr[:-1], np.diff(segment_ptr))
+        return 1
+    new = np.empty(end - begin, np.bool_)
+    new[0], new[1:] = True, times[begin + 1 : end] != times[begin : end - 1]
+    new[starts - begin] = True
+    number = np.cumsum(new)
+    lengths = np.diff(segment_ptr)[np.diff(segment_ptr) > 0]
+    order[begin:end] = number - np.repeat(number[starts - begin], lengths)
+    return int(np.bincount(number).max())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import importlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -172,8 +173,11 @@ class Kernel(Twin):
     any_linked: ClassVar[bool] = False
     """Whether this process has loaded LLVM."""
 
-    def __init__(self, function: Function, *, inline: Inline, work: Work | None) -> None:
+    def __init__(
+        self, function: Function, *, inline: Inline, work: Work | None, shortcut: str = ""
+    ) -> None:
         self.function, self.inline, self.work = function, inline, work
+        self.shortcut = shortcut
         self.name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
         self.__doc__, self.__name__ = function.__doc__, function.__name__
         self.__module__, self.__wrapped__ = function.__module__, function
@@ -231,6 +235,11 @@ class Kernel(Twin):
         """Return the twin that interpreted kernels call."""
         if self._plain is None:
             self._plain = clone(self._written, "plain")
+            if self.shortcut:
+                # Only interpreted kernels load it.
+                module = importlib.import_module(f"{__package__}.{self.shortcut}")
+                body = getattr(module, self.__name__)
+                self._plain = _either(clone(body, "plain"), self._plain)
         return self._plain
 
     @property
@@ -334,6 +343,16 @@ class Kernel(Twin):
         return True
 
 
+def _either(shortcut: Function, loop: Function) -> Function:
+    """Build a function that runs the loop where the shortcut declines."""
+
+    def run(*arguments: Any) -> Any:
+        result = shortcut(*arguments)
+        return loop(*arguments) if result is NotImplemented else result
+
+    return run
+
+
 def _longest(arguments: Any) -> float:
     most = 1
     for value in arguments:
@@ -354,7 +373,9 @@ def _unboxed(result: Any) -> Any:
     return result
 
 
-def kernel(*, inline: Inline = "", work: Work | None = None) -> Callable[[Function], Any]:
+def kernel(
+    *, inline: Inline = "", work: Work | None = None, shortcut: str = ""
+) -> Callable[[Function], Any]:
     """Make a kernel from a function over arrays.
 
     Parameters
@@ -364,5 +385,8 @@ def kernel(*, inline: Inline = "", work: Work | None = None) -> Callable[[Functi
         longer to compile and saves reference counting for arrays inside tuples.
     work
         The work of a call, from its arguments, where it is not the length of the longest array.
+    shortcut
+        The module with a function of the same name, which interprets most calls faster. It returns
+        NotImplemented to decline a call, before it has written anything; then the loop runs.
     """
-    return lambda function: Kernel(function, inline=inline, work=work)
+    return lambda function: Kernel(function, inline=inline, work=work, shortcut=shortcut)
