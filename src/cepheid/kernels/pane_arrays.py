@@ -85,7 +85,8 @@ class Blocks:
         low = int(self.panes.pane.min(initial=0))
         span = int(self.panes.pane.max(initial=0)) - low + 2
         mine = self.panes.key * span + self.panes.pane - low
-        return np.searchsorted(mine, key * span + np.clip(pane - low, 0, span - 1))
+        found: np.ndarray = np.searchsorted(mine, key * span + np.clip(pane - low, 0, span - 1))
+        return found
 
     def suffix_from(self, key: np.ndarray, pane: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the products from panes to the ends of their blocks, and whether there are any."""
@@ -216,7 +217,10 @@ def aggregate_panes(
     )))  # fmt: skip
     blocks = Blocks(new, B[0].shape[1], nS, stored[1])
     own, opened, upto = owner[last], pane[owner[last]], panes[last]
-    if not blocks.fits or int(own.max() + 1) * int(panes[~carried].max(initial=0) + 1) > 2**60:
+    if (
+        not blocks.fits
+        or int(own.max() + 1) * int(np.abs(panes[~carried]).max(initial=0) + 1) > 2**60
+    ):
         return NotImplemented
     key_of, end = _ends(blocks, own, opened, upto, slide)
     total, some = closed_rows(T.counts, blocks.results(key_of, end))
