@@ -12,14 +12,16 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.engine.comparison import supported, table_of
 from tests.engine.test_tiers import bits
 
 from cepheid.api import query
 from cepheid.kernels import prefix_arrays, ranks
 from cepheid.kernels.tiers import Kernel, Tier, forced
 from cepheid.runtimes.local import run_table
+from cepheid.testing.query_strategies import Case, cases
 
 pytestmark = pytest.mark.timeout(900)  # Compiles every kernel that a query may need.
 
@@ -131,13 +133,25 @@ def stream(seed: int, length: int, values: tuple[float, ...], ties: float) -> pa
     mixed = np.where(
         draw.random(length) < 0.5, draw.choice(values, length), draw.normal(size=length)
     )
-    return pa.table({
+    columns: dict[str, Any] = {
         "ts": np.cumsum(steps),
         "type": draw.choice(["A", "A", "A", "B", "C"], length),
         "key": draw.choice(["k", "l"], length),
         "x": mixed,
         "y": draw.integers(-5, 6, length),
-    })  # fmt: skip
+    }
+    return pa.table(columns)
+
+
+@settings(max_examples=40)
+@given(cases(), st.integers(1, 8))
+def test_the_loops_give_the_same_bits_to_random_queries(case: Case, rows: int) -> None:
+    assume(case.events and supported(query(case.query, schema=case.schema)))
+    plan, table = query(case.query, schema=case.schema).plan, table_of(case.events)
+    with bodies(shortcuts=True):
+        found = bits(run_table(plan, table, batch_rows=rows))
+    with bodies(shortcuts=False):
+        assert found == bits(run_table(plan, table, batch_rows=rows))
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -210,5 +224,6 @@ def test_ranks_are_the_same(
                 getattr(ranks.order_rows, run)(ptr, own // 2, together, order)
                 for together in (False, True)
             ]
-        filled.append([*(array.tolist() for array in (*out, placed, order)), widest])
+        arrays: list[Any] = [*out, placed, order]
+        filled.append([*(array.tolist() for array in arrays), widest])
     assert filled[0] == filled[1]

@@ -180,7 +180,7 @@ def aggregate_linear(
     grouped, semantics, unit, zero, p, out_key, out_start, R, RM,
 ):  # fmt: skip
     """Aggregate windows that do not overlap as ``linear.aggregate_linear`` does, or decline."""
-    if V.dtype.char != "d" or M.shape[2] or begin == len(ts):
+    if V.dtype.char != "d" or M.shape[2] or begin == len(ts) or not V.size:
         return NotImplemented
     keys, ts = key[begin:], ts[begin:]
     if exponent[keys].any() or (one[keys, 0] != 1.0).any() or not np.abs(V[keys]).max() <= LARGEST:

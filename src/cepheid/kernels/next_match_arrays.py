@@ -75,6 +75,8 @@ def _takers(G: Any, D: Any, state: int, pairs: _Pairs) -> _Taken:
     fitting = bits & G.allowed[state]
     found = _Taken(*(np.full(rows, NEVER) for _ in range(4)))
     for later in range(variables):
+        if not G.allowed[state] >> later & 1:
+            continue
         mine = (fitting[pairs.row] >> later & 1 == 1) & (
             D.bits[pairs.prev] >> G.variable[state] & 1 == 1
         )
@@ -147,8 +149,8 @@ def run_next_segments(G, D, S, taken, unit, zero, p, R, RM, ended):
     lengths = np.diff(D.segment_ptr).astype(np.float64)
     if (lengths * lengths).sum() > 2 * PAIRS_A_ROW * lengths.sum():
         return NotImplemented
-    guards = G.guard_ptr[-1] or len(G.way_guard)
-    if R.dtype.char != "D" or D.salt.shape[0] or D.mask.size or RM.shape[1] or guards:
+    unfit = len(G.guard) or len(G.way_guard) or not len(G.variable)
+    if R.dtype.char != "D" or D.salt.shape[0] or D.mask.size or RM.shape[1] or unfit:
         return NotImplemented
     weights = doubles_of(D.weights)
     if weights is None:

@@ -193,7 +193,7 @@ def aggregate_panes(
 ):  # fmt: skip
     """Aggregate sliding windows as ``panes.aggregate_panes`` does, or decline."""
     fixed = (T.start_next == np.arange(T.start_next.shape[1])).all() and not len(T.move_from)
-    if V.dtype.char != "d" or M.shape[2] or not fixed or begin == len(ts):
+    if V.dtype.char != "d" or M.shape[2] or not fixed or begin == len(ts) or not V.size:
         return NotImplemented
     keys, ts = key[begin:], ts[begin:]
     usual = not exponent[keys].any() and (one[keys] == 1.0).all()
