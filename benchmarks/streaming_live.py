@@ -33,13 +33,22 @@ WARM_UP = 40.0
 
 
 class Writer(threading.Thread):
-    """Writes files of events at a rate, and remembers when each was there."""
+    """Writes files of events at a rate, and remembers when each was there.
 
-    def __init__(self, folder: Path, keys: int, rate: int) -> None:
+    With ``fresh``, so many keys a second come and as many go: those of an event are drawn from a
+    range that moves. ``most`` is the highest rate that is set later.
+    """
+
+    def __init__(
+        self, folder: Path, keys: int, rate: int, *, fresh: int = 0, most: int = 0
+    ) -> None:
         super().__init__(daemon=True)
         self.folder = folder
         self.keys = keys
-        self.rows = rate // FILES_A_SECOND
+        self.fresh = fresh
+        self.rate = rate
+        self.rows = max(rate, most) // FILES_A_SECOND
+        self.written = 0
         self.stop = threading.Event()
         self.there: list[tuple[int, float]] = []
         self.files: list[Path] = []
@@ -59,10 +68,15 @@ class Writer(threading.Thread):
 
     def write_file(self) -> None:
         """Write the events of a part of a second, which ends now."""
-        now = int(time.time() * SECOND)
-        times = np.linspace(now - SECOND // FILES_A_SECOND, now, self.rows, dtype=np.int64)
-        columns = self.made[len(self.there) % MADE]
+        now, count = int(time.time() * SECOND), self.rate // FILES_A_SECOND
+        times = np.linspace(now - SECOND // FILES_A_SECOND, now, count, dtype=np.int64)
+        made = self.made[len(self.there) % MADE]
+        columns = {name: values[:count] for name, values in made.items()}
+        if self.fresh:
+            gone = self.fresh * len(self.there) // FILES_A_SECOND
+            columns["key"] = pa.array(np.asarray(columns["key"]) + gone)
         table = pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), **columns})
+        self.written += count
         # Spark passes over files that begin with a dot.
         hidden = self.folder / f".{now}.parquet"
         parquet.write_table(table, hidden, use_dictionary=["type"], compression="none")
