@@ -19,8 +19,9 @@ from rich.console import Console
 from tests.interfaces.program import run
 
 import cepheid
-from cepheid.api import query
+from cepheid.api import CompiledQuery, query
 from cepheid.errors import DataError
+from cepheid.interfaces import stream_command
 from cepheid.interfaces.stream_command import progress_table, stream_in, wrong_use
 from cepheid.interfaces.stream_options import Options
 from cepheid.runtimes.checkpoints import clear_unplanned
@@ -190,6 +191,53 @@ def test_what_a_driver_left_that_died_while_it_planned(spark: SparkSession, tmp_
     rows = spark.read.parquet(str(tmp_path / "rows")).collect()
     assert [row["count"] for row in rows] == [3.0]
     assert not clear_unplanned(tmp_path / "state"), "there is a plan now"
+
+
+def test_the_query_that_began_a_micro_batch_finishes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+
+    class Live:
+        lastProgress = None  # noqa: N815  # Spark's name
+
+        def awaitTermination(self, _seconds: float = 0) -> bool:  # noqa: N802  # Spark's name
+            return True
+
+    class Output:
+        def __init__(self, compiled: CompiledQuery, options: Options) -> None:
+            self.said = f"{'A+' if 'A+' in compiled.text else 'A'} {options.watermark}"
+            self.said += f" {options.restart_from}" if options.restart_from else ""
+
+        def finish(self) -> None:
+            pass
+
+    def started(output: Output, *_: object, single: bool = False) -> Live:
+        happened.append(f"{'finish' if single else 'start'} {output.said}")
+        return Live()
+
+    monkeypatch.setattr(stream_command, "start", started)
+    monkeypatch.setattr(stream_command, "output_in", lambda _, q, options: Output(q, options))
+    state = tmp_path / "state"
+    (state / "offsets").mkdir(parents=True)
+    options = Options("events", "-", state, "1 second", once=True)
+
+    def go(compiled: CompiledQuery, **changed: Any) -> list[str]:
+        happened.clear()
+        asked = msgspec.structs.replace(options, **changed)
+        stream_in(None, compiled, asked)  # type: ignore[arg-type]  # no Spark
+        return list(happened)
+
+    changed = query(QUERY.replace("A+", "A"))
+    assert go(query(QUERY)) == ["start A+ 1 second"]
+    assert go(changed) == ["start A 1 second"]
+    # Now a micro-batch is planned and not committed.
+    (state / "offsets" / "3").touch()
+    assert go(changed) == ["start A 1 second"]
+    assert go(query(QUERY)) == ["finish A 1 second", "start A+ 1 second"]
+    assert go(query(QUERY), watermark="2 s") == ["finish A+ 1 second", "start A+ 2 s"]
+    again = go(changed, restart_from="earliest")
+    assert again == ["finish A+ 2 s", "start A 1 second earliest"]
 
 
 def test_wrong_use_is_seen_before_spark_starts(tmp_path: Path) -> None:

@@ -79,6 +79,10 @@ def stream(
         str | None,
         Option(help="Let time go on when no event came for so long: '30 seconds'."),
     ] = None,
+    buckets: Annotated[
+        int | None,
+        Option(help="Buckets for groups, 8 without it: as many as cores, before the first start."),
+    ] = None,
     packages: Annotated[
         str | None, Option(help="Packages of Spark that the source needs, such as Kafka's.")
     ] = None,
@@ -174,6 +178,7 @@ def stream(
         lateness=allowed_lateness, message=message, start=start, rows=rows, keep=keep,
         on_loss=on_loss,
         kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters, metrics=metrics,
+        buckets=buckets,
     )  # fmt: skip
     if wrong := wrong_use(compiled, options):
         raise WrongUseError(wrong)

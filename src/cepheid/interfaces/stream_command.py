@@ -17,7 +17,13 @@ from cepheid.errors import visible
 from cepheid.interfaces.colours import cell
 from cepheid.interfaces.console import complain
 from cepheid.interfaces.stream_options import EVERY, Options
-from cepheid.interfaces.stream_restart import begun, following, wrong_restart
+from cepheid.interfaces.stream_restart import (
+    begun,
+    cut_off,
+    following,
+    note_query,
+    wrong_restart,
+)
 from cepheid.interfaces.stream_sinks import can_update, sinks_of, wrong_sink
 from cepheid.interfaces.stream_sources import sources_of, wrong_sources
 from cepheid.options import BAD, LATE
@@ -28,7 +34,7 @@ from cepheid.runtimes.spark.bad_records import RECORDS
 from cepheid.runtimes.spark.live_output import LiveOutput
 from cepheid.runtimes.spark.sinks.calls import Write
 from cepheid.runtimes.spark.sinks.parts import parts_sink
-from cepheid.runtimes.spark.stream import METRICS, delay_of
+from cepheid.runtimes.spark.stream import BUCKETS_MAX, METRICS, delay_of
 from cepheid.runtimes.spark.stream_tasks import COUNTS, ROWS
 from cepheid.spark import session as spark_session
 from cepheid.spark.failures import clear_failures
@@ -52,6 +58,8 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
         return "--late correct and --allowed-lateness need each other"
     if options.metrics is not None and not 0 < options.metrics < PORTS:
         return f"--metrics is a port, 1 to {PORTS - 1}, not {options.metrics}"
+    if options.buckets is not None and not 1 <= options.buckets <= BUCKETS_MAX:
+        return f"--buckets is a number from 1 to {BUCKETS_MAX}, not {options.buckets}"
     if options.once and options.every is not None:
         return "--every has no effect here: --once runs until the source is empty"
     if options.once and options.idle is not None:
@@ -99,7 +107,11 @@ def live_session(options: Options) -> Iterator[SparkSession]:
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
     """Run a live query in a session."""
     with clear_failures(), numbers_shown(spark, options) as counted:
+        if earlier := cut_off(compiled, options):
+            before, asked = earlier
+            start(output_in(spark, before, asked), asked, counted, single=True).awaitTermination()
         output = output_in(spark, compiled, options)
+        note_query(compiled, options)
         _watch(start(output, options, counted), Console(stderr=True))
         if options.once:
             output.finish()

@@ -56,6 +56,7 @@ class Options(msgspec.Struct, frozen=True):
     max_ahead: str = "1 day"
     idle: str | None = None
     lateness: str | None = None
+    buckets: int | None = None
 
     @property
     def live(self) -> LiveOptions:

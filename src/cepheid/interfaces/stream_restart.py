@@ -9,11 +9,16 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from cepheid.api import CompiledQuery
 from cepheid.interfaces.console import complain
 from cepheid.interfaces.stream_options import Options
+from cepheid.jobs.misfits import other_buckets
 from cepheid.runtimes.checkpoints import (
     BUCKETS_SETTING,
     Note,
+    is_unfinished,
     read_note,
     set_aside,
     write_note,
@@ -25,6 +30,52 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EARLIEST, NOW = "earliest", "now"
+
+_QUERY = "_cepheid_query.json"
+"""The file of a checkpoint with the query that it was last used with."""
+
+
+class Began(msgspec.Struct, frozen=True):
+    """What decides the rows of a micro-batch, and may change between two starts."""
+
+    text: str
+    watermark: str
+    max_ahead: str
+
+    @staticmethod
+    def of(compiled: CompiledQuery, options: Options) -> Began:
+        """Collect it of a query that starts."""
+        return Began(compiled.text, options.watermark, options.max_ahead)
+
+
+def cut_off(compiled: CompiledQuery, options: Options) -> tuple[CompiledQuery, Options] | None:
+    """Find the query that began a micro-batch and did not end it, if it is another one now.
+
+    Spark runs such a micro-batch again, and a sink may have some of its rows already. So they have
+    to be the same: the query that began it finishes it.
+    """
+    file = options.checkpoint / _QUERY
+    if not file.is_file() or not is_unfinished(options.checkpoint):
+        return None
+    began = msgspec.json.decode(file.read_bytes(), type=Began)
+    if began == Began.of(compiled, options) and options.restart_from is None:
+        return None
+    going_on = msgspec.structs.replace(
+        options,
+        watermark=began.watermark,
+        max_ahead=began.max_ahead,
+        restart_from=None,
+        backfill=None,
+        buckets=None,
+    )
+    return compiled.with_text(began.text), going_on
+
+
+def note_query(compiled: CompiledQuery, options: Options) -> None:
+    """Write down which query begins the next micro-batches."""
+    waiting = options.checkpoint / f"{_QUERY}.tmp"
+    waiting.write_bytes(msgspec.json.encode(Began.of(compiled, options)))
+    waiting.replace(options.checkpoint / _QUERY)
 
 
 def wrong_restart(options: Options, *, rules: bool) -> str:
@@ -68,12 +119,22 @@ def begun(spark: SparkSession, options: Options, tick_ns: int) -> Iterator[Note]
 
 
 def _note(spark: SparkSession, options: Options, tick_ns: int) -> Note:
+    """Read the note of a checkpoint, or write that of a new one.
+
+    Raises
+    ------
+    DataError
+        E524 if the checkpoint has another number of buckets.
+    """
     known = read_note(options.checkpoint)
     if known is not None and options.restart_from is None:
+        if options.buckets not in (None, known.buckets):
+            setting = "leave --buckets out"
+            raise other_buckets(known.buckets, options.buckets, setting=setting)
         return known
     since = _since(options.restart_from, tick_ns)
     store = None if options.backfill is None else str(options.backfill)
-    note = Note(bucket_count(spark), since=since, backfill=store)
+    note = Note(options.buckets or bucket_count(spark), since=since, backfill=store)
     if old := set_aside(options.checkpoint):
         aside, following = old
         note = Note(note.buckets, following, since, store)

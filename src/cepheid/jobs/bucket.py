@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, read_times
-from cepheid.jobs.misfits import misfit
+from cepheid.jobs.misfits import misfit, other_buckets
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.state_format import Format, meaning_by, read_state, write_state
 from cepheid.jobs.tables import pack_table, unpack_table, with_columns
@@ -105,11 +105,12 @@ def bucket_of(work: Work, saved: Saved | None, kind: str, *, same_columns: bool)
     """Check that a bucket fits the work; raises as ``read_bucket``."""
     if saved is None:
         return Bucket(None, None, work.schema.empty_table())
+    # First, because one bucket may have another kind of state than several.
+    if saved.buckets != work.buckets:
+        setting = f"set spark.cepheid.buckets to {saved.buckets}"
+        raise other_buckets(saved.buckets, work.buckets, setting=setting)
     if why := _difference(work, saved, kind, same_columns=same_columns):
         raise misfit(why)
-    if saved.buckets != work.buckets:
-        why = f"it was started with {saved.buckets} buckets, and now there are {work.buckets}"
-        raise misfit(why, way_out=f"set spark.cepheid.buckets to {saved.buckets}")
     buffer = unpack_table(saved.buffer) if saved.buffer else work.schema.empty_table()
     return Bucket(saved.until, saved.engine, buffer)
 
