@@ -48,12 +48,10 @@ KINDS = {
     "select": Kind(
         "SELECT user, COUNT(*) AS n, SUM(x) AS total FROM s GROUP BY user WINDOW 8 seconds",
         keyed=False,
-        shows_late=False,
     ),
     "counted": Kind(
         "SELECT user, COUNT(*) AS n, SUM(x) AS total FROM s GROUP BY user WINDOW 5 EVENTS",
         keyed=False,
-        shows_late=False,
     ),
     "rows": Kind(
         "SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY user ORDER BY ts MEASURES FIRST(A.id) AS a, "

@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -31,6 +31,7 @@ GOOD: list[dict[str, Any]] = [
     {"ts": n, "type": "AB"[n % 2], "user": "ann" if n % 3 else "bob", "x": n / 2} for n in range(40)
 ]
 LATE = {"ts": 1, "type": "A", "user": "ann", "x": 7.0}
+NO_KEY = GOOD[5] | {"user": None}
 END = {"ts": 200, "type": "Z", "user": None, "x": None}
 FUTURE = 7_258_118_400
 
@@ -80,7 +81,7 @@ def json_files(folder: Path) -> int:
 
 
 def parquet_files(folder: Path) -> int:
-    wrong = [GOOD[5] | {"ts": None}, GOOD[5] | {"ts": FUTURE}, GOOD[5] | {"user": None}]
+    wrong = [GOOD[5] | {"ts": None}, GOOD[5] | {"ts": FUTURE}, NO_KEY]
     files = [[*GOOD[:20], *wrong], GOOD[20:], [LATE], [], [END]]
     for number, rows in enumerate(files):
         path = folder / f"{number}.parquet"
@@ -113,20 +114,44 @@ def csv_files(folder: Path) -> int:
     return 2 * len(wrong)
 
 
-Write = Callable[[Path], int]
-CASES: dict[str, tuple[Write, Any, Any]] = {
-    "json": (json_files, runtimes.stream, cepheid.query(TREND)),
-    "parquet": (parquet_files, runtimes.stream, cepheid.query(TREND)),
-    "csv": (csv_files, runtimes.stream_workload, cepheid.workload({"a": TREND, "b": TREND})),
+SELECT = "SELECT user, COUNT(*) AS n, SUM(x) AS total FROM s WHERE x < 18 GROUP BY user WINDOW "
+
+
+class Case(NamedTuple):
+    """Files of a form with damage, and a query over them."""
+
+    form: str
+    write: Callable[[Path], int]
+    run: Any
+    query: Any
+    keyed: bool = True
+    """Whether a record without a key is bad."""
+
+
+CASES = {
+    "json": Case("json", json_files, runtimes.stream, cepheid.query(TREND)),
+    "parquet": Case("parquet", parquet_files, runtimes.stream, cepheid.query(TREND)),
+    "rules": Case(
+        "csv", csv_files, runtimes.stream_workload, cepheid.workload({"a": TREND, "b": TREND})
+    ),
+    "select": Case(
+        "parquet", parquet_files, runtimes.stream, cepheid.query(SELECT + "9 s"), keyed=False
+    ),
+    "counted": Case(
+        "parquet", parquet_files, runtimes.stream, cepheid.query(SELECT + "1 EVENT"), keyed=False
+    ),
 }
 
 
-@pytest.mark.parametrize("form", CASES)
-def test_every_record_is_used_late_or_bad(spark: SparkSession, tmp_path: Path, form: str) -> None:
-    write, run, query = CASES[form]
+@pytest.mark.parametrize("name", CASES)
+def test_every_record_is_used_late_or_bad(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    form, write, run, query, keyed = CASES[name]
     folder, sink = tmp_path / "events", tmp_path / "rows"
     folder.mkdir()
     wrong = write(folder)
+    used = [*GOOD, END]
+    if not keyed:
+        used, wrong = [*GOOD, NO_KEY, END], wrong - 1
     options = Options(
         str(folder), str(sink), tmp_path / "state", "5 seconds", form, once=True, files=1,
         columns=None if form == "parquet" else COLUMNS, late="side",
@@ -138,7 +163,7 @@ def test_every_record_is_used_late_or_bad(spark: SparkSession, tmp_path: Path, f
     )
     live.awaitTermination()
     rows = spark.read.parquet(str(sink)).toArrow()
-    assert same(rows, query.run(events([*GOOD, END])).to_pylist())
+    assert same(rows, query.run(events(sorted(used, key=lambda row: int(row["ts"])))).to_pylist())
     bad = spark.read.parquet(f"{sink}-bad").toArrow()
     assert len(bad) == wrong
     assert all(str(place).endswith(form) for place in bad["_origin"].to_pylist())
@@ -154,7 +179,7 @@ def test_every_record_is_used_late_or_bad(spark: SparkSession, tmp_path: Path, f
         records = progress["observedMetrics"]["cepheid_records"]
         counts = progress["observedMetrics"]["cepheid"]
         number = progress["batchId"]
-        used = (counts["seen"] or 0) - (counts["late"] or 0)
-        assert records["records"] == used + (counts["late"] or 0) + records["bad"]
+        in_time = (counts["seen"] or 0) - (counts["late"] or 0)
+        assert records["records"] == in_time + (counts["late"] or 0) + records["bad"]
         assert records["bad"] == numbers["bad"][number]
         assert (counts["late"] or 0) == numbers["late"][number]

@@ -26,6 +26,7 @@ from tests.runtime.test_rules_turn import work_of as rules_of
 from tests.runtime.test_stream_state import Live
 from tests.select import test_counted_turn as counted
 from tests.select import test_join_turn as joined
+from tests.select import test_windows_turn as windows
 from tests.select.cases import table_of as rows_of
 from tests.situations.test_situations import SCHEMA as SITUATIONS
 from tests.situations.test_situations import table_of as situations_of
@@ -188,6 +189,36 @@ def of_selects() -> dict[str, State]:
     }
 
 
+def of_windows() -> dict[str, State]:
+    events = windows.events_at(counted.LATER + 300_000 * n for n in range(8))
+    work = windows.work_of(counted.plan_of("SELECT k, SUM(x), MAX(y) FROM s GROUP BY k WINDOW 1 s"))
+    last = counted.LATER + 2_100_000
+    data, _ = turn(live_job(work), work, None, [rows_of(events)], last)
+    return {
+        "windows": State(engine_of(work, data, live_job(work).kind), live_job(work).read),
+        "windows, live": State.live(
+            data, lambda data, until: turn(live_job(work), work, data, [], until)
+        ),
+    }
+
+
+def of_pipelines() -> dict[str, State]:
+    text = (
+        "CREATE STREAM Counts AS RETURN key, COUNT(*) AS n PATTERN A GROUP-BY key "
+        "WITHIN 2 s SLIDE 2 s; "
+        "RETURN key, COUNT(*) PATTERN Counts+ GROUP-BY key WITHIN 8 s SLIDE 8 s"
+    )
+    live = Live(cepheid.query(text), EVENTS.schema, delay=1_000_000)
+    live.feed(EVENTS)
+    work = live.work
+    return {
+        "pipeline": State(engine_of(work, live.data[0], live_job(work).kind), live_job(work).read),
+        "pipeline, live": State.live(
+            live.data[0], lambda data, until: turn(live_job(work), work, data, [], until)
+        ),
+    }
+
+
 def of_row_patterns() -> dict[str, State]:
     work = row_pattern_of(FALLS)
     rows = pa.Table.from_pylist(ROWS).select(work.schema.names)
@@ -237,7 +268,7 @@ KINDS = (
     "trends", "trends, live", "matches", "matches, live", "panes", "panes, live",
     "situations", "situations, live", "workload", "rules", "rules, live",
     "counted", "counted, live", "join, live", "funnel", "funnel, live",
-    "corrections", "corrections, live",
+    "corrections", "corrections, live", "windows", "windows, live", "pipeline", "pipeline, live",
 )  # fmt: skip
 
 
@@ -245,7 +276,7 @@ KINDS = (
 def states() -> dict[str, State]:
     """Return a state of every kind; made once, and only where it is looked at."""
     found = of_trends() | of_panes() | of_situations() | of_workloads() | of_selects()
-    found |= of_row_patterns() | of_funnels() | of_corrections()
+    found |= of_row_patterns() | of_funnels() | of_corrections() | of_windows() | of_pipelines()
     assert set(found) == set(KINDS)
     return found
 

@@ -19,6 +19,7 @@ from cepheid.runtimes.spark.stream_tasks import NOT_TOLD, time_goes_on
 
 KEYED = query("RETURN key, COUNT(*) PATTERN SEQ(A, NOT B) GROUP-BY key WITHIN 4 s SLIDE 4 s")
 PANES = query("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 4 s SLIDE 2 s")
+WINDOWS = query("SELECT key, COUNT(*) AS n FROM s WHERE type = 'A' GROUP BY key WINDOW 4 seconds")
 
 
 class FakeState:
@@ -92,7 +93,7 @@ def test_the_last_windows_leave(spark: SparkSession, tmp_path: Path) -> None:
         }
     )
     folder = write_files(tmp_path / "events", [events])
-    for name, q in (("keys", KEYED), ("panes", PANES)):
+    for name, q in (("keys", KEYED), ("panes", PANES), ("select", WINDOWS)):
         rows = q.stream(read_stream(spark, folder, 1), watermark="1 second", idle="2 seconds")
         expected = q.run(events).to_pylist()
         assert len(expected) > 3
@@ -100,11 +101,14 @@ def test_the_last_windows_leave(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_sparks_own_watermark_does_not_go_on(spark: SparkSession, tmp_path: Path) -> None:
-    source = read_stream(
-        spark, write_files(tmp_path / "events", [pa.table({"ts": [1], "type": ["A"]})]), 1
-    )
-    q = query("SELECT COUNT(*) AS n FROM s WINDOW 4 seconds")
+@pytest.mark.parametrize(
+    "text", ["SELECT ts FROM s", "SELECT a.ts FROM s a JOIN s b ON a.ts = b.ts WINDOW 4 seconds"]
+)
+def test_what_waits_for_no_time_or_for_two_streams(
+    spark: SparkSession, tmp_path: Path, text: str
+) -> None:
+    events = pa.table({"ts": [1], "type": ["A"]})
+    source = read_stream(spark, write_files(tmp_path / "events", [events]), 1)
     with pytest.raises(UnsupportedError) as caught:
-        q.stream(source, watermark="1 second", idle="1 second")
+        query(text).stream(source, watermark="1 second", idle="1 second")
     assert caught.value.diagnostics[0].code == "E406"

@@ -252,7 +252,8 @@ plan  max_x by k
 ├─ on a store  row groups are read whose least and largest values leave something; \
 WHERE asks every event
 ├─ on Spark    Spark's window and groupBy
-├─ live        Spark's window and groupBy, with a watermark
+├─ live        an operator of Cepheid; it keeps partial aggregates of open windows
+│                buckets by k
 └─ reads       t: k, ts, x"""
 
 

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from pyarrow import csv, parquet
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 from tests.select.cases import aggregations, agree, joins, rows, table_of, unordered
 
 import cepheid
@@ -177,7 +178,7 @@ def test_files_and_stores_with_spark(spark: SparkSession, tmp_path: Path) -> Non
 
 
 LIVE: Events = [{**event, "ts": event["ts"] + 1_000} for event in EVENTS]
-"""Spark takes what is before 1970 for late."""
+"""Spark's joins take what is before 1970 for late."""
 
 
 LAST = {"ts": 10**9, "k": "last", "g": 1, "x": 100, "y": 1.0, "d": None}
@@ -271,3 +272,23 @@ def test_what_cannot_be_live_is_refused(spark: SparkSession, tmp_path: Path) -> 
     ):
         with pytest.raises(cepheid.UnsupportedError, match="E405"):
             cepheid.query(text).stream(stream, watermark="1 s", late="side")
+
+
+def test_a_checkpoint_of_sparks_own_windows_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Earlier versions left live windows of time to Spark."""
+    source = live(spark, tmp_path / "s", LIVE, pa.timestamp("us", "UTC"))
+    watched = source.withWatermark("ts", "1 second")
+    counts = watched.groupBy(sf.window("ts", "5 microseconds"), "k").count()
+    windows = cepheid.query("SELECT COUNT(*) FROM s GROUP BY k WINDOW 5 us")
+
+    def run(rows_: Any) -> None:
+        writer = rows_.writeStream.foreachBatch(lambda *_: None)
+        writer = writer.option("checkpointLocation", str(tmp_path / "state"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    run(counts)
+    for offset in (tmp_path / "state" / "commits").glob("*2*"):
+        offset.unlink()
+    with pytest.raises(StreamingQueryException) as caught:
+        run(windows.stream(source, watermark="1 second"))
+    assert clear_error(caught.value).diagnostics[0].code == "E524"

@@ -64,6 +64,9 @@ class Kind(ABC):
     adapts_columns: ClassVar[bool] = False
     """Whether a changed query goes on although it reads other columns than the state has."""
 
+    null_is_key: ClassVar[bool] = False
+    """Whether events without a key form a group, as in SQL; otherwise they take part in nothing."""
+
     def compile(self, query: Any, text: str, source: Any) -> Plan:
         """Plan a parsed query; report all its mistakes at once (E2xx, E3xx, E4xx)."""
         raise AssertionError(query, text, source)

@@ -62,6 +62,11 @@ def clear_error(error: Exception) -> DataError:
     if "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE" in text or "STATE_STORE_SCHEMA" in text:
         message = "the checkpoint does not fit the query: `idle` was switched on or off"
         return _diagnosed("E524", message, "start it as before, or with a new checkpoint")
+    if "STATEFUL_OPERATOR_NOT_MATCH" in text or "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE" in text:
+        message = "the checkpoint does not fit the query: it holds the state of other operators, "
+        message += "of another kind of query or of an earlier version"
+        help_ = "start anew, with `cepheid stream --restart-from` or a new checkpoint"
+        return _diagnosed("E524", message, help_)
     # Spark repeats its plan at the end, which says nothing of the cause.
     text = _PLAN.split(text)[0]
     unread = _FILE.search(text)

@@ -139,27 +139,27 @@ def describe_live_select(select: Selection) -> list[str]:
         return [f"no: {why}"]
     if select.kind is SelectKind.FILTER:
         return ["Spark's filter, without state"]
-    if select.window.extent is Extent.EVENTS:
-        return _describe_counted(select)
     if select.kind is SelectKind.AGGREGATE:
-        return ["Spark's window and groupBy, with a watermark"]
+        return _describe_windows(select)
+    if select.window.extent is Extent.EVENTS:
+        within = _length(select.window, select.window.within)
+        return [
+            f"an operator of Cepheid; it keeps the last {within} of both streams",
+            "  one bucket: every event of a stream counts",
+        ]
     return ["Spark's stream-stream join, with watermarks"]
 
 
-def _describe_counted(select: Selection) -> list[str]:
-    """Describe where events are numbered, and the state that is kept."""
-    ours = "an operator of Cepheid, because Spark has no such windows"
-    if select.kind is SelectKind.JOIN:
-        within = _length(select.window, select.window.within)
-        return [
-            f"{ours}; it keeps the last {within} of both streams",
-            "  one bucket: every event of a stream counts",
-        ]
-    kept = f"{ours}; it keeps partial aggregates of windows that are not full"
-    if not select.keys:
-        return [kept, "  one bucket: all events have one order"]
+def _describe_windows(select: Selection) -> list[str]:
+    """Describe where events are aggregated, and the state that is kept."""
+    counted = select.window.extent is Extent.EVENTS
+    kept = "an operator of Cepheid; it keeps partial aggregates of "
+    kept += "windows that are not full" if counted else "open windows"
     names = ", ".join(key.attribute for key in select.keys)
-    return [kept, f"  buckets by {names}: each group has its own numbers, for ever"]
+    if counted:
+        why = f"buckets by {names}: each group has its own numbers, for ever"
+        return [kept, f"  {why}" if names else "  one bucket: all events have one order"]
+    return [kept, f"  buckets by {names}" if names else "  one bucket: there are no groups"]
 
 
 def why_not_live(select: Selection) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.jobs.kind import Described, Kind
 from cepheid.kinds.selection.bind import compile_select
@@ -17,8 +19,11 @@ from cepheid.language import tree
 from cepheid.patterns.scope import Source
 from cepheid.plans.meaning import Meaning, fingerprint, times_of
 from cepheid.plans.plan import SelectPlan
+from cepheid.plans.selection import Extent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cepheid.jobs.derived import Derivation, Splits
     from cepheid.jobs.local_jobs import LocalJob
     from cepheid.jobs.microbatch import LiveJob
@@ -26,10 +31,11 @@ if TYPE_CHECKING:
 
 
 class SelectKind(Kind):
-    """Queries without a pattern. Spark runs most of them as its own operators."""
+    """Queries without a pattern. Spark runs most of them as its own operators, but live windows."""
 
     plans = SelectPlan
     reads = tree.SelectQuery
+    null_is_key = True
 
     def compile(self, query: tree.SelectQuery, text: str, source: Source) -> SelectPlan:
         """Plan a parsed query; report all its mistakes at once."""
@@ -63,10 +69,25 @@ class SelectKind(Kind):
         return LocalSelect(plan)
 
     def live_job(self, work: Work) -> LiveJob[Any]:
-        """Create the job that a bucket of a live stream runs for windows of events."""
+        """Create the job that a bucket of a live stream runs for windows; WHERE is behind it."""
+        from cepheid.jobs.steps import LiveSteps
         from cepheid.kinds.selection.live import LiveSelect
+        from cepheid.kinds.selection.steps import WindowSteps
 
-        return LiveSelect.of(work)
+        plan = SelectPlan.from_json(work.plan)
+        if plan.select.window.extent is Extent.EVENTS:
+            return LiveSelect.of(work)
+        kept = msgspec.structs.replace(plan.select, where=None)
+        return LiveSteps(work, WindowSteps(plan, work.schema, kept))
+
+    def keeps(self, plan: SelectPlan) -> Callable[[Any], Any] | None:
+        """Build a function that marks the events for which WHERE is true."""
+        from cepheid.kinds.selection.rows import holds, lookup_in
+
+        condition = plan.select.condition
+        if not condition:
+            return None
+        return lambda columns: holds(condition, lookup_in(columns), len(columns.batch))
 
     def meaning(self, plan: SelectPlan) -> Meaning:
         """Collect the parts of a query that shape its state; names of columns may change."""

@@ -30,18 +30,19 @@ from cepheid.kinds.selection.counted_snapshot import (
     moments_from_table,
     stretches_to_table,
 )
-from cepheid.kinds.selection.groups import plain_array
+from cepheid.kinds.selection.groups import group_codes, plain_array
 from cepheid.kinds.selection.join import join_tables
 from cepheid.kinds.selection.rows import filter_rows, holds, lookup_in
 from cepheid.kinds.selection.windows import (
     Stretches,
     measure,
+    merged,
     rows_of_stretches,
     sorted_rows,
     united_stretches,
 )
 from cepheid.plans.plan import SelectPlan
-from cepheid.plans.selection import Extent, SelectKind
+from cepheid.plans.selection import Extent, Selection, SelectKind
 
 ROWS = Format("selected", 1, "a SELECT")
 WINDOWS = Format("windows", 1, "a SELECT")
@@ -113,10 +114,14 @@ class _Windows(Meant):
 
 
 class WindowSteps(NamedTuple):
-    """Aggregates of windows of time; the state is aggregates between the edges of open windows."""
+    """Aggregates of windows of time; the state is aggregates between the edges of open windows.
+
+    ``select`` is what is left to do: without WHERE, if only events come for which it is true.
+    """
 
     plan: SelectPlan
     schema: pa.Schema
+    select: Selection
 
     @property
     def batch_rows(self) -> int:
@@ -129,23 +134,24 @@ class WindowSteps(NamedTuple):
 
     def step(self, state: Stretches | None, events: pa.Table) -> tuple[Stretches | None, pa.Table]:
         """Add events; windows leave when time advances."""
-        fresh = measure(self.plan.select, self.plan.time, events, lambda _, m: m.widened())
-        whole = fresh if state is None else united_stretches([state, fresh])
+        fresh = self._measured(events)
+        whole = fresh if state is None else merged(united_stretches([state, fresh]))
         return whole, self.nothing()
+
+    def _measured(self, events: pa.Table) -> Stretches:
+        return measure(self.select, self.plan.time, events, lambda _, m: m.widened())
 
     def advance(self, state: Stretches | None, until: int) -> tuple[Stretches | None, pa.Table]:
         """Close the windows that end by a time."""
-        window = self.plan.select.window
+        window = self.select.window
         if window.extent is Extent.NONE:
             return state, self.nothing()
         return self._close(state, (until - window.within) // window.slide)
 
     def finish(self, state: Stretches | None) -> tuple[Stretches | None, pa.Table]:
         """Close all windows; without WINDOW, no event gives a row too."""
-        if state is None and self.plan.select.window.extent is Extent.NONE:
-            select, time = self.plan.select, self.plan.time
-            empty = measure(select, time, self.schema.empty_table(), lambda _, m: m.widened())
-            return state, rows_of_stretches(select, time, self.schema, empty)
+        if state is None and self.select.window.extent is Extent.NONE:
+            return state, self._rows(self._measured(self.schema.empty_table()))
         return self._close(state, _ALL)
 
     def _close(self, state: Stretches | None, last: int) -> tuple[Stretches | None, pa.Table]:
@@ -154,10 +160,12 @@ class WindowSteps(NamedTuple):
             return state, self.nothing()
         closing = _taken(state, np.flatnonzero(state.first <= last))
         ended = closing._replace(last=np.minimum(closing.last, last))
-        rows = rows_of_stretches(self.plan.select, self.plan.time, self.schema, ended)
         kept = _taken(state, np.flatnonzero(state.last > last))
         kept = kept._replace(first=np.maximum(kept.first, last + 1))
-        return (kept if len(kept.rows) else None), rows
+        return (kept if len(kept.rows) else None), self._rows(ended)
+
+    def _rows(self, stretches: Stretches) -> pa.Table:
+        return rows_of_stretches(self.select, self.plan.time, self.schema, stretches)
 
     def forget(self, state: Stretches | None, until: int) -> Stretches | None:
         """Keep everything: closed windows are gone."""
@@ -166,9 +174,7 @@ class WindowSteps(NamedTuple):
 
     def nothing(self) -> pa.Table:
         """Create an empty result."""
-        select, time = self.plan.select, self.plan.time
-        empty = measure(select, time, self.schema.empty_table(), lambda _, m: m.widened())
-        return rows_of_stretches(select, time, self.schema, empty).slice(0, 0)
+        return self._rows(self._measured(self.schema.empty_table())).slice(0, 0)
 
     def read(self, data: bytes) -> Stretches | None:
         """Deserialize a state; E524 if it belongs to another query."""
@@ -194,10 +200,11 @@ class WindowSteps(NamedTuple):
         return write_state(WINDOWS, _Windows(own, pack_table(table), kinds))
 
     def size(self, state: Stretches | None) -> Size:
-        """Count the open windows."""
+        """Count the groups and the open windows."""
         if state is None or not len(state.rows):
             return Size(0, 0)
-        return Size(1, int(state.last.max() - state.first.min() + 1))
+        _, groups = group_codes(state.keys, len(state.rows))
+        return Size(len(groups), int(state.last.max() - state.first.min() + 1))
 
 
 def _taken(stretches: Stretches, rows: Any) -> Stretches:
@@ -390,4 +397,4 @@ def steps_of_select(plan: SelectPlan, schema: pa.Schema) -> SelectSteps:
         return FilterSteps(plan, schema)
     if select.window.extent is Extent.EVENTS:
         return CountedSteps(CountedJob.of(plan, schema))
-    return WindowSteps(plan, schema)
+    return WindowSteps(plan, schema, select)

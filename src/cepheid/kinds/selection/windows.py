@@ -257,6 +257,14 @@ def united_stretches(parts: Sequence[Stretches]) -> Stretches:
     return Stretches(keys, first, last, rows, moments)
 
 
+def merged(whole: Stretches) -> Stretches:
+    """Merge the stretches of the same windows and key."""
+    codes, at = group_codes(whole.keys, len(whole.rows))
+    reduced, groups = reduce_stretches(whole, codes)
+    chosen = at[groups]
+    return reduced._replace(keys=[key.take(chosen) for key in whole.keys])
+
+
 def reduce_stretches(part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
     """Merge stretches of the same windows and group; return them sorted, with their groups."""
     first, last = part.first, part.last

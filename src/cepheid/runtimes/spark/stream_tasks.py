@@ -84,28 +84,39 @@ TurnOfTwo = Callable[
 
 
 def send_stream(
-    work: Work, buckets: tuple[int, ...], *, drop: bool = True, pane: int = 0, side: int = 0
+    work: Work,
+    buckets: tuple[int, ...],
+    *,
+    drop: bool = True,
+    pane: int = 0,
+    side: int = 0,
+    arriving: pa.Schema | None = None,
 ) -> Callable[[Batches], Batches]:
     """Build the task that sends events to buckets, with the latest time of all of them.
 
     Events that cannot affect the result are dropped here and not by Spark, because they also
     advance the watermark. With a length of panes, each bucket gets panes of its own. ``side`` is
-    the number of a stream that meets another one in the bucket.
+    the number of a stream that meets another one in the bucket. ``arriving`` are the columns that
+    come, if buckets get fewer of them.
     """
 
     def run(batches: Batches) -> Batches:
         plan = Plan.from_json(work.plan)
         keeps = work.kind.keeps(plan) if drop else None
         seq = (side << SIDE_BITS) + (partition_id() << 32)
+        schema = work.schema
         for chunk in chunks(batches):
-            table, wrong = without_bad(with_names(chunk, work.schema))
+            table, wrong = without_bad(with_names(chunk, arriving or schema))
             if not len(table):
                 yield only_bad(seq, wrong)
                 continue
             columns = Columns(table)
             latest = int(read_times(columns, plan.time).max())
             notice_types(columns, plan.type)
-            kept = ordered(_of_consequence(plan, keeps, table) if drop else table, plan)
+            kept = _of_consequence(work, plan, keeps, table) if drop else table
+            if arriving is not None:
+                kept = kept.select([n for n in kept.column_names if n in (*schema.names, BUCKET)])
+            kept = ordered(kept, plan)
             place = np.zeros(len(kept), np.int64)
             if BUCKET in kept.column_names:
                 place = kept[BUCKET].to_numpy().astype(np.int64)
@@ -175,12 +186,12 @@ def sent_rows(
 
 
 def _of_consequence(
-    plan: Plan, keeps: Callable[[Columns], Any] | None, table: pa.Table
+    work: Work, plan: Plan, keeps: Callable[[Columns], Any] | None, table: pa.Table
 ) -> pa.Table:
     """Keep events that have a partition and, if only these matter, match a variable."""
     columns = Columns(table)
     kept = np.ones(len(table), np.bool_)
-    for name in plan.partition.attributes:
+    for name in () if work.kind.null_is_key else plan.partition.attributes:
         values = columns.arrow(name)
         if values.null_count:
             kept &= np.asarray(pc.is_valid(values))

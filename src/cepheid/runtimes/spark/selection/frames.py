@@ -129,24 +129,23 @@ def select_frames(plan: SelectPlan, frames: Sequence[DataFrame]) -> DataFrame:
         return project(
             kept.frame, select, expressions, lambda node: stream.typed(node.attribute.text)
         )
-    return aggregate_stream(plan, kept, expressions, arrival=numbered)
+    return aggregate_frame(plan, kept, expressions, arrival=numbered)
 
 
-def aggregate_stream(
+def aggregate_frame(
     plan: SelectPlan,
     stream: Stream,
     expressions: Expressions,
     *,
     arrival: str | None = None,
-    clock: Clock | None = None,
 ) -> DataFrame:
-    """Aggregate windows and keys; a live stream has its clock already."""
+    """Aggregate windows and keys."""
     if not plan.select.aggregates:
         # Spark forms no groups without an aggregate, so events are counted and the count is left.
         count = SelectAggregate(GROUPED, tree.AggregateFunction.COUNT, None)
         select = msgspec.structs.replace(plan.select, aggregates=(count,))
         counted = msgspec.structs.replace(plan, select=select)
-        rows = aggregate_stream(counted, stream, expressions, arrival=arrival, clock=clock)
+        rows = aggregate_frame(counted, stream, expressions, arrival=arrival)
         return rows.drop(GROUPED)
     select = plan.select
     keys = [stream.typed(key.attribute).column.alias(key.name) for key in select.keys]
@@ -163,7 +162,7 @@ def aggregate_stream(
         ties = [stream.typed(name).column for name in plan.tiebreak]
         order = [with_time(stream.typed(plan.time)).column, *ties, sf.col(f"`{arrival}`")]
         return counted_windows(stream.frame, select.window, keys, order, aggregates, names)
-    clock = clock or Clock.of(stream.typed(plan.time), select.window)
+    clock = Clock.of(stream.typed(plan.time), select.window)
     return time_windows(stream.frame, clock, select.window, keys, aggregates, names)
 
 

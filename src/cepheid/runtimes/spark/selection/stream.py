@@ -1,6 +1,7 @@
-"""SELECT over streaming DataFrames with Spark's own operators and watermarks (§10.7).
+"""SELECT over streaming DataFrames (§10.7).
 
-``counted.py`` has a stateful operator for count-based windows, which Spark lacks.
+Spark filters, and joins by time, with operators and watermarks of its own. Windows of one stream,
+and joins of windows of events, are operators of Cepheid (``live.py``).
 """
 
 from __future__ import annotations
@@ -9,10 +10,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as sf
-
 from cepheid.errors import Diagnostic, UnsupportedError
-from cepheid.expressions.spark_columns import Expressions
 from cepheid.jobs.kind import kind_of
 from cepheid.options import LiveOptions
 from cepheid.plans.plan import SelectPlan
@@ -25,16 +23,14 @@ from cepheid.runtimes.spark.bad_records import (
     timed_records,
 )
 from cepheid.runtimes.spark.live_output import united
-from cepheid.runtimes.spark.selection.counted import (
-    late_counted,
-    stream_counted,
+from cepheid.runtimes.spark.selection.frames import select_frames
+from cepheid.runtimes.spark.selection.join import join_frames
+from cepheid.runtimes.spark.selection.live import (
+    aggregate_output,
+    late_of_aggregate,
     stream_counted_join,
 )
-from cepheid.runtimes.spark.selection.frames import aggregate_stream, select_frames
-from cepheid.runtimes.spark.selection.join import join_frames
 from cepheid.runtimes.spark.selection.odd_times import observed_times
-from cepheid.runtimes.spark.selection.rows import filtered, stream_of
-from cepheid.runtimes.spark.selection.windows import Clock
 from cepheid.runtimes.spark.stream import Delays, check_stream, set_up, with_sides
 from cepheid.runtimes.two_streams import with_schemas
 from cepheid.spark.records import event_columns
@@ -43,8 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from cepheid.runtimes.local import CompiledQueryLike
-
-MOMENT = "cepheid_moment"
 
 
 def stream_select(
@@ -63,11 +57,11 @@ def stream_select(
     for frame in frames:
         check_stream(frame, asked)
     kind_of(plan).check_live(plan)
-    if asked.late == "side" and (why := why_no_late(plan.select, tagged=asked.tagged)):
+    if asked.late == "side" and (why := why_no_late(plan.select)):
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
     if asked.late == "correct":
-        why = "a SELECT runs on Spark's own operators, which do not correct rows"
+        why = "rows of a SELECT are final"
         helps = ("write the aggregates as a pattern query: `RETURN COUNT(*) PATTERN A`",)
         raise UnsupportedError([Diagnostic("E407", why, helps=helps)], plan.text)
     if asked.idle is not None and (why := why_no_idle(plan.select)):
@@ -75,20 +69,27 @@ def stream_select(
         raise UnsupportedError([Diagnostic("E406", why, helps=helps)], plan.text)
     frames = [timed_records(frame, compiled.times) for frame in frames]
     planned = with_schemas(compiled, [events_schema(frame) for frame in frames])
+    if planned.select.kind is not SelectKind.FILTER:
+        set_up(frames[0].sparkSession)
     delays = Delays.of(frames[0].sparkSession, asked)
     checked = _checked(planned, frames, delays)
-    events = observed_times(planned, [one.events(asked.bad) for one in checked])
 
     def bad() -> DataFrame:
         return reduce(lambda a, b: a.union(b), [one.bad() for one in checked])
 
-    def late() -> DataFrame:
-        return late_counted(planned, events[0], delays)
-
-    rows = _stream(planned, events, delays)
+    if planned.select.kind is SelectKind.AGGREGATE:
+        if asked.tagged:
+            marked = checked[0].tagged(asked.bad)
+            return aggregate_output(planned, marked, delays, whole=asked.late == "side")
+        events = checked[0].events(asked.bad)
+        rows = aggregate_output(planned, events, delays).rows()
+        return with_sides(rows, lambda: late_of_aggregate(planned, events, delays), bad, asked)
+    rows = _stream(
+        planned, observed_times(planned, [one.events(asked.bad) for one in checked]), delays
+    )
     if asked.tagged:
         return united(rows, bad() if asked.bad == "side" else None)
-    return with_sides(rows, late, bad, asked)
+    return (rows, bad()) if asked.bad == "side" else rows
 
 
 def _checked(plan: SelectPlan, frames: Sequence[DataFrame], delays: Delays) -> list[Checked]:
@@ -103,12 +104,10 @@ def _checked(plan: SelectPlan, frames: Sequence[DataFrame], delays: Delays) -> l
     return found
 
 
-def why_no_late(select: Selection, *, tagged: bool = False) -> str:
+def why_no_late(select: Selection) -> str:
     """Explain why late events cannot be returned; empty if they can."""
-    if tagged:
-        return "late events of a SELECT leave a query of their own: `q.stream` returns them"
-    if select.window.extent is not Extent.EVENTS:
-        return "late events of a SELECT are Spark's, which drops them"
+    if select.kind is SelectKind.FILTER:
+        return "no event is late for a SELECT that only filters"
     if select.kind is SelectKind.JOIN:
         return "late events of a JOIN are of two streams, with columns of their own"
     return ""
@@ -116,8 +115,8 @@ def why_no_late(select: Selection, *, tagged: bool = False) -> str:
 
 def why_no_idle(select: Selection) -> str:
     """Explain why time cannot go on without events; empty if it can."""
-    if select.window.extent is not Extent.EVENTS:
-        return "windows of time of a SELECT follow Spark's watermark, which only events advance"
+    if select.kind is SelectKind.FILTER:
+        return "a SELECT that only filters waits for no time"
     if select.kind is SelectKind.JOIN:
         return "a JOIN waits for events of both streams, of which one may be silent for long"
     return ""
@@ -127,19 +126,6 @@ def _stream(plan: SelectPlan, frames: Sequence[DataFrame], delays: Delays) -> Da
     select = plan.select
     if select.kind is SelectKind.FILTER:
         return select_frames(plan, frames)
-    set_up(frames[0].sparkSession)
-    counted = select.window.extent is Extent.EVENTS
-    if select.kind is SelectKind.JOIN:
-        if counted:
-            return stream_counted_join(plan, frames, delays)
-        return join_frames(plan, frames, delays.watermark)
-    if counted:
-        return stream_counted(plan, frames[0], delays)
-    stream = stream_of(select.streams[0].alias, frames[0])
-    expressions = Expressions(lambda node: stream.typed(node.attribute.text))
-    # Events that WHERE drops do not exist, so they do not advance the watermark either.
-    clock = Clock.of(stream.typed(plan.time), select.window).watched()
-    kept = filtered(stream.frame, select.condition, expressions).withColumn(MOMENT, clock.moment)
-    watched = stream._replace(frame=kept.withWatermark(MOMENT, delays.watermark))
-    shown = clock._replace(moment=sf.col(f"`{MOMENT}`"))
-    return aggregate_stream(plan, watched, expressions, clock=shown)
+    if select.window.extent is Extent.EVENTS:
+        return stream_counted_join(plan, frames, delays)
+    return join_frames(plan, frames, delays.watermark)

@@ -1,8 +1,8 @@
-"""Count-based windows of a SELECT over streaming DataFrames (§10.7).
+"""Live windows of a SELECT: stateful operators of Cepheid, as for patterns (§10.7).
 
-Spark has no count-based windows, so this is a stateful operator of Cepheid, as for trends: events
-go to buckets, which sort them up to the watermark. Groups share a few buckets. Without groups, and
-for a join, which counts all events of a stream, there is one bucket.
+Events go to buckets by their groups, wait there for the watermark, and are aggregated; the state is
+partial aggregates. Without groups, and for a join of windows of events, which counts all events of
+a stream, there is one bucket.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from cepheid.expressions.spark_columns import Expressions
 from cepheid.jobs.bucket import Outcome
 from cepheid.jobs.watermarks import in_microseconds
 from cepheid.jobs.work import Work
-from cepheid.kinds.selection.counted import CountedJob, empty_rows
 from cepheid.kinds.selection.live_join import empty_pairs, turn_joined
 from cepheid.language import tree
 from cepheid.plans.plan import SelectPlan
 from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.batch import canonical
+from cepheid.runtimes.spark.live_output import LiveOutput
 from cepheid.runtimes.spark.selection.rows import Stream, filtered, stream_of
 from cepheid.runtimes.spark.stream import (
     Delays,
+    ReadColumns,
     bucket_count,
     buckets_of,
     late_events,
@@ -34,55 +35,71 @@ from cepheid.runtimes.spark.stream import (
     output_of_watched,
 )
 from cepheid.spark.batches import BUCKET
-from cepheid.spark.schema import alias_of, arrow_schema_of, plain_schema
+from cepheid.spark.records import BAD, quoted
+from cepheid.spark.schema import alias_of, arrow_schema_of, plain_schema, result_schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def stream_counted(plan: SelectPlan, frame: DataFrame, delays: Delays) -> DataFrame:
-    """Build the rows of full windows of a stream."""
-    return _counted(plan, _kept(plan, frame), delays)
+def aggregate_output(
+    plan: SelectPlan, frame: DataFrame, delays: Delays, *, whole: bool = False
+) -> LiveOutput:
+    """Build the output of windows: rows, and the late and bad records that a frame has marked.
 
-
-def late_counted(plan: SelectPlan, frame: DataFrame, delays: Delays) -> DataFrame:
-    """Build the late events of a stream."""
-    return late_events(_kept(plan, frame).frame, plan, delays)
-
-
-def _kept(plan: SelectPlan, frame: DataFrame) -> Stream:
-    select = plan.select
-    stream = stream_of(select.streams[0].alias, frame)
-    expressions = Expressions(lambda node: stream.typed(node.attribute.text))
-    # Events that WHERE drops do not exist, so they do not advance the watermark either.
-    return stream._replace(frame=filtered(frame, select.condition, expressions))
-
-
-def _counted(plan: SelectPlan, stream: Stream, delays: Delays) -> DataFrame:
+    ``whole`` keeps all columns of events, so that late ones have them.
+    """
+    spark = frame.sparkSession
+    given = [name for name in frame.columns if name != BAD]
     names = _needed(plan)
-    projected = _projected(stream, names)
-    schema = arrow_schema_of(projected, names)
-    results = plain_schema(empty_rows(CountedJob.of(plan, schema)).schema)
-    spark = stream.frame.sparkSession
+    if whole:
+        names = list(dict.fromkeys([*names, *given]))
+    stream = stream_of(plan.select.streams[0].alias, frame)
+    # WHERE is asked before events go to a bucket, which does not keep what it alone reads.
+    chosen = dict.fromkeys([*names, *sorted(_attributes(plan.select.where))])
+    read = ReadColumns.select(
+        frame,
+        frame.select(*map(quoted, given)),
+        {name: stream.typed(name).column for name in chosen},
+        whole=whole,
+    )
+    arriving = read.schema
+    schema = pa.schema([arriving.field(name) for name in names])
+    results = result_schema_of(plan, arriving)
     attributes = plan.partition.group_by
     buckets = buckets_of(bucket_count(spark)) if attributes else (0,)
     work = delays.work(plan, schema, results, len(buckets))
+    projected = read.projected
     if attributes:
         keys = [canonical(projected, name) for name in attributes]
         projected = projected.withColumn(BUCKET, sf.pmod(sf.hash(*keys), sf.lit(len(buckets))))
-    send = live_notices([plan]).watched(spark, tasks.send_stream(work, buckets, drop=False))
+    notices = live_notices([plan])
+    send = notices.watched(spark, tasks.send_stream(work, buckets, arriving=arriving))
     sent = projected.mapInArrow(send, tasks.SENT_DDL)
-    return output_of_turns(sent, delays, tasks.take_turns(work), results).rows()
+    output = output_of_turns(sent, delays, tasks.take_turns(work), results)
+    output.decode.update(read.decode)
+    return output._replace(finish=notices.finish)
+
+
+def late_of_aggregate(plan: SelectPlan, frame: DataFrame, delays: Delays) -> DataFrame:
+    """Collect late events for which WHERE is true; all events advance the watermark."""
+    stream = stream_of(plan.select.streams[0].alias, late_events(frame, plan, delays))
+    expressions = Expressions(lambda node: stream.typed(node.attribute.text))
+    return filtered(stream.frame, plan.select.condition, expressions)
 
 
 def _needed(plan: SelectPlan) -> list[str]:
     """List the columns that windows read after WHERE was applied."""
     select = plan.select
     names = {plan.time, *plan.tiebreak, *(key.attribute for key in select.keys)}
-    for argument in (a.argument for a in select.aggregates if a.argument is not None):
-        nodes = tree.walk(argument)
-        names |= {node.attribute.text for node in nodes if isinstance(node, tree.Attribute)}
+    for aggregate in select.aggregates:
+        names |= _attributes(aggregate.argument)
     return sorted(names)
+
+
+def _attributes(expression: tree.Expression | None) -> set[str]:
+    nodes = [] if expression is None else tree.walk(expression)
+    return {node.attribute.text for node in nodes if isinstance(node, tree.Attribute)}
 
 
 def _projected(stream: Stream, names: Iterable[str]) -> DataFrame:
