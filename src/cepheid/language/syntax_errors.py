@@ -55,6 +55,10 @@ NO_UNIT = "say what is counted: `10 minutes`, `10 EVENTS`"
 NO_ORDER = "no clause orders the results: remove `ORDER BY`, and order them where you read them"
 IN_SEQUENCE = "put events that follow each other into SEQ: `SEQ(A+, B)`"
 
+BEGINNING = (
+    "a query begins with `RETURN COUNT(*) PATTERN SEQ(A, B)`, `SELECT * FROM events`, or `DEFINE`"
+)
+
 SQL_HELP = "`cepheid.sql` runs SQL with MATCH_RECOGNIZE"
 
 
@@ -70,7 +74,10 @@ def explain_unexpected(error: UnexpectedTokenError, text: str) -> Diagnostic:
     found = "the end of the query" if ended else f"`{text[span.start : span.end]}`"
     before = _before(text, span.start)
     after = f" after `{before}`" if before else ""
-    message = f"expected {describe_expected(accepted)}{after}, found {found}"
+    expected = describe_expected(accepted)
+    if not before:
+        expected = expected.replace("another clause", "a clause")
+    message = f"expected {expected}{after}, found {found}"
     return Diagnostic("E101", message, span, helps=tuple(_helps(token, accepted, text)))
 
 
@@ -213,6 +220,8 @@ def _helps(token: Token, accepted: set[str], text: str) -> list[str]:
         helps.append(IN_SEQUENCE)
     if accepted == {"UNIT", "EVENTS"}:
         helps.append(NO_UNIT)
+    if not before and not helps:
+        helps.append(BEGINNING)
     if token.type in KEYWORDS and "NAME" in accepted:
         helps.append(f"to use `{word}` as a name, put it between backquotes: `` `{word}` ``")
     return helps
