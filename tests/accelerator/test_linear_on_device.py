@@ -22,7 +22,7 @@ from cepheid.kinds.trend.program.job import lower
 from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes import device as local_device
 from cepheid.testing.oracle import evaluate
-from cepheid.testing.strategies import patterns, streams
+from cepheid.testing.strategies import choice, choices, patterns, streams
 
 SCHEMA = {
     "ts": "timestamp",
@@ -64,15 +64,15 @@ def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
         TrendPlan.of(query(f"RETURN COUNT(*) PATTERN {pattern}").plan).patterns[0].variables()
     )
     parts = [f"{f}({v}.price)" for v in variables for f in ("SUM", "MIN", "MAX", "AVG")]
-    chosen = data.draw(st.lists(st.sampled_from(parts), max_size=2, unique=True))
+    chosen = data.draw(choices(parts, 0, 2, unique=True))
     keyed = data.draw(st.booleans())
     text = " ".join(
         [
             f"RETURN {', '.join([*(['key'] if keyed else []), 'COUNT(*)', *chosen])}",
-            f"PATTERN {pattern} SEMANTICS {data.draw(st.sampled_from(SEMANTICS))}",
+            f"PATTERN {pattern} SEMANTICS {data.draw(choice(SEMANTICS))}",
             "WHERE [key] GROUP-BY key" if keyed else "",
-            data.draw(st.sampled_from(WINDOWS)),
-            data.draw(st.sampled_from(["", "TIES arrival"])),
+            data.draw(choice(WINDOWS)),
+            data.draw(choice(["", "TIES arrival"])),
         ]
     )
     compiled = query(text, schema=SCHEMA)
@@ -80,7 +80,7 @@ def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
     assume(not needs_of(compiled.plan).not_on_device)
     events = data.draw(streams(SCHEMA, events_max=7))
     rows = data.draw(st.integers(1, 8))
-    scheduler = data.draw(st.sampled_from([Scheduler(Place.GPU), Alternating()]))
+    scheduler = data.draw(choice([Scheduler(Place.GPU), Alternating()]))
     actual = run(text, table_of(events), rows, scheduler)
     expected = evaluate(compiled.tree, events)
     assert same_rows(actual, expected), f"{actual} instead of {expected}"

@@ -20,7 +20,15 @@ from tests.select import cases as select_cases
 from tests.situations import cases as situation_cases
 
 from cepheid.testing.query_strategies import conjunctions, names_of, queries
-from cepheid.testing.strategies import EXTREME_VALUES, TYPES, VALUES, schemas, streams
+from cepheid.testing.strategies import (
+    EXTREME_VALUES,
+    TYPES,
+    VALUES,
+    choice,
+    choices,
+    schemas,
+    streams,
+)
 
 UNITS_US = {"us": 1, "ms": 1000, "s": 10**6, "minutes": 6 * 10**7, "days": 86_400 * 10**6}
 ORIGINS_S = {
@@ -162,26 +170,24 @@ class Clock:
 @st.composite
 def clocks(draw: st.DrawFn, length: int) -> tuple[str, Clock]:
     """Draw the unit of the query's durations, and a clock that fits it."""
-    form = draw(st.sampled_from(["int64 us", "timestamp[us]", *TIME_TYPES]))
+    form = draw(choice(["int64 us", "timestamp[us]", *TIME_TYPES]))
     clock = Clock(form, 0, 0, {})
-    unit = draw(
-        st.sampled_from([u for u, us in UNITS_US.items() if us * 1000 % clock.tick_ns == 0])
-    )
+    unit = draw(choice([u for u, us in UNITS_US.items() if us * 1000 % clock.tick_ns == 0]))
     far = form.startswith("int64") and draw(st.integers(0, 15)) == 15
     if far:
-        origin = draw(st.sampled_from(FAR_TICKS)) * clock.tick_ns
+        origin = draw(choice(FAR_TICKS)) * clock.tick_ns
     else:
-        origin = draw(st.sampled_from(list(ORIGINS_S.values()))) * 10**9
+        origin = draw(choice(list(ORIGINS_S.values()))) * 10**9
     if clock.tick_ns == 1 and not -(2**63) < origin < 2**63 - 10**18 and not far:
         origin = 0
     if form in ("int32 s", "uint64 us"):
         origin = abs(origin) % (2**30 * 10**9)
     places = st.lists(st.integers(0, max(length - 1, 0)), max_size=2)
     small = [clock.tick_ns, 7 * clock.tick_ns, YEAR_S * 10**9, 3 * YEAR_S * 10**9]
-    gaps = {n: draw(st.sampled_from(small)) for n in draw(places)} if draw(st.booleans()) else {}
+    gaps = {n: draw(choice(small)) for n in draw(places)} if draw(st.booleans()) else {}
     if clock.tick_ns == 1 and draw(st.booleans()):
         # Events in one microsecond are still one after the other.
-        gaps = {n: draw(st.sampled_from([0, 1, 400, 999])) for n in range(length)}
+        gaps = {n: draw(choice([0, 1, 400, 999])) for n in range(length)}
     return unit, Clock(form, UNITS_US[unit] * 1000, origin, {} if far else gaps)
 
 
@@ -205,10 +211,10 @@ def worded(text: str, unit: str, clock: Clock, time: str) -> dict[str, Any]:
 def forms_of(draw: st.DrawFn, kinds: dict[str, str]) -> dict[str, str]:
     """Draw a representation for every column; most of them are plain."""
     found = {name: next(iter(KINDS[kind])) for name, kind in kinds.items()}
-    for name in draw(st.lists(st.sampled_from(sorted(kinds)), max_size=2)) if kinds else ():
+    for name in draw(choices(sorted(kinds), 0, 2)) if kinds else ():
         forms = list(KINDS[kinds[name]])
         plain = [form for form in forms if "<" not in form]
-        found[name] = draw(st.sampled_from([*plain, *plain, *forms]))
+        found[name] = draw(choice([*plain, *plain, *forms]))
     return found
 
 
@@ -223,7 +229,7 @@ def pools(
     found = dict(bases)
     for name, kind in kinds.items() if wild else ():
         if extreme := EXTREME_VALUES.get(kind):
-            some = draw(st.lists(st.sampled_from(extreme), max_size=3))
+            some = draw(choices(extreme, 0, 3))
             found[name] = (*bases[name], *some, *some)
     return found
 
@@ -264,7 +270,7 @@ def settings_of(draw: st.DrawFn) -> dict[str, Any]:
     """Draw how a stream is cut, and the zone of a session."""
     return {
         "cuts": tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))),
-        "zone": draw(st.sampled_from(ZONES)),
+        "zone": draw(choice(ZONES)),
     }
 
 
@@ -276,10 +282,10 @@ def variants(draw: st.DrawFn, text: str, schema: Mapping[str, str]) -> str:
         return f"{text}\nNUMBERS exact" if chosen == 3 and "AND" not in text else text
     names = names_of(_PATTERN.findall(text)[0], schema)
     attributes = [name for name in schema if name not in ("ts", "type")]
-    items = st.builds("{}.{}".format, st.sampled_from(names.bound), st.sampled_from(attributes))
     if chosen < 2 or not names.bound:
         return text
-    listed = draw(st.lists(items, min_size=1, max_size=3, unique=True))
+    items = [f"{variable}.{attribute}" for variable in names.bound for attribute in attributes]
+    listed = draw(choices(items, 1, 3, unique=True))
     return text.replace("RETURN MATCHES", f"RETURN {', '.join(listed)}", 1)
 
 
@@ -301,12 +307,12 @@ def pattern_trials(
     """
     wild = texts is None and draw(st.booleans())
     schema = dict(draw(schemas()))
-    others = draw(st.lists(st.sampled_from(sorted(MORE)), max_size=2, unique=True))
+    others = draw(choices(sorted(MORE), 0, 2, unique=True))
     schema |= {name: MORE[name] for name in others}
     values = draw(pools(MORE_VALUES, {kind: kind for kind in VALUES}, wild=wild))
-    types = draw(st.sampled_from([*[TYPES] * 6, (*TYPES, None), (None,), ("C", "D")]))
+    types = draw(choice([*[TYPES] * 6, (*TYPES, None), (None,), ("C", "D")]))
     alone = linked or texts is not None
-    pairs = not alone and draw(st.sampled_from([False, False, False, False, True]))
+    pairs = not alone and draw(choice([False, False, False, False, True]))
     most = min(events_max, 5) if pairs else events_max
     events: list[dict[str, Any]] = draw(
         streams(schema, events_max=most, types=types, values=values)
@@ -325,12 +331,12 @@ def pattern_trials(
     tiebreak: tuple[str, ...] = ()
     if draw(st.integers(0, 4)) == 4:
         kinds, tiebreak = {**kinds, "rank": "int"}, ("rank",)
-        forms["rank"] = draw(st.sampled_from(["int64", "int64", "int16"]))
+        forms["rank"] = draw(choice(["int64", "int64", "int16"]))
         for event in events:
             event["rank"] = draw(st.integers(0, 2))
     unit, clock = draw(clocks(len(events)))
-    time = draw(st.sampled_from(["ts", "ts", "at", "event time"]))
-    kind_name = draw(st.sampled_from(["type", "type", "what"]))
+    time = draw(choice(["ts", "ts", "at", "event time"]))
+    kind_name = draw(choice(["type", "type", "what"]))
     table = table_of(events, kinds, forms, clock, time)
     table = table.append_column(NUMBER, pa.array(range(len(table)), pa.int64()))
     if kind_name != "type" and "type" in table.column_names:
@@ -366,6 +372,11 @@ def time_unit_of(clock: Clock) -> str:
 SITUATION_KINDS = {**dict.fromkeys("abcd", "bool"), "n": "int", "x": "double", "k": "string"}
 
 
+SITUATION_QUERIES = st.deferred(
+    lambda: st.one_of(situation_cases.queries(), situation_cases.queries(), listings())
+)
+
+
 @st.composite
 def situation_trials(draw: st.DrawFn) -> Trial:
     """Draw a query about situations."""
@@ -373,13 +384,13 @@ def situation_trials(draw: st.DrawFn) -> Trial:
     bases = {"numbers": situation_cases.NUMBERS, "keys": situation_cases.KEYS}
     values = draw(pools(bases, {"numbers": "double", "keys": "string"}, wild=wild))
     events: list[dict[str, Any]] = draw(situation_cases.streams(most=10, **values))
-    text = draw(st.one_of(situation_cases.queries(), situation_cases.queries(), listings()))
+    text = draw(SITUATION_QUERIES)
     for event in events:
         event["ts"] //= 10**6
     events = draw(repeated(events, text))
     forms = draw(forms_of(SITUATION_KINDS))
     unit, clock = draw(clocks(len(events)))
-    time = draw(st.sampled_from(["ts", "ts", "at"]))
+    time = draw(choice(["ts", "ts", "at"]))
     table = table_of(events, SITUATION_KINDS, forms, clock, time)
     return Trial(
         kind="situations",
@@ -416,7 +427,7 @@ def select_trials(draw: st.DrawFn) -> Trial:
     """Draw a SELECT: a filter, an aggregation or a join."""
     wild = draw(st.booleans())
     values = draw(pools(select_cases.VALUES, SELECT_KINDS, wild=wild))
-    kind = draw(st.sampled_from(["filter", "aggregation", "aggregation", "join"]))
+    kind = draw(choice(["filter", "aggregation", "aggregation", "join"]))
     names = ("s", "r") if kind == "join" else ("s",)
     strategies = {
         "filter": select_cases.filters,
@@ -431,7 +442,7 @@ def select_trials(draw: st.DrawFn) -> Trial:
     unit, clock = draw(clocks(max(map(len, streams_.values()))))
     if clock.form in ("int32 s", "uint64 us"):  # Steps are negative.
         clock = Clock(clock.form, clock.step_ns, abs(clock.origin_ns) + 10 * clock.step_ns, {})
-    time = draw(st.sampled_from(["ts", "ts", "at"]))
+    time = draw(choice(["ts", "ts", "at"]))
     tables = {
         n: table_of(events, SELECT_KINDS, forms, clock, time) for n, events in streams_.items()
     }

@@ -14,7 +14,7 @@ from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
-from cepheid.testing.strategies import all_patterns, all_streams, patterns, streams
+from cepheid.testing.strategies import all_patterns, all_streams, choice, patterns, streams
 
 SCHEMA = {
     "ts": "timestamp",
@@ -70,24 +70,24 @@ def linear_queries(draw: st.DrawFn) -> str:
         st.sets(st.sampled_from(["COUNT", "SUM", "AVG", "MIN", "MAX"]), max_size=4)
     ):
         name = draw(one)
-        attribute = draw(st.sampled_from(["price", "volume"]))
+        attribute = draw(choice(["price", "volume"]))
         items.append(
             f"{function}({name})" if function == "COUNT" else f"{function}({name}.{attribute})"
         )
-    where = draw(st.sampled_from(["", "[key]", "[key, zone]"]))
+    where = draw(choice(["", "[key]", "[key, zone]"]))
     if draw(st.booleans()):
-        local = f"{draw(one)}.{draw(st.sampled_from(['price', 'volume']))} > 1"
+        local = f"{draw(one)}.{draw(choice(['price', 'volume']))} > 1"
         where = f"{where} AND {local}" if where else local
     parts = [
         f"RETURN {', '.join(sorted(set(items)))}",
         f"PATTERN {pattern}",
-        f"SEMANTICS {draw(st.sampled_from(['any', 'next', 'contiguous']))}",
+        f"SEMANTICS {draw(choice(['any', 'next', 'contiguous']))}",
         f"WHERE {where}" if where else "",
-        draw(st.sampled_from(["", "GROUP-BY key"])),
-        draw(st.sampled_from(WINDOWS)),
-        draw(st.sampled_from(["", "", "TIES arrival"])),
-        draw(st.sampled_from(["", "", "MIN LENGTH 2"])),
-        draw(st.sampled_from(["", "", "HAVING COUNT(*) > 1"])),
+        draw(choice(["", "GROUP-BY key"])),
+        draw(choice(WINDOWS)),
+        draw(choice(["", "", "TIES arrival"])),
+        draw(choice(["", "", "MIN LENGTH 2"])),
+        draw(choice(["", "", "HAVING COUNT(*) > 1"])),
     ]
     return runnable(parts)
 
@@ -106,12 +106,12 @@ def conjunctions(draw: st.DrawFn) -> str:
     groups = ["", "WHERE [key]", "GROUP-BY key", "WHERE [key] GROUP-BY zone"]
     parts = [
         f"RETURN COUNT(*) PATTERN {draw(small)} AND {draw(small)}",
-        f"SEMANTICS {draw(st.sampled_from(['any', 'next', 'contiguous']))}",
-        draw(st.sampled_from(groups)),
-        draw(st.sampled_from(WINDOWS)),
-        draw(st.sampled_from(["", "TIES arrival"])),
-        draw(st.sampled_from(["", "", "MIN LENGTH 2"])),
-        draw(st.sampled_from(["", "", "NUMBERS exact"])),
+        f"SEMANTICS {draw(choice(['any', 'next', 'contiguous']))}",
+        draw(choice(groups)),
+        draw(choice(WINDOWS)),
+        draw(choice(["", "TIES arrival"])),
+        draw(choice(["", "", "MIN LENGTH 2"])),
+        draw(choice(["", "", "NUMBERS exact"])),
     ]
     return runnable(parts)
 

@@ -17,6 +17,7 @@ from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
+from cepheid.testing.strategies import choice
 
 pytestmark = pytest.mark.timeout(900)  # kernels compile on first use
 
@@ -29,11 +30,11 @@ WINDOWS = ["", "WITHIN 4 s", "WITHIN 4 s SLIDE 2 s", "WITHIN 5 EVENTS SLIDE 5 EV
 def conditions(draw: st.DrawFn) -> str:
     """Draw a comparison of events of A and B, near or far."""
     event = st.sampled_from(["FIRST({v})", "LAST({v})", "{v}"])
-    one, other = (draw(event).format(v=draw(st.sampled_from("AB"))) for _ in range(2))
+    one, other = (draw(event).format(v=draw(choice("AB"))) for _ in range(2))
     if "(" not in one + other:
         one = f"LAST({one})"
-    operator = draw(st.sampled_from(["<", "<=", ">", ">=", "=", "<>"]))
-    right = draw(st.sampled_from([f"{other}.x", f"{other}.y", f"{other}.x + 1", "2"]))
+    operator = draw(choice(["<", "<=", ">", ">=", "=", "<>"]))
+    right = draw(choice([f"{other}.x", f"{other}.y", f"{other}.x + 1", "2"]))
     if right == "2" and "(" not in one:
         one = f"FIRST({one})"
     return f"{one}.x {operator} {right}"
@@ -45,8 +46,8 @@ def streams(draw: st.DrawFn) -> str:
     value = st.sampled_from(["0", "1", "2", "3", "NULL"])
     words, now = [], 1
     for _ in range(draw(st.integers(1, 8))):
-        now += draw(st.sampled_from([0, 1, 1, 1]))
-        letter, key = draw(st.sampled_from("aaabbbc")), draw(st.sampled_from("ppq"))
+        now += draw(choice([0, 1, 1, 1]))
+        letter, key = draw(choice("aaabbbc")), draw(choice("ppq"))
         words.append(f"{letter}{now}(x={draw(value)}, y={draw(value)}, key='{key}')")
     return " ".join(words)
 

@@ -34,7 +34,7 @@ from cepheid.testing.query_strategies import (
     link_rules,
     names_of,
 )
-from cepheid.testing.strategies import all_streams, streams
+from cepheid.testing.strategies import all_streams, choice, streams
 
 pytestmark = pytest.mark.timeout(900)  # kernels compile on first use
 
@@ -48,7 +48,7 @@ def skipping(draw: st.DrawFn) -> Case:
     assume(" AND " not in pattern and can_skip(pattern) and case.events)
     bound = names_of(pattern, case.schema).bound
     targets = [f"AFTER MATCH SKIP TO {end} {v}" for end in ("FIRST", "LAST") for v in bound]
-    skip = draw(st.sampled_from([*SKIPS, *SKIPS, *targets]))
+    skip = draw(choice([*SKIPS, *SKIPS, *targets]))
     return case._replace(query="\n".join([*lines, skip]))
 
 
@@ -197,11 +197,11 @@ def linked(draw: st.DrawFn) -> Case:
     schema = {"ts": "timestamp", "type": "string", "volume": "int"}
     pattern = draw(LINKED_PATTERNS.filter(can_skip))
     rules = draw(link_rules(pattern))
-    window = draw(st.sampled_from(["", *TIME_WINDOWS, *TRAILING_WINDOWS]))
-    what = draw(st.sampled_from(["RETURN MATCHES", "RETURN COUNT(*)"]))
-    ties = draw(st.sampled_from(["strict", "arrival"]))
+    window = draw(choice(["", *TIME_WINDOWS, *TRAILING_WINDOWS]))
+    what = draw(choice(["RETURN MATCHES", "RETURN COUNT(*)"]))
+    ties = draw(choice(["strict", "arrival"]))
     lines = [what, f"PATTERN {pattern}", f"SEMANTICS {rules}", window, f"TIES {ties}"]
-    lines.append(draw(st.sampled_from(SKIPS)))
+    lines.append(draw(choice(SKIPS)))
     events = draw(streams(schema, events_max=8))
     assume(events)
     return Case("\n".join(line for line in lines if line), schema, events)

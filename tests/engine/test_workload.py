@@ -28,7 +28,7 @@ from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.live_rules import LiveRules
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
-from cepheid.testing.strategies import patterns, streams
+from cepheid.testing.strategies import choice, patterns, streams
 from cepheid.workloads import workload
 
 pytestmark = pytest.mark.timeout(1800)  # kernels compile on first use
@@ -87,16 +87,16 @@ def related_queries(draw: st.DrawFn) -> list[str]:
     pool = draw(st.lists(patterns(leaves_max=2), min_size=2, max_size=3))
     pool += ["A", "B", "NOT C", "A x+"]
     parts = st.lists(st.sampled_from(pool), max_size=2)
-    semantics = draw(st.sampled_from(["any", "any", "next", "contiguous"]))
-    where, group = draw(st.sampled_from(GROUPS))
-    window = draw(st.sampled_from(WINDOWS))
-    ties = draw(st.sampled_from(["", "TIES arrival"]))
-    more = draw(st.sampled_from(["", "", ", {}(A.price), COUNT(A)"]))
+    semantics = draw(choice(["any", "any", "next", "contiguous"]))
+    where, group = draw(choice(GROUPS))
+    window = draw(choice(WINDOWS))
+    ties = draw(choice(["", "TIES arrival"]))
+    more = draw(choice(["", "", ", {}(A.price), COUNT(A)"]))
     found = []
     for _ in range(draw(st.integers(2, 4))):
-        local = draw(st.sampled_from(["", "", "A.price > 1", "A.volume <> 2"]))
+        local = draw(choice(["", "", "A.price > 1", "A.volume <> 2"]))
         conditions = " AND ".join(part for part in (where, local) if part)
-        function = draw(st.sampled_from(["SUM", "AVG", "MIN", "MAX"]))
+        function = draw(choice(["SUM", "AVG", "MIN", "MAX"]))
         clauses = [
             f"RETURN COUNT(*){more.format(function)}",
             f"PATTERN SEQ({', '.join([*draw(parts), 'A', *draw(parts)])})",

@@ -21,6 +21,7 @@ from cepheid.jobs.kind import kind_of
 from cepheid.jobs.stepped import SteppedKind
 from cepheid.language.parser import parse
 from cepheid.testing.oracle import evaluate
+from cepheid.testing.strategies import choice
 
 _FIELDS: dict[str, pa.DataType] = {
     "ts": pa.int64(),
@@ -39,21 +40,19 @@ class Case(NamedTuple):
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    pattern = draw(st.sampled_from(["A", "SEQ(A, B)", "SEQ(A, B, C)", "SEQ(A a, A b, B)"]))
-    keys = draw(st.sampled_from(["u", "s", "u, s"]))
+    pattern = draw(choice(["A", "SEQ(A, B)", "SEQ(A, B, C)", "SEQ(A a, A b, B)"]))
+    keys = draw(choice(["u", "s", "u, s"]))
     modes = "".join(
         f", '{mode}'"
         for mode in draw(st.sets(st.sampled_from(["strict_order", "strict_deduplication"])))
     )
-    where = draw(st.sampled_from(["", "WHERE [s]", "WHERE [u]"]))
+    where = draw(choice(["", "WHERE [s]", "WHERE [u]"]))
     if draw(st.booleans()):
         first = "a" if " a," in pattern else "A"
         where += f" {'AND' if where else 'WHERE'} {first}.x > 1"
-    window = draw(
-        st.sampled_from(["", "WITHIN 3 us", "WITHIN 4 us SLIDE 4 us", "WITHIN 5 us SLIDE 2 us"])
-    )
-    group = draw(st.sampled_from(["", "GROUP-BY u", "GROUP-BY s"]))
-    ties = draw(st.sampled_from(["", "TIES arrival"]))
+    window = draw(choice(["", "WITHIN 3 us", "WITHIN 4 us SLIDE 4 us", "WITHIN 5 us SLIDE 2 us"]))
+    group = draw(choice(["", "GROUP-BY u", "GROUP-BY s"]))
+    ties = draw(choice(["", "TIES arrival"]))
     text = f"RETURN FUNNEL({keys}{modes}) PATTERN {pattern} {where} {group} {window} {ties}"
     event = st.fixed_dictionaries(
         {

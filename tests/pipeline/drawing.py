@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from cepheid.testing.strategies import choice
+
 SECOND = 1_000_000
 BASE = "events"
 
@@ -40,13 +42,13 @@ def base_events(draw: st.DrawFn, count: int = 24) -> list[dict[str, Any]]:
     size = draw(st.integers(0, count))
     at, found = 0, []
     for _ in range(size):
-        at += draw(st.sampled_from([0, 1, 1, 2, 3, 9])) * SECOND
+        at += draw(choice([0, 1, 1, 2, 3, 9])) * SECOND
         found.append(
             {
                 "ts": at,
-                "type": draw(st.sampled_from(["A", "B", "B", "C"])),
-                "k": draw(st.sampled_from(["p", "p", "q", None])),
-                "x": draw(st.sampled_from([0, 1, 2, 3, 4, None])),
+                "type": draw(choice(["A", "B", "B", "C"])),
+                "k": draw(choice(["p", "p", "q", None])),
+                "x": draw(choice([0, 1, 2, 3, 4, None])),
                 "z": draw(st.integers(0, 3)),
             }
         )
@@ -72,16 +74,16 @@ class Stages:
     def source(self, *, keyed: bool = False, ordered: bool = False) -> Stream:
         """Choose a stream, most often the newest."""
         fit = [s for s in self.streams if (s.keyed or not keyed) and (s.ordered or not ordered)]
-        return fit[-1] if self.draw(st.booleans()) else self.draw(st.sampled_from(fit))
+        return fit[-1] if self.draw(st.booleans()) else self.draw(choice(fit))
 
     def number(self, stream: Stream) -> str:
-        return self.draw(st.sampled_from(stream.numbers))
+        return self.draw(choice(stream.numbers))
 
     def add(self, name: str, place: int) -> str:
         """Draw the query of a stream, and make it known."""
         makers = [self.rows, self.windows, self.counted, self.joined, self.trends, self.matches]
         makers += [self.situations, self.funnel]
-        text, stream = self.draw(st.sampled_from(makers))(name, place)
+        text, stream = self.draw(choice(makers))(name, place)
         self.streams.append(stream)
         return text
 
@@ -98,7 +100,7 @@ class Stages:
         slide = self.draw(st.integers(1, 4))
         text = f"SELECT {'k, ' * keyed}SUM({self.number(source)}) AS v{n}, COUNT(*) AS w{n} "
         text += f"FROM {source.name} {'GROUP BY k ' * keyed}WINDOW {slide * 2} s"
-        text += self.draw(st.sampled_from(["", f" SLIDE {slide} s", f" SLIDE {slide * 3} s"]))
+        text += self.draw(choice(["", f" SLIDE {slide} s", f" SLIDE {slide * 3} s"]))
         return text, Stream(name, (name,), (f"v{n}", f"w{n}"), keyed, edges="times")
 
     def counted(self, name: str, n: int) -> tuple[str, Stream]:
@@ -112,7 +114,7 @@ class Stages:
 
     def joined(self, name: str, n: int) -> tuple[str, Stream]:
         left, right = self.source(keyed=True, ordered=True), self.source(keyed=True, ordered=True)
-        extent = self.draw(st.sampled_from(["2 s", "4 s", "2 EVENTS"]))
+        extent = self.draw(choice(["2 s", "4 s", "2 EVENTS"]))
         text = f"SELECT a.k AS k, a.{self.number(left)} AS v{n}, b.{self.number(right)} AS w{n} "
         text += f"FROM {left.name} a JOIN {right.name} b ON a.k = b.k WINDOW {extent}"
         return text, Stream(name, (name,), (f"v{n}", f"w{n}"))
@@ -123,12 +125,12 @@ class Stages:
         if {one.edges, two.edges} == {"times", "numbers"}:
             two = one  # Columns of one name have one type (E355).
         keyed = one.keyed and two.keyed and self.draw(st.integers(0, 3)) > 0
-        first, second = (self.draw(st.sampled_from(s.types)) for s in (one, two))
+        first, second = (self.draw(choice(s.types)) for s in (one, two))
         forms = ["SEQ({0} x, {1} y)", "SEQ({0} x+, {1} y)", "SEQ({0} x, NOT C c, {1} y)"]
         forms += ["SEQ({0} x, {1} y, NOT C c)", "SEQ(NOT C c, {0} x, {1} y)"]
         forms += ["SEQ({0} x, {1} y, NOT C c WITHIN 2 s)", "SEQ({0} x, NOT C c WITHIN 1 s, {1} y)"]
         forms += ["SEQ(NOT C c WITHIN 2 s, {0} x, {1} y)"]
-        return self.draw(st.sampled_from(forms)).format(first, second), one, two, keyed
+        return self.draw(choice(forms)).format(first, second), one, two, keyed
 
     def conditions(self, one: Stream, two: Stream, *, keyed: bool) -> str:
         found = ["[k]"] * keyed
@@ -141,7 +143,7 @@ class Stages:
         text = f"RETURN {'k, ' * keyed}COUNT(*) AS v{n}, SUM(x.{self.number(one)}) AS w{n} "
         text += f"PATTERN {pattern} {self.conditions(one, two, keyed=keyed)}"
         text += f"{'GROUP-BY k ' * keyed}{window(self.draw, trailing=True)}"
-        text += self.draw(st.sampled_from(["", "", " SEMANTICS contiguous", " SEMANTICS next"]))
+        text += self.draw(choice(["", "", " SEMANTICS contiguous", " SEMANTICS next"]))
         return text, Stream(name, (name,), (f"v{n}", f"w{n}"), keyed, edges="times")
 
     def matches(self, name: str, n: int) -> tuple[str, Stream]:
@@ -151,7 +153,7 @@ class Stages:
         text += f"PATTERN {pattern} {self.conditions(one, two, keyed=keyed)}"
         text += window(self.draw, trailing=True)
         if not pattern.startswith("SEQ(NOT") and not pattern.endswith("NOT C c)"):
-            text += self.draw(st.sampled_from(["", "", " AFTER MATCH SKIP PAST LAST"]))
+            text += self.draw(choice(["", "", " AFTER MATCH SKIP PAST LAST"]))
         return text, Stream(name, (name,), (f"v{n}", f"w{n}"), keyed, ordered=False, edges="times")
 
     def situations(self, name: str, n: int) -> tuple[str, Stream]:
@@ -160,7 +162,7 @@ class Stages:
         by = "PARTITION BY k " if source.keyed else ""
         text = f"FROM {source.name} {by}DEFINE HI AS {number} > {limit}, LO AS {number} <= {limit} "
         text += self.draw(
-            st.sampled_from(
+            choice(
                 [
                     f"PATTERN HI meets LO WITHIN 9 s RETURN COUNT(HI) AS v{n}",
                     f"PATTERN LO before;meets HI DETECTED WITHIN 9 s RETURN COUNT(LO) AS v{n}",
@@ -172,7 +174,7 @@ class Stages:
 
     def funnel(self, name: str, n: int) -> tuple[str, Stream]:
         source = self.source(keyed=True)
-        one, two = (self.draw(st.sampled_from(source.types)) for _ in range(2))
+        one, two = (self.draw(choice(source.types)) for _ in range(2))
         text = f"RETURN FUNNEL(k) PATTERN SEQ({one} x, {two} y) {window(self.draw)}"
         return text, Stream(name, (name,), ("step", "keys"), keyed=False, edges="times")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -19,6 +20,7 @@ from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.parser import parse_clause_text
 from cepheid.kinds.row_pattern.programs import NoProgramError
 from cepheid.kinds.row_pattern.recognize import recognize
+from cepheid.testing.strategies import choice
 
 LOCAL = [
     "TRUE",
@@ -143,12 +145,13 @@ FILTERS = [
     "NOT CLASSIFIER() = 'B'",
 ]
 NUMBERS = frozenset({"COUNT", "SUM", "AVG", "STDDEV", "VAR"})
-BOUNDED = ["", "?", "??", "{2}", "{,2}", "{1,3}?"]
-QUANTIFIERS = [*BOUNDED, "*", "+", "*?", "+?", "{2,}"]
+BOUNDED = ("", "?", "??", "{2}", "{,2}", "{1,3}?")
+QUANTIFIERS = (*BOUNDED, "*", "+", "*?", "+?", "{2,}")
 
 
+@functools.cache
 def patterns(
-    anchors: tuple[str, ...] = ("^", "$"), quantifiers: list[str] = QUANTIFIERS
+    anchors: tuple[str, ...] = ("^", "$"), quantifiers: tuple[str, ...] = QUANTIFIERS
 ) -> st.SearchStrategy[str]:
     leaf = st.sampled_from(["A", "B", "C", "A", "B", "()", *anchors])
     quantifier = st.sampled_from(quantifiers)
@@ -169,13 +172,13 @@ def patterns(
 @st.composite
 def filtered(draw: st.DrawFn) -> str:
     """Draw an aggregate over the rows of a variable or of all, most often with FILTER."""
-    prefix = draw(st.sampled_from(["", "A.", "B.", "U."]))
-    aggregate = draw(st.sampled_from(AGGREGATES))
+    prefix = draw(choice(["", "A.", "B.", "U."]))
+    aggregate = draw(choice(AGGREGATES))
     if aggregate in ("COUNT(*)", "COUNT(1)") or (aggregate == "COUNT({p}*)" and not prefix):
         prefix, aggregate = "", aggregate.replace("{p}", "")
-    condition = draw(st.sampled_from(["", *FILTERS]))
+    condition = draw(choice(["", *FILTERS]))
     # Without a variable, the row is the one that counts.
-    condition = condition.replace("{p}", draw(st.sampled_from(["", prefix])))
+    condition = condition.replace("{p}", draw(choice(["", prefix])))
     text = f"{aggregate} FILTER (WHERE {condition})" if condition else aggregate
     return text.replace("{p}", prefix)
 
@@ -187,11 +190,12 @@ def compared(draw: st.DrawFn) -> str:
     if aggregate.startswith(("BOOL", "EVERY")):
         return aggregate
     if aggregate.split("(")[0].split("_")[0] in NUMBERS:
-        return aggregate + draw(st.sampled_from([" < 3", " >= 1", " <> 2", " IS NULL"]))
+        return aggregate + draw(choice([" < 3", " >= 1", " <> 2", " IS NULL"]))
     texts = [" = '1'", " <> '2'"] if aggregate.startswith("LISTAGG") else []
-    return aggregate + draw(st.sampled_from([" IS NULL", " IS NOT NULL", *texts]))
+    return aggregate + draw(choice([" IS NULL", " IS NOT NULL", *texts]))
 
 
+@functools.cache
 def conditions(*pool: str, seeing: bool) -> st.SearchStrategy[str]:
     """Draw conditions in every order, with constants and those of a further pool among them."""
     leaf = st.sampled_from([*pool, *LOCAL, *(SEEING if seeing else [])])
@@ -210,15 +214,24 @@ def conditions(*pool: str, seeing: bool) -> st.SearchStrategy[str]:
     return st.one_of(leaf, st.recursive(leaf, extend, max_leaves=4))
 
 
+def _measures(simple: list[str]) -> st.SearchStrategy[list[str]]:
+    measured = st.sampled_from(simple) | filtered() | filtered().map(lambda m: f"FINAL {m}")
+    return st.lists(measured, min_size=1, max_size=4)
+
+
+ALL_MEASURES = _measures(MEASURES)
+LIVE_MEASURES = _measures([m for m in MEASURES if "MATCH_NUMBER" not in m])
+
+
 @st.composite
 def clauses(draw: st.DrawFn, drawn: st.SearchStrategy[str], *, live: bool = False) -> str:
     """Draw a clause; a live one is one that may read a stream."""
-    within = draw(st.sampled_from(["", "", "", "3", "2.5 seconds", "INTERVAL '3' SECOND"]))
+    within = draw(choice(["", "", "", "3", "2.5 seconds", "INTERVAL '3' SECOND"]))
     within = within and f" WITHIN {within}"
     pattern = draw(patterns((), QUANTIFIERS if within else BOUNDED) if live else patterns())
     used = [v for v in "ABC" if v in pattern.replace("PERMUTE", "")]
     rows = draw(
-        st.sampled_from(
+        choice(
             ["ONE ROW PER MATCH", "ALL ROWS PER MATCH", "ALL ROWS PER MATCH OMIT EMPTY MATCHES"]
             + ([] if "{-" in pattern or live else ["ALL ROWS PER MATCH WITH UNMATCHED ROWS"])
         )
@@ -226,16 +239,12 @@ def clauses(draw: st.DrawFn, drawn: st.SearchStrategy[str], *, live: bool = Fals
     skips = ["PAST LAST ROW", "TO NEXT ROW"] + [
         f"TO {k} {v}" for v in used for k in ("FIRST", "LAST")
     ]
-    skip = draw(st.sampled_from(skips))
+    skip = draw(choice(skips))
     # Every variable must be one of the pattern, so that the others take its place.
     spare = used[0] if used else None
-    define = {
-        v: draw(drawn).replace("{v}", v) for v in used if draw(st.sampled_from([True, True, False]))
-    }
-    simple = [m for m in MEASURES if not live or "MATCH_NUMBER" not in m]
-    measured = st.sampled_from(simple) | filtered() | filtered().map(lambda m: f"FINAL {m}")
-    measures = draw(st.lists(measured, min_size=1, max_size=4))
-    partition = draw(st.sampled_from(["", "PARTITION BY g "]))
+    define = {v: draw(drawn).replace("{v}", v) for v in used if draw(choice([True, True, False]))}
+    measures = draw(LIVE_MEASURES if live else ALL_MEASURES)
+    partition = draw(choice(["", "PARTITION BY g "]))
     text = (
         f"MATCH_RECOGNIZE ({partition}ORDER BY t MEASURES "
         + ", ".join(f"{m} AS m{i}" for i, m in enumerate(measures))

@@ -11,6 +11,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from cepheid.errors import DataError
+from cepheid.testing.strategies import choice, choices
 
 SCHEMA = {
     "ts": pa.int64(),
@@ -92,10 +93,7 @@ def rows(
     """Draw events in the order of time, which may be negative and the same."""
     times = sorted(draw(st.lists(st.integers(-6, 12), max_size=most)))
     drawn = dict(values) | WILD if wild else values
-    return [
-        {"ts": time, **{name: draw(st.sampled_from(v)) for name, v in drawn.items()}}
-        for time in times
-    ]
+    return [{"ts": time, **{name: draw(choice(v)) for name, v in drawn.items()}} for time in times]
 
 
 REPRESENTATIONS: dict[str, Callable[[Any], Any]] = {
@@ -140,17 +138,17 @@ def agree(
 @st.composite
 def filters(draw: st.DrawFn) -> str:
     """Draw a filter."""
-    where = draw(st.sampled_from(("", *CONDITIONS)))
-    items = draw(st.sampled_from(ITEMS))
+    where = draw(choice(("", *CONDITIONS)))
+    items = draw(choice(ITEMS))
     return f"SELECT {items} FROM s" + (f" WHERE {where}" if where else "")
 
 
 @st.composite
 def aggregations(draw: st.DrawFn, *, counted: bool | None = None, windowed: bool = False) -> str:
     """Draw a windowed aggregation."""
-    aggregates = draw(st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=4, unique=True))
-    keys = draw(st.sampled_from(("", "", "k", "g", "k, g", "y")))
-    where = draw(st.sampled_from(("", "", *CONDITIONS)))
+    aggregates = draw(choices(AGGREGATES, 1, 4, unique=True))
+    keys = draw(choice(("", "", "k", "g", "k, g", "y")))
+    where = draw(choice(("", "", *CONDITIONS)))
     text = f"SELECT {', '.join(aggregates)} FROM s"
     text += f" WHERE {where}" if where else ""
     text += f" GROUP BY {keys}" if keys else ""
@@ -166,9 +164,9 @@ def aggregations(draw: st.DrawFn, *, counted: bool | None = None, windowed: bool
 def joins(draw: st.DrawFn, *, counted: bool | None = None) -> str:
     """Draw a windowed join."""
     unit = "EVENTS" if (draw(st.booleans()) if counted is None else counted) else "us"
-    items = draw(st.sampled_from(("*", "a.ts, b.ts AS t, a.x, b.y", "a.*, b.k", "a.x + b.x AS z")))
-    where = draw(st.sampled_from(("", "a.x > 0", "b.k LIKE 'p%' AND a.ts < b.ts")))
-    text = f"SELECT {items} FROM s a JOIN r b ON {draw(st.sampled_from(PAIRS))}"
+    items = draw(choice(("*", "a.ts, b.ts AS t, a.x, b.y", "a.*, b.k", "a.x + b.x AS z")))
+    where = draw(choice(("", "a.x > 0", "b.k LIKE 'p%' AND a.ts < b.ts")))
+    text = f"SELECT {items} FROM s a JOIN r b ON {draw(choice(PAIRS))}"
     text += f" WHERE {where}" if where else ""
     return text + f" WINDOW {draw(st.integers(1, 6))} {unit}"
 

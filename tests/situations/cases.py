@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from hypothesis import strategies as st
 
 from cepheid.language.tree import Relation
+from cepheid.testing.strategies import choice, choices
 
 SECOND_US = 1_000_000
 GROUPS = (
@@ -30,6 +32,7 @@ class Case(NamedTuple):
     events: list[dict[str, object]]
 
 
+@functools.cache
 def relations() -> st.SearchStrategy[str]:
     """Return sets of relations, often whole prefix groups."""
     single = st.sampled_from([relation.value for relation in Relation])
@@ -40,11 +43,11 @@ def relations() -> st.SearchStrategy[str]:
 @st.composite
 def queries(draw: st.DrawFn) -> str:
     """Return a query over the attributes a, b, c, d (true or not), x, n and the partition k."""
-    count = draw(st.sampled_from([2, 2, 3, 4]))
+    count = draw(choice([2, 2, 3, 4]))
     names = ["A", "B", "C", "D"][:count]
     definitions = []
     for name in names:
-        bound = draw(st.sampled_from(["", "", "", " AT LEAST {0} s", " AT MOST {0} s", "both"]))
+        bound = draw(choice(["", "", "", " AT LEAST {0} s", " AT MOST {0} s", "both"]))
         low = draw(st.integers(1, 3))
         if bound == "both":
             bound = f" BETWEEN {low} s AND {low + draw(st.integers(0, 2))} s"
@@ -52,14 +55,14 @@ def queries(draw: st.DrawFn) -> str:
     pairs = [(a, b) for a in names for b in names if a != b]
     wanted = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=count))
     constraints = [f"{a} {draw(relations())} {b}" for a, b in wanted]
-    window = draw(st.sampled_from(["", "WITHIN {0} s", "DETECTED WITHIN {0} s"]))
+    window = draw(choice(["", "WITHIN {0} s", "DETECTED WITHIN {0} s"]))
     window = window.format(draw(st.integers(1, 9)))
     items: list[str] = []
-    for aggregate in draw(st.lists(st.sampled_from(AGGREGATES), max_size=3)):
-        items.append(f"{aggregate.format(draw(st.sampled_from(names)))} AS r{len(items)}")
+    for aggregate in draw(choices(AGGREGATES, 0, 3)):
+        items.append(f"{aggregate.format(draw(choice(names)))} AS r{len(items)}")
     returns = f"RETURN {', '.join(items)}" if items else ""
-    partition = draw(st.sampled_from(["", "PARTITION BY k"]))
-    where = draw(st.sampled_from(["", "", "WHERE n <> 3"]))
+    partition = draw(choice(["", "PARTITION BY k"]))
+    where = draw(choice(["", "", "WHERE n <> 3"]))
     return (
         f"FROM s {partition} {where} DEFINE {', '.join(definitions)} "
         f"PATTERN {' AND '.join(constraints)} {window} {returns}"
@@ -83,14 +86,14 @@ def streams(
     events: list[dict[str, object]] = []
     flags = dict.fromkeys("abcd", False)
     for number in range(draw(st.integers(0, most))):
-        time += draw(st.sampled_from([0, 1, 1, 1, 2, 3])) * SECOND_US
-        for name in draw(st.lists(st.sampled_from("abcd"), max_size=3)):
+        time += draw(choice([0, 1, 1, 1, 2, 3])) * SECOND_US
+        for name in draw(choices("abcd", 0, 3)):
             flags[name] = not flags[name]
         event: dict[str, object] = {"ts": time, **flags, "n": number}
-        event["x"] = draw(st.sampled_from(numbers))
-        event["k"] = draw(st.sampled_from(keys))
+        event["x"] = draw(choice(numbers))
+        event["k"] = draw(choice(keys))
         if draw(st.integers(0, 5)) == 0:
-            event[draw(st.sampled_from("abcd"))] = None
+            event[draw(choice("abcd"))] = None
         events.append(event)
     return events
 

@@ -16,10 +16,18 @@ from cepheid.language import tree
 from cepheid.language.formatter import format_pattern
 from cepheid.language.parser import parse
 from cepheid.testing.oracle_patterns import greedy_loops, neighbours_of, nullable
-from cepheid.testing.strategies import Event, Schema, patterns, schemas, streams
+from cepheid.testing.strategies import (
+    Event,
+    Schema,
+    choice,
+    choices,
+    patterns,
+    schemas,
+    streams,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 NUMBERS = ("price", "volume")
 KEYS = ("key", "zone")
@@ -92,77 +100,60 @@ def _bound_variables(node: tree.Node) -> set[str]:
 # Predicates
 
 
-def local_predicates(names: Names) -> st.SearchStrategy[str]:
+def draw_local(draw: st.DrawFn, names: Names) -> str:
     """Draw a predicate over one variable, also a negated one."""
-    variable = st.sampled_from(names.every)
-    choices = []
-    if names.numbers:
-        forms = [f"{{v}}.{{a}} {operator} {n}" for operator in COMPARISONS for n in (1, 2)]
-        forms += ["{v}.{a} IN (1, 2)", "{v}.{a} BETWEEN 1 AND 2", "{v}.{a} IS NOT NULL"]
-        forms += ["{v}.{a} % 2 = 1", "NOT {v}.{a} * 2 > 3", "ABS({v}.{a}) >= 1"]
-        choices.append(_filled(forms, v=variable, a=st.sampled_from(names.numbers)))
-    if names.keys:
-        forms = ["{v}.{a} = 'p'", "{v}.{a} <> 'q'", "{v}.{a} IS NULL", "{v}.{a} LIKE '_'"]
-        choices.append(_filled(forms, v=variable, a=st.sampled_from(names.keys)))
-    if names.flags:
-        choices.append(_filled(["{v}.{a}", "NOT {v}.{a}"], v=variable, a=st.just("flag")))
-    return st.one_of(choices) if choices else st.nothing()
+    kinds = [kind for kind in ("numbers", "keys", "flags") if getattr(names, kind)]
+    kind = draw(choice(kinds))
+    forms = LOCAL_FORMS[kind]
+    attribute = draw(choice(getattr(names, kind)))
+    return draw(choice(forms)).format(v=draw(choice(names.every)), a=attribute)
 
 
-def edge_predicates(names: Names) -> st.SearchStrategy[str]:
+LOCAL_FORMS = {
+    "numbers": (
+        *(f"{{v}}.{{a}} {operator} {n}" for operator in COMPARISONS for n in (1, 2)),
+        *("{v}.{a} IN (1, 2)", "{v}.{a} BETWEEN 1 AND 2", "{v}.{a} IS NOT NULL"),
+        *("{v}.{a} % 2 = 1", "NOT {v}.{a} * 2 > 3", "ABS({v}.{a}) >= 1"),
+    ),
+    "keys": ("{v}.{a} = 'p'", "{v}.{a} <> 'q'", "{v}.{a} IS NULL", "{v}.{a} LIKE '_'"),
+    "flags": ("{v}.{a}", "NOT {v}.{a}"),
+}
+
+
+def draw_edge(draw: st.DrawFn, names: Names) -> str:
     """Draw a predicate over two neighbours."""
     attributes = names.numbers or names.keys
-    if not names.pairs or not attributes:
-        return st.nothing()
-    offsets = ("", " + 1") if names.numbers else ("",)
     forms = ["{u}.{a} {op} NEXT({v}).{b}{plus}", "PREV({u}).{a}{plus} {op} {v}.{b}"]
     if names.numbers:
         # These do not separate, or only for whole numbers.
         forms += ["NEXT({v}).{b} - {u}.{a} {op} 1", "{u}.{a} * NEXT({v}).{b} {op} 2"]
         forms += ["({u}.{a} {op} NEXT({v}).{b} OR {u}.{a} = 2)"]
-
-    def fill(pair: tuple[str, str], form: str, op: str, ab: tuple[str, str], plus: str) -> str:
-        plain = form.replace("NEXT({v})", "{v}") if pair[0] != pair[1] and plus else form
-        return plain.format(u=pair[0], v=pair[1], op=op, a=ab[0], b=ab[1], plus=plus)
-
-    attribute = st.sampled_from(attributes)
-    return st.builds(
-        fill,
-        st.sampled_from(names.pairs),
-        st.sampled_from(forms),
-        st.sampled_from(COMPARISONS),
-        st.tuples(attribute, attribute),
-        st.sampled_from(offsets),
-    )
+    u, v = draw(choice(names.pairs))
+    form = draw(choice(forms))
+    plus = draw(choice(("", " + 1"))) if names.numbers else ""
+    if u != v and plus:
+        form = form.replace("NEXT({v})", "{v}")
+    a, b = (draw(choice(attributes)) for _ in range(2))
+    return form.format(u=u, v=v, op=draw(choice(COMPARISONS)), a=a, b=b, plus=plus)
 
 
-def global_predicates(names: Names) -> st.SearchStrategy[str]:
+def draw_global(draw: st.DrawFn, names: Names) -> str:
     """Draw a predicate over a finished match."""
-    variable = st.sampled_from(names.bound)
     forms = ["COUNT({v}) > 1", "COUNT({u}) <> COUNT({v})"]
     if names.numbers:
         forms += ["{u}.{a} <= LAST({v}).{a}", "FIRST({u}).{a} < 2", "AVG({v}.{a}) >= 1"]
         forms += ["MAX({u}.{a}) > MIN({v}.{a})", "SUM({v}.{a}) > 2"]
-    attribute = st.sampled_from(names.numbers or [""])
-    return _filled(forms, u=variable, v=variable, a=attribute)
+    u, v = (draw(choice(names.bound)) for _ in range(2))
+    return draw(choice(forms)).format(u=u, v=v, a=draw(choice(names.numbers or ("",))))
 
 
-def equivalences(names: Names, *, partial: bool) -> st.SearchStrategy[str]:
+def draw_equivalence(draw: st.DrawFn, names: Names, *, partial: bool) -> str:
     """Draw ``[key]`` or, if requested, ``[A.key, zone]``."""
     keys = names.keys + names.values
-    if not keys:
-        return st.nothing()
-    whole = st.lists(st.sampled_from(keys), min_size=1, max_size=2, unique=True)
     if not partial:
-        return whole.map(lambda keys: f"[{', '.join(keys)}]")
+        return f"[{', '.join(draw(choices(keys, 1, 2, unique=True)))}]"
     some = [f"{variable}.{key}" for variable in names.free for key in keys]
-    items = st.lists(st.sampled_from(some + keys), min_size=1, max_size=3, unique=True)
-    return items.map(lambda entries: f"[{', '.join(entries)}]")
-
-
-def _filled(forms: Sequence[str], **parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Draw a form and fill its blanks."""
-    return st.builds(str.format, st.sampled_from(forms), **parts)
+    return f"[{', '.join(draw(choices(some + keys, 1, 3, unique=True)))}]"
 
 
 # ---------------------------------------------------------------------------------------
@@ -200,7 +191,7 @@ def link_rules(draw: st.DrawFn, pattern: str) -> str:
     """Draw a rule for all links, and others for some of them (§3.6)."""
     root = parse(f"PATTERN {pattern}").pattern
     pairs = sorted(pair for pair in neighbours_of(root, negated=False) if pair[0])
-    chosen = draw(st.lists(st.sampled_from(pairs), max_size=3, unique=True)) if pairs else []
+    chosen = draw(choices(pairs, 0, 3, unique=True)) if pairs else []
     return ", ".join([draw(RULES), *(f"{u} TO {v} {draw(RULES)}" for u, v in chosen)])
 
 
@@ -220,7 +211,7 @@ def with_until(draw: st.DrawFn, pattern: str, names: Names) -> str:
         alone = all(counts[name] == inside[name] for name in bound)
         if not alone or not bound or not draw(st.booleans()):
             return node
-        text = draw(local_predicates(names._replace(every=bound[:1])))
+        text = draw_local(draw, names._replace(every=bound[:1]))
         return msgspec.structs.replace(node, until=parse(f"PATTERN A WHERE {text}").where)
 
     def outside_not(node: tree.Pattern) -> tree.Pattern:
@@ -269,14 +260,14 @@ def can_skip(pattern: str) -> bool:
     return not any(nullable(node.parts[0]) or nullable(node.parts[-1]) for node in negated)
 
 
-def aggregates(names: Names) -> st.SearchStrategy[str]:
+def draw_aggregate(draw: st.DrawFn, names: Names) -> str:
     """Draw one aggregate of a variable that a match can bind."""
     forms = ["COUNT(*)", "COUNT({v})", "LOG2(COUNT(*))"]
     if names.numbers:
         forms += [f"{f}({{v}}.{{a}})" for f in ("SUM", "AVG", "MIN", "MAX")]
         forms += [f"LOG2({f}({{v}}.{{a}}))" for f in ("MIN", "MAX")]
-    attribute = st.sampled_from(names.numbers or [""])
-    return _filled(forms, v=st.sampled_from(names.bound), a=attribute)
+    attribute = draw(choice(names.numbers or ("",)))
+    return draw(choice(forms)).format(v=draw(choice(names.bound)), a=attribute)
 
 
 @st.composite
@@ -328,18 +319,19 @@ def _queries_of(
 ) -> str:
     """Draw the text of a query with a pattern."""
     names = names_of(pattern, schema)
-    by_link = linked or draw(st.sampled_from([False, False, True]))
+    by_link = linked or draw(choice([False, False, True]))
     if by_link:
         pattern = draw(with_until(pattern, names))
     semantics = draw(link_rules(pattern) if by_link else RULES)
     lists = not keyed and draw(st.booleans())
-    window = draw(st.sampled_from(WINDOWS)) if windows else ""
-    items = draw(st.lists(aggregates(names), min_size=1, max_size=3, unique=True))
+    window = draw(choice(WINDOWS)) if windows else ""
+    count = draw(choice((1, 2, 3)))
+    items = list(dict.fromkeys(draw_aggregate(draw, names) for _ in range(count)))
     odd = any(word in pattern for word in ("NOT NEXT", "GREEDY", "RELUCTANT"))
     partial = window not in EVENT_WINDOWS and not by_link and not odd
-    where = draw(_where(names, lists=lists, partial=partial))
+    where = draw_where(draw, names, lists=lists, partial=partial)
     keys = names.keys + names.values
-    group = draw(st.sampled_from(keys)) if draw(st.booleans()) and keys else ""
+    group = draw(choice(keys)) if draw(st.booleans()) and keys else ""
     counted = ["COUNT(*)"]
     if keyed and not (group or "[" in where):
         group = keys[0]
@@ -355,25 +347,36 @@ def _queries_of(
         f"GROUP-BY {group}" if group else "",
     ]
     if not lists and draw(st.booleans()):
-        number = draw(st.sampled_from(counted))
-        clauses.append(f"HAVING {number} {draw(st.sampled_from(COMPARISONS))} 2")
+        number = draw(choice(counted))
+        clauses.append(f"HAVING {number} {draw(choice(COMPARISONS))} 2")
     clauses.append(window)
     if window in TRAILING_WINDOWS and not lists and draw(st.booleans()):
         clauses.append("EMIT ON EXPIRY")
-    clauses.append("TIES " + draw(st.sampled_from(["strict", "arrival"])))
-    clauses.append(draw(st.sampled_from(["", "", "MIN LENGTH 2"])))
+    clauses.append("TIES " + draw(choice(["strict", "arrival"])))
+    clauses.append(draw(choice(["", "", "MIN LENGTH 2"])))
     if can_skip(pattern):
-        clauses.append(draw(st.sampled_from(["", "", "", *SKIPS])))
+        clauses.append(draw(choice(["", "", "", *SKIPS])))
     return "\n".join(clause for clause in clauses if clause)
 
 
-@st.composite
-def _where(draw: st.DrawFn, names: Names, *, lists: bool, partial: bool) -> str:
-    kinds = [edge_predicates(names), local_predicates(names), edge_predicates(names)]
-    kinds += [equivalences(names, partial=False), equivalences(names, partial=partial)]
-    kinds += [global_predicates(names)] * 2 if lists else []
-    size = draw(st.sampled_from([1, 2, 0, 1, 3]))
-    conjuncts = draw(st.lists(st.one_of(kinds), min_size=size, max_size=size))
+def draw_where(draw: st.DrawFn, names: Names, *, lists: bool, partial: bool) -> str:
+    """Draw the conditions of a query, up to three."""
+    kinds = ["edge"] * 2 if names.pairs and (names.numbers or names.keys) else []
+    kinds += ["local"] if names.numbers or names.keys or names.flags else []
+    kinds += ["whole", "partial"] if names.keys or names.values else []
+    kinds += ["global"] * 2 if lists else []
+    conjuncts = []
+    for _ in range(draw(choice([1, 2, 0, 1, 3])) if kinds else 0):
+        match draw(choice(kinds)):
+            case "edge":
+                conjuncts.append(draw_edge(draw, names))
+            case "local":
+                conjuncts.append(draw_local(draw, names))
+            case "global":
+                conjuncts.append(draw_global(draw, names))
+            case kind:
+                only = kind == "partial" and partial
+                conjuncts.append(draw_equivalence(draw, names, partial=only))
     return f"WHERE {' AND '.join(conjuncts)}" if conjuncts else ""
 
 
@@ -383,9 +386,9 @@ def conjunctions(draw: st.DrawFn, schema: Mapping[str, str]) -> str:
     small = patterns(types=("A", "B"), deadlines=True, leaves_max=3)
     pattern = f"{draw(small)} AND {draw(small)}"
     names = names_of(pattern, schema)
-    where = draw(_where(names, lists=False, partial=False))
+    where = draw_where(draw, names, lists=False, partial=False)
     group = f"GROUP-BY {names.keys[0]}" if draw(st.booleans()) and names.keys else ""
-    window = draw(st.sampled_from(["", *TIME_WINDOWS, *TRAILING_WINDOWS]))
+    window = draw(choice(["", *TIME_WINDOWS, *TRAILING_WINDOWS]))
     semantics = "SEMANTICS " + draw(st.one_of(RULES, link_rules(pattern)))
     clauses = ["RETURN COUNT(*)", f"PATTERN {pattern}", semantics, where, group, window]
     return "\n".join(clause for clause in clauses if clause)
@@ -399,7 +402,7 @@ def cases(draw: st.DrawFn, *, events_max: int = 7, linked: bool = False) -> Case
         events = draw(streams(schema, events_max=events_max))
         return Case(draw(queries(schema, linked=True)), schema, events)
     # Hypothesis tends to draw what comes last as small as it can, and short streams test little.
-    pairs = draw(st.sampled_from([False, False, False, True]))
+    pairs = draw(choice([False, False, False, True]))
     events = draw(streams(schema, events_max=min(events_max, 5) if pairs else events_max))
     query = draw(conjunctions(schema) if pairs else queries(schema))
     return Case(query, schema, events)

@@ -8,14 +8,14 @@ values, many ties, NULL, NaN and both zeros.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from hypothesis import strategies as st
 
 from cepheid.testing.harness import SECOND_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 Schema = dict[str, str]
 """The attributes of a stream and their types."""
@@ -49,15 +49,51 @@ EXTREME_VALUES: Mapping[str, tuple[object, ...]] = {
 
 
 # ---------------------------------------------------------------------------------------
+# Choices
+
+T = TypeVar("T")
+
+CHOICES_MAX = 10_000
+_choices: dict[Hashable, st.SearchStrategy[object]] = {}
+
+
+def choice(options: Sequence[T]) -> st.SearchStrategy[T]:
+    """Return the strategy that draws one of some options.
+
+    Hypothesis takes longer to make and validate a strategy than to draw from it, so strategies
+    that depend on what was drawn before are made once for equal options. Texts of options are
+    compared, because 0.0 and -0.0, or 1 and True, are equal.
+    """
+    return _remembered(repr(options), lambda: st.sampled_from(options))
+
+
+def choices(
+    options: Sequence[T], min_size: int, max_size: int, *, unique: bool = False
+) -> st.SearchStrategy[list[T]]:
+    """Return the strategy that draws a list of options, made once like `choice`."""
+    key = (repr(options), min_size, max_size, unique)
+    return _remembered(
+        key,
+        lambda: st.lists(choice(options), min_size=min_size, max_size=max_size, unique=unique),
+    )
+
+
+def _remembered(key: Hashable, make: Callable[[], st.SearchStrategy[T]]) -> st.SearchStrategy[T]:
+    if key not in _choices:
+        if len(_choices) >= CHOICES_MAX:
+            _choices.clear()
+        _choices[key] = make()
+    return cast("st.SearchStrategy[T]", _choices[key])
+
+
+# ---------------------------------------------------------------------------------------
 # Streams
 
 
 @st.composite
 def schemas(draw: st.DrawFn) -> Schema:
     """Draw the attributes of a stream; time and type are always there."""
-    chosen = draw(
-        st.lists(st.sampled_from(sorted(ATTRIBUTES)), min_size=1, max_size=4, unique=True)
-    )
+    chosen = draw(choices(sorted(ATTRIBUTES), 1, 4, unique=True))
     return {"ts": "timestamp", "type": "string"} | {name: ATTRIBUTES[name] for name in chosen}
 
 
@@ -72,16 +108,16 @@ def streams(
 ) -> list[Event]:
     """Draw a stream sorted by time; about every second event ties with the one before."""
     # A list of random length would be short most of the time, and short streams match nothing.
-    size = draw(st.sampled_from([*range(events_max + 1), events_max, events_max]))
-    steps = draw(st.lists(st.sampled_from([0, 0, 1, 1, 2]), min_size=size, max_size=size))
-    times = itertools.accumulate(steps, initial=draw(st.integers(-2, 3)))
+    size = draw(choice([*range(events_max + 1), events_max, events_max]))
+    steps = draw(choices([0, 0, 1, 1, 2], size, size))
+    times = itertools.accumulate(steps, initial=draw(choice(range(-2, 4))))
+    pools = {"type": choice(types)} | {
+        name: choice(values[kind])
+        for name, kind in schema.items()
+        if kind in values and name != "type"
+    }
     return [
-        {"ts": time * SECOND_US, "type": draw(st.sampled_from(types))}
-        | {
-            name: draw(st.sampled_from(values[kind]))
-            for name, kind in schema.items()
-            if kind in values and name != "type"
-        }
+        {"ts": time * SECOND_US} | {name: draw(pool) for name, pool in pools.items()}
         for time in itertools.islice(times, 1, None)
     ]
 
@@ -156,14 +192,18 @@ def patterns(
     leaves_max: int = 5,
 ) -> st.SearchStrategy[str]:
     """Draw the text of a pattern of any shape, without AND; if asked, with deadlines, NOT NEXT."""
-    return st.recursive(
-        _events(types),
-        lambda inner: st.one_of(
-            _sequences(inner, types, negation=negation, deadlines=deadlines),
-            _repeated(inner),
-            st.lists(inner, min_size=2, max_size=2).map(" OR ".join).map(lambda p: f"({p})"),
+    key = ("patterns", tuple(types), negation, deadlines, leaves_max)
+    return _remembered(
+        key,
+        lambda: st.recursive(
+            _events(types),
+            lambda inner: st.one_of(
+                _sequences(inner, types, negation=negation, deadlines=deadlines),
+                _repeated(inner),
+                st.lists(inner, min_size=2, max_size=2).map(" OR ".join).map(lambda p: f"({p})"),
+            ),
+            max_leaves=leaves_max,
         ),
-        max_leaves=leaves_max,
     )
 
 
