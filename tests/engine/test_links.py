@@ -59,3 +59,14 @@ def test_a_rule_that_all_links_get_is_no_rule_of_links() -> None:
     plan = TrendPlan.of(query("PATTERN SEQ(A, B+) SEMANTICS any, A TO B next, B TO B next").plan)
     assert plan.links is None
     assert plan.semantics is tree.Semantics.NEXT_MATCH
+
+
+@pytest.mark.parametrize("pattern", ["(B OR ANY z)+ AND ANY z", "(A OR B)+ AND SEQ(A, B?)"])
+@pytest.mark.parametrize("rule", ["next", "contiguous"])
+def test_patterns_with_and_have_links_that_one_of_them_lacks(pattern: str, rule: str) -> None:
+    link = "B TO z" if "z" in pattern else "A TO B"
+    text = f"RETURN COUNT(*) PATTERN {pattern} SEMANTICS any, {link} {rule}"
+    for events in all_streams("AB", 3):
+        keyed = [event | {"key": "k"} for event in events]
+        found = run_table(query(text).plan, numbered(keyed)).to_pylist()
+        assert same_rows(found, evaluate(query(text).tree, keyed)), f"{text}: {events}"

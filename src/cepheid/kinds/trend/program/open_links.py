@@ -30,7 +30,8 @@ class OpenLinks:
             {later: links.rule(state.variable, later) for later in state.allowed}
             for state in template.states
         ]
-        names = {state.variable for state in template.states}
+        # Of two patterns with AND, what may follow in one need not be a state of both.
+        names = {name for state in template.states for name in (state.variable, *state.allowed)}
         self._stops = {name: links.stops(name) for name in names}
         self._every = frozenset(loop.stop for loop in links.loops)
         self._contiguous = [
