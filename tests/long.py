@@ -35,7 +35,10 @@ RANDOM = {
     "store": ["tests/store"],
     "ways to run": ["tests/agreement/test_agreement.py", "-m", "not spark"],
 }
-CONSTRUCTS = ("deadlines", "links", "UNTIL", "WITHOUT", "ANY", "SKIP", "funnels")
+CONSTRUCTS = (
+    *("deadlines", "links", "UNTIL", "WITHOUT", "ANY", "SKIP", "NOT NEXT", "GREEDY", "DISTINCT"),
+    "funnels",
+)
 SHARES = 10
 """Each construct is compared in shares of their own seeds, so that a long run can be stopped."""
 OTHER = {

@@ -1,4 +1,4 @@
-"""Random trials with one construct each: deadlines, links, UNTIL, WITHOUT, ANY, SKIP, funnels.
+"""Random trials with one construct each: deadlines, links, UNTIL, WITHOUT, ANY, SKIP and others.
 
 The other random trials draw all of these, too, but rarely. Here every trial has its construct, so
 that a number of comparisons says something about it; other constructs may come along.
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from hypothesis import assume
 from hypothesis import strategies as st
 from tests.agreement.values import (
     Trial,
@@ -24,8 +25,8 @@ from tests.agreement.values import (
     worded,
 )
 
-from cepheid.testing.query_strategies import SKIPS, can_skip, queries
-from cepheid.testing.strategies import Schema, patterns
+from cepheid.testing.query_strategies import KEYS, OTHER_KEYS, SKIPS, can_skip, queries
+from cepheid.testing.strategies import TYPES, Schema, patterns
 
 Texts = Callable[[Schema], st.SearchStrategy[str]]
 
@@ -43,6 +44,18 @@ _WITHOUT = (
     "SEQ(({p}){{1,3}} WITHOUT ({n}), {q})",
     "(SEQ({p}, {q})){{1,}} WITHOUT ({n})",
 )
+_NOT_NEXT = (
+    "SEQ({p}, NOT NEXT {e}, {q})",
+    "SEQ({p}, NOT NEXT {e} WITHIN {d} seconds)",
+    "SEQ(NOT NEXT {e} WITHIN {d} seconds, {p})",
+    "(SEQ({p}, NOT NEXT {e}, {q}))+",
+)
+_GREEDY = (
+    "SEQ(A+ GREEDY, {e} x)",
+    "SEQ({e} x, A+ RELUCTANT, {p})",
+    "SEQ({e} x, B+ GREEDY, {p})",
+    "(SEQ(B+ RELUCTANT, {e} x))+",
+)
 _ANY = ("SEQ(ANY z, {p})", "SEQ({p}, ANY z+, {q})", "SEQ({p}, ANY z)", "(ANY z OR {p}){{1,3}}")
 
 
@@ -50,7 +63,16 @@ def _filled(forms: tuple[str, ...]) -> st.SearchStrategy[str]:
     """Fill the blanks of a form with small patterns, and its deadline."""
     part = patterns(negation=False, leaves_max=2)
     lengths = st.sampled_from([1, 2, 3, 5])
-    return st.builds(str.format, st.sampled_from(forms), p=part, q=part, n=part, d=lengths)
+    event = st.sampled_from(TYPES)
+    blanks = {"p": part, "q": part, "n": part, "d": lengths, "e": event}
+    return st.builds(str.format, st.sampled_from(forms), **blanks)
+
+
+@st.composite
+def _counting_keys(draw: st.DrawFn, schema: Schema) -> str:
+    """Draw a query that counts keys with a match."""
+    assume(not {*KEYS, *OTHER_KEYS}.isdisjoint(schema))
+    return draw(queries(schema, keyed=True))
 
 
 @st.composite
@@ -68,6 +90,9 @@ TEXTS: dict[str, Texts] = {
     "WITHOUT": lambda schema: queries(schema, pattern=_filled(_WITHOUT)),
     "ANY": lambda schema: queries(schema, pattern=_filled(_ANY)),
     "SKIP": _choosing,
+    "NOT NEXT": lambda schema: queries(schema, pattern=_filled(_NOT_NEXT)),
+    "GREEDY": lambda schema: queries(schema, pattern=_filled(_GREEDY)),
+    "DISTINCT": _counting_keys,
 }
 FUNNELS = "funnels"
 CONSTRUCTS = (*TEXTS, FUNNELS)
