@@ -164,7 +164,7 @@ def remember_classes() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the tests of Spark and servers to one worker, so that one of each starts and gets warm.
+    """Leave the tests of Spark to one worker, so that one session starts and gets warm.
 
     It keeps a core and a half busy, and there are more of the other tests. Workers take groups in
     the order of their sizes: this one comes first.
@@ -172,8 +172,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("loadgroup", default=False):
         return
     for item in items:
-        if {"spark", "broker", "postgres"} & {*getattr(item, "fixturenames", ())}:
+        fixtures = {*getattr(item, "fixturenames", ())}
+        if "spark" in fixtures:
             item.add_marker(pytest.mark.xdist_group("spark"))
+        elif {"broker", "postgres"} & fixtures:
+            # Their drivers have Java machines of their own, and would keep the warm one waiting.
+            item.add_marker(pytest.mark.xdist_group("servers"))
         if marker := item.get_closest_marker("xdist_group"):
             # The plugin writes the group into `_nodeid`, which pytest 9.2 no longer reads.
             item._id = NodeId.parse(f"{item.nodeid}@{marker.args[0]}")

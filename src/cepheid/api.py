@@ -69,11 +69,6 @@ class CompiledQuery(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         return f"CompiledQuery  {explain_short(self.plan)}"
 
-    def with_text(self, text: str) -> CompiledQuery:
-        """Plan another query over the same events."""
-        parsed = parse(text)
-        return CompiledQuery(parsed, compile_query(parsed, text, self.source), self.source)
-
     def _repr_html_(self) -> str:
         """Draw the plan for a notebook, without scripts."""
         return explain_html(self.plan)

@@ -177,6 +177,11 @@ def _survives_pandas(trial: Trial) -> bool:
             return False
         if repr(plain_rows(back)) != repr(plain_rows(table)):
             return False
+        # A column of NULL alone becomes one of doubles, which exact numbers refuse (E321).
+        whole = [pa.types.is_integer(field.type) for field in table.schema]
+        kept = [pa.types.is_integer(field.type) for field in back.schema]
+        if "NUMBERS exact" in trial.text and whole != kept:
+            return False
     return True
 
 

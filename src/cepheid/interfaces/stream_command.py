@@ -37,7 +37,7 @@ from cepheid.runtimes.spark.sinks.parts import parts_sink
 from cepheid.runtimes.spark.stream import BUCKETS_MAX, METRICS, delay_of
 from cepheid.runtimes.spark.stream_tasks import COUNTS, ROWS
 from cepheid.spark import session as spark_session
-from cepheid.spark.failures import clear_failures
+from cepheid.spark.failures import FAILURES, clear_error, clear_failures
 from cepheid.store.event_store import EventStore
 
 if TYPE_CHECKING:
@@ -108,13 +108,24 @@ def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) ->
     """Run a live query in a session."""
     with clear_failures(), numbers_shown(spark, options) as counted:
         if earlier := cut_off(compiled, options):
-            before, asked = earlier
-            start(output_in(spark, before, asked), asked, counted, single=True).awaitTermination()
+            finish(spark, *earlier, counted)
         output = output_in(spark, compiled, options)
         note_query(compiled, options)
         _watch(start(output, options, counted), Console(stderr=True))
         if options.once:
             output.finish()
+
+
+def finish(spark: SparkSession, before: CompiledQuery, asked: Options, counted: Counted) -> None:
+    """Let the query that began a micro-batch finish it.
+
+    A query that the checkpoint does not fit (E524) has written no row, so nothing is left to do.
+    """
+    try:
+        start(output_in(spark, before, asked), asked, counted, single=True).awaitTermination()
+    except FAILURES as error:
+        if clear_error(error).diagnostics[0].code != "E524":
+            raise
 
 
 def output_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> LiveOutput:

@@ -14,7 +14,9 @@ import msgspec
 from cepheid.api import CompiledQuery
 from cepheid.interfaces.console import complain
 from cepheid.interfaces.stream_options import Options
+from cepheid.jobs.kind import compile_query
 from cepheid.jobs.misfits import other_buckets
+from cepheid.language.parser import parse
 from cepheid.runtimes.checkpoints import (
     BUCKETS_SETTING,
     Note,
@@ -68,7 +70,9 @@ def cut_off(compiled: CompiledQuery, options: Options) -> tuple[CompiledQuery, O
         backfill=None,
         buckets=None,
     )
-    return compiled.with_text(began.text), going_on
+    parsed = parse(began.text)
+    plan = compile_query(parsed, began.text, compiled.source)
+    return CompiledQuery(parsed, plan, compiled.source), going_on
 
 
 def note_query(compiled: CompiledQuery, options: Options) -> None:
