@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from tests.agreement.known import is_known
 from tests.agreement.running import disagreements
@@ -38,6 +38,10 @@ KINDS: dict[str, st.SearchStrategy[Trial]] = {
 SPARK_EXAMPLES = max(settings().max_examples // 30, 3)
 STREAM_EXAMPLES = max(settings().max_examples // 50, 2)
 """A query on Spark takes half a second, a live one several."""
+
+
+QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
+"""A trial that fails is not made smaller on a stream, which takes longer than finding it."""
 
 
 def check(trial: Trial, ways: Sequence[Way]) -> None:
@@ -88,7 +92,7 @@ def test_ways_on_spark_agree(spark: SparkSession, kind: str, data: st.DataObject
 
 
 @pytest.mark.spark
-@settings(max_examples=STREAM_EXAMPLES, suppress_health_check=list(HealthCheck))
+@settings(max_examples=STREAM_EXAMPLES, phases=QUICK, suppress_health_check=list(HealthCheck))
 @given(st.one_of(pattern_trials(), pattern_trials(), situation_trials()))
 def test_live_queries_of_spark_agree(spark: SparkSession, trial: Trial) -> None:
     ways = spark_streams(spark)
