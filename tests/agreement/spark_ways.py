@@ -178,8 +178,6 @@ def _stream_holds(trial: Trial) -> bool:
     """Return whether one more event can end the stream without a part in any match."""
     if not _file_holds(trial) or not can_be_live(trial) or "date" in trial.forms["ts"]:
         return False
-    if "ANY " in trial.text:
-        return False  # The last event would fit it, and one without a key is a bad record.
     if trial.kind == "situations":
         return "PARTITION BY k" in trial.text and trial.forms["k"] == "string"
     return trial.forms.get(trial.type) == "string" or trial.forms.get("type") == "string"
@@ -197,6 +195,10 @@ def last_event(trial: Trial) -> pa.Table:
             values = [max(ticks, default=0) + STEPS * trial.step + delay]
         elif field.name in (trial.type, "k"):
             values = ["Last"]
+        elif "ANY " in trial.text and len(trial.table):
+            # It fits ANY, and without a key it would be a bad record, which tells no time.
+            values = [v for v in trial.table.column(field.name).to_pylist() if v is not None][:1]
+            values = values or [None]
         kind: Any = pa.int64() if field.name == trial.time else field.type
         columns[field.name] = _encoded(values, kind).cast(field.type)
     return pa.table(columns)
