@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.nodeid import NodeId
 from hypothesis import HealthCheck, settings
+from tests.amount import left_out
 from tests.jvm import FLAGS
 from tests.servers import Broker, Postgres, start_broker, start_postgres
 
@@ -54,7 +55,7 @@ if (
 settings.register_profile("dev", max_examples=50, deadline=None, print_blob=True)
 settings.register_profile(
     "ci",
-    max_examples=100,
+    max_examples=30,
     deadline=None,
     print_blob=True,
     derandomize=True,  # The same commit gives the same verdict.
@@ -162,8 +163,20 @@ def remember_classes() -> None:
     JVMView.__getattr__ = find
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Put tests into the groups of workers, and take a share of long lists of cases."""
+    group(config, items)
+    yield  # Marks choose tests here.
+    if without := left_out(config, items):
+        config.hook.pytest_deselected(items=without)
+        gone = {*map(id, without)}
+        items[:] = [item for item in items if id(item) not in gone]
+
+
+def group(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests of Spark to one worker, so that one session starts and gets warm.
 
     It keeps a core and a half busy, and there are more of the other tests. Workers take groups in

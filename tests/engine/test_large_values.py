@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.amount import share
 
 from cepheid.api import CompiledQuery, query
 from cepheid.workloads import workload
@@ -72,6 +73,7 @@ def _check(row: dict[str, Any], values: list[float]) -> None:
     assert row["sum"] == pytest.approx(_log2(total) + m - 1, rel=1e-12, abs=1e-12)
 
 
+@share(3)
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("form", FORMS)
 @given(st.lists(st.sampled_from(SIZES), min_size=1, max_size=4), st.sampled_from([1, 3, 29, 400]))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.amount import share
 from tests.engine.comparison import same_rows, supported, table_of
 
 from cepheid.api import CompiledQuery, query
@@ -90,6 +91,7 @@ PATTERNS = [
 PRICES = [5.0, 3.0, float("nan"), None, -0.0, 0.0]
 
 
+@share(4)
 @pytest.mark.parametrize("semantics", ["any", "next", "contiguous"])
 @pytest.mark.parametrize("operator", ["<", "<=", ">", ">=", "=", "<>"])
 def test_all_small_streams(semantics: str, operator: str) -> None:

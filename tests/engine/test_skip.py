@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.amount import share
 from tests.engine.comparison import NUMBER, numbered, readable, same_rows, supported
 
 from cepheid.api import CompiledQuery, query
@@ -243,6 +244,7 @@ COUNTED = [
 SMALL = [*all_streams("ABC", 3), *list(all_streams("AB", 5))[43::5]]
 
 
+@share(5)
 @pytest.mark.parametrize("rules", ["any", "next", "contiguous"])
 @pytest.mark.parametrize("skip", SKIPS)
 @pytest.mark.parametrize("pattern", COUNTED)

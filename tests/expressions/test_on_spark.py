@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from tests.amount import share
 from tests.expressions.cases import (
     CASES,
     CODES,
@@ -72,6 +73,7 @@ def compared(
     assert not wrong, wrong[:5]
 
 
+@share(4)
 @pytest.mark.parametrize("kinds", KINDS, ids=" ".join)
 def test_select(session: SparkSession, kinds: tuple[str, ...]) -> None:
     def run(cases: list[Case], table: pa.Table) -> pa.Table:
@@ -92,6 +94,7 @@ def _code(case: Case, row: Row) -> Any:
     return dict(zip(map(repr, pairs(case.kinds)), expected(case), strict=True))[repr(row)]
 
 
+@share(6)
 @pytest.mark.parametrize("case", [c for c in CASES if split(c)[2]], ids=name_of)
 def test_errors(spark: SparkSession, case: Case) -> None:
     row, code = split(case)[2][-1]
@@ -129,6 +132,7 @@ def agrees(case: Case, row: Row) -> bool:
     return not (large and (mixed or decimal)) and not (decimal and rounds)
 
 
+@share(6)
 @pytest.mark.parametrize("kinds", KINDS, ids=" ".join)
 def test_spark_sql(spark: SparkSession, kinds: tuple[str, ...]) -> None:
     def run(cases: list[Case], table: pa.Table) -> pa.Table:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
+from tests.amount import share
 from tests.runtime.cases import same
 
 import cepheid
@@ -143,6 +144,7 @@ CASES = {
 }
 
 
+@share(2)
 @pytest.mark.parametrize("name", CASES)
 def test_every_record_is_used_late_or_bad(spark: SparkSession, tmp_path: Path, name: str) -> None:
     form, write, run, query, keyed = CASES[name]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from tests.amount import share
 from tests.runtime.cases import same
 from tests.runtime.test_stream import drain, read_stream, write_files
 
@@ -113,6 +114,7 @@ def test_a_trend_drops_returns_or_refuses(spark: SparkSession, tmp_path: Path) -
     assert len(said.message) < 400
 
 
+@share(3)
 @pytest.mark.parametrize("name", KINDS)
 def test_no_kind_stops(spark: SparkSession, tmp_path: Path, name: str) -> None:
     asked, wrong = KINDS[name]

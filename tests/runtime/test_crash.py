@@ -18,7 +18,8 @@ from tests.runtime.test_stream import QUERIES, cut, events_of, out_of_order, sen
 
 from cepheid.api import query
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
+# The ten kills of tests/chaos are part of every run.
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 ROOT = Path(__file__).parents[2]
 KILLED = {

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
+from tests.amount import share
 from tests.runtime.test_stream import drain, read_stream, write_files
 from tests.runtime.test_zones import unordered
 
@@ -40,6 +41,7 @@ def retyped(path: Path) -> None:
     parquet.write_table(EVENTS.set_column(2, "x", pa.array(["u", "v"])), path)
 
 
+@share(2)
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
@@ -124,6 +126,7 @@ FAR: dict[str, Any] = {
 }
 
 
+@share(4)
 @pytest.mark.parametrize("name", FAR)
 @pytest.mark.parametrize("year", [2300, 9000, 1600])
 def test_years_that_pandas_does_not_know(

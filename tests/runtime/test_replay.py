@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.amount import share
 from tests.runtime.test_bad_records import GOOD, TREND, WRONG, table
 from tests.runtime.test_stream import read_stream, write_files
 
@@ -125,6 +126,7 @@ def all_files(folder: Path) -> Path:
     return write_files(folder, [table(rows) for rows in files])
 
 
+@share(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_micro_batch_runs_again(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     source = read_stream(spark, all_files(tmp_path / "events"), 1)
@@ -173,6 +175,7 @@ IDLE: dict[str, str] = {
 }
 
 
+@share(3)
 @pytest.mark.parametrize("kind", IDLE)
 def test_a_micro_batch_without_events_runs_again(
     spark: SparkSession, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.amount import share
 from tests.runtime.cases import plain, same
 from tests.runtime.test_files import write
 from tests.runtime.test_spark import events_of
@@ -35,6 +36,7 @@ def mixed(spark: SparkSession, events: pa.Table) -> DataFrame:
     return spark.createDataFrame(events).repartition(3, "x")
 
 
+@share(3)
 @pytest.mark.parametrize("text", QUERIES)
 def test_frames_and_files_give_the_matches(
     text: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

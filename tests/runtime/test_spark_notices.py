@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from tests.amount import share
 from tests.runtime.test_stream import drain, read_stream, write_files
 
 import cepheid
@@ -44,6 +45,7 @@ def _told(frame: DataFrame) -> list[str]:
     return _warned(frame.toArrow)
 
 
+@share(2)
 @pytest.mark.parametrize(
     ("text", "strategy"),
     [(CASED, "key shuffle"), (CASED, "combine"), (WINDOWED, "time shuffle")],
@@ -124,6 +126,7 @@ def test_a_select_tells_times_of_another_unit(spark: SparkSession, tmp_path: Pat
     assert _warned(lambda: cepheid.query(WINDOWS, time_unit="s").run(frame)) == []
 
 
+@share(3)
 @pytest.mark.parametrize("text", [CASED, WINDOWED])
 @pytest.mark.parametrize("strategy", ["auto", "index", "replay"])
 def test_a_store_on_spark_tells_what_is_odd(

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from tests.amount import share
 from tests.runtime.test_stream import (
     cut,
     drain,
@@ -54,6 +55,7 @@ def live_of(spark: SparkSession, text: str, folder: Path, files: int = 1) -> Dat
     return rows
 
 
+@share(3)
 @pytest.mark.parametrize("name", CLAUSES)
 def test_batch_equals_stream(spark: SparkSession, tmp_path: Path, name: str) -> None:
     events = events_of(600)

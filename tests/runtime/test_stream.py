@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from tests.amount import share
 from tests.runtime.cases import same
 
 from cepheid.api import query
@@ -90,6 +91,7 @@ QUERIES = {
 }
 
 
+@share(2)
 @pytest.mark.parametrize("files", QUERIES)
 def test_batch_equals_stream(spark: SparkSession, tmp_path: Path, files: int) -> None:
     events = events_of()

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.amount import share
 from tests.runtime.test_stream import cut, drain, read_stream, write_files
 
 import cepheid
@@ -101,6 +102,7 @@ def frame_of(spark: SparkSession, events: pa.Table, folder: Path) -> Any:
     return spark.read.parquet(str(write_files(folder / "events", [events])))
 
 
+@share(4)
 @pytest.mark.parametrize("name", QUERIES)
 def test_batches(zoned: SparkSession, events: pa.Table, name: str, tmp_path: Path) -> None:
     q = cepheid.query(QUERIES[name])
@@ -125,6 +127,7 @@ STRATEGIES = [
 ]
 
 
+@share(4)
 @pytest.mark.parametrize(("name", "strategy"), STRATEGIES)
 def test_strategies(
     zoned: SparkSession, events: pa.Table, name: str, strategy: str, tmp_path: Path
@@ -167,6 +170,7 @@ def test_match_recognize(zoned: SparkSession, events: pa.Table, tmp_path: Path) 
 LIVE = ("trends", "matches", "attributes", "situations", "select", "select events", "join")
 
 
+@share(4)
 @pytest.mark.parametrize("name", LIVE)
 def test_streams(zoned: SparkSession, events: pa.Table, name: str, tmp_path: Path) -> None:
     q = cepheid.query(QUERIES[name])

@@ -16,6 +16,7 @@ from pyarrow import csv, parquet
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
+from tests.amount import share
 from tests.select.cases import aggregations, agree, joins, rows, table_of, unordered
 
 import cepheid
@@ -82,6 +83,7 @@ def test_joins_are_as_defined(
     assert found(text, frames) == unordered(evaluate_select(text, {"s": events, "r": others}))
 
 
+@share(3)
 @pytest.mark.parametrize(
     "text",
     [
@@ -115,6 +117,7 @@ def far_zone(spark: SparkSession) -> Iterator[SparkSession]:
 HOURS = [dt.datetime(2026, 3, 7, 20) + dt.timedelta(hours=n) for n in range(0, 40, 3)]
 
 
+@share(3)
 @pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("us")])
 @pytest.mark.parametrize(
     "text",
@@ -230,6 +233,7 @@ def test_streams_give_the_rows_of_tables(spark: SparkSession, tmp_path: Path, te
     assert drained(result) == unordered(evaluate_select(text, {"s": LIVE, "r": LIVE}))
 
 
+@share(3)
 @pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("us"), None])
 def test_a_live_join_pairs_events_at_the_epoch(
     spark: SparkSession, tmp_path: Path, kind: pa.DataType | None

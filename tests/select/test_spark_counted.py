@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from tests.amount import share
 from tests.runtime.test_stream import cut, drain, read_stream, write_files
 from tests.select.cases import table_of, unordered
 from tests.select.test_counted_turn import full
@@ -57,6 +58,7 @@ def tables(events: Events, count: int, kind: pa.DataType = UTC) -> list[pa.Table
     return cut(table_of(events, kind), count)
 
 
+@share(2)
 @pytest.mark.parametrize(
     ("files", "text"),
     [

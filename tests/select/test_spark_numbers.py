@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from tests.amount import share
 
 import cepheid
 from cepheid.spark.failures import clear_error
@@ -53,6 +54,7 @@ def outcome(text: str, streams: Any) -> Any:
     return sorted(repr(list(row.values())) for row in rows)
 
 
+@share(4)
 @pytest.mark.parametrize(
     "text",
     [
@@ -86,6 +88,7 @@ def test_numbers_are_those_of_the_process(session: SparkSession, text: str) -> N
     assert outcome(text, {"s": frame}) == outcome(text, {"s": NUMBERS})
 
 
+@share(6)
 @pytest.mark.parametrize(
     "text",
     [
