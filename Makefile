@@ -17,6 +17,9 @@ QUIET_4_0 := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExcept
 # More arguments for pytest: `make test ARGS="-k window"`.
 ARGS ?=
 
+# Hundreds of processes load the same modules, which would be compiled by each of them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +33,7 @@ $(STAMP): pyproject.toml $(LOCK)
 	@echo "Installing into $(VENV); the first time takes a few minutes."
 ifdef UV
 	@test -x $(BIN)/python || uv venv --quiet --seed --python $(PYTHON) $(VENV)
-	@uv pip install --quiet --python $(BIN)/python --constraint $(LOCK) --editable . --group dev
+	@uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint $(LOCK) --editable . --group dev
 else
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'

@@ -83,13 +83,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--cuts",
-        default=100,
+        default=40,
         type=int,
         help="how often the power is cut while a store is written",
     )
     parser.addoption(
         "--flips",
-        default=200,
+        default=80,
         type=int,
         help="how many bits of every kind of file and state are changed, one at a time",
     )

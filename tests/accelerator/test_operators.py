@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.amount import share
 
 from cepheid.accelerator import operators as op
 from cepheid.accelerator.filtering import filter_from_host, pinned
@@ -46,6 +47,7 @@ def test_filter_keeps_the_order(work: op.Work, length: int) -> None:
     )
 
 
+@share(2)
 @WORKS
 @pytest.mark.parametrize("function", ["sum", "min", "max"])
 @pytest.mark.parametrize("incremental", [False, True])
@@ -98,6 +100,7 @@ def brute(values: NDArray[np.float64], length: int, semantics: str, within: int)
     return found
 
 
+@share(2)
 @WORKS
 @pytest.mark.parametrize("semantics", [ANY, NEXT, CONTIGUOUS])
 def test_sequences_step_by_step(work: op.Work, semantics: str) -> None:

@@ -35,7 +35,7 @@ KINDS: dict[str, st.SearchStrategy[Trial]] = {
 }
 
 
-SPARK_EXAMPLES = max(settings().max_examples // 30, 3)
+SPARK_EXAMPLES = max(settings().max_examples // 30, 2)
 STREAM_EXAMPLES = max(settings().max_examples // 50, 2)
 """A query on Spark takes half a second, a live one several."""
 

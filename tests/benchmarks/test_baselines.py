@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from benchmarks.baselines import aseq, cogra, greta, sase
 from benchmarks.baselines.template import KLEENE, TYPES, Template, sequence
+from tests.amount import share
 
 from cepheid.language.parser import parse
 from cepheid.testing import evaluate, stream
@@ -70,6 +71,7 @@ def close(log2: float, count: int) -> bool:
     return log2 == pytest.approx(math.log2(count)) if count else log2 == -math.inf
 
 
+@share(2)
 @pytest.mark.parametrize("template", PATTERNS, ids=lambda t: t.pattern)
 def test_every_any_match_baseline_agrees_with_the_oracle(template: Template) -> None:
     for types in small_streams():
@@ -106,6 +108,7 @@ def test_longest_match_bounds_the_flattened_workload() -> None:
 # Windows ----------------------------------------------------------------------------------------
 
 
+@share(3)
 @pytest.mark.parametrize(("within", "slide"), [(4, 2), (6, 1), (3, 3)])
 def test_windows_agree_with_the_oracle(within: int, slide: int) -> None:
     clauses = f"PATTERN {KLEENE.pattern} WITHIN {within} s SLIDE {slide} s"
@@ -129,6 +132,7 @@ def test_large_sliding_windows_agree_with_whole_numbers() -> None:
         assert close(count, exact_count(window))
 
 
+@share(2)
 @pytest.mark.parametrize("types", ["AB", "ABC"])
 def test_start_event_marking_agrees_with_the_oracle(types: str) -> None:
     clauses = f"PATTERN {sequence(types).pattern} WITHIN 4 s"

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.amount import share
 from tests.engine.comparison import numbered, same_rows, supported
 from tests.runtime.test_stream_state import Live
 
@@ -66,6 +67,7 @@ def test_random_queries_equal_the_oracle(
         assert same_rows(actual, expected)
 
 
+@share(3)
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("window", WINDOWS)
 def test_rows_equal_the_oracle_and_a_workload(text: str, window: str) -> None:
@@ -87,6 +89,7 @@ def _plain(row: dict[str, object]) -> dict[str, object]:
     return {name: int(v) if type(v).__name__ == "Decimal" else v for name, v in row.items()}  # type: ignore[call-overload]  # a decimal is a number
 
 
+@share(3)
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("window", WINDOWS[1:])
 def test_live_rows_equal_those_of_a_table(text: str, window: str) -> None:
@@ -99,6 +102,7 @@ def test_live_rows_equal_those_of_a_table(text: str, window: str) -> None:
     assert sorted(map(str, live.rows)) == sorted(map(str, rows))
 
 
+@share(3)
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("window", WINDOWS[:3])
 def test_partial_rows_of_tasks_are_added_up(text: str, window: str) -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.amount import share
 from tests.engine.comparison import NUMBER, numbered, readable, same_rows, table_of
 
 from cepheid.api import query
@@ -36,6 +37,7 @@ def test_random_queries_equal_the_oracle(case: Case, rows: int) -> None:
     assert same_rows(found, expected), f"{found} instead of {expected}"
 
 
+@share(4)
 @pytest.mark.parametrize("rule", ["any", "next", "contiguous"])
 @pytest.mark.parametrize("returned", ["COUNT(*)", "MATCHES"])
 def test_one_rule_on_all_links_is_that_semantics(rule: str, returned: str) -> None:

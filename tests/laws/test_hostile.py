@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.amount import share
 from tests.laws.hostile import FIXED, Told
 
 from cepheid.kernels.warm import warm
@@ -93,6 +94,7 @@ def test_hostile_queries_give_a_result_or_a_diagnostic() -> None:
     assert len(codes) > 5, codes
 
 
+@share(3)
 @pytest.mark.parametrize("number", [1, 3, 19, 26, 36, 278, 529, 1669])
 def test_what_was_found_stays_found(number: int) -> None:
     told, why = _run(number, ALL)

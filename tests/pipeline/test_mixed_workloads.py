@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+from tests.amount import EVERYTHING
 from tests.pipeline.comparison import KINDS, STAMPED, plain
 from tests.pipeline.drawing import SECOND, Stages, base_events
 from tests.runtime.test_stream import cut, drain, read_stream, write_files
@@ -106,7 +107,7 @@ def test_a_join_of_two_streams_is_refused() -> None:
 
 
 SETTINGS = settings(
-    max_examples=5,
+    max_examples=5 if EVERYTHING else 2,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

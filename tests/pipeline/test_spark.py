@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from pyspark.sql import SparkSession
+from tests.amount import EVERYTHING
 from tests.pipeline.comparison import KINDS, STAMPED, expected_rows, plain, plan_of, planned
 from tests.pipeline.drawing import SECOND, Drawn, pipelines
 from tests.runtime.test_stream import cut, drain, read_stream, write_files
@@ -18,7 +19,7 @@ from cepheid.jobs.steps import take_until
 from cepheid.kinds.pipeline.steps import PipelineSteps
 
 SETTINGS = settings(
-    max_examples=8,
+    max_examples=8 if EVERYTHING else 2,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

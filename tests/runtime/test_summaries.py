@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amount import share
 from tests.runtime.cases import same
 from tests.runtime.test_spark import events_of
 
@@ -52,6 +53,7 @@ def composed(plan: Plan, events: pa.Table, cuts: list[int]) -> pa.Table:
     return build_table(job, *rows_from_table(job, rows), events.schema)
 
 
+@share(4)
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("text", QUERIES)
 @settings(max_examples=12)

@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from tests.amount import share
 from tests.store.small_store import small_parts
 
 import cepheid
@@ -84,6 +85,7 @@ def times_of(store: EventStore) -> list[int]:
     return [int(t) for t in store.scan().read_all()["ts"].to_numpy()]
 
 
+@share(4)
 @pytest.mark.parametrize("moment", ["before", "within", "after"])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_crash_in_any_step_loses_nothing(tmp_path: Path, name: str, moment: str) -> None:
@@ -138,6 +140,7 @@ def test_a_crash_while_a_folder_is_indexed_loses_nothing(tmp_path: Path) -> None
     assert call > 3
 
 
+@share(2)
 @pytest.mark.parametrize("kind", ["segments/*", "index/*.blocks", "index/*.index", "manifest-*"])
 @pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
 def test_damaged_files_are_detected(tmp_path: Path, kind: str, damage: str) -> None:

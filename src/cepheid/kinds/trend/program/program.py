@@ -113,6 +113,7 @@ class Program:
         self._starts: dict[Item, int] = {self.machine.start(): 0}
         self._letters: dict[Letter, int] = {}
         self._codes: dict[tuple[Letter, Class], int] = {}
+        self._explored = 0
         # Everything that was numbered, in order: replaying it builds the same program.
         self.history: list[tuple[Class, ...]] = []
         self._known: set[tuple[Class, ...]] = set()
@@ -154,7 +155,9 @@ class Program:
             if (letter, taken) not in self._codes:
                 self._codes[letter, taken] = len(self._codes)
                 self._tables = None
-        self._explore()
+        if self._explored < len(self._codes):
+            self._explore()
+            self._explored = len(self._codes)
         codes = iter(wanted)
         return [[self._codes[next(codes)] for _ in classes] for classes in groups]
 
