@@ -9,6 +9,7 @@ does with its session can be run here, in the session of the tests.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import subprocess
@@ -104,6 +105,7 @@ def _be_program(
 ) -> NoReturn:
     """Do what a new process would do, and end without what tests do at their ends."""
     code = 70
+    gc.freeze()  # What tests left behind may wait for threads that the copy lacks.
     try:
         for number, file in enumerate(files):
             os.dup2(file, number)

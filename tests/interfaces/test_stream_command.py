@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -305,11 +306,14 @@ def test_progress_is_shown_as_a_table() -> None:
         "processedRowsPerSecond": 123456.7,
         "eventTime": {"watermark": "2026-01-01T00:00:00.000Z"},
         "observedMetrics": {"cepheid": counts},
+        "stateOperators": [
+            SimpleNamespace(operatorName="symmetricHashJoin", numRowsDroppedByWatermark=2026)
+        ],
     }
     console.print(progress_table(None))
     console.print(progress_table(progress))
     console.print(progress_table(progress | {"eventTime": {}, "observedMetrics": {}}))
     text = console.export_text()
     assert "waiting" in text
-    for part in ("123,457", "1,200", "4,096", "10,500", "2026-01-01"):
+    for part in ("123,457", "1,200", "2,026", "4,096", "10,500", "2026-01-01"):
         assert part in text

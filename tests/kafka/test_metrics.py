@@ -26,6 +26,10 @@ def progress(events: int, **more: Any) -> Any:
     return SimpleNamespace(
         id="7", name=more.get("name"), durationMs={"triggerExecution": 250},
         observedMetrics={"cepheid": counts, "cepheid_records": Row(records=9, bad=2), "x": None},
+        stateOperators=[
+            SimpleNamespace(operatorName="symmetricHashJoin", numRowsDroppedByWatermark=events),
+            SimpleNamespace(operatorName="applyInPandasWithState", numRowsDroppedByWatermark=50),
+        ],
         sources=[SimpleNamespace(latestOffset='{"t": {"0": 12}}', endOffset='{"t": {"0": 2}}')],
     )  # fmt: skip
 
@@ -39,7 +43,7 @@ def test_numbers_are_added_up_until_a_query_ends() -> None:
     assert text.endswith("# EOF\n")
     label = r'{query="a \"b\""}'
     for line in (
-        f"cepheid_events_total{label} 7", f"cepheid_late_total{label} 2",
+        f"cepheid_events_total{label} 7", f"cepheid_late_total{label} 9",
         f"cepheid_bad_total{label} 4", f"cepheid_records_total{label} 18",
         f"cepheid_lag_seconds{label} 1.5", f"cepheid_state_bytes{label} 50",
         f"cepheid_source_behind{label} 10", f"cepheid_micro_batch_seconds_count{label} 2",

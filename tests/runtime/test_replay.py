@@ -126,7 +126,7 @@ def all_files(folder: Path) -> Path:
     return write_files(folder, [table(rows) for rows in files])
 
 
-@share(3)
+@share(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_micro_batch_runs_again(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     source = read_stream(spark, all_files(tmp_path / "events"), 1)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
+from tests.amount import some
 from tests.runtime.cases import same
 from tests.runtime.test_spark import events_of, frame_of
 
@@ -43,11 +44,14 @@ def test_a_workload_gives_the_rows_of_each_query(spark: SparkSession, tmp_path: 
     apart = together.run(frame, separate=True)
     parquet.write_table(events, tmp_path / "events.parquet")
     files = together.run(str(tmp_path), spark=spark, separate=True)
+    asked = some([*QUERIES], 3)  # One by one they take longest.
     for name, table in expected.items():
         rows = table.to_pylist()
         assert rows, "a test without rows shows nothing"
         own = [row for row in united.to_pylist() if row["query"] == name]
         assert len(own) == len(rows)
+        if name not in asked:
+            continue
         assert same(apart[name].toArrow(), rows), name
         assert same(files[name].toArrow(), rows), name
 

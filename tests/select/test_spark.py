@@ -20,6 +20,7 @@ from tests.amount import share
 from tests.select.cases import aggregations, agree, joins, rows, table_of, unordered
 
 import cepheid
+from cepheid.runtimes.spark.stream import late_in_joins
 from cepheid.spark.failures import clear_error
 from cepheid.testing.oracle_select import evaluate_select
 
@@ -243,6 +244,21 @@ def test_a_live_join_pairs_events_at_the_epoch(
     streams = {name: live(spark, tmp_path / name, events, kind) for name in ("s", "r")}
     result = cepheid.query(text).stream(streams, watermark="1 minute")
     assert drained(result) == unordered(evaluate_select(text, {"s": events, "r": events}))
+
+
+def test_a_live_join_counts_late_events(spark: SparkSession, tmp_path: Path) -> None:
+    text = "SELECT a.x, b.x AS y FROM s a JOIN r b ON a.k = b.k WINDOW 2 us"
+    kind = pa.timestamp("us", "UTC")
+    streams = {name: live(spark, tmp_path / name, LIVE, kind) for name in ("s", "r")}
+    late = table_of(LIVE[:3], kind)
+    parquet.write_table(late, tmp_path / "s" / "003.parquet")
+    os.utime(tmp_path / "s" / "003.parquet", (2_000_000_000, 2_000_000_000))
+    result = cepheid.query(text).stream(streams, watermark="1 second")
+    writer = result.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    found = [late_in_joins(one.stateOperators) for one in query.recentProgress]
+    assert sum(found) == 3, found
 
 
 @settings(few, max_examples=2)

@@ -34,7 +34,7 @@ from cepheid.runtimes.spark.bad_records import RECORDS
 from cepheid.runtimes.spark.live_output import LiveOutput
 from cepheid.runtimes.spark.sinks.calls import Write
 from cepheid.runtimes.spark.sinks.parts import parts_sink
-from cepheid.runtimes.spark.stream import BUCKETS_MAX, METRICS, delay_of
+from cepheid.runtimes.spark.stream import BUCKETS_MAX, METRICS, delay_of, late_in_joins
 from cepheid.runtimes.spark.stream_tasks import COUNTS, ROWS
 from cepheid.spark import session as spark_session
 from cepheid.spark.failures import FAILURES, clear_error, clear_failures
@@ -208,11 +208,13 @@ def progress_table(progress: Any) -> Table:
         return table
     observed = progress["observedMetrics"]
     counts, records = observed.get(METRICS), observed.get(RECORDS)
+    dropped = {"late": late_in_joins(progress["stateOperators"])}
     table.add_row("micro-batch", f"{progress['batchId']:,}")
     table.add_row("events a second", f"{progress['processedRowsPerSecond']:,.0f}")
     table.add_row("watermark", cell(progress["eventTime"].get("watermark", "")))
     for name in RECORD_COUNTS[:2]:
         table.add_row(name, f"{(records[name] if records else 0) or 0:,}")
     for name in COUNTS:
-        table.add_row(name.replace("_", " "), f"{(counts[name] if counts else 0) or 0:,}")
+        count = ((counts[name] if counts else 0) or 0) + dropped.get(name, 0)
+        table.add_row(name.replace("_", " "), f"{count:,}")
     return table

@@ -21,6 +21,7 @@ def other_buckets(before: int, now: int, *, setting: str) -> DataError:
 
     The states of groups lie in the buckets of the checkpoint, and cannot be moved to others.
     """
-    why = f"its groups lie in {before} buckets, and now there are {now}"
+    many = "1 bucket" if before == 1 else f"{before} buckets"
+    why = f"its groups lie in {many}, and now there are {now}"
     way_out = f"{setting}, or start anew with `cepheid stream --restart-from`"
     return misfit(why, way_out=way_out)

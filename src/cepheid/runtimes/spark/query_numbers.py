@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from cepheid.runtimes.spark.kafka.offsets import Offsets
 from cepheid.runtimes.spark.sinks.calls import Write, query_of
-from cepheid.runtimes.spark.stream import METRICS
+from cepheid.runtimes.spark.stream import METRICS, late_in_joins
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,6 +59,7 @@ class Numbers:
             if name.startswith(METRICS) and row is not None:
                 for key, value in row.asDict().items():
                     found[key] += value if isinstance(value, int) else 0
+        found["late"] += late_in_joins(progress.stateOperators)
         for name in COUNTERS:
             self.sums[name] += found[name]
         self.now = {name: float(found[name]) for name in GAUGES if name in found}

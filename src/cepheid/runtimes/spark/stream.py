@@ -10,7 +10,7 @@ micro-batch and lets late rows pass.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as sf
@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 
 METRICS = "cepheid"
 """The name of the observed metrics in the progress of a query."""
+SPARK_JOIN = "symmetricHashJoin"
+"""Spark's operator of joins by time, which drops and counts late events itself."""
 
 
 class Delays(NamedTuple):
@@ -344,6 +346,12 @@ def output_of_watched(
     told = turned.observe(METRICS, *counts)
     kept = told.where(sf.col("payload").isNotNull()).select("part", "payload")
     return LiveOutput(kept, {tasks.ROWS: payloads(results)}, mode)
+
+
+def late_in_joins(operators: Iterable[Any]) -> int:
+    """Count the events behind the watermark that Spark's joins dropped in a micro-batch."""
+    joins = [one for one in operators if one.operatorName == SPARK_JOIN]
+    return sum(one.numRowsDroppedByWatermark for one in joins)
 
 
 def late_events(frame: DataFrame, plan: Plan, delays: Delays) -> DataFrame:
