@@ -15,6 +15,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from tests.amount import share
 from tests.runtime.cases import same
 
 from cepheid.api import CompiledQuery, query
@@ -124,6 +125,7 @@ def test_nested_columns_have_dotted_names(spark: SparkSession) -> None:
         assert same(q.run(frame, strategy=strategy).toArrow(), expected)
 
 
+@share(3)
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date", "bigint", "int"])
 def test_times_of_any_type(spark: SparkSession, kind: str) -> None:
     text = "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 2 days SLIDE 1 day"

@@ -103,6 +103,7 @@ def test_a_path_may_hold_parts_of_structures_and_texts(spark: SparkSession) -> N
     assert same(result.toArrow(), expected.to_pylist())
 
 
+@pytest.mark.slow  # tests/runtime/test_sql.py calls the same function
 def test_matches_in_sql(spark: SparkSession, tmp_path: Path) -> None:
     cepheid.register(spark)
     events = events_of(300)

@@ -102,7 +102,7 @@ def frame_of(spark: SparkSession, events: pa.Table, folder: Path) -> Any:
     return spark.read.parquet(str(write_files(folder / "events", [events])))
 
 
-@share(4)
+@share(8)
 @pytest.mark.parametrize("name", QUERIES)
 def test_batches(zoned: SparkSession, events: pa.Table, name: str, tmp_path: Path) -> None:
     q = cepheid.query(QUERIES[name])
@@ -127,7 +127,7 @@ STRATEGIES = [
 ]
 
 
-@share(4)
+@share(8)
 @pytest.mark.parametrize(("name", "strategy"), STRATEGIES)
 def test_strategies(
     zoned: SparkSession, events: pa.Table, name: str, strategy: str, tmp_path: Path
@@ -137,6 +137,7 @@ def test_strategies(
     assert unordered(found) == unordered(q.run(events))
 
 
+@share(2)
 def test_files_stores_and_workloads(zoned: SparkSession, events: pa.Table, tmp_path: Path) -> None:
     store = cepheid.EventStore(tmp_path / "store", time="ts")
     store.append(events)
@@ -151,6 +152,7 @@ def test_files_stores_and_workloads(zoned: SparkSession, events: pa.Table, tmp_p
     assert unordered(found) == unordered(rules.run(events))
 
 
+@share(2)
 def test_match_recognize(zoned: SparkSession, events: pa.Table, tmp_path: Path) -> None:
     expected = cepheid.sql(CLAUSE, tables={"events": events})
     frame = frame_of(zoned, events, tmp_path)
@@ -170,7 +172,7 @@ def test_match_recognize(zoned: SparkSession, events: pa.Table, tmp_path: Path) 
 LIVE = ("trends", "matches", "attributes", "situations", "select", "select events", "join")
 
 
-@share(4)
+@share(7)
 @pytest.mark.parametrize("name", LIVE)
 def test_streams(zoned: SparkSession, events: pa.Table, name: str, tmp_path: Path) -> None:
     q = cepheid.query(QUERIES[name])
@@ -183,6 +185,7 @@ def test_streams(zoned: SparkSession, events: pa.Table, name: str, tmp_path: Pat
     assert len(found) >= len(q.run(events)) // 2
 
 
+@share(2)
 def test_late_events_and_rules(zoned: SparkSession, events: pa.Table, tmp_path: Path) -> None:
     folder = write_files(tmp_path / "events", [events.slice(20), events.slice(0, 20)])
     stream = read_stream(zoned, folder, 1)
@@ -195,6 +198,7 @@ def test_late_events_and_rules(zoned: SparkSession, events: pa.Table, tmp_path: 
     assert set(unordered(rows)) <= set(unordered(rules.run(events)))
 
 
+@share(2)
 def test_functions_of_sql(zoned: SparkSession, events: pa.Table, tmp_path: Path) -> None:
     cepheid.register(zoned)
     frame_of(zoned, events, tmp_path).createOrReplaceTempView("zoned_events")
@@ -204,6 +208,7 @@ def test_functions_of_sql(zoned: SparkSession, events: pa.Table, tmp_path: Path)
         assert unordered(zoned.sql(call).toArrow()) == unordered(expected), name
 
 
+@share(2)
 def test_stores_take_frames(zoned: SparkSession, events: pa.Table, tmp_path: Path) -> None:
     store = cepheid.EventStore(tmp_path / "store", time="ts")
     store.append(frame_of(zoned, events, tmp_path))

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from tests.amount import share
 from tests.runtime.test_stream import cut, drain, read_stream, write_files
 
 import cepheid
@@ -49,6 +50,7 @@ def in_order(table: pa.Table) -> list[dict[str, object]]:
     return sorted(rows, key=repr)
 
 
+@share(2)
 @pytest.mark.parametrize(
     ("partition", "window"),
     [
@@ -94,6 +96,7 @@ def test_situations_themselves_and_where(
     assert in_order(query.run(spark.read.parquet(str(tmp_path))).toArrow()) == expected
 
 
+@pytest.mark.slow  # tests/runtime/test_sql.py calls the same function
 def test_sql_knows_situations(spark: SparkSession, tmp_path: Path) -> None:
     parquet.write_table(cars(1000), tmp_path / "cars.parquet", row_group_size=300)
     text = "DEFINE A AS accel > 1, B AS speed > 60 PATTERN A overlaps B WITHIN 1 minute"

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from tests.amount import some
 
 import cepheid
 from cepheid.jobs.why import WhyNot
@@ -136,10 +137,11 @@ def test_a_run_reports_the_rows_of_each_stage() -> None:
 @pytest.mark.spark
 def test_spark_counts_the_same(spark: Any) -> None:
     frame = spark.createDataFrame(EVENTS.to_pylist())
-    for last in (
+    stages = (
         "RETURN k, COUNT(*) PATTERN SEQ(High h, B) WHERE [k] AND h.x = 8 GROUP-BY k",
         "SELECT h.k AS k FROM High h JOIN events e ON h.k = e.k AND e.x > 100 WINDOW 10 us",
-    ):
+    )
+    for last in some(stages, 2):
         here, there = why(f"{HIGH} {last}"), cepheid.query(f"{HIGH} {last}").why_not(frame)
         assert there.sentences == here.sentences
         assert there.relaxations == here.relaxations
