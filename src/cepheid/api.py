@@ -346,6 +346,46 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         past = runtimes.with_past(self, events, runtimes.Past(backfill, since))
         return runtimes.stream(self, past, asked)
 
+    def live(
+        self, schema: object, *, watermark: str = "0 seconds", state: bytes | None = None
+    ) -> Any:
+        """Run the query over a stream in this process, batch by batch.
+
+        Parameters
+        ----------
+        schema
+            An Arrow schema, or a table that has it: the columns of the events.
+        watermark
+            The allowed lateness, such as ``"10 seconds"``: events are sorted as long as they are
+            not further behind the latest event so far. Later ones are dropped and counted.
+        state
+            What ``save()`` returned: the query goes on from there.
+
+        Returns
+        -------
+        LiveQuery
+            ``feed(events)`` returns the rows that no later event can change, ``close()`` the rest;
+            ``save()`` serializes the state; ``late`` counts late events.
+
+        Raises
+        ------
+        UnsupportedError
+            E404 for joins and EMIT EARLY, E405 if the windows of the query never close.
+        DataError
+            E524 if the state is that of another query, E546 if it is damaged.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> q = query("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 us SLIDE 10 us")
+        >>> live = q.live(pa.schema({"ts": pa.int64(), "type": pa.string()}))
+        >>> live.feed([{"ts": 1, "type": "A"}, {"ts": 2, "type": "B"}]).num_rows
+        0
+        >>> live.feed({"ts": 12, "type": "A"}).to_pylist()
+        [{'window_start': 0, 'window_end': 10, 'count': 1.0}]
+        """
+        return runtimes.live(self, schema, watermark, state)
+
     def with_schema(self, schema: object) -> CompiledQuery:
         """Plan the query for events with these columns."""
         source = with_schema(self.source, self.tree, schema)

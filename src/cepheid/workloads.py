@@ -178,11 +178,7 @@ class Workload(msgspec.Struct, frozen=True):
         >>> rules.close().to_pylist()
         [{'query': 'ab', 'count': 2.0}, {'query': 'b', 'count': 1.0}]
         """
-        columns = getattr(schema, "schema", schema)
-        if not hasattr(columns, "empty_table"):
-            message = f"schema is an Arrow schema or has one, not {type(schema).__name__}"
-            options.refuse("E592", message)
-        return runtimes.live_workload(self, columns)
+        return runtimes.live_workload(self, schema)
 
     def shared(self, schema: object = None) -> SharedPlan:
         """Plan the workload for events with these columns."""

@@ -420,6 +420,19 @@ def _closes(trial: Trial) -> bool:
     return ends and (plan.window.kind is not WindowKind.NONE or needs_no_window(plan))
 
 
+@way("live in process", (*PATTERNS, *STEPPED), takes=can_be_live)
+def run_live_in_process(trial: Trial) -> Any:
+    """Feed the pieces, and restart between them."""
+    query = compiled(trial)
+    table = ordered(plain_table(trial.table), query.with_schema(trial.table.schema).plan)
+    live, found = query.live(table.schema), []
+    for piece in pieces(trial, table):
+        found.append(live.feed(piece))
+        live = query.live(table.schema, state=live.save())
+    found.append(live.close())
+    return [row for part in found for row in plain_rows(part)]
+
+
 @way("live", (*PATTERNS, *STEPPED), takes=can_be_live)
 def run_live(trial: Trial) -> Any:
     """Feed the pieces as micro-batches; the state is bytes between them."""

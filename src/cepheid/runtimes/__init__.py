@@ -262,11 +262,27 @@ def stream_workload(queries: Workload, events: Any, asked: LiveOptions) -> Any:
     return spark_rules.stream_workload(queries, events, asked)
 
 
+def live(query: CompiledQuery, schema: Any, watermark: str, state: bytes | None) -> Any:
+    """Run a query over a stream in this process."""
+    from cepheid.runtimes.live_query import LiveQuery
+
+    return LiveQuery(query, _columns(schema), watermark, state)
+
+
+def _columns(schema: Any) -> Any:
+    """Return an Arrow schema, or that of a table."""
+    columns = getattr(schema, "schema", schema)
+    if not hasattr(columns, "empty_table"):
+        message = f"schema is an Arrow schema or has one, not {type(schema).__name__}"
+        refuse("E592", message)
+    return columns
+
+
 def live_workload(queries: Workload, schema: Any) -> Any:
     """Run several queries over a stream in this process."""
     from cepheid.runtimes.live_rules import LiveRules
 
-    return LiveRules(queries, schema)
+    return LiveRules(queries, _columns(schema))
 
 
 # ---------------------------------------------------------------------------------------

@@ -1,0 +1,113 @@
+"""``q.live``: the rows of a stream in one process are those of a run over all of its events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.architecture.test_matrix import EVENTS, QUERIES
+from tests.runtime.cases import same
+
+import cepheid
+from cepheid.errors import CepheidError
+
+SECOND = 1_000_000
+LIVE = [
+    "aggregates of trends",
+    "matches",
+    "funnel, windows",
+    "situations",
+    "SELECT, rows",
+    "SELECT, windows of time",
+    "SELECT, windows of events",
+    "pipeline",
+    "pipeline, two keys",
+]
+TREND = cepheid.query(QUERIES["aggregates of trends"])
+
+
+def mixed(seconds: int) -> pa.Table:
+    """Return the events out of order by less than so many seconds."""
+    noise = np.random.default_rng(7).random(len(EVENTS)) * seconds * SECOND
+    times = np.asarray(EVENTS["ts"].cast(pa.int64()))
+    return EVENTS.take(np.argsort(times + noise, kind="stable"))
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_rows_are_those_of_a_run_with_a_restart_after_every_batch(name: str) -> None:
+    q = cepheid.query(QUERIES[name])
+    live, events, rows = q.live(EVENTS, watermark="4 seconds"), mixed(4), []
+    for begin in range(0, len(events), 7):
+        rows += live.feed(events.slice(begin, 7)).to_pylist()
+        assert not live.late
+        live = q.live(EVENTS.schema, watermark="4 seconds", state=live.save())
+    early = len(rows)
+    rows += live.close().to_pylist()
+    expected = q.run(EVENTS).to_pylist()
+    if "windows of events" in name:  # One that is not full at the end may become so.
+        expected = [row for row in expected if row in rows]
+    assert expected
+    assert same(pa.Table.from_pylist(rows), expected)
+    assert early > len(rows) // 2, "rows leave while the stream goes on"
+
+
+def test_late_events_are_dropped_and_counted() -> None:
+    live = TREND.live(EVENTS)
+    live.feed(EVENTS)
+    assert not len(live.feed(EVENTS.slice(0, 9)))
+    assert live.late == 9
+    # The latest time may have more events.
+    assert live.waiting == 1
+    live.feed(EVENTS.slice(len(EVENTS) - 1))
+    assert (live.late, live.waiting) == (9, 2)
+
+
+def test_a_damaged_state_is_refused() -> None:
+    live = TREND.live(EVENTS)
+    live.feed(EVENTS)
+    state = bytearray(live.save())
+    state[len(state) // 2] ^= 1
+    with pytest.raises(CepheidError, match="E546"):
+        TREND.live(EVENTS, state=bytes(state))
+
+
+def test_a_changed_having_goes_on() -> None:
+    live = TREND.live(EVENTS)
+    live.feed(EVENTS.slice(0, 30))
+    fewer = cepheid.query(f"{TREND.text} HAVING COUNT(*) > 5").live(EVENTS, state=live.save())
+    rows = [*live.feed(EVENTS.slice(30)).to_pylist(), *live.close().to_pylist()]
+    found = [*fewer.feed(EVENTS.slice(30)).to_pylist(), *fewer.close().to_pylist()]
+    assert found == [row for row in rows if row["count"] > 5] != rows
+
+
+def test_containers_are_those_of_the_events() -> None:
+    frame = EVENTS.to_pandas()
+    assert type(TREND.live(EVENTS).feed(frame)).__module__.startswith("pandas")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code"),
+    [
+        (QUERIES["aggregates without a window"], {}, "E405"),
+        (QUERIES["SELECT, join by time"], {}, "E404"),
+        (QUERIES["SELECT, no window"], {}, "E405"),
+        (f"{QUERIES['aggregates of trends']} EMIT EARLY", {}, "E404"),
+        (QUERIES["matches"], {"watermark": "soon"}, "E590"),
+        (QUERIES["matches"], {"watermark": "3 moons"}, "E590"),
+        (QUERIES["matches"], {"schema": [1]}, "E592"),
+        (QUERIES["matches"], {"state": b"no state"}, "E524"),
+        (QUERIES["matches"], {"state": TREND.live(EVENTS).save()}, "E524"),
+        (
+            TREND.text.replace("SEQ(A+, B)", "SEQ(A, B)"),
+            {"state": TREND.live(EVENTS).save()},
+            "E524",
+        ),
+    ],
+)
+def test_what_is_refused(text: str, options: dict[str, Any], code: str) -> None:
+    asked = {"schema": EVENTS.schema, **options}
+    with pytest.raises(CepheidError) as caught:
+        cepheid.query(text).live(asked.pop("schema"), **asked)
+    assert caught.value.diagnostics[0].code == code
