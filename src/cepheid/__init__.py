@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cepheid import kafka as kafka
     from cepheid import metrics as metrics
-    from cepheid.api import CompiledQuery, pipeline, query
+    from cepheid.api import CompiledQuery, query
     from cepheid.errors import (
         BindError,
         CepheidError,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from cepheid.memory_limits import limits
+    from cepheid.pipelines import pipeline
     from cepheid.plans.plan import Plan
     from cepheid.runtimes.spark.functions import register
     from cepheid.runtimes.stored_events import EventStore
@@ -37,7 +38,7 @@ __version__ = "0.1.0.dev0"
 
 _HOME = {
     "query": "cepheid.api",
-    "pipeline": "cepheid.api",
+    "pipeline": "cepheid.pipelines",
     "sql": "cepheid.statements",
     "CompiledQuery": "cepheid.api",
     "limits": "cepheid.memory_limits",
