@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/dev.txt
 STAMP := $(VENV)/.installed
-# Tests of Spark go to two workers, each with a JVM; they wait a part of their time, so there is one worker more than cores.
+# Tests of Spark go to one worker, with one JVM; they wait a part of their time, so there is one worker more than cores.
 TEST_WORKERS ?= 3
 PYTEST := $(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
 OLDEST := $(CURDIR)/build/spark-4.0

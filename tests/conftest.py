@@ -52,10 +52,10 @@ if (
     os.environ["TMPDIR"] = os.environ["SPARK_LOCAL_DIRS"] = tempfile.tempdir = _folder
 
 # A deadline per example would fail on a busy machine; pytest-timeout bounds the whole test instead.
-settings.register_profile("dev", max_examples=50, deadline=None, print_blob=True)
+settings.register_profile("dev", max_examples=30, deadline=None, print_blob=True)
 settings.register_profile(
     "ci",
-    max_examples=25,
+    max_examples=20,
     deadline=None,
     print_blob=True,
     derandomize=True,  # The same commit gives the same verdict.
@@ -177,18 +177,17 @@ def pytest_collection_modifyitems(
 
 
 def group(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the tests of Spark to two workers, so that two sessions start and get warm.
+    """Leave the tests of Spark to one worker, so that one session starts and gets warm.
 
-    Each waits half of its time, and there are more of the other tests. Workers take groups in the
-    order of their sizes: these come first.
+    It keeps a core and a half busy, and there are more of the other tests. Workers take groups in
+    the order of their sizes: this one comes first.
     """
     if not config.getoption("loadgroup", default=False):
         return
     for item in items:
         fixtures = {*getattr(item, "fixturenames", ())}
         if "spark" in fixtures:
-            own = item.path.is_relative_to(ROOT / "tests/runtime")
-            item.add_marker(pytest.mark.xdist_group("spark-runtime" if own else "spark"))
+            item.add_marker(pytest.mark.xdist_group("spark"))
         elif {"broker", "postgres"} & fixtures:
             # Their drivers have Java machines of their own, and would keep the warm one waiting.
             item.add_marker(pytest.mark.xdist_group("servers"))

@@ -25,7 +25,7 @@ PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 """Trials are small, and making one smaller takes longer than a thousand others."""
 SHARE = 1 if "CEPHEID_EXAMPLES" in os.environ else 5
 """`make long` draws as many as it says; other runs have little time for each construct."""
-EXAMPLES = max(settings().max_examples // SHARE, 10)
+EXAMPLES = max(settings().max_examples // SHARE, 6)
 
 
 def is_planned(trial: Trial) -> bool:

@@ -87,6 +87,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_live(spark: SparkSession, tmp_path: Path) -> None:
     folder = write_files(tmp_path / "live", [EVENTS.slice(n, 10) for n in range(0, 40, 10)])
     frame = read_stream(spark, folder, 1)

@@ -53,6 +53,7 @@ def test_another_number_of_buckets_is_refused_with_a_way_out() -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 def test_a_query_starts_anew_with_other_buckets(spark: SparkSession, tmp_path: Path) -> None:
     folder, sink, state = two_files(tmp_path / "events"), tmp_path / "rows", tmp_path / "state"
     options = Options(str(folder), str(sink), state, "1 second", once=True, buckets=2)

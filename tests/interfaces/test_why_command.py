@@ -99,6 +99,7 @@ def test_wrong_use_is_told(events: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_spark_counts_the_same(spark: SparkSession, events: Path) -> None:
     told = run_in(spark, "why", "-q", QUERY, "--input", events, "--engine", "spark")
     assert told == ANSWER

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from tests.laws.mutations import corpus, judge, mutate, table
 
-COUNT = int(os.environ.get("CEPHEID_MUTATIONS", "400"))
+COUNT = int(os.environ.get("CEPHEID_MUTATIONS", "200"))
 SEED = int(os.environ.get("CEPHEID_MUTATIONS_SEED", "20261116"))
 
 CORPUS = corpus()

@@ -7,6 +7,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.amount import EVERYTHING
 from tests.queries import PAPER_QUERIES, SELECT_QUERIES, SITUATION_QUERIES, VALID_QUERIES
 
 from cepheid.api import CompiledQuery, query
@@ -19,7 +20,7 @@ from cepheid.plans.plan import Plan
 from cepheid.testing.query_strategies import Case, cases
 
 CORPUS = [*VALID_QUERIES, *SITUATION_QUERIES, *SELECT_QUERIES, *PAPER_QUERIES.values()]
-MUTATIONS_COUNT = 10_000
+MUTATIONS_COUNT = 10_000 if EVERYTHING else 3_000
 PIECES = [
     *"()[]{},.+*?-/%=<>!'\"`;:#$\\\n\t \0é∗≤µ∧",
     *sorted(KEYWORDS),

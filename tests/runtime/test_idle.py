@@ -94,7 +94,7 @@ def test_the_last_windows_leave(spark: SparkSession, tmp_path: Path) -> None:
         }
     )
     folder = write_files(tmp_path / "events", [events])
-    for name, q in some((("keys", KEYED), ("panes", PANES), ("select", WINDOWS)), 2):
+    for name, q in some((("keys", KEYED), ("panes", PANES), ("select", WINDOWS)), 3):
         rows = q.stream(read_stream(spark, folder, 1), watermark="1 second", idle="2 seconds")
         expected = q.run(events).to_pylist()
         assert len(expected) > 3

@@ -27,7 +27,7 @@ RunCase = Callable[[Case], Any]
 
 def check_all(cases: Sequence[Case], run: RunCase) -> None:
     """Run a share of the cases side by side, as Spark spends most of a small query waiting."""
-    cases = some(cases, 4)
+    cases = some(cases, 8)
     with ThreadPoolExecutor(3) as pool:
         results = list(pool.map(run, cases))
     wrong = [

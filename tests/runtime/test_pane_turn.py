@@ -262,6 +262,7 @@ def test_explain_tells_why_panes_are_kept_apart_or_not(text: str, why: str) -> N
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_batch_equals_stream_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     assert int(spark.conf.get("spark.sql.shuffle.partitions") or 0) > 1
     events = events_of()

@@ -126,7 +126,7 @@ def all_files(folder: Path) -> Path:
     return write_files(folder, [table(rows) for rows in files])
 
 
-@share(4)
+@share(6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_micro_batch_runs_again(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     source = read_stream(spark, all_files(tmp_path / "events"), 1)
@@ -175,7 +175,7 @@ IDLE: dict[str, str] = {
 }
 
 
-@share(3)
+@share(6)
 @pytest.mark.parametrize("kind", IDLE)
 def test_a_micro_batch_without_events_runs_again(
     spark: SparkSession, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -207,6 +207,7 @@ def test_a_micro_batch_without_events_runs_again(
     assert again[number] == first[number]
 
 
+@pytest.mark.slow
 def test_the_sides_of_a_query_run_again(spark: SparkSession, tmp_path: Path) -> None:
     """Late and bad records that are queries of their own."""
     source = read_stream(spark, all_files(tmp_path / "events"), 1)

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 def test_executors_with_an_empty_cache_compile_nothing_that_was_sent(tmp_path: Path) -> None:
     # The driver's cache is the one that tests share, so nothing is compiled here either.
     variables = environment(tmp_path)

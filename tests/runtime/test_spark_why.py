@@ -27,6 +27,7 @@ def test_a_frame_gives_the_answer_of_a_table(spark: SparkSession) -> None:
         assert str(q.why_not(frame)) == str(q.why_not(EVENTS)), text
 
 
+@pytest.mark.slow
 def test_situations_and_selects_are_counted_on_spark(spark: SparkSession) -> None:
     drive = spark.createDataFrame(DRIVE)
     for text in (

@@ -103,6 +103,7 @@ def test_a_view_goes_on_from_its_checkpoint_and_late_rows_change_nothing(
     assert counts[-1]["buffered"] == 1
 
 
+@pytest.mark.slow
 def test_another_clause_does_not_go_on_with_an_old_checkpoint(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -116,6 +117,7 @@ def test_another_clause_does_not_go_on_with_an_old_checkpoint(
     assert clear_error(caught.value).diagnostics[0].code == "E524"
 
 
+@pytest.mark.slow
 def test_times_may_be_whole_seconds_and_keys_null(spark: SparkSession, tmp_path: Path) -> None:
     keys = [None, "a", None, "a", None, None, "a"]
     events = pa.table({"at": [1, 2, 3, 4, 5, 60, 61], "who": keys, "x": [5, 5, 4, 3, 3, 2, 1]})

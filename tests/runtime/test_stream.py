@@ -128,6 +128,7 @@ def test_late_events_are_counted_returned_and_change_nothing(
     assert same(returned, late.to_pylist())
 
 
+@pytest.mark.slow
 def test_a_changed_query_does_not_go_on_with_an_old_checkpoint(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ def last_event(events: pa.Table) -> pa.Table:
     return pa.Table.from_pylist([row], schema=events.schema)
 
 
+@pytest.mark.slow
 def test_golden_files_in_micro_batches(spark: SparkSession, tmp_path: Path) -> None:
     cases = chosen()
     assert len(cases) >= 6

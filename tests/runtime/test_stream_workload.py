@@ -40,6 +40,7 @@ def own_rows(rows: pa.Table, name: str, expected: pa.Table) -> pa.Table:
     return mine.select(expected.column_names)
 
 
+@pytest.mark.slow
 def test_a_workload_on_a_stream_gives_what_its_queries_give_alone(
     spark: SparkSession, tmp_path: Path
 ) -> None:

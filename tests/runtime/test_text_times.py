@@ -35,6 +35,7 @@ def elsewhere(spark: SparkSession) -> Iterator[SparkSession]:
     spark.conf.set("spark.sql.session.timeZone", before)
 
 
+@pytest.mark.slow
 def test_every_text_is_the_same_time_as_in_process(elsewhere: SparkSession) -> None:
     texts: list[str | None] = [*TEXTS, *(text for _, text, _ in FORMATS), None]
     forms = {"", *(form for form, _, _ in FORMATS)}

@@ -93,6 +93,7 @@ def test_live_queries_know_the_unit(unit: str, window: str) -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_live_queries_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     events = events_in("ms")
     folder = write_files(tmp_path / "events", [*cut(events, 2), events.slice(3, 2)])

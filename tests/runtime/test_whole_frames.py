@@ -89,6 +89,7 @@ def test_sql_over_a_view_of_a_stream(stream: DataFrame, source: str) -> None:
     stream.sparkSession.catalog.dropTempView("events")
 
 
+@pytest.mark.slow
 def test_the_table_function_over_a_stream(stream: DataFrame) -> None:
     spark = stream.sparkSession
     cepheid.register(spark)

@@ -172,7 +172,7 @@ def test_match_recognize(zoned: SparkSession, events: pa.Table, tmp_path: Path) 
 LIVE = ("trends", "matches", "attributes", "situations", "select", "select events", "join")
 
 
-@share(7)
+@share(14)
 @pytest.mark.parametrize("name", LIVE)
 def test_streams(zoned: SparkSession, events: pa.Table, name: str, tmp_path: Path) -> None:
     q = cepheid.query(QUERIES[name])

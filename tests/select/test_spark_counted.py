@@ -122,6 +122,7 @@ def test_late_events_are_counted_and_returned(spark: SparkSession, tmp_path: Pat
     assert unordered(returned.to_pylist()) == unordered(late)
 
 
+@pytest.mark.slow
 def test_joins_of_two_streams(spark: SparkSession, tmp_path: Path) -> None:
     events, others = events_of(90, 6), events_of(50, 7)
     text = (
@@ -158,6 +159,7 @@ def test_a_stream_meets_itself_in_seconds(spark: SparkSession, tmp_path: Path) -
     assert unordered(found.to_pylist()) == unordered(expected)
 
 
+@pytest.mark.slow
 def test_the_command_streams_windows_and_joins(spark: SparkSession, tmp_path: Path) -> None:
     events = events_of(40, 10)
     folder = str(write_files(tmp_path / "s", [*tables(events, 2), table_of(LAST, UTC)]))

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amount import some
 from tests.conformance.cases import ERRORS, SUITES, Case, check_result, read_cases, text_of
 from tests.conformance.cases import table_of as table_of_case
 from tests.row_pattern.test_reference import SCHEMA, clauses, conditions, same, values
@@ -113,9 +114,9 @@ def stored_case(case: Case, folder: Path) -> EventStore | None:
 
 
 def test_cases_of_other_systems(tmp_path: Path) -> None:
-    stored = 0
+    stored, cases = 0, some(CASES, 3)
     with small_parts():
-        for number, case in enumerate(CASES):
+        for number, case in enumerate(cases):
             store = stored_case(case, tmp_path / str(number))
             if store is None:
                 continue
@@ -126,7 +127,7 @@ def test_cases_of_other_systems(tmp_path: Path) -> None:
                 check_result(case, found)
             else:
                 assert found == code
-    assert stored > len(CASES) / 2
+    assert stored > len(cases) / 2
 
 
 # ---------------------------------------------------------------------------------------

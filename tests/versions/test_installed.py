@@ -95,6 +95,7 @@ def first_session(page: str) -> tuple[str, str]:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_plain_script_runs_in_an_environment_that_is_not_activated(tmp_path: Path) -> None:
     source, printed = first_session("spark.md")
     script = tmp_path / "script.py"

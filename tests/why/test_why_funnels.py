@@ -151,6 +151,7 @@ def test_a_run_reports_the_steps() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_spark_counts_the_same(spark: Any) -> None:
     for text in (f"{FUNNEL} WITHIN 30 minutes", f"{FUNNEL} WHERE v.x > 1 GROUP-BY shop"):
         here = why(text)

@@ -135,6 +135,7 @@ def test_a_run_reports_the_rows_of_each_stage() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_spark_counts_the_same(spark: Any) -> None:
     frame = spark.createDataFrame(EVENTS.to_pylist())
     stages = (
