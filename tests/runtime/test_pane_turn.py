@@ -197,7 +197,7 @@ def test_a_checkpoint_of_another_query_is_refused() -> None:
     for work, data, why in (
         (changed.work, live.data[0], "another query"),
         (unit.work, live.data[0], "another query"),
-        (live.work, one.data[0], "its groups lie in 1 buckets, and now there are 2"),
+        (live.work, one.data[0], "its groups lie in 1 bucket, and now there are 2"),
         (live.work, b"nonsense", "no state"),
     ):
         with pytest.raises(DataError, match=why) as caught:

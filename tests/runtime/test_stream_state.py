@@ -285,7 +285,7 @@ def test_a_checkpoint_of_something_else_is_refused() -> None:
     live.feed(events)
     for other, schema, buckets, why in (
         (COUNT_A.replace("A+", "B+"), events.schema, 1, "another query"),
-        (COUNT_A, events.schema, 2, "1 buckets"),
+        (COUNT_A, events.schema, 2, "1 bucket, "),
         (COUNT_A, events.schema.set(2, pa.field("key", pa.int64())), 1, "another type"),
     ):
         changed = Live(query(other), schema, delay=0, buckets=buckets)

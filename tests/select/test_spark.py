@@ -250,9 +250,12 @@ def test_a_live_join_counts_late_events(spark: SparkSession, tmp_path: Path) -> 
     text = "SELECT a.x, b.x AS y FROM s a JOIN r b ON a.k = b.k WINDOW 2 us"
     kind = pa.timestamp("us", "UTC")
     streams = {name: live(spark, tmp_path / name, LIVE, kind) for name in ("s", "r")}
-    late = table_of(LIVE[:3], kind)
-    parquet.write_table(late, tmp_path / "s" / "003.parquet")
-    os.utime(tmp_path / "s" / "003.parquet", (2_000_000_000, 2_000_000_000))
+    # Spark compares events with the watermark of the micro-batch before.
+    late = [event for event in LIVE if event["k"] is not None][:3]
+    for number, more in enumerate(([LAST], late), 3):
+        path = tmp_path / "s" / f"{number:03}.parquet"
+        parquet.write_table(table_of(more, kind), path)
+        os.utime(path, (1000 + number, 1000 + number))
     result = cepheid.query(text).stream(streams, watermark="1 second")
     writer = result.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
     query = writer.trigger(availableNow=True).start()
