@@ -10,12 +10,10 @@ import re
 from typing import Any
 
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
 
 from cepheid.errors import visible
-from cepheid.interfaces.colours import cell
-from cepheid.interfaces.console import ROWS_SHOWN_MAX
+from cepheid.interfaces.console import ROWS_SHOWN_MAX, say
+from cepheid.interfaces.plain_grid import is_plain_output, plain_grid
 
 WIDTH_MAX = 40
 """The width that a text may have before it is wrapped."""
@@ -26,22 +24,33 @@ _ZEROS = re.compile(r"0+$")
 
 def print_table(table: pa.Table) -> None:
     """Print the first rows of a table, and how many there are."""
-    console = Console()
     shown = table.slice(0, ROWS_SHOWN_MAX)
     names = [visible(name) for name in table.column_names]
     columns = [texts_of(shown.column(place)) for place in range(shown.num_columns)]
     for place, kind in enumerate(table.schema.types):
         if _holds_events(kind):
             names[place], columns[place] = _without_date(names[place], columns[place])
-    layouts = (names, list(map(in_two_lines, names)))
-    fitting = [heads for heads in layouts if _least_width(heads, columns) <= console.width]
-    if fitting:
-        console.print(_grid(fitting[0], table.schema, columns))
-    else:
-        console.print(_records(names, columns, len(shown)))
     rest = len(table) - ROWS_SHOWN_MAX
     count = f"{len(table):,} row{'' if len(table) == 1 else 's'}"
-    console.print(f"{count}, {rest:,} not shown" if rest > 0 else count, highlight=False)
+    footer = f"{count}, {rest:,} not shown" if rest > 0 else count
+    layouts = (names, list(map(in_two_lines, names)))
+    numbers = [
+        pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in table.schema.types
+    ]
+    drawn = plain_grid(layouts[0], numbers, columns) if is_plain_output() else None
+    if drawn is not None:
+        say(f"{drawn}\n{footer}")
+        return
+    # Rich takes longer to load than a small query.
+    from cepheid.interfaces.rich_tables import rich_console, rich_grid, rich_records
+
+    console = rich_console()
+    fitting = [heads for heads in layouts if _least_width(heads, columns) <= console.width]
+    if fitting:
+        console.print(rich_grid(fitting[0], numbers, columns))
+    else:
+        console.print(rich_records(names, columns, len(shown)))
+    console.print(footer, highlight=False)
 
 
 def _without_date(name: str, texts: list[str]) -> tuple[str, list[str]]:
@@ -56,37 +65,6 @@ def _without_date(name: str, texts: list[str]) -> tuple[str, list[str]]:
         for text in texts
     ]
     return f"{name} of {date}", shorter
-
-
-def _grid(names: list[str], schema: pa.Schema, columns: list[list[str]]) -> Table:
-    shown = Table()
-    for name, kind in zip(names, schema.types, strict=True):
-        number = pa.types.is_floating(kind) or pa.types.is_integer(kind)
-        justify: Any = "right" if number else "left"
-        shown.add_column(_lines(name), justify=justify, no_wrap=number)
-    for row in zip(*columns, strict=True):
-        shown.add_row(*map(_lines, row))
-    return shown
-
-
-def _records(names: list[str], columns: list[list[str]], rows: int) -> Table:
-    """Lay out rows with one value a line, for more columns than fit."""
-    shown = Table(show_header=False)
-    shown.add_column("name", no_wrap=True)
-    shown.add_column("value", overflow="fold")
-    for number in range(rows):
-        for place, name in enumerate(names):
-            last = place == len(names) - 1
-            shown.add_row(cell(name), _lines(columns[place][number]), end_section=last)
-    return shown
-
-
-def _lines(text: str) -> Any:
-    """Build a cell of several lines, one an event."""
-    first, *rest = (cell(line) for line in text.split("\n"))
-    for line in rest:
-        first.append("\n").append_text(line)
-    return first
 
 
 def _least_width(names: list[str], columns: list[list[str]]) -> int:

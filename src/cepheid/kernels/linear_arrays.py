@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cepheid.kernels import prefix_arrays
+from cepheid.kernels.distinct import distinct
 from cepheid.kernels.linear import CONTIGUOUS, NEXT, NO_VALUE, OK
 from cepheid.kernels.prefix_arrays import are_usual, widened
 from cepheid.kernels.watch import check_time
@@ -64,7 +65,7 @@ class Stretches:
     def leave(self, now: np.ndarray, start: np.ndarray, letters: np.ndarray) -> np.ndarray:
         """Move matches by the letters of a time; return the next starts."""
         T = self.T
-        for letter in np.unique(letters):
+        for letter in distinct(letters):
             first, last = T.move_ptr[letter], T.move_ptr[letter + 1]
             if first == last:
                 continue
@@ -91,7 +92,7 @@ class Stretches:
         several = np.bincount(place, minlength=len(active)) > 1
         more, cleared = np.zeros_like(now), []
         for number in range(int(rank.max()) + 1):
-            for code in np.unique(events.codes[rank == number]):
+            for code in distinct(events.codes[rank == number]):
                 mine = np.flatnonzero((rank == number) & (events.codes == code))
                 at, weights = place[mine], events.weights[:, mine]
                 for q, row in self.added(now[at], start[at], code, weights, several[at]):
@@ -151,7 +152,7 @@ def stretches_of(key: np.ndarray, window: np.ndarray, opened: np.ndarray) -> tup
     The stretch of every event; and of every stretch its key, its window, its first event (-1: none)
     and whether it is the one that was open.
     """
-    keys = np.unique(key)
+    keys = distinct(key)
     at = np.concatenate((np.arange(-len(keys), 0), np.arange(len(key))))
     all_keys = np.concatenate((keys, key))
     windows = np.concatenate((opened[keys], np.maximum(window, opened[key])))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cepheid.kernels.distinct import distinct
 from cepheid.kernels.linear import NO_VALUE, OK
 from cepheid.kernels.linear_arrays import LARGEST, Events, Stretches, closed_rows, stretches_of
 from cepheid.kernels.prefix_arrays import doubles_of, widened
@@ -197,7 +198,7 @@ def aggregate_panes(
         return NotImplemented
     keys, ts = key[begin:], ts[begin:]
     usual = not exponent[keys].any() and (one[keys] == 1.0).all()
-    stored = _stored(B, np.unique(keys), pane) if usual else None
+    stored = _stored(B, distinct(keys), pane) if usual else None
     if stored is None or not np.abs(V[keys]).max() <= LARGEST:
         return NotImplemented
     stretch, owner, panes, first, carried = stretches_of(keys, ts // width, pane)

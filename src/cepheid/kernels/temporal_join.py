@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cepheid.kernels.distinct import distinct
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
@@ -218,7 +219,7 @@ def next_partners(partners, ts, te, bounds):
 
 def _work(trigger, rows, times, keys, steps, ranges, cons, alone, known_counts, ts, *_):
     """Estimate the work: a situation may meet all others of its partition."""
-    partitions = max(len(np.unique(keys)), 1)
+    partitions = max(len(distinct(keys)), 1)
     return max(len(rows), len(rows) * ts.shape[0] / partitions / 64)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.kernels.columns import is_counting
+from cepheid.kernels.distinct import distinct
 from cepheid.kernels.segments import order_by_code, scatter_rows
 
 EXPANDED_ROWS = 1 << 21
@@ -229,7 +230,7 @@ def distinct_windows(ts: NDArray[np.int64], within: int, slide: int) -> Distinct
     >>> found.begin.tolist(), found.end.tolist()
     ([0, 0, 1], [1, 2, 2])
     """
-    edges = np.unique(np.concatenate([(ts - within) // slide + 1, ts // slide + 1]))
+    edges = distinct(np.concatenate([(ts - within) // slide + 1, ts // slide + 1]))
     number, repeats = edges[:-1], np.diff(edges)
     begin, end = np.searchsorted(ts, number * slide), np.searchsorted(ts, number * slide + within)
     some = begin < end

@@ -18,6 +18,7 @@ from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.nanoseconds import type_of_times
 from cepheid.expressions.evaluate import evaluate_vector
+from cepheid.kernels.distinct import distinct
 from cepheid.kernels.window_folds import stretches_of_windows
 from cepheid.kinds.selection.groups import DENSE_MAX, Codes, group_codes, plain_array, stable_order
 from cepheid.kinds.selection.moments import (
@@ -350,7 +351,7 @@ def _distinct(stretches: Stretches) -> tuple[Stretches, Codes | None]:
     first, last = stretches.first, stretches.last
     if (last - first + 1).sum(dtype=np.float64) <= FEW_WINDOWS:
         return stretches, None
-    edges = np.unique(np.concatenate([first, last + 1]))
+    edges = distinct(np.concatenate([first, last + 1]))
     begin, end = np.searchsorted(edges, first), np.searchsorted(edges, last + 1) - 1
     return stretches._replace(first=begin, last=end), edges
 

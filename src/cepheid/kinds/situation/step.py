@@ -16,6 +16,7 @@ from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import scan_times
 from cepheid.kernels.derive import FOREVER
+from cepheid.kernels.distinct import distinct
 from cepheid.kernels.temporal_join import join, next_partners
 from cepheid.kinds.situation.job import SituationJob
 from cepheid.kinds.situation.results import Matches, empty_rows, list_rows, match_rows
@@ -131,7 +132,7 @@ def finish_situations(
 
 def forget_idle_partitions(state: SituationState) -> SituationState:
     """Drop the keys of partitions that have no situation left."""
-    used = np.unique(np.concatenate([kept.key for kept in state.kept]))
+    used = distinct(np.concatenate([kept.key for kept in state.kept]))
     if not state.keys.names or len(used) == len(state.keys):
         return state
     keys = state.keys.take(used)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import Columns, EventArrays, KeyTable, read_times, type_bits
 from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kernels import trailing
+from cepheid.kernels.distinct import distinct
 from cepheid.kernels.ring import MERSENNE
 from cepheid.kinds.trend.listing.match_aggregates import aggregate_matches, fingerprint_matches
 from cepheid.kinds.trend.look_back.evaluate import (
@@ -255,7 +256,7 @@ def _answer_trailing(
     end = FOREVER if until is None else until - 1
     group_of, _ = groups_of(job, state.keys)
     pairs = len(job.templates) > 1
-    several = len(np.unique(group_of)) < len(group_of)
+    several = len(distinct(group_of)) < len(group_of)
     expiries = several or pairs or job.plan.window.emit_on_expiry
     begin = LONG_AGO if several or pairs else fresh
     sides = [

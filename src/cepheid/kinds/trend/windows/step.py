@@ -21,6 +21,7 @@ from cepheid.arrays.columns import Columns, EventArrays, KeyTable, read_times
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kernels.columns import look_up, scan_times
+from cepheid.kernels.distinct import distinct
 from cepheid.kinds.trend.program.choosing_state import ChoosingRun
 from cepheid.kinds.trend.program.job import UNKNOWN_CODE, Job
 from cepheid.kinds.trend.program.linear_state import Events, LinearRun, Rows
@@ -354,7 +355,7 @@ def _process_trailing(
     alone = set(partition.group_by) == set(partition.attributes)
     # A group that is one partition needs no number.
     group_of = None if alone else groups_of(job, state.keys)[0]
-    several = group_of is not None and len(np.unique(group_of)) < len(group_of)
+    several = group_of is not None and len(distinct(group_of)) < len(group_of)
     pairs = len(job.programs) > 1
     moduli = (0, *job.moduli)
     sides = []
