@@ -1,7 +1,8 @@
 """The long comparisons: many random examples, every tier, every slow test; ``make long``.
 
 Each part is a run of pytest. A part that passed for the present commit is not run again, so a run
-that was stopped goes on where it was. The table of the last run is ``docs/long.md``.
+that was stopped goes on where it was. What was found is in ``tests/long.json``, and as a table in
+``docs/long.md``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 ROOT = Path(__file__).parents[1]
-DONE = ROOT / "build/long.json"
+DONE = ROOT / "tests/long.json"
 TABLE = ROOT / "docs/long.md"
 
 INTERPRETED, COMPILED = {"CEPHEID_KERNELS": "interpret"}, {"CEPHEID_KERNELS": "compile"}
@@ -115,8 +116,7 @@ def main() -> int:
         found = run(name, files, variables, wanted.examples, now)
         with one_by_one:
             done[name] = found
-            DONE.parent.mkdir(exist_ok=True)
-            DONE.write_bytes(msgspec.json.encode(done))
+            DONE.write_bytes(msgspec.json.format(msgspec.json.encode(done)) + b"\n")
             TABLE.write_text(table(done, wanted.examples))
 
     with ThreadPoolExecutor(wanted.jobs) as pool:
