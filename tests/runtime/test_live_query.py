@@ -58,6 +58,9 @@ def test_late_events_are_dropped_and_counted() -> None:
     live.feed(EVENTS)
     assert not len(live.feed(EVENTS.slice(0, 9)))
     assert live.late == 9
+    assert not len(live.feed([]))
+    with pytest.raises(CepheidError, match="E506"):
+        live.feed({"ts": None, "type": "A", "k": "p", "x": 1})
     # The latest time may have more events.
     assert live.waiting == 1
     live.feed(EVENTS.slice(len(EVENTS) - 1))

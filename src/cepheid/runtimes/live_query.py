@@ -62,10 +62,12 @@ class LiveQuery:
     def feed(self, events: Any) -> Any:
         """Process events; return the rows that are final, in the same kind of container.
 
-        A single event is a dict.
+        A single event is a dict. Events that raise an error are not taken in.
         """
-        came = [events] if isinstance(events, dict) else events
         schema = self._work.schema
+        came = [events] if isinstance(events, dict) else events
+        if isinstance(came, list) and not came:
+            came = schema.empty_table()
         table = in_units_of(timed_table(as_table(came), self._times), schema)
         table = self._on_time(with_columns(table, schema))
         if not len(table):
