@@ -37,7 +37,7 @@ def test_every_kind_has_rows_to_lose(kind: str) -> None:
 def test_ten_kills_lose_nothing_and_repeat_nothing(broker: Broker, tmp_path: Path) -> None:
     route = Route("chaos", "Kafka to Kafka", tmp_path / "round", broker, None)
     kinds = ["aggregates", "matches"]
-    result = Round(2, route, kinds, 5 * BATCH, (1, 5)).run()
+    result = Round(2, route, kinds, 7 * BATCH, (1, 5)).run()
     assert not result.wrong
     assert result.late
     assert result.bad

@@ -144,7 +144,7 @@ CASES = {
 }
 
 
-@share(2)
+@share(3)
 @pytest.mark.parametrize("name", CASES)
 def test_every_record_is_used_late_or_bad(spark: SparkSession, tmp_path: Path, name: str) -> None:
     form, write, run, query, keyed = CASES[name]

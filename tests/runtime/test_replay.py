@@ -126,7 +126,7 @@ def all_files(folder: Path) -> Path:
     return write_files(folder, [table(rows) for rows in files])
 
 
-@share(6)
+@share(11)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_micro_batch_runs_again(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     source = read_stream(spark, all_files(tmp_path / "events"), 1)
@@ -148,6 +148,7 @@ def test_a_micro_batch_runs_again(spark: SparkSession, tmp_path: Path, kind: str
     assert count(again, ROWS) == count({n: first[n] for n in first if n >= 2}, ROWS)
 
 
+@pytest.mark.slow
 def test_the_clock_is_that_of_the_log(spark: SparkSession, tmp_path: Path) -> None:
     """What is ahead of the clock is so by the log, whenever a micro-batch runs again."""
     source = read_stream(spark, all_files(tmp_path / "events"), 1)

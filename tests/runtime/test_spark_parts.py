@@ -15,6 +15,7 @@ from cepheid.spark import parts as spark_parts
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_rows_come_in_small_tables(spark: SparkSession, tmp_path: Path) -> None:
     table = pa.table({"ts": range(17), "type": ["A"] * 17, "key": ["p"] * 17})
     frame = query("RETURN MATCHES PATTERN A+ GROUP-BY key").run(

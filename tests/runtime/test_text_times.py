@@ -55,6 +55,7 @@ def test_every_text_is_the_same_time_as_in_process(elsewhere: SparkSession) -> N
         assert list(found[2 * place + 1]) == wrong.tolist(), form
 
 
+@pytest.mark.slow
 def test_frames_files_selects_and_workloads_read_text_times(
     elsewhere: SparkSession, tmp_path: Path
 ) -> None:

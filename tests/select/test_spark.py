@@ -264,6 +264,7 @@ def test_a_live_join_counts_late_events(spark: SparkSession, tmp_path: Path) -> 
     assert sum(found) == 3, found
 
 
+@pytest.mark.slow
 @settings(few, max_examples=2)
 @given(joins(counted=False), rows(8), rows(8))
 def test_live_joins_are_as_defined_from_the_epoch_on(
