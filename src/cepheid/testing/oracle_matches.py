@@ -7,6 +7,7 @@ the numbers in brackets are the rules of that page. It shares no code with the e
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
 
@@ -34,6 +35,20 @@ Obligation = tuple[tree.Negation, int | None, int | None]
 Derivation = tuple[Match, frozenset[Obligation]]
 
 NOTHING: Derivation = ((), frozenset())
+
+
+EFFORT_MAX = sys.maxsize
+"""The largest number of pairs that are tried at once; random tests set it, to end."""
+
+
+class TooMuchEffortError(Exception):
+    """A query has too many ways to match for brute force."""
+
+
+def check_effort(pairs: int) -> None:
+    """Give up where brute force would take too long."""
+    if pairs > EFFORT_MAX:
+        raise TooMuchEffortError(pairs)
 
 
 class Matcher:
@@ -127,6 +142,7 @@ class Matcher:
                     found |= level if count >= least else set()
                     if reluctant and count >= least:
                         without = self.left_out(pattern)
+                    check_effort(len(level) * len(once))
                     level = {way for a in level for b in once for way in self.chain(a, b, without)}
                     count += 1
                 return found
@@ -174,8 +190,9 @@ class Matcher:
             entering: tuple[tree.Negation, ...] = ()
             if mine and isinstance(part, tree.Repeat) and part.least == 0:
                 entering = greed if part.greed is tree.Greed.RELUCTANT else ()
-            longer = set()
-            for (way, waiting, beside), new in product(ways, self.derivations(part, window)):
+            longer, own = set(), self.derivations(part, window)
+            check_effort(len(ways) * len(own))
+            for (way, waiting, beside), new in product(ways, own):
                 for bindings, owed in self.chain(way, new):
                     if not new[0]:
                         longer.add(((bindings, owed), waiting, (*beside, *greed)))
