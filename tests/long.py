@@ -1,9 +1,8 @@
 """The long comparisons: many random examples, every tier, every slow test; ``make long``.
 
 Each part is a run of pytest. A part that passed for the present commit, or a share of the random
-queries of a construct that ever passed, is not run again, so a run that was stopped goes on where it
-was. What was found is in ``tests/long.json``, and as a table in
-``docs/long.md``.
+queries of a construct that ever passed, is not run again, so a run that was stopped goes on where
+it was. What was found is in ``tests/long.json``, and as a table in ``docs/long.md``.
 """
 
 from __future__ import annotations

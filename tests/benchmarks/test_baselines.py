@@ -110,6 +110,7 @@ def test_longest_match_bounds_the_flattened_workload() -> None:
 
 @share(3)
 @pytest.mark.parametrize(("within", "slide"), [(4, 2), (6, 1), (3, 3)])
+@pytest.mark.slow
 def test_windows_agree_with_the_oracle(within: int, slide: int) -> None:
     clauses = f"PATTERN {KLEENE.pattern} WITHIN {within} s SLIDE {slide} s"
     for types in small_streams():
@@ -134,6 +135,7 @@ def test_large_sliding_windows_agree_with_whole_numbers() -> None:
 
 @share(2)
 @pytest.mark.parametrize("types", ["AB", "ABC"])
+@pytest.mark.slow
 def test_start_event_marking_agrees_with_the_oracle(types: str) -> None:
     clauses = f"PATTERN {sequence(types).pattern} WITHIN 4 s"
     for events in small_streams():
@@ -146,6 +148,7 @@ def test_start_event_marking_agrees_with_the_oracle(types: str) -> None:
         )
 
 
+@pytest.mark.slow
 def test_start_event_marking_also_puts_out_counts_when_no_match_ends() -> None:
     # §6.3 has no row at second 1, where a B arrives and no match ends.
     found = aseq.count_within(seconds("BAB"), codes("BAB"), "AB", 4 * SECOND_US)

@@ -69,12 +69,14 @@ def test_a_task_is_measured_in_its_own_process() -> None:
     assert found.peak_mb > found.working_mb
 
 
+@pytest.mark.slow
 def test_a_task_that_exceeds_its_limit_is_stopped() -> None:
     # A million events make 10^11 edges.
     found = measure(Task("any", "greta", 1_000_000, limit_s=0.01))
     assert (found.status, found.timings) == ("limit", ())
 
 
+@pytest.mark.slow
 def test_an_experiment_that_does_not_exist_fails_with_its_reason() -> None:
     assert "KeyError" in measure(Task("none", "cogra", 10, limit_s=1.0)).message
 

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.timeout(600)  # kernels compile on first use
 @pytest.mark.parametrize(
     ("name", "number"), [("v-shape", V_SHAPE), ("big-after-small", BIG_AFTER_SMALL)]
 )
+@pytest.mark.slow
 def test_as_many_matches(name: str, number: int) -> None:
     events = ticks(600, 3, name)
     built = build_matches(events["key"], events["ts"], events["price"], number, 36)

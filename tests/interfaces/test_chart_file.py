@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from tests.amount import some
 from tests.interfaces.program import run
 
 import cepheid
@@ -71,7 +72,7 @@ def test_the_end_of_the_name_chooses_the_format(tmp_path: Path) -> None:
     begins = {"png": b"\x89PNG", "svg": b"<svg", "html": b"<!DOCTYPE html>"}
     options = ("run", "-q", WINDOWS_SLIDING, "--input", tmp_path / "e.parquet")
     plain = run(*options)
-    for ending, begin in begins.items():
+    for ending, begin in some([*begins.items()], 2):
         path = tmp_path / f"chart.{ending}"
         # A copy of a process that has drawn before would wait for threads that it lacks.
         done = run(*options, "--chart", path, own=True)

@@ -372,6 +372,7 @@ def test_run_shows_the_first_matches_of_many(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_run_with_spark_gives_the_same(tmp_path: Path) -> None:
     events = tmp_path / "events.parquet"
     parquet.write_table(EVENTS, events)

@@ -132,6 +132,7 @@ def test_rules_go_on_with_a_checkpoint(spark: SparkSession, tmp_path: Path) -> N
 
 @pytest.mark.spark
 @pytest.mark.timeout(500)
+@pytest.mark.slow
 def test_rules_run_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     source = two_files(tmp_path / "events")
     folder = rules_in(tmp_path / "rules", counts=COUNTS, trends=TRENDS)

@@ -23,7 +23,7 @@ from cepheid.kernels.warm import warm
 
 ROOT = Path(__file__).parents[2]
 ALL = 2_000
-COUNT = int(os.environ.get("CEPHEID_HOSTILE", "100"))
+COUNT = int(os.environ.get("CEPHEID_HOSTILE", "60"))
 PATIENCE_S = 120
 """Who hears nothing for so long takes the process for hung: the alarm rang long ago."""
 

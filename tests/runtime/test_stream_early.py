@@ -46,6 +46,7 @@ def run_live(spark: SparkSession, folder: Path, text: str, place: Path) -> list[
 
 
 @pytest.mark.parametrize("having", ["", "HAVING COUNT(*) > 900"])
+@pytest.mark.slow
 def test_the_last_row_of_every_window_is_that_of_a_batch_run(
     spark: SparkSession, tmp_path: Path, having: str
 ) -> None:

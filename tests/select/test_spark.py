@@ -236,6 +236,7 @@ def test_streams_give_the_rows_of_tables(spark: SparkSession, tmp_path: Path, te
 
 @share(3)
 @pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("us"), None])
+@pytest.mark.slow
 def test_a_live_join_pairs_events_at_the_epoch(
     spark: SparkSession, tmp_path: Path, kind: pa.DataType | None
 ) -> None:

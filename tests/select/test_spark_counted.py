@@ -87,6 +87,7 @@ def test_batch_equals_stream(spark: SparkSession, tmp_path: Path, files: int, te
     assert counts[-1]["state_bytes"] > 0
 
 
+@pytest.mark.slow
 def test_a_restart_goes_on_and_gives_each_row_once(spark: SparkSession, tmp_path: Path) -> None:
     events = events_of(240, 3)
     parts = tables(mixed(events, 4), 2)
