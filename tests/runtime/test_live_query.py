@@ -67,6 +67,18 @@ def test_late_events_are_dropped_and_counted() -> None:
     assert (live.late, live.waiting) == (9, 2)
 
 
+def test_events_are_converted_to_the_schema_or_refused() -> None:
+    schema = pa.schema({"ts": pa.int64(), "type": pa.string(), "x": pa.float64()})
+    live = cepheid.query("RETURN COUNT(*) PATTERN A WHERE A.x > 0.5 WITHIN 2 us").live(schema)
+    live.feed({"ts": 1, "type": "A", "x": 1})
+    rows = live.feed([{"ts": 2, "type": "A"}, {"ts": 3, "type": "A", "more": "y"}]).to_pylist()
+    with pytest.raises(CepheidError, match="E501"):
+        live.feed({"ts": 4, "type": "A", "x": "much"})
+    with pytest.raises(CepheidError, match=r"E505.*`x`"):
+        live.feed(pa.table({"ts": [4], "type": ["A"]}))
+    assert [row["count"] for row in [*rows, *live.close().to_pylist()]] == [1]
+
+
 def test_a_damaged_state_is_refused() -> None:
     live = TREND.live(EVENTS)
     live.feed(EVENTS)

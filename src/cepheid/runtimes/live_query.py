@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.arrays.columns import Columns, read_times
-from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.errors import DataError, Diagnostic, UnsupportedError
 from cepheid.events.arriving import as_table, like, plain_schema
 from cepheid.events.nanoseconds import in_units_of
 from cepheid.events.temporal import FOREVER, UNIT_MICROSECONDS, duration_us
@@ -69,7 +69,9 @@ class LiveQuery:
         if isinstance(came, list) and not came:
             came = schema.empty_table()
         table = in_units_of(timed_table(as_table(came), self._times), schema)
-        table = self._on_time(with_columns(table, schema))
+        # A dict may lack what an event does not have; a table has columns for all of its events.
+        whole = not isinstance(came, list)
+        table = self._on_time(_fitted(table, schema, whole=whole))
         if not len(table):
             return like(events, self._job.nothing())
         self._waiting = ordered(pa.concat_tables([self._waiting, table]), self._plan)
@@ -143,6 +145,31 @@ def _steps(plan: Any, schema: pa.Schema) -> Steps[Any]:
         why = f"{plan.what} does not run live in one process"
         raise UnsupportedError([Diagnostic("E404", why, helps=("use `q.stream`",))], plan.text)
     return steps
+
+
+def _fitted(events: pa.Table, schema: pa.Schema, *, whole: bool) -> pa.Table:
+    """Convert events to the columns of a schema; what a dict lacks is NULL.
+
+    Raises
+    ------
+    DataError
+        E505 if a table lacks a column, E501 if values are of another type.
+    """
+    given = events.column_names
+    if whole and (lacking := [name for name in schema.names if name not in given]):
+        message = f"the events have no column `{lacking[0]}`, which the schema of the query has"
+        raise DataError([Diagnostic("E505", message, helps=(f"columns: {', '.join(given)}",))])
+    for place, name in enumerate(given):
+        if name not in schema.names or events.schema.field(name).type == schema.field(name).type:
+            continue
+        try:
+            values = events.column(place).cast(schema.field(name).type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            found = f"{events.schema.field(name).type}, not {schema.field(name).type}"
+            message = f"the values of `{name}` are {found}: {str(error).splitlines()[0]}"
+            raise DataError([Diagnostic("E501", message)]) from error
+        events = events.set_column(place, name, values)
+    return with_columns(events, schema)
 
 
 def _delay(watermark: str) -> int:
