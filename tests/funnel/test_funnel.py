@@ -56,7 +56,7 @@ def cases(draw: st.DrawFn) -> Case:
     text = f"RETURN FUNNEL({keys}{modes}) PATTERN {pattern} {where} {group} {window} {ties}"
     event = st.fixed_dictionaries(
         {
-            "ts": st.integers(-4, 12),
+            "ts": st.integers(-4, 12) | st.integers(0, 2),
             "type": st.sampled_from("ABCD"),
             "u": st.sampled_from(["p", "q", None]),
             "s": st.sampled_from([1, 2, None]) | st.just(1),
@@ -140,3 +140,13 @@ def test_texts_of_files_are_read_as_dictionaries(tmp_path: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert cepheid.query(text).run(tmp_path / "unordered.parquet").equals(expected)
+
+
+def test_the_first_of_equal_times_is_the_first_to_arrive() -> None:
+    """§12.3: among events of one time, the order of §1 tells which chain is the first."""
+    text = "RETURN FUNNEL(u) PATTERN SEQ(A a, A b) WITHIN 9 us TIES arrival"
+    events = [{"ts": ts, "type": "A", "u": "p"} for ts in (4, 5, 5, 6)]
+    rows = cepheid.query(text).run(events).to_pylist()
+    assert [row["median_time"] for row in rows] == [None, 1]
+    defined = evaluate(cepheid.query(text).tree, events, time="ts", type="type")
+    assert [row["median_time"] for row in defined] == [None, 1]

@@ -81,8 +81,8 @@ class _Funnel:
     def before(self, i: int, j: int) -> bool:
         return i < j if self.arrival else self.times[i] < self.times[j]
 
-    def chain(self, partition: list[int], first: int, longest: int | None) -> Chain:
-        """Follow the chain that begins with an event (§12.2)."""
+    def chain(self, partition: list[int], first: int, longest: int | None) -> list[int]:
+        """Follow the chain that begins with an event (§12.2); return its events."""
         taken = [first]
         while len(taken) < len(self.steps):
             last = taken[-1]
@@ -96,7 +96,7 @@ class _Funnel:
             if any(self.ends(j, len(taken)) for j in between):
                 break
             taken.append(later[0])
-        return [self.times[i] for i in taken]
+        return taken
 
     def ends(self, i: int, reached: int) -> bool:
         """Decide whether an event ends a chain that has reached some steps, by its modes."""
@@ -114,7 +114,7 @@ class _Funnel:
             values = tuple(self.events[i].get(name) for name in shared)
             if None not in values:
                 partitions.setdefault(values, []).append(i)
-        keys: dict[tuple[object, ...], dict[tuple[object, ...], list[Chain]]] = {}
+        keys: dict[tuple[object, ...], dict[tuple[object, ...], list[list[int]]]] = {}
         for values, partition in partitions.items():
             named = dict(zip(shared, values, strict=True))
             group = tuple(named[name] for name in self.group_by)
@@ -123,8 +123,14 @@ class _Funnel:
                 if self.fits(i, self.steps[0]):
                     chain = self.chain(partition, i, longest)
                     keys.setdefault(group, {}).setdefault(key, []).append(chain)
+
+        def rank(chain: list[int]) -> tuple[int, int, int]:
+            """Order chains: the longest, then by their last event, then by their first (§12.3)."""
+            ends = chain if self.arrival else [self.times[i] for i in chain]
+            return -len(chain), ends[-1], -ends[0]
+
         return {
-            group: [min(chains, key=lambda c: (-len(c), c[-1], -c[0])) for chains in each.values()]
+            group: [[self.times[i] for i in min(chains, key=rank)] for chains in each.values()]
             for group, each in keys.items()
         }
 
