@@ -7,7 +7,9 @@ PYTHON ?= $(shell command -v python3.11 >/dev/null 2>&1 && echo python3.11 || ec
 VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/dev.txt
+READY := $(VENV)/.ready
 STAMP := $(VENV)/.installed
+UV_INSTALL = uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint $(LOCK)
 # Tests of Spark go to one worker, with one JVM; they wait a part of their time, so there is one worker more than cores.
 TEST_WORKERS ?= 3
 PYTEST := $(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
@@ -27,19 +29,28 @@ help: ## List the tasks
 .PHONY: dev
 dev: $(STAMP) ## Make .venv and install the project with its tools (UV=1 uses uv)
 
-$(STAMP): pyproject.toml $(LOCK)
+# What a user installs: the package, and Spark.
+$(READY): pyproject.toml $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 		|| { echo "Python 3.11 or newer is needed: install it, or name it with PYTHON=..."; exit 1; }
-	@echo "Installing into $(VENV); the first time takes a few minutes."
+	@echo "Installing into $(VENV); the first time takes a minute or two."
 ifdef UV
 	@test -x $(BIN)/python || uv venv --quiet --seed --python $(PYTHON) $(VENV)
-	@uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint $(LOCK) --editable . --group dev
+	@$(UV_INSTALL) --editable '.[spark]'
 else
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable . --group dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK) --editable '.[spark]'
 endif
 	@$(BIN)/python -m compileall -q src # An editable install is not compiled, and starts slowly.
+	@touch $@
+
+$(STAMP): $(READY)
+ifdef UV
+	@$(UV_INSTALL) --group dev
+else
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --constraint $(LOCK) --group dev
+endif
 	@touch $@
 
 # Prints one line and stops when Spark would not start.
@@ -52,7 +63,7 @@ java:
 	fi
 
 .PHONY: demo
-demo: dev ## Show what Cepheid does, on bundled data; without Java, what runs in process
+demo: $(READY) ## Show what Cepheid does, on bundled data; without Java, what runs in process
 	@$(BIN)/cepheid demo --page build/demo.html
 
 .PHONY: kernels
@@ -141,7 +152,7 @@ lock: dev ## Write the versions installed in .venv to requirements/dev.txt
 	@$(BIN)/python -m pip list --format freeze --exclude cepheid --exclude pip --exclude setuptools --exclude wheel \
 		| LC_ALL=C sort --ignore-case > $(LOCK).new
 	@mv $(LOCK).new $(LOCK)
-	@touch $(STAMP)
+	@touch $(READY) $(STAMP)
 
 .PHONY: ci
 ci: ## Run what CI runs: lint, then test
