@@ -68,7 +68,8 @@ def test_late_events_are_dropped_and_counted() -> None:
 
 
 def test_events_are_converted_to_the_schema_or_refused() -> None:
-    schema = pa.schema({"ts": pa.int64(), "type": pa.string(), "x": pa.float64()})
+    fields: dict[str, pa.DataType] = {"ts": pa.int64(), "type": pa.string(), "x": pa.float64()}
+    schema = pa.schema(fields)
     live = cepheid.query("RETURN COUNT(*) PATTERN A WHERE A.x > 0.5 WITHIN 2 us").live(schema)
     live.feed({"ts": 1, "type": "A", "x": 1})
     rows = live.feed([{"ts": 2, "type": "A"}, {"ts": 3, "type": "A", "more": "y"}]).to_pylist()
