@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from cepheid.interfaces.colours import cell
-
-
-def rich_console() -> Console:
-    """Create a console for the standard output."""
-    return Console()
 
 
 def rich_grid(names: list[str], numbers: list[bool], columns: list[list[str]]) -> Table:

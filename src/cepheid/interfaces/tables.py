@@ -42,9 +42,11 @@ def print_table(table: pa.Table) -> None:
         say(f"{drawn}\n{footer}")
         return
     # Rich takes longer to load than a small query.
-    from cepheid.interfaces.rich_tables import rich_console, rich_grid, rich_records
+    from rich.console import Console
 
-    console = rich_console()
+    from cepheid.interfaces.rich_tables import rich_grid, rich_records
+
+    console = Console()
     fitting = [heads for heads in layouts if _least_width(heads, columns) <= console.width]
     if fitting:
         console.print(rich_grid(fitting[0], numbers, columns))

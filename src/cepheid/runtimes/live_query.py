@@ -62,7 +62,7 @@ class LiveQuery:
     def feed(self, events: Any) -> Any:
         """Process events; return the rows that are final, in the same kind of container.
 
-        A single event is a dict. Events that raise an error are not taken in.
+        A single event is a dict. Events of other columns or types are refused, and change nothing.
         """
         schema = self._work.schema
         came = [events] if isinstance(events, dict) else events
@@ -102,9 +102,10 @@ class LiveQuery:
 
     def _take(self, count: int, until: int) -> pa.Table:
         """Let the watermark pass so many of the waiting events."""
-        ready, self._waiting = self._waiting.slice(0, count), self._waiting.slice(count)
-        self._state, found = take_until(self._job, self._state, ready, until)
-        self._state = self._job.forget(self._state, until)
+        ready, later = self._waiting.slice(0, count), self._waiting.slice(count)
+        state, found = take_until(self._job, self._state, ready, until)
+        # Only now, so that events stay here if one of them raises an error.
+        self._state, self._waiting = self._job.forget(state, until), later
         self._until = until
         return pa.concat_tables([self._job.nothing(), *found])
 
@@ -135,16 +136,14 @@ def _steps(plan: Any, schema: pa.Schema) -> Steps[Any]:
     """
     kind = kind_of(plan)
     kind.check_live(plan)
+    why = f"{plan.what} does not run live in one process"
     if plan.emits_early:
         why = "EMIT EARLY reports open windows at the end of each micro-batch, which Spark has"
-        raise UnsupportedError([Diagnostic("E404", why, helps=("use `q.stream`",))], plan.text)
-    steps: Steps[Any] | None = None
-    if len(plan.streams) < 2:
-        steps = kind.stage_steps(plan, schema)
-    if steps is None:
-        why = f"{plan.what} does not run live in one process"
-        raise UnsupportedError([Diagnostic("E404", why, helps=("use `q.stream`",))], plan.text)
-    return steps
+    elif len(plan.streams) < 2:
+        steps: Steps[Any] | None = kind.stage_steps(plan, schema)
+        if steps is not None:
+            return steps
+    raise UnsupportedError([Diagnostic("E404", why, helps=("use `q.stream`",))], plan.text)
 
 
 def _fitted(events: pa.Table, schema: pa.Schema, *, whole: bool) -> pa.Table:
